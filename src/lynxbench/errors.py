@@ -1,0 +1,85 @@
+"""Every error lynxbench raises on purpose, and the exit code each one ends in.
+
+Only ``cli/`` exits. Everywhere else an error is raised with one line that says what is wrong, where, and what would be right.
+
+    LynxbenchError                     2
+    ├── BadInput                       2   a file, option or value is wrong
+    │   ├── BadContract                2   … in a contract (carries file, line and key)
+    │   ├── BadResult                  2   … in a result document or its samples
+    │   └── BadSeries                  2   … in a series given to `steady` or `changepoints`
+    ├── Refused                        3   the answer would be unsound, so none is given
+    ├── CannotRun                      4   this executor cannot run this contract
+    ├── EvidenceInvalid                5   evidence does not verify
+    └── Interrupted                  130   stopped by the user; state kept, resumable
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a process exit means; documented in docs/reference/exit-codes.md."""
+
+    DONE = 0
+    VERDICT_NO = 1
+    BAD_INPUT = 2
+    REFUSED = 3
+    CANNOT_RUN = 4
+    EVIDENCE_INVALID = 5
+    INTERRUPTED = 130
+
+
+class LynxbenchError(Exception):
+    """One line: what is wrong, where, what to do."""
+
+    exit_code: ExitCode = ExitCode.BAD_INPUT
+
+
+class BadInput(LynxbenchError):
+    """A file, option or value that cannot be used as it is."""
+
+
+class BadContract(BadInput):
+    """A contract that is not one; says the file, the line, the key and what would be right."""
+
+    def __init__(self, problem: str, *, file: str = "<contract>", line: int | None = None, key: str = "") -> None:
+        self.problem = problem
+        self.file = file
+        self.line = line
+        self.key = key
+        where = f"{file}:{line}" if line is not None else file
+        named = f" {key}:" if key else ""
+        super().__init__(f"{where}:{named} {problem}")
+
+
+class BadResult(BadInput):
+    """A result document, or its samples, that cannot be read or does not fit together."""
+
+
+class BadSeries(BadInput):
+    """A series that has no usable numbers."""
+
+
+class Refused(LynxbenchError):
+    """The question has no sound answer, so none is given."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class CannotRun(LynxbenchError):
+    """The contract is sound, but this executor lacks what it needs."""
+
+    exit_code = ExitCode.CANNOT_RUN
+
+
+class EvidenceInvalid(LynxbenchError):
+    """Evidence whose bytes, hashes or signatures do not hold."""
+
+    exit_code = ExitCode.EVIDENCE_INVALID
+
+
+class Interrupted(LynxbenchError):
+    """Stopped by the user. What was measured is kept and `run --resume` goes on from there."""
+
+    exit_code = ExitCode.INTERRUPTED

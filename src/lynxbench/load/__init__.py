@@ -1,0 +1,1 @@
+"""Drivers: what issues the work and stamps it."""

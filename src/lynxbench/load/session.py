@@ -1,0 +1,69 @@
+"""What an in-process engine must offer to the driver. Engines satisfy this by shape; they do not import it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.job import ExecutedAs, Job, Skip
+from lynxbench.model.samples import Outputs
+
+
+class Session(Protocol):
+    """A loaded model, ready to be asked the same question again and again."""
+
+    unit: str
+    """What is counted: token, sentence, image, sample, call."""
+    marks: list[int]
+    """Monotonic-clock stamps taken inside the last step (a token came out); the driver empties it after each step."""
+
+    def compile(self) -> None:
+        """Do whatever must happen once before steps are alike (graph capture, compilation). Marked as its own phase."""
+
+    def step(self, index: int) -> int:
+        """Do one iteration on the inputs of that index (inputs rotate) and return the units of work done.
+
+        The work must be finished when it returns: a device is synchronised, a lazy result is forced.
+        """
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What was loaded and how: hashes, shapes, dtypes, options. Grouped as `layer.name` keys, e.g. `application.model_sha256`."""
+
+    def executed(self) -> ExecutedAs:
+        """Native or emulated, by the kernels or casts that ran."""
+
+    def outputs(self) -> Outputs | None:
+        """Answers on fixed inputs, for accuracy; outside the timed window."""
+
+    def profile(self, steps: int, into: Path) -> Path | None:
+        """Write a profiler trace of that many steps into the folder, each annotated `step#i`; None where there is no profiler."""
+
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """Matrix-product and copy ceilings of this device at this session's precision, measured now with its threads."""
+
+    def device_memory_peak_bytes(self) -> int | None:
+        """The accelerator's memory high-water mark, or None on a CPU."""
+
+    def close(self) -> None:
+        """Release what was loaded."""
+
+
+class Engine(Protocol):
+    """An adapter that can open a session for a job."""
+
+    name: str
+
+    def available(self) -> str | None:
+        """None when the engine can be used here; otherwise one line on what is missing and how to install it."""
+
+    def estimate(self, job: Job) -> Skip | None:
+        """A reason not to run this precision here (unsupported, or emulated and longer than the contract allows); else None.
+
+        Called in the fresh process before the model is loaded; must return within a few seconds.
+        """
+
+    def open(self, job: Job) -> Session:
+        """Load the model at the job's precision. Raises CannotRun with one line where that is impossible."""

@@ -1,0 +1,89 @@
+"""Where the time went, as a value: exclusive categories, a verdict, and the evidence for it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from lynxbench.model.document import Document
+from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+
+
+class Category(StrEnum):
+    """Exclusive: every nanosecond of a step belongs to exactly one."""
+
+    COMPUTE = "compute"
+    MEMORY_BANDWIDTH = "memory_bandwidth"
+    TRANSFER = "transfer"
+    LAUNCH = "launch"
+    SYNCHRONIZATION = "synchronization"
+    ALLOCATOR = "allocator"
+    INPUT = "input"
+    COMMUNICATION = "communication"
+    QUEUEING = "queueing"
+    NETWORK = "network"
+    IDLE = "idle"
+    UNATTRIBUTED = "unattributed"
+
+
+class Bound(StrEnum):
+    """Whose kind of problem it is, before anyone chooses a remedy."""
+
+    HARDWARE = "hardware"
+    SOFTWARE = "software"
+    DEMAND = "demand"
+    UNDETERMINED = "undetermined"
+
+
+class Ceiling(Document):
+    """The best this executor did on a bare kernel, in the same run: the envelope, not the workload."""
+
+    name: str
+    """`matmul` (operations per second) or `copy` (bytes read and written per second)."""
+    precision: Precision | None
+    per_s: float
+    unit: str
+    how: str
+
+
+class OperatorTime(Document):
+    """One operator's exclusive time in a step, its class, and how near its ceiling it ran."""
+
+    name: str
+    category: Category
+    calls_per_step: float
+    ms_per_step: float
+    share: float
+    efficiency: float | None = None
+    """Attainable time by roofline over the time taken; None where shapes are unknown."""
+
+
+class Candidate(Document):
+    """A layer that could be the cause, and why."""
+
+    layer: Layer
+    owner: str
+    reason: str
+
+
+class Attribution(Document):
+    """Shares are of time, never credit to a layer."""
+
+    bottleneck: Category
+    bound: Bound
+    layer: Layer | None
+    owner: str | None
+    symptom_layer: Layer | None = None
+    shares: dict[Category, float]
+    gain_if_removed: Interval
+    evidence: tuple[str, ...]
+    weak: bool = False
+    sentence: str
+    next_step: str
+    candidates: tuple[Candidate, ...] = ()
+    wall_ms_per_step: float
+    unprofiled_ms_per_step: float | None = None
+    steps: int
+    operators: tuple[OperatorTime, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()

@@ -1,0 +1,214 @@
+"""The result document: what other programs may rely on. Keys are stable within a schema version."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field as Bound_
+from pydantic import JsonValue
+
+from lynxbench.model.attribution import Attribution, Ceiling
+from lynxbench.model.canonical import content_id
+from lynxbench.model.contract import Contract
+from lynxbench.model.document import Document
+from lynxbench.model.executor import Executor, FieldChange
+from lynxbench.model.interval import Interval
+from lynxbench.model.job import ExecutedAs, Skip
+from lynxbench.model.precision import Native, Precision
+
+RESULT_SCHEMA: Literal[1] = 1
+
+
+class ValidityVerdict(StrEnum):
+    """Whether the figures may be used at all."""
+
+    VALID = "valid"
+    DOUBTFUL = "doubtful"
+    VOID = "void"
+
+
+class Validity(Document):
+    """`void` figures are shown to nobody as the executor's; `doubtful` ones carry their reasons."""
+
+    verdict: ValidityVerdict
+    reasons: tuple[str, ...] = ()
+
+
+class SteadyVerdict(StrEnum):
+    """Doubt is an answer."""
+
+    STEADY = "steady"
+    NOT_STEADY = "not steady"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Excluded(Document):
+    """Time that was executed and not counted, by phase."""
+
+    phase: str
+    seconds: float
+    iterations: int
+
+
+class Steady(Document):
+    """The steady-state verdict over all processes of a precision; the worst process decides."""
+
+    verdict: SteadyVerdict
+    reason: str
+    drift: Interval
+    counted_s: float
+    counted_iterations: int
+    executed_s: float
+    excluded: tuple[Excluded, ...]
+    per_process: tuple[str, ...]
+
+
+class Figure(Document):
+    """A number with its interval and unit."""
+
+    low: float | None
+    estimate: float | None
+    high: float | None
+    unit: str
+
+    @property
+    def interval(self) -> Interval:
+        """The bare interval; missing bounds are NaN."""
+        nan = float("nan")
+        return Interval(*(nan if x is None else x for x in (self.low, self.estimate, self.high)))
+
+
+class Percentile(Document):
+    """One percentile of a latency in milliseconds; bounds are null where the samples cannot resolve it."""
+
+    percentile: float
+    low: float | None
+    estimate: float | None
+    high: float | None
+    resolved: bool
+
+
+class Governor(Document):
+    """What held the sustained figure under the peak, where something was seen."""
+
+    cause: str
+    evidence: str
+
+
+class Accuracy(Document):
+    """Fidelity to the reference precision on the same inputs, and the task's own metric where labels exist."""
+
+    reference: Precision
+    is_reference: bool
+    metrics: dict[str, float | None]
+    """relative-error, cosine, top1, perplexity, perplexity-change, task, task-change … as the task has them."""
+    task_metric: str | None = None
+    inputs: str
+    """What was fed in, with its hash."""
+    loss: float | None = None
+    """The loss in the policy's metric."""
+    verdict: Literal["reference", "go", "no-go", "not measured", "no policy"]
+
+
+class SloOutcome(Document):
+    """Whether one bound of the objective held."""
+
+    metric: str
+    percentile: float
+    at_most_ms: float
+    measured: Percentile
+    verdict: Literal["met", "missed", "unresolved"]
+
+
+class PrecisionResult(Document):
+    """Everything measured at one precision."""
+
+    precision: Precision
+    skipped: Skip | None = None
+    throughput: Figure | None = None
+    latency_ms: dict[str, tuple[Percentile, ...]] = {}
+    """By metric: `latency` an iteration, and for generation `time-to-first-token` and `time-per-token`."""
+    peak: Figure | None = None
+    sustained: Figure | None = None
+    governed_by: Governor | None = None
+    steady: Steady | None = None
+    accuracy: Accuracy | None = None
+    native: Native = Native.UNKNOWN
+    executed: ExecutedAs | None = None
+    memory_bytes: int | None = None
+    device_memory_bytes: int | None = None
+    energy_j_per_unit: Figure | None = None
+    slo: tuple[SloOutcome, ...] = ()
+    validity: Validity
+    restarts: int = 0
+    run_means: tuple[float, ...] = ()
+    attribution: Attribution | None = None
+
+
+class Conditions(Document):
+    """The context without which the figures mean nothing."""
+
+    task: str
+    model: str
+    batch: int
+    load: str
+    input_tokens: str | None
+    output_tokens: str | None
+    regime: str
+    engine: str
+    graph: str | None
+    threads: int
+    division: str
+    restarts_planned: int
+    loosened: tuple[str, ...] = ()
+    """Where the contract asks for less than the default protocol does, in words."""
+
+
+class SamplesFile(Document):
+    """The columnar file with every timed sample."""
+
+    file: str
+    sha256: Annotated[str, Bound_(pattern=r"^[0-9a-f]{64}$")]
+    rows: int
+    marks: int
+
+
+class Result(Document):
+    """One run of one contract on one executor."""
+
+    schema_version: Literal[1] = RESULT_SCHEMA
+    lynxbench_version: str
+    result_id: str = ""
+    run_id: str
+    started_at: str
+    finished_at: str
+    measuring_s: float
+    contract_id: str
+    executor_id: str
+    instance_id: str
+    contract: Contract
+    executor: Executor
+    executor_drift: tuple[FieldChange, ...] = ()
+    conditions: Conditions
+    per_precision: tuple[PrecisionResult, ...]
+    attribution: Attribution | None
+    validity: Validity
+    ceilings: tuple[Ceiling, ...] = ()
+    assumptions: tuple[str, ...]
+    samples: SamplesFile
+    telemetry: dict[str, JsonValue] = {}
+
+    def document(self) -> dict[str, object]:
+        """The JSON document."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def computed_id(self) -> str:
+        """SHA-256 of the canonical document without its id."""
+        body = self.document()
+        body.pop("result_id")
+        return content_id(body)  # type: ignore[arg-type]
+
+    def sealed(self) -> Result:
+        """The same result carrying its id."""
+        return self.model_copy(update={"result_id": self.computed_id()})
