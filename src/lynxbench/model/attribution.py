@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lynxbench.model.document import Document
-from lynxbench.model.interval import Interval
+from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
@@ -76,7 +75,7 @@ class Attribution(Document):
     owner: str | None
     symptom_layer: Layer | None = None
     shares: dict[Category, float]
-    gain_if_removed: Interval
+    gain_if_removed: Bounds
     evidence: tuple[str, ...]
     weak: bool = False
     sentence: str

@@ -5,49 +5,84 @@ Keys are what people write; attributes carry the unit (`limit` is written "90 s"
 
 from __future__ import annotations
 
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
+from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
-from lynxbench.model.precision import Precision
-from lynxbench.model.units import (
-    format_duration,
-    format_rate,
-    format_ratio,
-    parse_duration,
-    parse_rate,
-    parse_ratio,
+from lynxbench.model.units import format_duration
+from lynxbench.model.workload import (
+    Arrival,
+    CallableModel,
+    ClosedArrival,
+    ConstantArrival,
+    EmpiricalLength,
+    FixedLength,
+    GammaArrival,
+    HubModel,
+    Length,
+    LognormalLength,
+    ModelSource,
+    PackageModel,
+    PathModel,
+    PoissonArrival,
+    PresetModel,
+    Task,
+    UniformLength,
+    Workload,
 )
+
+__all__ = [
+    "CONTRACT_SCHEMA",
+    "FEWEST_WINDOWS",
+    "PROTOCOL_VERSION",
+    "AccuracyMetric",
+    "AccuracyPolicy",
+    "Agreement",
+    "Arrival",
+    "CallableEngine",
+    "CallableModel",
+    "ClosedArrival",
+    "ConstantArrival",
+    "Contract",
+    "Division",
+    "EmpiricalLength",
+    "Engine",
+    "FixedLength",
+    "GammaArrival",
+    "Graph",
+    "HubModel",
+    "Length",
+    "LognormalLength",
+    "ModelSource",
+    "Objective",
+    "OnnxEngine",
+    "Optimisation",
+    "PackageModel",
+    "PathModel",
+    "PluginEngine",
+    "PoissonArrival",
+    "Policy",
+    "PresetModel",
+    "Protocol",
+    "Regime",
+    "Slo",
+    "SloMetric",
+    "SteadyRule",
+    "Task",
+    "TorchEngine",
+    "UniformLength",
+    "Workload",
+]
 
 CONTRACT_SCHEMA = 1
 PROTOCOL_VERSION: Final = 1
 """Raised when the meaning of a measured number changes; results of different versions are not compared."""
-
-Seconds = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+-]+ *(ns|us|µs|ms|s|min|h)$", "examples": ["90 s", "250 ms"]}),
-]
-Ratio = Annotated[
-    float,
-    BeforeValidator(parse_ratio),
-    PlainSerializer(format_ratio, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+-]+ *%$", "examples": ["5 %"]}),
-]
-RatePerS = Annotated[
-    float,
-    BeforeValidator(parse_rate),
-    PlainSerializer(format_rate, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9.eE+-]+ */(s|min|h)$", "examples": ["12 /s"]}),
-]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-Text = Annotated[str, Field(min_length=1, max_length=2000)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Regime(StrEnum):
@@ -58,14 +93,12 @@ class Regime(StrEnum):
     COST = "cost"
 
 
-class Task(StrEnum):
-    """What one iteration does."""
-
-    GENERATE = "generate"
-    EMBED = "embed"
-    CLASSIFY = "classify"
-    TRAIN_STEP = "train-step"
-    CALLABLE = "callable"
+def _real_date(text: str) -> str:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a day of the calendar; write for example '2026-01-31'") from None
+    return text
 
 
 class Agreement(Document):
@@ -73,164 +106,10 @@ class Agreement(Document):
 
     team: Text
     by: Text | None = None
-    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
+    date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), AfterValidator(_real_date)] | None = None
 
 
-# --- what to ask -------------------------------------------------------------------------------------------------------
-
-
-class PackageModel(Document):
-    """Weights carried by an installed Python package."""
-
-    source: Literal["package"]
-    name: Name
-
-
-class PresetModel(Document):
-    """A named public shape with seeded random weights: right for speed, meaningless for task accuracy."""
-
-    source: Literal["preset"]
-    name: Name
-    layers: Count | None = None
-
-
-class PathModel(Document):
-    """A model folder or file on disk; its hash is recorded."""
-
-    source: Literal["path"]
-    path: Text
-
-
-class HubModel(Document):
-    """A model of a hub by id; the revision should be pinned."""
-
-    source: Literal["hub"]
-    id: Text
-    revision: Text | None = None
-
-
-class CallableModel(Document):
-    """A function of the user, `module:function`, called once per iteration."""
-
-    source: Literal["callable"]
-    target: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
-
-
-ModelSource = Annotated[
-    PackageModel | PresetModel | PathModel | HubModel | CallableModel, Field(discriminator="source")
-]
-
-
-class FixedLength(Document):
-    """Every request has the same length."""
-
-    distribution: Literal["fixed"]
-    value: Count
-
-
-class UniformLength(Document):
-    """Whole lengths from low to high, equally likely."""
-
-    distribution: Literal["uniform"]
-    low: Count
-    high: Count
-
-    @model_validator(mode="after")
-    def _ordered(self) -> UniformLength:
-        if self.low > self.high:
-            raise ValueError(f"low {self.low} is above high {self.high}; swap them")
-        return self
-
-
-class LognormalLength(Document):
-    """Log-normal with the given median, cut off at low and high."""
-
-    distribution: Literal["lognormal"]
-    median: Annotated[float, Field(gt=0, le=1_000_000)]
-    sigma: Annotated[float, Field(gt=0, le=5)]
-    low: Count = 1
-    high: Count
-
-    @model_validator(mode="after")
-    def _ordered(self) -> LognormalLength:
-        if not self.low <= self.median <= self.high:
-            raise ValueError(f"the median {self.median:g} must lie between low {self.low} and high {self.high}")
-        return self
-
-
-class EmpiricalLength(Document):
-    """Lengths drawn from a recorded list, such as a production log's."""
-
-    distribution: Literal["empirical"]
-    values: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100_000)]
-
-
-Length = Annotated[
-    FixedLength | UniformLength | LognormalLength | EmpiricalLength, Field(discriminator="distribution")
-]
-
-
-class ClosedArrival(Document):
-    """The next request starts when the last one ended; `concurrency` of them at a time."""
-
-    process: Literal["closed"]
-    concurrency: Count = 1
-
-
-class ConstantArrival(Document):
-    """Requests at equal distances."""
-
-    process: Literal["constant"]
-    rate_per_s: Annotated[RatePerS, Field(alias="rate", gt=0)]
-
-
-class PoissonArrival(Document):
-    """Independent arrivals at a mean rate."""
-
-    process: Literal["poisson"]
-    rate_per_s: Annotated[RatePerS, Field(alias="rate", gt=0)]
-
-
-class GammaArrival(Document):
-    """Gamma inter-arrival times; a coefficient of variation above 1 is burstier than Poisson."""
-
-    process: Literal["gamma"]
-    rate_per_s: Annotated[RatePerS, Field(alias="rate", gt=0)]
-    variation: Annotated[float, Field(gt=0, le=100)]
-
-
-Arrival = Annotated[
-    ClosedArrival | ConstantArrival | PoissonArrival | GammaArrival, Field(discriminator="process")
-]
-
-
-class Workload(Document):
-    """What is asked of the executor."""
-
-    task: Task
-    model: ModelSource
-    precisions: Annotated[tuple[Precision, ...], Field(min_length=1)]
-    batch: Count = 1
-    input_tokens: Length | None = None
-    output_tokens: Length | None = None
-    arrival: Arrival = ClosedArrival(process="closed")
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
-
-    @model_validator(mode="after")
-    def _fits_the_task(self) -> Workload:
-        if len(set(self.precisions)) != len(self.precisions):
-            raise ValueError("precisions name one precision twice; list each once")
-        generates = self.task is Task.GENERATE
-        if generates and (self.input_tokens is None or self.output_tokens is None):
-            raise ValueError("task generate needs input_tokens and output_tokens")
-        if not generates and self.output_tokens is not None:
-            raise ValueError(f"task {self.task} has no output_tokens; remove them")
-        if (self.task is Task.CALLABLE) != isinstance(self.model, CallableModel):
-            raise ValueError("task callable and model source callable go together")
-        return self
-
-
-# --- what executes it --------------------------------------------------------------------------------------------------
+# --- what executes it ---
 
 
 class Graph(StrEnum):
@@ -274,13 +153,13 @@ class PluginEngine(Document):
     name: Literal["plugin"]
     plugin: Name
     threads: Count | None = None
-    options: dict[str, bool | int | float | str] = {}
+    options: dict[Name, Scalar] = Field(default_factory=dict)
 
 
 Engine = Annotated[TorchEngine | OnnxEngine | CallableEngine | PluginEngine, Field(discriminator="name")]
 
 
-# --- what good means, and how it is established ------------------------------------------------------------------------
+# --- what good means, and how it is established ---
 
 
 class SloMetric(StrEnum):
@@ -305,6 +184,10 @@ class Objective(Document):
     slo: tuple[Slo, ...] = ()
 
 
+FEWEST_WINDOWS: Final = 4
+"""Fewer window means than this leave the drift test no degree of freedom for its error."""
+
+
 class SteadyRule(Document):
     """The equivalence test of drift that separates steady from not."""
 
@@ -315,7 +198,7 @@ class SteadyRule(Document):
 class Protocol(Document):
     """How a number is established; two results are compared only under one protocol."""
 
-    version: Literal[1] = PROTOCOL_VERSION
+    version: One = PROTOCOL_VERSION
     restarts: Annotated[int, Field(ge=1, le=1000)] = 5
     steady: SteadyRule = SteadyRule()
     min_duration_s: Annotated[Seconds, Field(alias="min_duration", gt=0)] = 60.0
@@ -327,13 +210,14 @@ class Protocol(Document):
     @model_validator(mode="after")
     def _ordered(self) -> Protocol:
         if self.limit_s < self.min_duration_s:
-            raise ValueError(
-                f"limit {format_duration(self.limit_s)} is shorter than min_duration {format_duration(self.min_duration_s)}"
-            )
-        if self.steady.window_s * 4 > self.min_duration_s:
-            raise ValueError(
-                f"min_duration {format_duration(self.min_duration_s)} holds fewer than 4 windows of "
-                f"{format_duration(self.steady.window_s)}; nothing can be said about drift"
+            shortest = format_duration(self.min_duration_s)
+            refuse(f"{format_duration(self.limit_s)} is shorter than min_duration {shortest}", "limit")
+        if self.steady.window_s * FEWEST_WINDOWS > self.min_duration_s:
+            window = format_duration(self.steady.window_s)
+            refuse(
+                f"{format_duration(self.min_duration_s)} holds fewer than {FEWEST_WINDOWS} windows of {window}: "
+                "nothing can be said about drift",
+                "min_duration",
             )
         return self
 
@@ -350,16 +234,16 @@ class Optimisation(Document):
     """The knobs a tuner may turn and its budget."""
 
     division: Division = Division.NONE
-    knobs: dict[Name, Annotated[tuple[bool | int | float | str, ...], Field(min_length=1)]] = {}
+    knobs: dict[Name, Annotated[tuple[Scalar, ...], Field(min_length=1)]] = Field(default_factory=dict)
     trials: Count | None = None
     time_s: Annotated[Annotated[Seconds, Field(gt=0)] | None, Field(alias="time")] = None
 
     @model_validator(mode="after")
     def _bounded_means_bounds(self) -> Optimisation:
         if self.division is Division.BOUNDED and not (self.knobs and (self.trials or self.time_s)):
-            raise ValueError("division bounded needs knobs and a budget (trials or time)")
+            refuse("bounded needs knobs and a budget (trials or time)", "division")
         if self.division is Division.NONE and (self.knobs or self.trials or self.time_s):
-            raise ValueError("division none allows no knobs, trials or time; say bounded or remove them")
+            refuse("none allows no knobs, trials or time; say bounded or remove them", "division")
         return self
 
 
@@ -387,10 +271,15 @@ class Policy(Document):
     regression: Annotated[Ratio, Field(gt=0, le=1)] = 0.03
 
 
+def _with_usual_owners(named: dict[Layer, str]) -> dict[Layer, str]:
+    # Filled in, so that the id covers who is meant and a later change of the usual owners changes no old contract.
+    return {layer: named.get(layer, DEFAULT_OWNERS[layer]) for layer in Layer}
+
+
 class Contract(Document):
     """The agreed methodology. Its id is the SHA-256 of its canonical form."""
 
-    lynxbench: Literal[1]
+    lynxbench: One
     name: Name
     question: Text
     regime: Regime
@@ -400,16 +289,21 @@ class Contract(Document):
     objective: Objective = Objective()
     protocol: Protocol = Protocol()
     optimisation: Optimisation = Optimisation()
-    owners: dict[Layer, Text] = {}
+    owners: Annotated[dict[Layer, Text], AfterValidator(_with_usual_owners)] = DEFAULT_OWNERS
     policy: Policy = Policy()
 
     @model_validator(mode="after")
     def _engine_fits_task(self) -> Contract:
         if (self.engine.name == "callable") != (self.workload.task is Task.CALLABLE):
-            raise ValueError(f"engine {self.engine.name} cannot run task {self.workload.task}")
+            refuse(f"{self.engine.name} cannot run task {self.workload.task}", "engine.name")
         token_bounds = {SloMetric.TIME_PER_TOKEN, SloMetric.TIME_TO_FIRST_TOKEN}
-        if self.workload.task is not Task.GENERATE and any(s.metric in token_bounds for s in self.objective.slo):
-            raise ValueError(f"task {self.workload.task} produces no tokens; bound its latency instead")
+        if self.workload.task is not Task.GENERATE:
+            for index, slo in enumerate(self.objective.slo):
+                if slo.metric in token_bounds:
+                    said = f"task {self.workload.task} produces no tokens; bound its latency instead"
+                    refuse(said, f"objective.slo.{index}.metric")
+            if self.policy.accuracy is not None and self.policy.accuracy.metric is AccuracyMetric.PERPLEXITY:
+                refuse(f"task {self.workload.task} has no perplexity; name another metric", "policy.accuracy.metric")
         return self
 
     def canonical(self) -> dict[str, object]:
@@ -423,4 +317,4 @@ class Contract(Document):
 
     def owner(self, layer: Layer) -> str:
         """Who owns a layer under this contract."""
-        return self.owners.get(layer, DEFAULT_OWNERS[layer])
+        return self.owners[layer]

@@ -67,5 +67,7 @@ class JobReport(Document):
     peak_memory_bytes: int | None = None
     peak_device_memory_bytes: int | None = None
     stop_reason: str = ""
+    trace: str | None = None
+    """Name of the profiler's trace in the attempt's folder."""
     skip: Skip | None = None
     error: str | None = None

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract
-from lynxbench.model.document import Document
+from lynxbench.model.document import Bounds, Document
 from lynxbench.model.executor import Executor, FieldChange
 from lynxbench.model.interval import Interval
 from lynxbench.model.job import ExecutedAs, Skip
@@ -56,7 +56,7 @@ class Steady(Document):
 
     verdict: SteadyVerdict
     reason: str
-    drift: Interval
+    drift: Bounds
     counted_s: float
     counted_iterations: int
     executed_s: float
@@ -144,6 +144,8 @@ class PrecisionResult(Document):
     restarts: int = 0
     run_means: tuple[float, ...] = ()
     attribution: Attribution | None = None
+    attribution_missing: str | None = None
+    """Why there is no attribution."""
 
 
 class Conditions(Document):

@@ -1,0 +1,1 @@
+"""What a result rests on: canonical documents, hashed samples, and the checks that they fit together."""

@@ -1,0 +1,109 @@
+"""Result documents on disk: written whole or not at all, read strictly, and held against their own ids."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import ValidationError
+
+from lynxbench.errors import BadResult
+from lynxbench.evidence.samples import hash_file
+from lynxbench.model.result import Result
+
+MAX_RESULT_BYTES = 256 << 20
+RESULT_FILE = "result.json"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all: a reader never sees half of it, also after a crash."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(path)
+
+
+def write_result(path: Path, result: Result) -> None:
+    """Write a sealed result document."""
+    write_text(path, json.dumps(result.document(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_result(path: Path) -> Result:
+    """A result document, whose id matches its content; BadResult in one line otherwise."""
+    if path.is_dir():
+        path = path / RESULT_FILE
+    result = parse_result(_read_bytes(path), str(path))
+    if result.result_id != result.computed_id():
+        raise BadResult(f"{path}: result_id does not match the content; the document was changed after it was sealed")
+    if result.contract_id != result.contract.contract_id:
+        raise BadResult(
+            f"{path}: contract_id does not match the contract inside; the document was put together wrongly"
+        )
+    if result.executor_id != result.executor.executor_id:
+        raise BadResult(
+            f"{path}: executor_id does not match the executor inside; the document was put together wrongly"
+        )
+    return result
+
+
+def parse_result(data: bytes, file: str) -> Result:
+    """The document's value; does not check ids."""
+    try:
+        plain = json.loads(data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
+        if not isinstance(plain, dict):
+            raise BadResult(f"{file}: a result is a JSON object, this is {_kind(plain)}")
+        return Result.model_validate_json(data)
+    except UnicodeDecodeError as error:
+        raise BadResult(f"{file}: not UTF-8 text (byte {error.start}); not a result document") from error
+    except json.JSONDecodeError as error:
+        raise BadResult(f"{file}:{error.lineno}: not JSON: {error.msg} (column {error.colno})") from error
+    except RecursionError as error:
+        raise BadResult(f"{file}: nested too deeply; not a result document") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "document"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise BadResult(f"{file}: {where}: {first['msg']}{more}") from error
+    except ValueError as error:  # duplicate keys, NaN, integers too long to convert
+        raise BadResult(f"{file}: {error}") from error
+
+
+def check_samples(result: Result, folder: Path) -> Path:
+    """The samples file beside a result, proven to be the one it was made from."""
+    path = folder / Path(result.samples.file).name
+    if not path.is_file():
+        raise BadResult(f"{path}: the samples of this result are missing")
+    found = hash_file(path)
+    if found != result.samples.sha256:
+        raise BadResult(f"{path}: SHA-256 {found[:12]}… is not the {result.samples.sha256[:12]}… that the result names")
+    return path
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MAX_RESULT_BYTES:
+            raise BadResult(f"{path}: larger than {MAX_RESULT_BYTES >> 20} MiB; not a result document")
+        return path.read_bytes()
+    except OSError as error:
+        raise BadResult(f"{path}: {error.strerror or error}; give a result document or its folder") from error
+
+
+def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"key {twice!r} stands twice in one object; a result is unambiguous")
+    return found
+
+
+def _no_constants(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON; a missing number is null")
+
+
+def _kind(value: object) -> str:
+    return {list: "a list", str: "a string", type(None): "null"}.get(type(value), "a number")

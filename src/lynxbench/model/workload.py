@@ -1,0 +1,171 @@
+"""What is asked of the executor: task, model, precisions, batch, lengths, arrivals, seed."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from lynxbench.model.document import Document
+from lynxbench.model.fields import Count, Name, RatePerS, Text, refuse
+from lynxbench.model.precision import Precision
+
+
+class Task(StrEnum):
+    """What one iteration does."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    CLASSIFY = "classify"
+    TRAIN_STEP = "train-step"
+    CALLABLE = "callable"
+
+
+class PackageModel(Document):
+    """Weights carried by an installed Python package."""
+
+    source: Literal["package"]
+    name: Name
+
+
+class PresetModel(Document):
+    """A named public shape with seeded random weights: right for speed, meaningless for task accuracy."""
+
+    source: Literal["preset"]
+    name: Name
+    layers: Count | None = None
+
+
+class PathModel(Document):
+    """A model folder or file on disk; its hash is recorded."""
+
+    source: Literal["path"]
+    path: Text
+
+
+class HubModel(Document):
+    """A model of a hub by id; the revision should be pinned."""
+
+    source: Literal["hub"]
+    id: Text
+    revision: Text | None = None
+
+
+class CallableModel(Document):
+    """A function of the user, `module:function`, called once per iteration."""
+
+    source: Literal["callable"]
+    target: Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
+
+
+ModelSource = Annotated[
+    PackageModel | PresetModel | PathModel | HubModel | CallableModel, Field(discriminator="source")
+]
+
+
+class FixedLength(Document):
+    """Every request has the same length."""
+
+    distribution: Literal["fixed"]
+    value: Count
+
+
+class UniformLength(Document):
+    """Whole lengths from low to high, equally likely."""
+
+    distribution: Literal["uniform"]
+    low: Count
+    high: Count
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformLength:
+        if self.low > self.high:
+            refuse(f"low {self.low} is above high {self.high}; swap them", "low")
+        return self
+
+
+class LognormalLength(Document):
+    """Log-normal with the given median, cut off at low and high."""
+
+    distribution: Literal["lognormal"]
+    median: Annotated[float, Field(gt=0, le=1_000_000)]
+    sigma: Annotated[float, Field(gt=0, le=5)]
+    low: Count = 1
+    high: Count
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LognormalLength:
+        if not self.low <= self.median <= self.high:
+            refuse(f"the median {self.median:g} must lie between low {self.low} and high {self.high}", "median")
+        return self
+
+
+class EmpiricalLength(Document):
+    """Lengths drawn from a recorded list, such as a production log's."""
+
+    distribution: Literal["empirical"]
+    values: Annotated[tuple[Count, ...], Field(min_length=1, max_length=100_000)]
+
+
+Length = Annotated[FixedLength | UniformLength | LognormalLength | EmpiricalLength, Field(discriminator="distribution")]
+
+
+class ClosedArrival(Document):
+    """The next request starts when the last one ended; `concurrency` of them at a time."""
+
+    process: Literal["closed"]
+    concurrency: Count = 1
+
+
+class ConstantArrival(Document):
+    """Requests at equal distances."""
+
+    process: Literal["constant"]
+    rate_per_s: Annotated[RatePerS, Field(alias="rate", gt=0)]
+
+
+class PoissonArrival(Document):
+    """Independent arrivals at a mean rate."""
+
+    process: Literal["poisson"]
+    rate_per_s: Annotated[RatePerS, Field(alias="rate", gt=0)]
+
+
+class GammaArrival(Document):
+    """Gamma inter-arrival times; a coefficient of variation above 1 is burstier than Poisson."""
+
+    process: Literal["gamma"]
+    rate_per_s: Annotated[RatePerS, Field(alias="rate", gt=0)]
+    variation: Annotated[float, Field(gt=0, le=100)]
+
+
+Arrival = Annotated[ClosedArrival | ConstantArrival | PoissonArrival | GammaArrival, Field(discriminator="process")]
+
+
+class Workload(Document):
+    """What is asked of the executor."""
+
+    task: Task
+    model: ModelSource
+    precisions: Annotated[tuple[Precision, ...], Field(min_length=1)]
+    batch: Count = 1
+    input_tokens: Length | None = None
+    output_tokens: Length | None = None
+    arrival: Arrival = ClosedArrival(process="closed")
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+
+    @model_validator(mode="after")
+    def _fits_the_task(self) -> Workload:
+        if len(set(self.precisions)) != len(self.precisions):
+            refuse("names one precision twice; list each once", "precisions")
+        for key, length in (("input_tokens", self.input_tokens), ("output_tokens", self.output_tokens)):
+            if self.task is Task.GENERATE and length is None:
+                refuse("is missing; task generate needs input_tokens and output_tokens", key)
+            if self.task is Task.CALLABLE and length is not None:
+                refuse("has no effect on task callable; remove it", key)
+        if self.task is not Task.GENERATE and self.output_tokens is not None:
+            refuse(f"has no effect on task {self.task}, which generates nothing; remove it", "output_tokens")
+        if (self.task is Task.CALLABLE) != isinstance(self.model, CallableModel):
+            refuse(f"task {self.task} with model source {self.model.source}: the two callables go together", "task")
+        return self

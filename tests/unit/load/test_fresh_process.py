@@ -1,0 +1,62 @@
+"""Fresh processes start clean, are watched, and never outlive their parent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lynxbench.load.fresh_process import last_words, run_fresh
+
+
+def _module(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> str:
+    (folder / "probe_module.py").write_text(body)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return "probe_module"
+
+
+def test_exit_code_threads_and_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "import os, sys\nprint(os.environ['OMP_NUM_THREADS'], sys.argv[1])\nsys.exit('broken: no model')"
+    seen: list[int] = []
+    code = run_fresh(_module(tmp_path, monkeypatch, body), tmp_path, 3, seen.append)
+    assert code == 1
+    assert (tmp_path / "stdout.txt").read_text().split() == ["3", str(tmp_path)]
+    assert last_words(tmp_path) == "broken: no model"
+    assert len(set(seen)) <= 1
+
+
+def test_an_exception_in_the_watcher_ends_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pids: list[int] = []
+
+    def interrupt(pid: int) -> None:
+        pids.append(pid)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_fresh(_module(tmp_path, monkeypatch, "import time\ntime.sleep(60)"), tmp_path, 1, interrupt)
+    assert not psutil.pid_exists(pids[0])
+
+
+def test_a_worker_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
+    worker = "import threading, time, lynxbench.worker as w\nthreading.Thread(target=w._leave_with_parent).start()\ntime.sleep(60)"
+    (tmp_path / "patient.py").write_text(worker)
+    parent_body = (
+        "from pathlib import Path\nfrom lynxbench.load.fresh_process import run_fresh\n"
+        f"run_fresh('patient', Path({str(tmp_path)!r}), 1, lambda pid: Path({str(tmp_path / 'pid')!r}).write_text(str(pid)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    parent = subprocess.Popen([sys.executable, "-c", parent_body], env=environment)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "pid").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child = psutil.Process(int((tmp_path / "pid").read_text()))
+    parent.kill()
+    parent.wait()
+    child.wait(timeout=20)
