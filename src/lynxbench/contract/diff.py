@@ -1,0 +1,187 @@
+"""Two contracts, key by key: which differences break the comparability of their results, and why.
+
+The rules are data. One thought stands behind them all: a difference breaks comparability where it changes the work
+that is done, the time that is counted or the tuning that is allowed. It does not where it only changes who is told, how
+a number is judged, how sure it is, or which stack executes it: the stack is what a comparison is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lynxbench.model.canonical import JsonValue
+from lynxbench.model.contract import Contract, Division
+from lynxbench.model.precision import reference_of
+
+BREAKS = "breaks comparability"
+DOES_NOT = "does not"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What one difference does, and why."""
+
+    breaks: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a difference in a key does, why, and the case in which it breaks comparability all the same."""
+
+    breaks: bool
+    reason: str
+    exception: str = ""
+    judge: Callable[[Contract, Contract], Ruling | None] | None = None
+    """Gives the ruling in the exceptional case, None otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContractDifference:
+    """One key that means something else in the two contracts; None where a side lacks it."""
+
+    key: str
+    before: JsonValue
+    after: JsonValue
+    breaks: bool
+    reason: str
+
+    @property
+    def effect(self) -> str:
+        """In the words of the command line."""
+        return BREAKS if self.breaks else DOES_NOT
+
+
+@dataclass(frozen=True, slots=True)
+class ContractComparison:
+    """All differences of two contracts, in the order of the keys."""
+
+    before_id: str
+    after_id: str
+    differences: tuple[ContractDifference, ...]
+
+    @property
+    def verdict(self) -> str:
+        """`comparable`, `comparable with differences` or `incomparable`."""
+        if any(difference.breaks for difference in self.differences):
+            return "incomparable"
+        return "comparable with differences" if self.differences else "comparable"
+
+
+def _if_tuned(reason: str) -> Callable[[Contract, Contract], Ruling | None]:
+    def judge(before: Contract, after: Contract) -> Ruling | None:
+        tuned = any(contract.optimisation.division is not Division.NONE for contract in (before, after))
+        return Ruling(True, reason) if tuned else None
+
+    return judge
+
+
+def _judge_precisions(before: Contract, after: Contract) -> Ruling | None:
+    left, right = before.workload.precisions, after.workload.precisions
+    if not set(left) & set(right):
+        return Ruling(True, "no precision is in both, and a number at one precision says nothing about another")
+    reference, other = reference_of(left), reference_of(right)
+    if reference is not other:
+        return Ruling(True, f"accuracy is held against {reference} in one and {other} in the other")
+    return Ruling(False, "the same precisions in another order") if set(left) == set(right) else None
+
+
+def _breaks(reason: str) -> Rule:
+    return Rule(True, reason)
+
+
+def _does_not(reason: str) -> Rule:
+    return Rule(False, reason)
+
+
+RULES: Mapping[str, Rule] = {
+    "lynxbench": _breaks("keys may mean something else in another version of the format"),
+    "name": _does_not("a label"),
+    "question": _does_not("says why it is measured, not how"),
+    "regime": Rule(
+        False,
+        "says which figure leads; every figure is measured in every regime",
+        "a contract allows tuning: the regime is what the tuner aims at",
+        _if_tuned("it is what the tuner aimed at"),
+    ),
+    "agreed": _does_not("who agreed does not change what they agreed to"),
+    "workload.task": _breaks("another task is other work"),
+    "workload.model": _breaks("another model is other work"),
+    "workload.model.path": _breaks("another path may hold another model; only the recorded hashes can tell"),
+    "workload.model.revision": _breaks("another revision may hold other weights"),
+    "workload.precisions": Rule(
+        False,
+        "results are one for each precision; those in both stand beside each other",
+        "no precision is in both, or the highest (the accuracy reference) differs",
+        _judge_precisions,
+    ),
+    "workload.batch": _breaks("throughput and latency both move with the batch"),
+    "workload.input_tokens": _breaks("other input lengths are other work"),
+    "workload.output_tokens": _breaks("other output lengths are other work"),
+    "workload.arrival": _breaks("queueing and batching move with the arrivals"),
+    "workload.seed": _breaks("another seed draws other inputs (and other weights for a preset)"),
+    "engine": _does_not("the engine is part of the executor: it is what a comparison shows, and it is listed with it"),
+    "objective": Rule(
+        False,
+        "judges the latencies at this load as met or missed; it does not change them",
+        "a contract allows tuning: the objective bounds what the tuner may choose",
+        _if_tuned("it bounded what the tuner chose"),
+    ),
+    "protocol.version": _breaks("the method gives the number another meaning"),
+    "protocol.restarts": _does_not(
+        "fewer restarts give a wider interval, not another number; under 5 there is no verdict"
+    ),
+    "protocol.steady": _breaks("another test of steadiness counts other time; the peak is the best window"),
+    "protocol.min_duration": _breaks("a shorter run hides what heat and power limits do later"),
+    "protocol.limit": _does_not("only how long an inconclusive run is extended"),
+    "protocol.confidence": _does_not("intervals at one confidence can be computed from the run means of both"),
+    "protocol.emulated_limit": _does_not("only which emulated precisions are skipped"),
+    "protocol.foreign_load": _breaks("a looser bound accepts runs that others slowed down"),
+    "optimisation": _breaks("different room for tuning gives different numbers on the same stack"),
+    "owners": _does_not("who is told, not what is measured"),
+    "policy": _does_not("judges the numbers; it does not change them"),
+}
+"""The longest matching key decides; a test holds that every key of a contract has a rule."""
+
+_TAGS = ("source", "distribution", "process", "name")
+
+
+def compare_contracts(before: Contract, after: Contract) -> ContractComparison:
+    """Every key whose meaning differs, each with what that does to comparability and why."""
+    found = tuple(
+        _judged(key, left, right, before, after)
+        for key, left, right in _walk(before.canonical(), after.canonical(), "")
+    )
+    return ContractComparison(before.contract_id, after.contract_id, found)
+
+
+def rule_of(key: str) -> Rule:
+    """The rule for a key: its own, or that of the nearest key above it."""
+    while key not in RULES:
+        if "." not in key:
+            raise KeyError(key)
+        key = key.rpartition(".")[0]
+    return RULES[key]
+
+
+def _judged(key: str, left: JsonValue, right: JsonValue, before: Contract, after: Contract) -> ContractDifference:
+    rule = rule_of(key)
+    ruling = (rule.judge and rule.judge(before, after)) or Ruling(rule.breaks, rule.reason)
+    return ContractDifference(key, left, right, ruling.breaks, ruling.reason)
+
+
+def _walk(left: object, right: object, key: str) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+    if left == right:
+        return
+    if isinstance(left, dict) and isinstance(right, dict) and not (key and _another_kind(left, right)):
+        for name in [*left, *(name for name in right if name not in left)]:
+            yield from _walk(left.get(name), right.get(name), f"{key}.{name}" if key else name)
+        return
+    yield key, left, right  # type: ignore[misc]
+
+
+def _another_kind(left: Mapping[str, object], right: Mapping[str, object]) -> bool:
+    # A uniform and a fixed length share no keys: they differ as a whole. (A package's `name` is no tag: `source` is.)
+    tag = next((name for name in _TAGS if name in left or name in right), None)
+    return tag is not None and left.get(tag) != right.get(tag)

@@ -1,0 +1,359 @@
+"""YAML 1.2 text to plain nodes that know their lines. Safe on hostile text: bounded in size, depth and aliases.
+
+Built from parser events rather than from constructed objects, so that no tag is ever acted on, an alias is counted by
+what it expands to before it expands, and a duplicate key is seen before the second one wins.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.reader import ReaderError
+
+from lynxbench.errors import BadContract
+from lynxbench.model.fields import EXACT_INTEGER
+
+LARGEST_FILE_BYTES = 1 << 20
+"""A contract is written by people; a recorded length list of 100 000 entries still fits."""
+MOST_NODES = 150_000
+"""After aliases are expanded; above the 100 000 lengths an empirical distribution may list."""
+DEEPEST = 24
+"""A contract needs 6."""
+LONGEST_WORD = 60
+"""Characters of somebody's text repeated in an error line."""
+
+LONGEST_REASON = 160
+"""Characters of the YAML parser's own words."""
+
+Plain = None | bool | int | float | str
+
+# The YAML 1.2 core schema (section 10.3.2), without octal and hexadecimal integers: nobody means them here.
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_TRUE = frozenset({"true", "True", "TRUE"})
+_FALSE = frozenset({"false", "False", "FALSE"})
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_ODD_NUMBER = re.compile(r"0[xob][0-9a-fA-F]+|[-+]?[0-9]+(_[0-9]+)+")
+_CORE = "tag:yaml.org,2002:"
+
+
+@dataclass(slots=True)
+class Node:
+    """A value of the file with the line it stands on; `line` is None where the source has no lines."""
+
+    line: int | None
+    value: Plain = None
+    items: list[Node] | None = None
+    entries: dict[str, Entry] | None = None
+    size: int = 1
+    height: int = 1
+
+    @property
+    def kind(self) -> str:
+        """What it is, in a word that fits into an error line."""
+        if self.entries is not None:
+            return "a mapping"
+        if self.items is not None:
+            return "a list"
+        names: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+        return "nothing" if self.value is None else names[type(self.value)]
+
+    def plain(self) -> object:
+        """The bare value, as JSON would carry it."""
+        if self.entries is not None:
+            return {key: entry.node.plain() for key, entry in self.entries.items()}
+        if self.items is not None:
+            return [item.plain() for item in self.items]
+        return self.value
+
+
+@dataclass(slots=True)
+class Entry:
+    """A key's value and the line of the key."""
+
+    line: int | None
+    node: Node
+
+
+def shown(text: object) -> str:
+    """Somebody's text made safe for one error line: quoted, escaped and cut."""
+    said = str(text)
+    cut = said if len(said) <= LONGEST_WORD else said[: LONGEST_WORD - 1] + "…"
+    return cut if cut.isprintable() and cut == cut.strip() and cut else ascii(cut)
+
+
+def parse_nodes(text: str, file: str) -> Node:
+    """The one document of a YAML text; BadContract on anything a contract has no use for."""
+    return _Builder(file).build(_parse_events(text.removeprefix("\ufeff"), file))
+
+
+def nodes_from_json(value: object, file: str, line: int | None = None, depth: int = 1) -> Node:
+    """The same nodes from an already parsed JSON value; all of them stand on the given line."""
+    problem = f"is nested deeper than {DEEPEST} levels" if depth > DEEPEST else ""
+    if isinstance(value, dict):
+        problem = problem or _wrong_with("".join(value))
+    elif value is None or isinstance(value, (bool, int, float, str)):
+        problem = problem or _wrong_with(value)
+    if problem:
+        raise BadContract(problem, file=file, line=line)
+    if isinstance(value, dict):
+        entries = {key: Entry(line, nodes_from_json(item, file, line, depth + 1)) for key, item in value.items()}
+        return Node(line, entries=entries)
+    if isinstance(value, list):
+        return Node(line, items=[nodes_from_json(item, file, line, depth + 1) for item in value])
+    assert value is None or isinstance(value, (bool, int, float, str))  # JSON has nothing else
+    return Node(line, value=value)
+
+
+def _parse_events(text: str, file: str) -> Iterator[Event]:
+    yaml = YAML(typ="safe", pure=True)
+    line = 1
+    try:
+        for event in yaml.parse(text):
+            line = event.start_mark.line + 1
+            yield event
+    except ReaderError as error:
+        at = text.count("\n", 0, error.position) + 1
+        code = error.character if isinstance(error.character, int) else ord(error.character)
+        raise BadContract(f"character U+{code:04X} is not allowed in YAML", file=file, line=at) from None
+    except MarkedYAMLError as error:
+        # What was never closed is found at the end of the file, but is to be mended where it was opened.
+        is_open = error.context_mark is not None and "end of stream" in str(error.problem)
+        mark = error.context_mark if is_open else error.problem_mark or error.context_mark
+        at = mark.line + 1 if mark is not None else line
+        raise BadContract(_syntax_problem(error, text, at), file=file, line=at) from None
+    except YAMLError as error:
+        raise BadContract(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
+    except (ValueError, IndexError, KeyError, AttributeError, TypeError, AssertionError, RecursionError) as error:
+        # The parser itself stumbles over some malformed escapes and directives.
+        raise BadContract(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
+
+
+def _syntax_problem(error: MarkedYAMLError, text: str, line: int) -> str:
+    lines = text.splitlines()
+    here = lines[line - 1] if line <= len(lines) else ""
+    if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in str(error.problem):
+        return "a tab is used to indent; YAML wants spaces"
+    said = _one_line(" ".join(str(part) for part in (error.context, error.problem) if part))
+    return f"is not YAML: {said}"
+
+
+def _one_line(text: str) -> str:
+    words = " ".join(text.split())[:LONGEST_REASON]
+    return words if words.isprintable() else ascii(words)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or list under construction."""
+
+    node: Node
+    anchor: str | None
+    key: str | None = None
+    key_line: int = 0
+    path: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Turns events into nodes, refusing as early as the offence is visible."""
+
+    file: str
+    stack: list[_Open] = field(default_factory=list)
+    anchors: dict[str, Node | None] = field(default_factory=dict)
+    total: int = 0
+    root: Node | None = None
+    documents: int = 0
+
+    def build(self, events: Iterator[Event]) -> Node:
+        for event in events:
+            self._take(event, event.start_mark.line + 1)
+        if self.root is None:
+            raise BadContract(
+                "is empty; `lynxbench contract new` writes a contract to start from", file=self.file, line=1
+            )
+        return self.root
+
+    def _take(self, event: Event, line: int) -> None:
+        if isinstance(event, DocumentStartEvent):
+            self.documents += 1
+            if self.documents > 1:
+                self._refuse("a second document starts here; a contract is one document", line)
+            if event.version is not None and tuple(event.version) != (1, 2):
+                self._refuse("contracts are YAML 1.2; remove the %YAML line", 1)
+        elif isinstance(event, AliasEvent):
+            self._alias(event, line)
+        elif isinstance(event, ScalarEvent):
+            self._scalar(event, line)
+        elif isinstance(event, (MappingStartEvent, SequenceStartEvent)):
+            self._open(event, line)
+        elif isinstance(event, (MappingEndEvent, SequenceEndEvent)):
+            done = self.stack.pop()
+            if done.anchor is not None:
+                self.anchors[done.anchor] = done.node
+            self._add(done.node, line)
+
+    def _scalar(self, event: ScalarEvent, line: int) -> None:
+        top = self.stack[-1] if self.stack else None
+        if top is not None and top.node.entries is not None and top.key is None:
+            self._key(top, event, line)
+            return
+        node = Node(line, value=self._resolve(event, line), size=_weight(event.value))
+        self._count(node.size, line)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node
+        self._add(node, line)
+
+    def _key(self, top: _Open, event: ScalarEvent, line: int) -> None:
+        assert top.node.entries is not None
+        key: str = event.value
+        if problem := _wrong_with(key):
+            self._refuse(problem, line)
+        path = ".".join(shown(part) for part in (*top.path, key))
+        if event.tag is not None and event.tag != f"{_CORE}str":
+            self._refuse(
+                f"key {shown(key)} carries the tag {shown(event.tag)}; tags have no meaning in a contract", line
+            )
+        if key == "<<" and event.style is None:
+            self._refuse("merge keys (<<) are not part of YAML 1.2; write the keys out", line, path)
+        if key in top.node.entries:
+            first = top.node.entries[key].line
+            self._refuse(f"key is written twice; the first is on line {first}; keep one", line, path)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = Node(line, value=key, size=_weight(key))
+        self._count(_weight(key), line)
+        top.node.size += _weight(key)
+        top.key, top.key_line = key, line
+
+    def _open(self, event: MappingStartEvent | SequenceStartEvent, line: int) -> None:
+        is_mapping = isinstance(event, MappingStartEvent)
+        if event.tag is not None and event.tag != f"{_CORE}{'map' if is_mapping else 'seq'}":
+            self._refuse(f"the tag {shown(event.tag)} has no meaning in a contract; remove it", line)
+        if self.stack and self.stack[-1].node.entries is not None and self.stack[-1].key is None:
+            self._refuse("a key must be a plain word, not a list or mapping", line)
+        if len(self.stack) >= DEEPEST:
+            self._refuse(f"is nested deeper than {DEEPEST} levels", line, ".".join(map(shown, self._path()[:1])))
+        self._count(1, line)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = None
+        path = self._path()
+        node = Node(line, entries={}) if is_mapping else Node(line, items=[])
+        self.stack.append(_Open(node, event.anchor, path=path))
+
+    def _alias(self, event: AliasEvent, line: int) -> None:
+        name = event.anchor
+        if name not in self.anchors:
+            self._refuse(f"alias *{shown(name)} names no anchor above it", line)
+        target = self.anchors[name]
+        if target is None:
+            self._refuse(f"alias *{shown(name)} stands inside what it names, which has no end", line)
+        top = self.stack[-1] if self.stack else None
+        if top is not None and top.node.entries is not None and top.key is None:
+            self._refuse("an alias cannot be a key; write the key out", line)
+        if len(self.stack) + target.height > DEEPEST:
+            self._refuse(f"alias *{shown(name)} nests deeper than {DEEPEST} levels", line)
+        self._count(target.size, line)
+        self._add(target, line)
+
+    def _add(self, node: Node, line: int) -> None:
+        if not self.stack:
+            self.root = node
+            return
+        top = self.stack[-1]
+        holder = top.node
+        holder.size += node.size
+        holder.height = max(holder.height, node.height + 1)
+        if holder.items is not None:
+            holder.items.append(node)
+            return
+        assert holder.entries is not None
+        if top.key is None:
+            self._refuse("a key must be a plain word, not a list or mapping", line)
+        holder.entries[top.key] = Entry(top.key_line, node)
+        top.key = None
+
+    def _resolve(self, event: ScalarEvent, line: int) -> Plain:
+        tag, text = event.tag, event.value
+        is_string = event.style is not None
+        if tag is not None:
+            if tag not in (f"{_CORE}str", "!"):
+                self._refuse(f"the tag {shown(tag)} has no meaning in a contract; remove it", line)
+            is_string = True
+        value = text if is_string else self._core(text, line)
+        if problem := _wrong_with(value):
+            self._refuse(problem, line)
+        return value
+
+    def _core(self, text: str, line: int) -> Plain:
+        if text in _NULL:
+            return None
+        if text in _TRUE or text in _FALSE:
+            return text in _TRUE
+        if _NOT_FINITE.fullmatch(text):
+            self._refuse(f"{text} is not a finite number", line, self._key_here())
+        if _ODD_NUMBER.fullmatch(text):
+            self._refuse(
+                f"{shown(text)} is an unusual spelling of a number; write plain digits", line, self._key_here()
+            )
+        if _INTEGER.fullmatch(text):
+            digits = text.lstrip("+-").lstrip("0") or "0"
+            if len(digits) > len(str(EXACT_INTEGER)):
+                self._refuse(f"{shown(text)} is too large a number", line, self._key_here())
+            if len(digits) < len(text.lstrip("+-")):
+                self._refuse(f"{shown(text)} has leading zeros; write {int(text)}", line, self._key_here())
+            return int(text)
+        if _FLOAT.fullmatch(text):
+            return float(text)
+        return text
+
+    def _count(self, more: int, line: int) -> None:
+        self.total += more
+        if self.total > MOST_NODES:
+            self._refuse(f"expands to more than {MOST_NODES} values; a contract needs far fewer", line)
+
+    def _path(self) -> tuple[str, ...]:
+        if not self.stack:
+            return ()
+        top = self.stack[-1]
+        if top.node.items is not None:
+            return (*top.path, str(len(top.node.items)))
+        return top.path if top.key is None else (*top.path, top.key)
+
+    def _key_here(self) -> str:
+        return ".".join(shown(part) for part in self._path())
+
+    def _refuse(self, problem: str, line: int, key: str = "") -> NoReturn:
+        raise BadContract(problem, file=self.file, line=line, key=key or self._key_here())
+
+
+def _weight(text: str) -> int:
+    # A long text that is aliased many times weighs like many values.
+    return 1 + len(text) // 100
+
+
+def _wrong_with(value: Plain) -> str:
+    """What makes a value one that no contract can hold; empty where nothing does."""
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+        return "half of a character (a lone surrogate) is no text"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "is not a finite number"
+    if isinstance(value, int) and abs(value) > EXACT_INTEGER:
+        return f"is too large a number; the largest is {EXACT_INTEGER}"
+    return ""

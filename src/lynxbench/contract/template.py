@@ -1,0 +1,118 @@
+"""A commented contract to start from, for each task: what `contract new` writes."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from pydantic import ValidationError
+
+from lynxbench.contract.nodes import nodes_from_json
+from lynxbench.contract.problems import refuse_contract
+from lynxbench.contract.writer import Explained, render_contract
+from lynxbench.errors import BadInput
+from lynxbench.model.contract import Contract, Task
+
+USUAL_MODELS: dict[Task, str] = {
+    Task.GENERATE: "package:smollm2-135m-instruct",
+    Task.EMBED: "package:all-minilm-l6-v2",
+    Task.CLASSIFY: "preset:bert-base",
+    Task.TRAIN_STEP: "preset:smollm2-135m",
+    Task.CALLABLE: "callable:lynxbench.workload.examples:solve_dense",
+}
+"""Each runs on any machine, without a network."""
+
+_QUESTIONS: dict[Task, str] = {
+    Task.GENERATE: "How many tokens a second does this machine sustain, within the objective below?",
+    Task.EMBED: "How many inputs a second does this machine embed, within the objective below?",
+    Task.CLASSIFY: "How many inputs a second does this machine classify, within the objective below?",
+    Task.TRAIN_STEP: "How many samples a second does this machine train on?",
+    Task.CALLABLE: "How long does one call of this function take on this machine?",
+}
+_ACCURACY: dict[Task, dict[str, str]] = {
+    Task.GENERATE: {"metric": "perplexity", "largest_loss": "1 %"},
+    Task.EMBED: {"metric": "cosine", "largest_loss": "1 %"},
+    Task.CLASSIFY: {"metric": "top1", "largest_loss": "1 %"},
+    Task.TRAIN_STEP: {"metric": "relative-error", "largest_loss": "5 %"},
+    Task.CALLABLE: {"metric": "relative-error", "largest_loss": "1 %"},
+}
+_HEADER = """\
+# A lynxbench contract: what is measured and how, agreed before the first sample is taken.
+# Its id is the hash of its meaning; comments, key order and the spelling of units (90 s, 1.5 min) do not change it.
+# Check it: lynxbench contract check {file}      run it: lynxbench run {file}
+"""
+_VISION = re.compile(r"preset:(resnet|vit)-")
+
+
+def render_template(
+    task: str = "generate", model: str = "", engine: str = "", name: str = "", file: str = "contract.yaml"
+) -> str:
+    """A contract for a task, with every key explained in one line; it loads as it is."""
+    wanted = _parse_task(task)
+    model = model or USUAL_MODELS[wanted]
+    document = {
+        "lynxbench": 1,
+        "name": name or f"my-{wanted}",
+        "question": _QUESTIONS[wanted],
+        "regime": "latency" if wanted is Task.CALLABLE else "throughput",
+        "agreed": [{"team": "ML platform engineering"}, {"team": "infrastructure SRE"}],
+        "workload": _workload(wanted, model),
+        "engine": _engine(wanted, engine),
+        "objective": {"slo": [_slo(wanted)]},
+        "protocol": {"emulated_limit": "10 min"},
+        "policy": {"accuracy": _ACCURACY[wanted]},
+    }
+    try:
+        contract = Contract.model_validate_json(json.dumps(document))
+    except ValidationError as error:
+        # Only the options can be wrong here, so the key is named and no line of a file that does not exist yet.
+        raise refuse_contract(error, nodes_from_json(document, file), "contract new") from None
+    hidden = frozenset({"input_tokens"} if wanted is Task.CALLABLE else ())
+    return _HEADER.format(file=file) + "\n" + render_contract(contract, Explained(hidden))
+
+
+def parse_model(text: str) -> dict[str, str]:
+    """The model that `--model` names: `package:`, `preset:`, `path:`, `hub:` or `callable:` and its name."""
+    source, colon, rest = text.partition(":")
+    names = {"package": "name", "preset": "name", "path": "path", "hub": "id", "callable": "target"}
+    if colon and rest and source in names:
+        return {"source": source, names[source]: rest}
+    if text.startswith(("/", "./", "../", "~")):
+        return {"source": "path", "path": text}
+    if colon and rest and "/" not in text:
+        return {"source": "callable", "target": text}
+    raise BadInput(
+        f"--model {text!r}: say where it comes from: package:NAME, preset:NAME, path:PATH, hub:OWNER/NAME or "
+        "callable:module:function"
+    )
+
+
+def _parse_task(text: str) -> Task:
+    try:
+        return Task(text)
+    except ValueError:
+        raise BadInput(f"--task {text!r} is not one of {', '.join(Task)}") from None
+
+
+def _workload(task: Task, model: str) -> dict[str, object]:
+    workload: dict[str, object] = {"task": task.value, "model": parse_model(model), "precisions": ["fp32"]}
+    if task is not Task.CALLABLE:
+        workload["precisions"] = ["fp32", "bf16"] if task is Task.TRAIN_STEP else ["fp32", "int8"]
+    if task is not Task.CALLABLE and not _VISION.match(model):
+        workload["input_tokens"] = {"distribution": "fixed", "value": 64}
+    if task is Task.GENERATE:
+        workload["output_tokens"] = {"distribution": "fixed", "value": 32}
+    return workload
+
+
+def _engine(task: Task, engine: str) -> dict[str, str]:
+    name, _, plugin = engine.partition(":")
+    if name == "plugin":
+        return {"name": "plugin", "plugin": plugin}
+    return {"name": name or ("callable" if task is Task.CALLABLE else "torch")}
+
+
+def _slo(task: Task) -> dict[str, object]:
+    if task is Task.GENERATE:
+        return {"metric": "time-per-token", "percentile": 95, "at_most": "250 ms"}
+    return {"metric": "latency", "percentile": 99, "at_most": "1 s"}
