@@ -129,7 +129,8 @@ def read_outputs(path: Path) -> Outputs:
 
 def _leave_with_parent() -> None:
     """The parent holds the other end of standard input; when it is gone, nobody waits for this process."""
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # the bare descriptor: a buffered reader would be locked when the interpreter ends
+        pass
     os._exit(int(ExitCode.INTERRUPTED))
 
 

@@ -1,0 +1,58 @@
+"""The command line: verbs that a person remembers. Heavy things are imported by the command that needs them."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from lynxbench import __version__
+from lynxbench.cli import contract as contract_commands
+from lynxbench.cli import executor as executor_commands
+from lynxbench.cli.report import report
+from lynxbench.cli.run import run
+from lynxbench.cli.series import changepoints, steady
+from lynxbench.errors import ExitCode, LynxbenchError
+
+app = typer.Typer(
+    name="lynxbench",
+    help="Measure AI performance under a contract, attribute the time to a layer and its owner, decide from evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(run)
+app.command()(report)
+app.add_typer(contract_commands.app, name="contract", help="Write, check, show and compare contracts.")
+app.add_typer(executor_commands.app, name="executor", help="The nine layers of this machine, or a difference of two.")
+app.command()(steady)
+app.command()(changepoints)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Parse, call, and turn every deliberate error into one line and its exit code."""
+    try:
+        app()
+    except LynxbenchError as error:
+        print(f"lynxbench: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("lynxbench: interrupted", file=sys.stderr)
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of a pipe left early: nothing is wrong
+        sys.exit(ExitCode.DONE)

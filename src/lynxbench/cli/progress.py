@@ -1,0 +1,120 @@
+"""Progress on standard error: a bar with an honest remaining time on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.model.contract import Contract
+from lynxbench.model.job import JobReport, JobStatus
+
+_FIRST_GUESS_SETUP_S = 12.0
+_FIRST_GUESS_EXTRAS_S = 12.0
+"""Start-up, and the passes after a precision's first process; replaced by what was seen as soon as there is any."""
+
+
+class TerminalProgress:
+    """Tells a person how far the run is and how long it will still take."""
+
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._console = Console(stderr=True)
+        self._bar: Progress | None = None
+        self._plan: tuple[Slot, ...] = ()
+        self._done: list[tuple[Slot, float]] = []
+        self._dropped: set[str] = set()
+        self._last_stage = ""
+
+    def __enter__(self) -> TerminalProgress:
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("capturing the executor", total=1.0, rest="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, run: RunFolder) -> None:
+        """The run is registered and starts, or goes on."""
+        self._plan = run.registration.plan
+        self._say(
+            f"{self._contract.name}: {len(self._plan)} processes "
+            f"({self._contract.protocol.restarts} restarts × {len(self._contract.workload.precisions)} precisions), "
+            f"{_minutes(self._left_s(None, 0.0))} or less, into {run.path}"
+        )
+
+    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
+        """A process is at work."""
+        label = f"{slot.precision.value} {slot.restart + 1}/{self._contract.protocol.restarts} · {stage}"
+        left_s = self._left_s(slot, spent_s)
+        if self._bar is not None:
+            passed_s = sum(seconds for _, seconds in self._done) + spent_s
+            counted = f" · {iterations} iterations" if iterations else ""
+            self._bar.update(
+                self._task,
+                description=label + counted,
+                completed=passed_s / max(passed_s + left_s, 1e-9),
+                rest=f"about {_minutes(left_s)} left",
+            )
+        elif label != self._last_stage and stage in ("setup", "measure"):
+            self._say(f"  {label} (about {_minutes(left_s)} left)")
+        self._last_stage = label
+
+    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
+        """A process has ended."""
+        self._done.append((slot, spent_s))
+        if report.status is not JobStatus.DONE and slot.restart == 0:
+            self._dropped.add(slot.precision.value)
+        if report.status is JobStatus.FAILED:
+            self._say(f"  {slot.precision.value} {slot.restart + 1}: failed: {report.error}")
+        elif report.skip is not None:
+            self._say(f"  {slot.precision.value}: {report.skip.reason}")
+
+    def note(self, text: str) -> None:
+        """A step between processes."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=text, rest="")
+
+    def _left_s(self, current: Slot | None, spent_s: float) -> float:
+        """From what processes took so far; before the first one, from the contract and a guess."""
+        ended = {slot.index for slot, _ in self._done}
+        rest = [s for s in self._plan if s.index not in ended and s.precision.value not in self._dropped]
+        left = sum(self._typical_s(slot) for slot in rest)
+        return max(left - spent_s, 1.0) if current is not None else left
+
+    def _typical_s(self, slot: Slot) -> float:
+        alike = [
+            s
+            for done, s in self._done
+            if done.precision is slot.precision and (done.restart == 0) == (slot.restart == 0)
+        ]
+        if alike:
+            return sum(alike) / len(alike)
+        protocol = self._contract.protocol
+        extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
+        return _FIRST_GUESS_SETUP_S + (protocol.min_duration_s + protocol.limit_s) / 2 + extras
+
+    def _say(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -1,0 +1,35 @@
+"""`lynxbench report`: a result again, in the form asked for."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+
+class Form(StrEnum):
+    """How a report is written."""
+
+    TERMINAL = "terminal"
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+def report(
+    result: Path = typer.Argument(help="A result document, or the folder of a run."),
+    form: Form = typer.Option(Form.TERMINAL, "--format", help="What to write."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="File to write instead of standard output."),
+    as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
+) -> None:
+    """Render a result document; its ids and the hash of its samples are checked first."""
+    from lynxbench.cli.output import render_form
+    from lynxbench.evidence.documents import write_text
+
+    text = render_form(result, Form.JSON.value if as_json else form.value)
+    if output is None:
+        print(text, end="")
+    else:
+        write_text(output, text)
+        typer.echo(f"written: {output}", err=True)

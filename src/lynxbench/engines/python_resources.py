@@ -1,0 +1,131 @@
+"""Where a Python call's wall time went, by what the kernel accounts to the calling thread. No profiler, no slowdown.
+
+Every nanosecond of a step lands in exactly one of:
+    compute          the calling thread was on a CPU
+    queueing         it could run, but waited for a CPU (other programs, or too many threads); Linux only
+    synchronization  it slept while other threads of this process burned CPU: it waited for its own workers
+    input            it slept on block I/O; only where the kernel accounts delays
+    idle             it slept and nothing of this process ran: sleeps, locks, sockets, other processes
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+RESOURCE_SCHEMA = 1
+KIND = "resource"
+
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+_STAT = Path("/proc/thread-self/stat")
+_BLOCK_IO_TICKS = 41
+"""Index of delayacct_blkio_ticks in /proc/…/stat, counted from the pid at 0 (proc(5), field 42)."""
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What one step took, and what the kernel counted meanwhile: switches of context, faults, transfers of blocks."""
+
+    wall_ns: int
+    thread_cpu_ns: int
+    process_cpu_ns: int
+    run_queue_ns: int | None
+    block_io_ns: int | None
+    voluntary: int
+    involuntary: int
+    minor_faults: int
+    major_faults: int
+    block_reads: int
+    block_writes: int
+    system_ns: int
+
+    def exclusive_ns(self) -> dict[str, int]:
+        """Wall time split into exclusive categories; they add up to it."""
+        compute = min(self.thread_cpu_ns, self.wall_ns)
+        rest = self.wall_ns - compute
+        queueing = min(self.run_queue_ns or 0, rest)
+        rest -= queueing
+        own_input = min(self.block_io_ns or 0, rest)
+        rest -= own_input
+        others = max(self.process_cpu_ns - self.thread_cpu_ns, 0)
+        synchronization = min(others, rest)
+        return {
+            "compute": compute,
+            "queueing": queueing,
+            "input": own_input,
+            "synchronization": synchronization,
+            "idle": rest - synchronization,
+        }
+
+
+def account(step: Callable[[int], int], index: int) -> Account:
+    """Run one step and read the kernel's counters on both sides of it."""
+    queue, block = _run_queue_ns(), _block_io_ns()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    process, thread, start = time.process_time_ns(), time.thread_time_ns(), time.perf_counter_ns()
+    step(index)
+    end, thread_end, process_end = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    queue_end, block_end = _run_queue_ns(), _block_io_ns()
+    return Account(
+        wall_ns=end - start,
+        thread_cpu_ns=thread_end - thread,
+        process_cpu_ns=process_end - process,
+        run_queue_ns=None if queue is None or queue_end is None else queue_end - queue,
+        block_io_ns=None if block is None or block_end is None else block_end - block,
+        voluntary=after.ru_nvcsw - before.ru_nvcsw,
+        involuntary=after.ru_nivcsw - before.ru_nivcsw,
+        minor_faults=after.ru_minflt - before.ru_minflt,
+        major_faults=after.ru_majflt - before.ru_majflt,
+        block_reads=after.ru_inblock - before.ru_inblock,
+        block_writes=after.ru_oublock - before.ru_oublock,
+        system_ns=round((after.ru_stime - before.ru_stime) * 1e9),
+    )
+
+
+def write_accounts(accounts: list[Account], target: str, threads: int, path: Path) -> Path:
+    """Write the steps and their exclusive totals as JSON."""
+    totals: dict[str, int] = {}
+    for one in accounts:
+        for category, spent_ns in one.exclusive_ns().items():
+            totals[category] = totals.get(category, 0) + spent_ns
+    document = {
+        "kind": KIND,
+        "version": RESOURCE_SCHEMA,
+        "target": target,
+        "threads": threads,
+        "cpus": os.cpu_count(),
+        "wall_ns": sum(one.wall_ns for one in accounts),
+        "exclusive_ns": totals,
+        "run_queue_known": all(one.run_queue_ns is not None for one in accounts),
+        "block_io_known": all(one.block_io_ns is not None for one in accounts),
+        "steps": [
+            {name: getattr(one, name) for name in Account.__slots__} | {"exclusive_ns": one.exclusive_ns()}
+            for one in accounts
+        ],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def _run_queue_ns() -> int | None:
+    try:
+        return int(_SCHEDSTAT.read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _block_io_ns() -> int | None:
+    try:
+        if Path("/proc/sys/kernel/task_delayacct").read_bytes().strip() != b"1":
+            return None
+        text = _STAT.read_text()
+        return int(text[text.rindex(")") + 2 :].split()[_BLOCK_IO_TICKS - 2]) * _TICK_NS
+    except (OSError, IndexError, ValueError):
+        return None

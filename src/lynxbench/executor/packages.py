@@ -1,0 +1,113 @@
+"""The framework layer as it lies on disk: Python, every installed distribution, and frameworks' own build stamps."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from lynxbench.executor.host import Host, Probe
+from lynxbench.model.canonical import content_id
+from lynxbench.model.executor import Field, measured
+from lynxbench.model.layers import Layer
+
+FRAMEWORKS: tuple[str, ...] = (
+    "torch", "transformers", "onnxruntime", "onnxruntime-gpu", "vllm", "sglang", "tensorrt", "tensorrt-llm", "triton",
+    "tensorflow", "jax", "jaxlib", "flash-attn", "flashinfer-python", "xformers", "bitsandbytes", "torchao",
+    "accelerate", "deepspeed", "optimum", "openvino", "tokenizers", "safetensors", "numpy", "ray",
+)  # fmt: skip
+BUILD_STAMPS: dict[str, tuple[str, dict[str, str]]] = {
+    "torch": ("torch/version.py", {"cuda": "cuda", "git_version": "git", "hip": "hip", "debug": "debug"}),
+    "onnxruntime": ("onnxruntime/capi/build_and_package_info.py", {"cuda_version": "cuda", "package_name": "package"}),
+    "onnxruntime-gpu": (
+        "onnxruntime/capi/build_and_package_info.py",
+        {"cuda_version": "cuda", "package_name": "package"},
+    ),
+    "vllm": ("vllm/_version.py", {"__commit_id__": "git", "commit_id": "git"}),
+    "jaxlib": ("jaxlib/version.py", {"_git_hash": "git"}),
+}
+"""Files that carry how a framework was built, readable without importing it."""
+
+
+def read_python(_host: Host) -> dict[str, Field]:
+    """The interpreter by what it is, not where it lies."""
+    return {
+        "python_version": measured(platform.python_version(), "platform"),
+        "python_build": measured(" ".join(platform.python_build()), "platform"),
+        "python_compiler": measured(platform.python_compiler(), "platform"),
+        "python_implementation": measured(platform.python_implementation(), "platform"),
+        "python_gil": measured(not sysconfig.get_config_var("Py_GIL_DISABLED"), "sysconfig"),
+        "python_optimised": measured(
+            "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or ""), "sysconfig"
+        ),
+        "python_debug": measured(hasattr(sys, "gettotalrefcount"), "sys"),
+    }
+
+
+def read_distributions(_host: Host) -> dict[str, Field]:
+    """Every installed distribution, and the frameworks among them with their build stamps."""
+    installed = find_distributions(metadata.distributions())
+    versions: dict[str, JsonValue] = {name: found.version for name, found in sorted(installed.items())}
+    fields = {
+        "distributions": measured(versions, "importlib.metadata"),
+        "distributions_sha256": measured(content_id(versions), "SHA-256 over distributions"),
+    }
+    for name in FRAMEWORKS:
+        if name not in installed:
+            continue
+        field = name.replace("-", "_")
+        fields[field] = measured(installed[name].version, "importlib.metadata")
+        if name in BUILD_STAMPS:
+            fields.update(_read_stamp(name, installed[name]))
+    return fields
+
+
+def find_distributions(found: Iterable[metadata.Distribution]) -> dict[str, metadata.Distribution]:
+    """Distributions by normalised name; the first on the path wins, as it does for imports."""
+    chosen: dict[str, metadata.Distribution] = {}
+    for distribution in found:
+        name = distribution.metadata["Name"] if distribution.metadata else None
+        if name:
+            chosen.setdefault(re.sub(r"[-_.]+", "-", name).lower(), distribution)
+    return chosen
+
+
+def _read_stamp(name: str, distribution: metadata.Distribution) -> dict[str, Field]:
+    file, wanted = BUILD_STAMPS[name]
+    try:
+        constants = parse_constants(Path(str(distribution.locate_file(file))).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    short = name.replace("-", "_")
+    return {
+        f"{short}_{said}": measured(constants[constant], file)
+        for constant, said in wanted.items()
+        if constant in constants
+    }
+
+
+def parse_constants(source: str) -> dict[str, JsonValue]:
+    """Module-level constants of a Python file, without running it."""
+    constants: dict[str, JsonValue] = {}
+    for node in ast.parse(source).body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        value = getattr(node, "value", None)
+        if not isinstance(value, ast.Constant) or not isinstance(value.value, (str, int, float, bool, type(None))):
+            continue
+        constants.update({target.id: value.value for target in targets if isinstance(target, ast.Name)})
+    return constants
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(Layer.FRAMEWORK, read_python, ("python_version", "python_build")),
+    Probe(Layer.FRAMEWORK, read_distributions, ("distributions", "distributions_sha256")),
+)

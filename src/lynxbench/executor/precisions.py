@@ -1,0 +1,173 @@
+"""Which number formats a device computes natively, which it emulates, which it lacks, and why. Pure.
+
+A table says what the hardware can do; which kernels ran is decided by the run. Sources: tensor-core input types by
+compute capability (CUDA C++ Programming Guide, PTX ISA), Intel AMX/AVX-512 and Arm architecture manuals for CPU flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lynxbench.executor.compatibility import Version, parse_version
+from lynxbench.model.document import Document
+from lynxbench.model.executor import Executor
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Native, Precision
+
+FORMATS: tuple[str, ...] = ("fp64", *(precision.value for precision in Precision), "int4", "fp6", "fp4")
+
+TENSOR_CORE_INPUTS: dict[Version, frozenset[str]] = {
+    (7, 0): frozenset({"fp16"}),
+    (7, 2): frozenset({"fp16", "int8"}),
+    (7, 5): frozenset({"fp16", "int8", "int4"}),
+    (8, 0): frozenset({"fp16", "bf16", "tf32", "int8", "int4", "fp64"}),
+    (8, 6): frozenset({"fp16", "bf16", "tf32", "int8", "int4"}),
+    (8, 7): frozenset({"fp16", "bf16", "tf32", "int8", "int4"}),
+    (8, 9): frozenset({"fp16", "bf16", "tf32", "int8", "int4", "fp8"}),
+    (9, 0): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp64"}),
+    (10, 0): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4", "fp64"}),
+    (10, 3): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4", "fp64"}),
+    (12, 0): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4"}),
+    (12, 1): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4"}),
+}
+
+
+class PrecisionSupport(Document):
+    """One format on one device."""
+
+    device: str
+    precision: str
+    native: Native
+    reason: str
+
+
+def gpu_precision(capability: str, precision: str) -> tuple[Native, str]:
+    """How a device of that compute capability executes a format."""
+    version = parse_version(capability)
+    if version is None or version < (5, 0):
+        return Native.UNKNOWN, f"capability {capability} is not in the table"
+    inputs = _tensor_inputs(version)
+    if inputs is None:
+        return Native.UNKNOWN, f"capability {capability} is newer than the table"
+    if precision in inputs:
+        return Native.NATIVE, f"tensor cores of capability {capability} take {precision}"
+    if precision == "int8-weight-only":
+        wide = "bf16 or fp16" if "bf16" in inputs else "fp16" if "fp16" in inputs else "fp32"
+        return Native.NATIVE, f"stored in 8 bits, computed natively in {wide}"
+    if precision in ("fp32", "fp64"):
+        return Native.NATIVE, f"plain {precision} units, no tensor cores"
+    if precision == "fp16" and version >= (5, 3):
+        slow = ", at 1/64 of the fp32 rate" if version == (6, 1) else ""
+        return Native.NATIVE, f"half-precision arithmetic without tensor cores{slow}"
+    if precision == "int8" and version >= (6, 1) and version != (6, 2):
+        return Native.NATIVE, "four-way dot product (dp4a) without tensor cores"
+    if precision in ("bf16", "fp16"):
+        return (
+            Native.EMULATED,
+            f"no {precision} arithmetic at capability {capability}: converted to fp32 around each product",
+        )
+    if precision == "tf32":
+        return Native.UNSUPPORTED, f"tf32 begins with capability 8.0; {capability} computes plain fp32 instead"
+    return Native.UNSUPPORTED, f"no {precision} inputs at capability {capability}; it can only be stored and widened"
+
+
+def _tensor_inputs(version: Version) -> frozenset[str] | None:
+    if version < (7, 0):
+        return frozenset()
+    if version in TENSOR_CORE_INPUTS:
+        return TENSOR_CORE_INPUTS[version]
+    # Within a major capability a later minor keeps the instructions of an earlier one.
+    kin = [known for known in TENSOR_CORE_INPUTS if known[0] == version[0] and known <= version]
+    return TENSOR_CORE_INPUTS[max(kin)] if kin else None
+
+
+_X86_NATIVE: dict[str, tuple[tuple[str, str], ...]] = {
+    "bf16": (("amx_bf16", "AMX bf16 tiles"), ("avx512_bf16", "AVX-512 bf16 dot product")),
+    "fp16": (("amx_fp16", "AMX fp16 tiles"), ("avx512_fp16", "AVX-512 fp16 arithmetic")),
+    "int8": (
+        ("amx_int8", "AMX int8 tiles"),
+        ("avx512_vnni", "AVX-512 VNNI dot product"),
+        ("avx_vnni", "AVX VNNI dot product"),
+    ),
+}
+_ARM_NATIVE: dict[str, tuple[tuple[str, str], ...]] = {
+    "bf16": (
+        ("sme2", "SME matrix units"),
+        ("svebf16", "SVE bf16 dot product"),
+        ("bf16", "Neon bf16 dot product and matrix multiply"),
+    ),
+    "fp16": (("asimdhp", "Neon half-precision arithmetic"),),
+    "int8": (
+        ("svei8mm", "SVE int8 matrix multiply"),
+        ("i8mm", "Neon int8 matrix multiply"),
+        ("asimddp", "Neon int8 dot product"),
+    ),
+}
+_X86_MISSING: dict[str, str] = {
+    "bf16": "neither amx_bf16 nor avx512_bf16: widened to fp32 in software",
+    "int8": "no VNNI or AMX: multiply-add sequences without an int8 dot product",
+}
+_ARM_MISSING: dict[str, str] = {
+    "bf16": "no bf16 flag: widened to fp32 in software",
+    "fp16": "no asimdhp flag: widened to fp32 in software",
+    "int8": "neither i8mm nor asimddp: widened multiply-adds",
+}
+
+
+def cpu_precision(flags: Iterable[str], precision: str) -> tuple[Native, str]:
+    """How a CPU with those flags executes a format."""
+    known = frozenset(flags)
+    if not known:
+        return Native.UNKNOWN, "the CPU's flags could not be read"
+    arm = "asimd" in known
+    if precision in ("fp32", "fp64"):
+        wide = "SVE" if "sve" in known else "Neon" if arm else _x86_width(known)
+        return Native.NATIVE, f"{wide} arithmetic"
+    if precision == "int8-weight-only":
+        return Native.NATIVE, "stored in 8 bits, computed natively in fp32"
+    for flag, words in (_ARM_NATIVE if arm else _X86_NATIVE).get(precision, ()):
+        if flag in known:
+            return Native.NATIVE, f"{flag}: {words}"
+    if precision == "fp16" and not arm:
+        convert = "f16c converts only" if "f16c" in known else "not even conversions (f16c)"
+        return Native.EMULATED, f"neither amx_fp16 nor avx512_fp16; {convert}: computed in fp32"
+    missing = (_ARM_MISSING if arm else _X86_MISSING).get(precision)
+    if missing:
+        return Native.EMULATED, missing
+    return Native.UNSUPPORTED, f"no {precision} arithmetic on this CPU"
+
+
+def _x86_width(flags: frozenset[str]) -> str:
+    return next(
+        (name for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("avx", "AVX")) if flag in flags), "SSE"
+    )
+
+
+def precision_table(executor: Executor) -> tuple[PrecisionSupport, ...]:
+    """Every format on the CPU and on each kind of GPU that the executor holds."""
+    flags = executor.get(Layer.ACCELERATOR, "cpu_flags")
+    model = executor.get(Layer.ACCELERATOR, "cpu_model")
+    known = [str(flag) for flag in flags] if isinstance(flags, list) else []
+    rows = [_row(f"cpu {model or 'of unknown model'}", p, cpu_precision(known, p)) for p in FORMATS]
+    for device, capability in _gpu_kinds(executor):
+        rows += [_row(device, p, gpu_precision(capability, p)) for p in FORMATS]
+    return tuple(rows)
+
+
+def _gpu_kinds(executor: Executor) -> list[tuple[str, str]]:
+    capabilities = executor.get(Layer.ACCELERATOR, "gpu_capability")
+    names = executor.get(Layer.ACCELERATOR, "gpu_name")
+    if not isinstance(capabilities, list):
+        return []
+    called = names if isinstance(names, list) and len(names) == len(capabilities) else ["gpu"] * len(capabilities)
+    kinds = {
+        f"{name or 'gpu'} ({capability})": str(capability)
+        for name, capability in zip(called, capabilities, strict=True)
+        if capability
+    }
+    return list(kinds.items())
+
+
+def _row(device: str, precision: str, judged: tuple[Native, str]) -> PrecisionSupport:
+    native, reason = judged
+    return PrecisionSupport(device=device, precision=precision, native=native, reason=reason)

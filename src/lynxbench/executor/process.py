@@ -1,0 +1,260 @@
+"""The process that does the work, seen from inside after warm-up: mapped libraries, framework flags, thread pools."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+from pydantic import JsonValue
+
+from lynxbench.executor.environment import select_environment
+from lynxbench.executor.host import Host, exact_json, explain, format_cpu_list
+from lynxbench.executor.mapped import (
+    HashCache,
+    MappedLibrary,
+    cache_folder,
+    generated_folders,
+    name_libraries,
+    package_folders,
+    parse_maps,
+)
+from lynxbench.executor.nvidia import load_nvml, read_links_now
+from lynxbench.model.executor import Field, Status, Tier, measured, unreadable
+from lynxbench.model.layers import Layer
+
+MAPS = "/proc/self/maps"
+_OPENMP = re.compile(r"^lib(gomp|iomp5|omp)\b")
+_THREAD_POOL = re.compile(
+    r"^lib(gomp|iomp5|omp|tbb|tbbmalloc|openblas\w*|mkl_\w+|blis\w*|scipy_openblas\w*|nvpl\w*|arm_compute\w*)\b"
+)
+CUDA_LIBRARIES: tuple[str, ...] = (
+    "libcudart", "libcublas", "libcublasLt", "libcudnn", "libcufft", "libcusparse", "libcusolver", "libnccl",
+    "libnvrtc", "libnvinfer", "libcuda", "libcupti",
+)  # fmt: skip
+_WHEEL_OF: dict[str, str] = {
+    "libcudart": "nvidia-cuda-runtime", "libcublas": "nvidia-cublas", "libcublasLt": "nvidia-cublas",
+    "libcudnn": "nvidia-cudnn", "libcufft": "nvidia-cufft", "libcusparse": "nvidia-cusparse",
+    "libcusolver": "nvidia-cusolver", "libnccl": "nvidia-nccl", "libnvrtc": "nvidia-cuda-nvrtc",
+    "libcupti": "nvidia-cuda-cupti",
+}  # fmt: skip
+
+
+def capture_process(
+    *,
+    host: Host | None = None,
+    modules: Mapping[str, Any] | None = None,
+    nvml: Callable[[], Any] = load_nvml,
+) -> dict[Layer, dict[str, Field]]:
+    """What this process loaded and how it is set; nothing is imported that it did not import itself."""
+    where = host or Host()
+    loaded = sys.modules if modules is None else modules
+    libraries = _guarded(lambda: find_mapped(where)) or []
+    layers: dict[Layer, dict[str, Field]] = {
+        Layer.RUNTIME: describe_libraries(libraries, where),
+        Layer.SYSTEM: {**describe_system_libraries(libraries, where), **describe_confinement(where)},
+        Layer.FRAMEWORK: {},
+        Layer.ACCELERATOR: {},
+    }
+    if "torch" in loaded:
+        layers[Layer.FRAMEWORK].update(describe_torch(loaded["torch"]))
+    if "onnxruntime" in loaded:
+        layers[Layer.RUNTIME].update(describe_onnxruntime(loaded["onnxruntime"]))
+    if any(library.name.startswith("libcuda.so") for library in libraries):
+        layers[Layer.ACCELERATOR].update(read_links_now(nvml))
+    return layers
+
+
+def _guarded(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except Exception:
+        return None
+
+
+def find_mapped(host: Host) -> list[MappedLibrary]:
+    """Every shared object that is mapped now."""
+    return name_libraries(parse_maps(host.text(MAPS)), package_folders(), generated_folders(host.environ))
+
+
+def describe_libraries(libraries: list[MappedLibrary], host: Host) -> dict[str, Field]:
+    """Bundled libraries with their hashes, the CUDA libraries' versions, the thread pools."""
+    if not libraries:
+        return {"native_libraries": unreadable(f"nothing could be read from {MAPS}")}
+    bundled = [library for library in libraries if library.origin == "bundled"]
+    own = [library for library in libraries if library.origin == "generated"]
+    bare = {_bare(library.name) for library in libraries}
+    pools: list[JsonValue] = sorted(n for n in bare if _THREAD_POOL.match(n))  # type: ignore[assignment]
+    openmp: list[JsonValue] = sorted(lib.name for lib in libraries if _OPENMP.match(_bare(lib.name)))  # type: ignore[assignment]
+    return {
+        "native_libraries": measured(hash_libraries(bundled, host), f"{MAPS}, SHA-256 of each file"),
+        "generated_libraries": measured(len(own), f"{MAPS}: compiled while running", Tier.STATE),
+        "thread_pool_libraries": measured(pools, MAPS),
+        "openmp_libraries": measured(openmp, MAPS),
+        "cuda_libraries": measured(describe_cuda(libraries), f"{MAPS}, file names and package versions"),
+        "cudnn_origin": measured(cudnn_origin(libraries), MAPS),
+    }
+
+
+def describe_system_libraries(libraries: list[MappedLibrary], host: Host) -> dict[str, Field]:
+    """Libraries of the operating system and the driver that this process uses."""
+    if not libraries:
+        return {"mapped_libraries": unreadable(f"nothing could be read from {MAPS}")}
+    system = [library for library in libraries if library.origin == "system"]
+    return {"mapped_libraries": measured(hash_libraries(system, host), f"{MAPS}, SHA-256 of each file")}
+
+
+def describe_confinement(host: Host) -> dict[str, Field]:
+    """Environment and CPUs of this very process, which whoever started it may have set apart from the host's."""
+    variables: dict[str, JsonValue] = dict(select_environment(host.environ).variables)
+    return {
+        "process_environment": measured(variables, "allow-listed environment variables of the process"),
+        "process_affinity": measured(format_cpu_list(host.affinity()), "sched_getaffinity in the process"),
+    }
+
+
+def hash_libraries(libraries: Iterable[MappedLibrary], host: Host) -> dict[str, JsonValue]:
+    """Name to SHA-256; null where the file on disk is no longer the one that was mapped, or cannot be read."""
+    cache = HashCache(cache_folder(host.environ))
+    hashes: dict[str, JsonValue] = {}
+    for library in libraries:
+        try:
+            hashes[library.name] = None if library.replaced else cache.sha256(library.path)
+        except OSError:
+            hashes[library.name] = None
+    cache.save()
+    return hashes
+
+
+def _bare(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def describe_cuda(libraries: Iterable[MappedLibrary]) -> dict[str, JsonValue]:
+    """Versions of the CUDA libraries that are loaded, by file name, else by the package that bundles them."""
+    found: dict[str, JsonValue] = {}
+    for library in libraries:
+        stem, _, rest = _bare(library.name).partition(".so")
+        if stem not in CUDA_LIBRARIES:
+            continue
+        version = _bare(os.path.realpath(library.path)).partition(".so.")[2] or rest.lstrip(".")
+        if library.origin == "bundled" and version.count(".") < 2:
+            version = _wheel_version(stem) or version
+        found[f"{stem} ({library.origin})"] = version or "unknown"
+    return found
+
+
+def _wheel_version(stem: str) -> str | None:
+    wheel = _WHEEL_OF.get(stem)
+    for suffix in ("", "-cu13", "-cu12", "-cu11") if wheel else ():
+        try:
+            return metadata.version(f"{wheel}{suffix}")
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def cudnn_origin(libraries: Iterable[MappedLibrary]) -> str:
+    """Where cuDNN's parts come from; a mixture has silently changed kernels before."""
+    origins = {library.origin for library in libraries if _bare(library.name).startswith("libcudnn")}
+    if not origins:
+        return "not loaded"
+    return origins.pop() if len(origins) == 1 else "mixed"
+
+
+TORCH_QUESTIONS: dict[str, str] = {
+    "torch_version": "__version__",
+    "torch_git": "version.git_version",
+    "torch_cuda": "version.cuda",
+    "torch_hip": "version.hip",
+    "torch_build": "__config__.show()",
+    "torch_threads": "get_num_threads()",
+    "torch_interop_threads": "get_num_interop_threads()",
+    "torch_cpu_capability": "backends.cpu.get_cpu_capability()",
+    "torch_float32_matmul_precision": "get_float32_matmul_precision()",
+    "torch_default_dtype": "get_default_dtype()",
+    "torch_deterministic": "are_deterministic_algorithms_enabled()",
+    "torch_quantized_engine": "backends.quantized.engine",
+    "torch_mkldnn_available": "backends.mkldnn.is_available()",
+    "torch_mkldnn_enabled": "backends.mkldnn.enabled",
+    "torch_mkl_available": "backends.mkl.is_available()",
+    "torch_openmp_available": "backends.openmp.is_available()",
+    "torch_tf32_matmul": "backends.cuda.matmul.allow_tf32",
+    "torch_tf32_cudnn": "backends.cudnn.allow_tf32",
+    "torch_fp16_reduced_reduction": "backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
+    "torch_bf16_reduced_reduction": "backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
+    "torch_cudnn_enabled": "backends.cudnn.enabled",
+    "torch_cudnn_benchmark": "backends.cudnn.benchmark",
+    "torch_cudnn_deterministic": "backends.cudnn.deterministic",
+}
+"""Field and where PyTorch keeps it; `()` calls. None of these initialises a device."""
+CUDA_READY_QUESTIONS: dict[str, str] = {
+    "torch_cudnn": "backends.cudnn.version()",
+    "torch_nccl": "cuda.nccl.version()",
+}
+"""Asked only once the process itself has initialised CUDA."""
+SDP_SWITCHES: dict[str, str] = {
+    "flash": "flash",
+    "memory-efficient": "mem_efficient",
+    "math": "math",
+    "cudnn": "cudnn",
+}
+ONNXRUNTIME_QUESTIONS: dict[str, str] = {
+    "onnxruntime_version": "__version__",
+    "onnxruntime_providers": "get_available_providers()",
+    "onnxruntime_device": "get_device()",
+    "onnxruntime_build": "get_build_info()",
+}
+
+
+def describe_torch(torch: Any) -> dict[str, Field]:
+    """PyTorch as it is set in this process; asking must neither initialise a device nor warn."""
+    source = "torch, in this process"
+    fields = {name: _ask(torch, path, source) for name, path in TORCH_QUESTIONS.items()}
+    build = fields["torch_build"].value
+    if isinstance(build, str):
+        digest = hashlib.sha256(build.encode()).hexdigest()
+        fields["torch_build_sha256"] = measured(digest, "SHA-256 of torch_build")
+    fields["torch_sdp_backends"] = _sdp_backends(torch)
+    if fields["torch_cuda"].value:
+        archs = _ask(torch, "_C._cuda_getArchFlags()", source)
+        listed = archs.value.split() if isinstance(archs.value, str) else None
+        fields["torch_cuda_archs"] = archs if listed is None else measured([*listed], source)
+    if _ask(torch, "cuda.is_initialized()", source).value is True:
+        fields.update({name: _ask(torch, path, source) for name, path in CUDA_READY_QUESTIONS.items()})
+    return fields
+
+
+def describe_onnxruntime(runtime: Any) -> dict[str, Field]:
+    """ONNX Runtime as it is loaded in this process."""
+    return {name: _ask(runtime, path, "onnxruntime, in this process") for name, path in ONNXRUNTIME_QUESTIONS.items()}
+
+
+def _sdp_backends(torch: Any) -> Field:
+    source = "torch, in this process"
+    asked = {
+        name: _ask(torch, f"backends.cuda.{switch}_sdp_enabled()", source) for name, switch in SDP_SWITCHES.items()
+    }
+    if all(field.status is Status.UNREADABLE for field in asked.values()):
+        return asked["math"]
+    return measured([name for name, field in asked.items() if field.value is True], source)
+
+
+def _ask(module: Any, path: str, source: str) -> Field:
+    """Follow a dotted path of attributes and calls; what goes wrong becomes the field's reason."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = module
+            for part in path.split("."):
+                value = getattr(value, part.removesuffix("()"))
+                if part.endswith("()"):
+                    value = value()
+            return measured(exact_json(value.strip() if isinstance(value, str) else value), source)
+    except Exception as problem:
+        return unreadable(explain(problem))

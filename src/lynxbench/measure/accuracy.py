@@ -1,0 +1,273 @@
+"""How much a lower precision changes the answers: fidelity to the highest one on the same inputs, and the task metric.
+
+Pure numpy. Definitions, and why each was chosen, are in docs/methodology/accuracy.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.errors import BadResult
+from lynxbench.measure.polarity import score_labelled_vectors, share_interval
+from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import Accuracy
+from lynxbench.model.samples import Float64, Outputs
+
+Array = npt.NDArray[np.generic]
+Metrics = dict[str, float]
+Verdict = Literal["reference", "go", "no-go", "not measured", "no policy"]
+
+ANSWERS: dict[str, str] = {
+    "logits": "logits",
+    "embedding": "vectors",
+    "classes": "scores",
+    "training": "gradient",
+    "values": "values",
+}
+"""Kind of outputs → the array that fidelity is measured on."""
+
+ROWS_AT_ONCE = 256
+"""Rows of logits widened to float64 at a time: a vocabulary of 150 000 then takes 300 MB, not the whole text's."""
+Z_95 = 1.959964
+"""Two-sided 95 % point of the normal distribution, for intervals among the metrics."""
+
+
+def compare_outputs(
+    reference: Outputs | None,
+    candidate: Outputs | None,
+    policy: AccuracyPolicy | None,
+    *,
+    reference_precision: Precision,
+    is_reference: bool = False,
+) -> Accuracy:
+    """What the candidate's answers lose against the reference's, and whether the policy allows it.
+
+    The reference itself is compared with nothing: it gets its absolute metrics and the verdict `reference`.
+    """
+    if candidate is None or (reference is None and not is_reference):
+        inputs = candidate.inputs if candidate is not None else "no outputs were taken"
+        return Accuracy(
+            reference=reference_precision, is_reference=is_reference, metrics={}, inputs=inputs, verdict="not measured"
+        )
+    _check_shape(candidate)
+    broken = _non_finite(candidate)
+    metrics: Metrics = {}
+    loss: float | None = None
+    verdict: Verdict
+    if broken > 0:
+        metrics["non-finite"] = broken
+        verdict = "no-go"
+    elif is_reference or reference is None:
+        metrics = _absolute(candidate)
+        verdict = "reference"
+    else:
+        _check_pair(reference, candidate)
+        if _non_finite(reference) > 0:
+            metrics = {"reference-non-finite": _non_finite(reference)}
+            verdict = "not measured"
+        else:
+            metrics = _fidelity(reference, candidate) | _absolute(candidate) | _changes(reference, candidate)
+            loss = None if policy is None else _loss(policy.metric, metrics)
+            verdict = _verdict(loss, policy)
+    return Accuracy(
+        reference=reference_precision,
+        is_reference=is_reference,
+        metrics={name: value if math.isfinite(value) else None for name, value in metrics.items()},
+        task_metric=_task_metric(candidate),
+        inputs=candidate.inputs,
+        loss=loss if loss is not None and math.isfinite(loss) else None,
+        verdict=verdict,
+    )
+
+
+def relative_error(reference: Array, candidate: Array) -> float:
+    """‖candidate − reference‖ / ‖reference‖ in the Frobenius norm; infinite where only the reference is zero."""
+    difference = square = 0.0
+    for left, right in _pieces(reference, candidate):
+        difference += float(np.sum(np.abs(right - left) ** 2))
+        square += float(np.sum(np.abs(left) ** 2))
+    if square == 0:
+        return 0.0 if difference == 0 else math.inf
+    return math.sqrt(difference / square)
+
+
+def mean_cosine(reference: Array, candidate: Array) -> float:
+    """Mean over rows of the cosine between both answers; two zero rows agree, one zero row does not."""
+    total = rows = 0.0
+    for left, right in _pieces(reference, candidate):
+        norms = np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=1)
+        both = norms[0] * norms[1]
+        dot = np.real(np.sum(left * np.conj(right), axis=1))
+        safe = np.where(both > 0, both, 1.0)
+        cosine = np.where(both > 0, dot / safe, np.where((norms[0] == 0) & (norms[1] == 0), 1.0, 0.0))
+        total += float(np.sum(np.clip(cosine, -1.0, 1.0)))
+        rows += len(left)
+    return total / rows
+
+
+def top1_agreement(reference: Array, candidate: Array) -> float:
+    """Share of rows in which both answers put the same entry first."""
+    return float(np.mean(np.argmax(reference, axis=1) == np.argmax(candidate, axis=1)))
+
+
+def negative_log_likelihood(logits: Array, targets: Array) -> Float64:
+    """−log p of each position's own token, in nats."""
+    parts = []
+    index = np.asarray(targets, dtype=np.int64)
+    for start in range(0, len(logits), ROWS_AT_ONCE):
+        rows = np.asarray(logits[start : start + ROWS_AT_ONCE], dtype=np.float64)
+        highest = rows.max(axis=1, keepdims=True)
+        log_total = np.log(np.exp(rows - highest).sum(axis=1)) + highest[:, 0]
+        parts.append(log_total - rows[np.arange(len(rows)), index[start : start + len(rows)]])
+    return np.concatenate(parts)
+
+
+def _pieces(reference: Array, candidate: Array) -> list[tuple[Float64, Float64]]:
+    left, right = (a.reshape(len(a) if a.ndim > 1 else 1, -1) for a in (reference, candidate))
+    wide = np.complex128 if np.iscomplexobj(left) or np.iscomplexobj(right) else np.float64
+    return [
+        (left[start : start + ROWS_AT_ONCE].astype(wide), right[start : start + ROWS_AT_ONCE].astype(wide))
+        for start in range(0, len(left), ROWS_AT_ONCE)
+    ]
+
+
+def _fidelity(reference: Outputs, candidate: Outputs) -> Metrics:
+    left, right = reference.arrays[ANSWERS[reference.kind]], candidate.arrays[ANSWERS[candidate.kind]]
+    metrics = {"relative-error": relative_error(left, right), "cosine": mean_cosine(left, right)}
+    if reference.kind in ("logits", "classes"):
+        metrics["top1"] = top1_agreement(left, right)
+    return metrics
+
+
+def _absolute(outputs: Outputs) -> Metrics:
+    """What one precision's answers are worth by themselves."""
+    arrays = outputs.arrays
+    if outputs.kind == "logits":
+        losses = negative_log_likelihood(arrays["logits"], arrays["targets"])
+        return {"perplexity": math.exp(min(float(losses.mean()), 700.0))}
+    if outputs.kind == "training":
+        return {"training-loss": float(np.mean(arrays["losses"].astype(np.float64)))}
+    correct = _correct(outputs)
+    if correct is None:
+        return {}
+    bounds = share_interval(int(correct.sum()), len(correct))
+    counted = float(len(correct))
+    return {"task": bounds.estimate, "task-low": bounds.low, "task-high": bounds.high, "task-inputs": counted}
+
+
+def _changes(reference: Outputs, candidate: Outputs) -> Metrics:
+    """How the absolute metrics moved. Both saw the same inputs, so intervals are on paired differences."""
+    before, after = reference.arrays, candidate.arrays
+    if reference.kind == "logits":
+        moved = negative_log_likelihood(after["logits"], after["targets"]) - negative_log_likelihood(
+            before["logits"], before["targets"]
+        )
+        low, estimate, high = (math.expm1(min(x, 700.0)) for x in _paired(moved))
+        return {"perplexity-change": estimate, "perplexity-change-low": low, "perplexity-change-high": high}
+    if reference.kind == "training":
+        left, right = before["losses"].astype(np.float64), after["losses"].astype(np.float64)
+        scale = float(np.mean(np.abs(left)))
+        gap = float(np.mean(np.abs(right - left)))
+        return {"loss-difference": gap / scale if scale > 0 else (0.0 if gap == 0 else math.inf)}
+    right_before, right_after = _correct(reference), _correct(candidate)
+    if right_before is None or right_after is None:
+        return {}
+    low, estimate, high = _paired(right_after.astype(np.float64) - right_before.astype(np.float64))
+    return {"task-change": estimate, "task-change-low": low, "task-change-high": high}
+
+
+def _paired(differences: Float64) -> tuple[float, float, float]:
+    mean = float(differences.mean())
+    error = Z_95 * float(differences.std(ddof=1)) / math.sqrt(len(differences)) if len(differences) > 1 else 0.0
+    return mean - error, mean, mean + error
+
+
+def _correct(outputs: Outputs) -> npt.NDArray[np.bool_] | None:
+    """Which labelled inputs were answered rightly; None where there are no labels to tell."""
+    labels = outputs.arrays.get("labels")
+    if labels is None:
+        return None
+    if outputs.kind == "classes":
+        return np.asarray(np.argmax(outputs.arrays["scores"], axis=1) == labels)
+    split = outputs.arrays.get("split")
+    if outputs.kind == "embedding" and split is not None:
+        return score_labelled_vectors(outputs.arrays["vectors"], labels, split)
+    return None
+
+
+def _task_metric(outputs: Outputs) -> str | None:
+    if _labelled(outputs.arrays):
+        return {"embedding": "sentence polarity, share right", "classes": "share of labels right"}.get(outputs.kind)
+    return "perplexity of the held-out text" if outputs.kind == "logits" else None
+
+
+def _labelled(arrays: Mapping[str, Array]) -> bool:
+    return "labels" in arrays and ("split" in arrays or "scores" in arrays)
+
+
+def _loss(metric: AccuracyMetric, metrics: Metrics) -> float | None:
+    """The loss in the policy's metric; None where these outputs have no such metric. A gain is a negative loss."""
+    nan = math.nan
+    loss = {
+        AccuracyMetric.RELATIVE_ERROR: metrics.get("relative-error", nan),
+        AccuracyMetric.COSINE: 1 - metrics.get("cosine", nan),
+        AccuracyMetric.TOP1: 1 - metrics.get("top1", nan),
+        AccuracyMetric.PERPLEXITY: metrics.get("perplexity-change", nan),
+        AccuracyMetric.TASK: -metrics.get("task-change", nan),
+    }[metric]
+    return None if math.isnan(loss) else loss
+
+
+def _verdict(loss: float | None, policy: AccuracyPolicy | None) -> Verdict:
+    if policy is None:
+        return "no policy"
+    if loss is None:
+        return "not measured"
+    return "go" if loss <= policy.largest_loss else "no-go"
+
+
+def _non_finite(outputs: Outputs) -> float:
+    """The largest share of NaN and infinite numbers in any of the arrays that answer."""
+    names = [ANSWERS[outputs.kind], *(["losses"] if outputs.kind == "training" else [])]
+    return max(float(np.mean(~np.isfinite(outputs.arrays[name].astype(np.complex128)))) for name in names)
+
+
+def _check_shape(outputs: Outputs) -> None:
+    if outputs.kind not in ANSWERS:
+        raise BadResult(f"outputs of kind {outputs.kind!r} cannot be compared; known are {', '.join(ANSWERS)}")
+    needed = [ANSWERS[outputs.kind], *{"logits": ["targets"], "training": ["losses"]}.get(outputs.kind, [])]
+    for name in needed:
+        if name not in outputs.arrays or outputs.arrays[name].size == 0:
+            raise BadResult(f"outputs of kind {outputs.kind!r} lack {name!r} (absent or empty)")
+    answers = outputs.arrays[ANSWERS[outputs.kind]]
+    if outputs.kind in ("logits", "embedding", "classes") and answers.ndim != 2:
+        raise BadResult(f"{ANSWERS[outputs.kind]} must have rows and columns; their shape is {answers.shape}")
+    for name in ("targets", "labels", "split"):
+        if name in outputs.arrays and outputs.arrays[name].shape != answers.shape[:1]:
+            raise BadResult(f"{name} of shape {outputs.arrays[name].shape} do not fit {len(answers)} answers")
+    if outputs.kind == "logits":
+        targets = outputs.arrays["targets"]
+        if targets.dtype.kind not in "iu" or int(targets.min()) < 0 or int(targets.max()) >= answers.shape[1]:
+            raise BadResult(f"targets must be token ids below {answers.shape[1]}")
+
+
+def _check_pair(reference: Outputs, candidate: Outputs) -> None:
+    _check_shape(reference)
+    if reference.kind != candidate.kind:
+        raise BadResult(f"outputs of kind {reference.kind!r} and {candidate.kind!r} cannot be compared")
+    if reference.inputs != candidate.inputs:
+        raise BadResult(f"outputs come from different inputs: {reference.inputs!r} and {candidate.inputs!r}")
+    for name in (ANSWERS[reference.kind], "losses"):
+        left, right = reference.arrays.get(name), candidate.arrays.get(name)
+        if left is not None and right is not None and left.shape != right.shape:
+            raise BadResult(f"{name} of shape {left.shape} and {right.shape} cannot be compared")
+    for name in ("targets", "labels", "split"):
+        left, right = reference.arrays.get(name), candidate.arrays.get(name, np.empty(0))
+        if left is not None and not np.array_equal(left, right):
+            raise BadResult(f"{name} differ between the precisions; outputs must come from the same inputs")

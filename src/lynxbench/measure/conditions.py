@@ -1,0 +1,141 @@
+"""Whether the machine was fit to measure on while samples were counted. Pure: telemetry in, reasons out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.model.contract import Protocol
+from lynxbench.model.samples import Float64, Telemetry
+
+CLOCK_CHANGE = 0.03
+"""Clocks that move by more than this move the figures by more than the usual regression budget."""
+LEAST_MEMORY = 0.05
+"""Below this share of free memory kernels start to reclaim, and the run pays for it."""
+MEMORY_STALL = 0.01
+"""Share of the counted time in which something waited for memory."""
+MAJOR_FAULTS_PER_S = 1.0
+"""A warmed-up process reads no pages from disk; one a second is more than the tail of loading."""
+PAGE_BYTES = 4096
+
+THROTTLE_REASONS: dict[int, str] = {
+    0x04: "software power cap",
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""NVML's nvmlClocksEventReasons that hold clocks down; idle, application clocks and sync boost do not count."""
+
+Span = tuple[int, int]
+Mask = npt.NDArray[np.bool_]
+
+
+def judge_conditions(telemetry: Telemetry, counted: Sequence[Span], protocol: Protocol) -> list[str]:
+    """Reasons to doubt what was measured in the counted spans (start and end in ns), one readable line each."""
+    spans = [span for span in counted if span[1] > span[0]]
+    if not spans:
+        return []
+    masks = [(telemetry.at_ns > start) & (telemetry.at_ns <= end) for start, end in spans]
+    seen = np.any(masks, axis=0) if len(telemetry.at_ns) else np.zeros(0, bool)
+    if not seen.any():
+        return ["no telemetry covers the counted time: foreign load, clocks and memory are unknown"]
+    counted_s = sum(end - start for start, end in spans) / 1e9
+    return [
+        *_foreign_load(telemetry, seen, protocol.foreign_load),
+        *_throttling(telemetry, seen, masks, counted_s),
+        *_clock_changes(telemetry, masks),
+        *_memory(telemetry, seen, masks, counted_s),
+    ]
+
+
+def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float) -> list[str]:
+    foreign = _known(telemetry.columns.get("cpu_busy_foreign"), seen)
+    if not len(foreign):
+        return ["foreign load could not be read while counting"]
+    mean = float(foreign.mean())
+    if mean <= allowed:
+        return []
+    steal = _known(telemetry.columns.get("cpu_steal"), seen)
+    stolen = float(steal.mean()) if len(steal) else 0.0
+    of_which = f", of which {stolen:.0%} taken by the hypervisor" if stolen >= 0.01 else ""
+    return [
+        f"foreign load: other programs used {mean:.0%} of the CPUs while counting{of_which} "
+        f"(the contract allows {allowed:.0%}, highest sample {foreign.max():.0%})"
+    ]
+
+
+def _throttling(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: float) -> list[str]:
+    lines = []
+    for name, column in sorted(telemetry.columns.items()):
+        if not name.endswith("_throttle_reasons"):
+            continue
+        gpu = name.removesuffix("_throttle_reasons")
+        bits = _known(column, seen).astype(np.int64)
+        for bit, reason in THROTTLE_REASONS.items():
+            share = float(np.mean((bits & bit) != 0)) if len(bits) else 0.0
+            if share > 0:
+                lines.append(f"throttling: {gpu} {reason} in {share:.0%} of {len(bits)} samples while counting")
+    for name, column in sorted(telemetry.columns.items()):
+        if name.endswith(("_power_violation_ns", "_thermal_violation_ns")):
+            gpu, kind = name.split("_")[:2]
+            held_s = sum(_growth(column, mask) for mask in masks) / 1e9
+            if held_s > 0:
+                lines.append(
+                    f"throttling: {gpu} clocks held down by {kind} for {held_s:.1f} of {counted_s:.1f} s counted"
+                )
+    return lines
+
+
+def _clock_changes(telemetry: Telemetry, masks: Sequence[Mask]) -> list[str]:
+    lines = []
+    for name, column in sorted(telemetry.columns.items()):
+        if name != "cpu_clock_mhz" and not name.endswith("_sm_clock_mhz"):
+            continue
+        # Medians of each span's thirds: single readings jump, a sustained change does not hide between spans.
+        thirds = [part for mask in masks for part in np.array_split(_known(column, mask), 3) if len(part)]
+        if len(thirds) < 2:
+            continue
+        medians = [float(np.median(part)) for part in thirds]
+        low, high = min(medians), max(medians)
+        if high > 0 and (high - low) / high > CLOCK_CHANGE:
+            what = name.removesuffix("_clock_mhz").replace("_", " ")
+            lines.append(
+                f"clock change: {what} between {low:.0f} and {high:.0f} MHz ({(high - low) / high:.0%}) while counting"
+            )
+    return lines
+
+
+def _memory(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: float) -> list[str]:
+    columns = telemetry.columns
+    lines = []
+    free, total = _known(columns.get("memory_available_bytes"), seen), _known(columns.get("memory_total_bytes"), seen)
+    if len(free) and len(total) and free.min() < LEAST_MEMORY * total.max():
+        left, share = free.min() / 2**30, free.min() / total.max()
+        lines.append(f"memory pressure: {left:.1f} GiB ({share:.0%}) of memory were free at the least")
+    pages = sum(_growth(columns.get(name), mask) for name in ("swap_in_pages", "swap_out_pages") for mask in masks)
+    if pages > 0:
+        lines.append(f"swapping: {pages * PAGE_BYTES / 2**20:.1f} MiB moved to or from swap while counting")
+    stalled = sum(_growth(columns.get("memory_stalled_us"), mask) for mask in masks) / 1e6
+    if stalled > MEMORY_STALL * counted_s:
+        lines.append(f"memory pressure: tasks waited for memory for {stalled:.1f} of {counted_s:.1f} s counted")
+    faults = sum(_growth(columns.get("process_major_faults"), mask) for mask in masks)
+    if faults > MAJOR_FAULTS_PER_S * counted_s:
+        lines.append(f"paging: {faults:.0f} pages of the process came from disk in {counted_s:.1f} s counted")
+    return lines
+
+
+def _known(column: Float64 | None, mask: Mask) -> Float64:
+    if column is None:
+        return np.empty(0)
+    chosen = column[mask]
+    return chosen[np.isfinite(chosen)]
+
+
+def _growth(column: Float64 | None, mask: Mask) -> float:
+    """How much a counter grew within one span; a counter that started anew counts as nothing."""
+    known = _known(column, mask)
+    return max(float(known[-1] - known[0]), 0.0) if len(known) > 1 and not math.isnan(known[0]) else 0.0

@@ -1,0 +1,91 @@
+"""Which iterations count: warm-up and transient are found in the series, not assumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.model.contract import SteadyRule
+from lynxbench.model.samples import Float64, Int64, Iterations, Phase
+from lynxbench.stats.batches import window_means
+from lynxbench.stats.steady import SteadyJudgement, SteadyVerdict, judge_steady
+
+WARMUP_BAND_SIGMA = 4.0
+"""Warm-up ends when the rate first enters this band around the later half's median (robust sigma from its MAD)."""
+
+ITERATIONS_PER_WINDOW = 4
+"""Windows that hold fewer iterations than this would mostly show how iterations fall into windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateSeries:
+    """Units per second along the busy time of a process, with the busy time at the end of each stretch."""
+
+    until_ns: Int64
+    rate_per_s: Float64
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPhases:
+    """A phase for every iteration, and the judgement that led to it."""
+
+    phase: npt.NDArray[np.int8]
+    judgement: SteadyJudgement
+    series: RateSeries
+
+    @property
+    def steady(self) -> bool:
+        """Whether the process reached a steady state."""
+        return self.judgement.verdict is SteadyVerdict.STEADY
+
+    @property
+    def counted(self) -> npt.NDArray[np.bool_]:
+        """What counts: the steady iterations; without a steady state, all after warm-up (the verdict says it)."""
+        steady = self.phase == Phase.STEADY
+        return np.asarray(steady if steady.any() else self.phase >= Phase.TRANSIENT)
+
+
+def busy_time(iterations: Iterations) -> tuple[Int64, Int64]:
+    """Starts and ends on a clock that runs only inside iterations: what the harness does between them leaves no dip."""
+    lasted_ns = iterations.end_ns - iterations.start_ns
+    ends_ns = np.cumsum(lasted_ns)
+    return ends_ns - lasted_ns, ends_ns
+
+
+def rate_series(iterations: Iterations, window_s: float) -> RateSeries:
+    """Rates in windows of the given length, or by iteration where a window would hold too few of them."""
+    starts_ns, ends_ns = busy_time(iterations)
+    typical_s = float(np.median(iterations.seconds))
+    if typical_s * ITERATIONS_PER_WINDOW > window_s:
+        return RateSeries(ends_ns, iterations.units / np.maximum(iterations.seconds, 1e-9))
+    windows = window_means(starts_ns, ends_ns, iterations.units, window_s)
+    until_ns = ((windows.centre_s + windows.width_s / 2) * 1e9).astype(np.int64)
+    return RateSeries(until_ns, windows.rate_per_s)
+
+
+def find_phases(iterations: Iterations, rule: SteadyRule) -> FoundPhases:
+    """Mark warm-up, transient and steady iterations by the contract's rule."""
+    series = rate_series(iterations, rule.window_s)
+    judgement = judge_steady(series.rate_per_s, drift_bound=rule.drift)
+    _, ends_ns = busy_time(iterations)
+    phase = np.full(len(iterations), Phase.TRANSIENT, dtype=np.int8)
+    phase[ends_ns <= _end_of(series, _warmup_length(series.rate_per_s))] = Phase.WARMUP
+    if judgement.verdict is SteadyVerdict.STEADY:
+        cut_ns = _end_of(series, judgement.truncate)
+        phase[ends_ns > cut_ns] = Phase.STEADY
+    return FoundPhases(phase, judgement, series)
+
+
+def _end_of(series: RateSeries, stretches: int) -> int:
+    """The busy time at which the first so many stretches are over."""
+    return int(series.until_ns[stretches - 1]) if stretches > 0 else 0
+
+
+def _warmup_length(rate_per_s: Float64) -> int:
+    later = rate_per_s[len(rate_per_s) // 2 :]
+    centre = float(np.median(later))
+    sigma = 1.4826 * float(np.median(np.abs(later - centre)))  # MAD to standard deviation under normal noise
+    inside = np.abs(rate_per_s - centre) <= WARMUP_BAND_SIGMA * sigma + 1e-12 * abs(centre)
+    return int(np.argmax(inside)) if inside.any() else 0

@@ -1,0 +1,161 @@
+"""What the machine did beside the run: a thread in the parent process that appends one line a sample.
+
+The file is crash-safe by its form: a header line with the columns, then whole lines; a torn last line is dropped when
+it is read, and a resumed run writes a header again. Empty cells are readings that failed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+
+from lynxbench.errors import BadResult
+from lynxbench.measure.host_readings import HostReader
+from lynxbench.measure.nvml_readings import NvmlReader, open_nvml
+from lynxbench.model.samples import Telemetry
+
+CPU_INTERVAL_S = 0.2
+GPU_INTERVAL_S = 0.1
+"""GPU clocks and power move within tenths of a second; NVML answers in well under a millisecond."""
+
+STAMP = "at_ns"
+
+
+class Reader(Protocol):
+    """A source of named readings."""
+
+    def read(self) -> Mapping[str, float]:
+        """One reading of every column; NaN where it failed. The names never change."""
+
+
+class TelemetrySampler:
+    """Samples until stopped; `watch(pid)` names the process tree whose load is the run's own."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        pid: int | None = None,
+        interval_s: float | None = None,
+        nvml: object | None = None,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._host = HostReader(pid, clock)
+        gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
+        self._readers: list[Reader] = [self._host, *([gpu] if gpu is not None else [])]
+        self.interval_s = interval_s or (GPU_INTERVAL_S if gpu is not None else CPU_INTERVAL_S)
+        self._clock = clock
+        self._path = path
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.spent_s = 0.0
+        """CPU time the sampler itself took."""
+
+    def watch(self, pid: int | None) -> None:
+        """From now on, this process and its children are the run's own load."""
+        self._host.watch(pid)
+
+    def start(self) -> TelemetrySampler:
+        """Begin to sample."""
+        first = self._take()
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        lead = b"" if _ends_whole(self._path) else b"\n"
+        os.write(self._file, lead + ",".join([STAMP, *first]).encode() + b"\n")
+        self._thread = threading.Thread(target=self._loop, name="lynxbench-telemetry", daemon=True)
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """End, with a last sample where enough time has passed for one."""
+        if self._thread is None:
+            return
+        self._stop.set()
+        self._thread.join()
+        self._thread = None
+        os.close(self._file)
+
+    def __enter__(self) -> TelemetrySampler:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _loop(self) -> None:
+        stopped, last_ns = False, self._clock()
+        while not stopped:
+            stopped = self._stop.wait(self.interval_s)
+            at_ns = self._clock()
+            if stopped and at_ns - last_ns < self.interval_s / 2 * 1e9:
+                return  # CPU times come in ticks of 10 ms: a share of a short moment would be noise
+            last_ns = at_ns
+            values = self._take()
+            line = ",".join([str(at_ns), *(_cell(value) for value in values.values())])
+            os.write(self._file, line.encode() + b"\n")  # one write a line: a killed process leaves whole lines
+            self.spent_s = time.thread_time()
+
+    def _take(self) -> dict[str, float]:
+        values: dict[str, float] = {}
+        for reader in self._readers:
+            values.update(reader.read())
+        return values
+
+
+def read_telemetry(path: Path) -> Telemetry:
+    """All samples of a file; columns that a stretch lacks are NaN there. BadResult where there is no header."""
+    try:
+        text = path.read_bytes().decode("ascii", errors="replace")
+    except OSError as error:
+        raise BadResult(f"telemetry {path}: cannot be read ({error.strerror})") from error
+    names: list[str] = []
+    columns: dict[str, list[float]] = {}
+    stamps: list[int] = []
+    for line in text.split("\n")[:-1]:  # what follows the last newline was never finished
+        cells = line.split(",")
+        if cells[0] == STAMP:
+            names = cells[1:]
+            for name in names:
+                columns.setdefault(name, [math.nan] * len(stamps))
+            continue
+        row = _parse_row(cells, len(names))
+        if row is None:
+            continue
+        stamps.append(row[0])
+        seen = dict(zip(names, row[1], strict=True))
+        for name, column in columns.items():
+            column.append(seen.get(name, math.nan))
+    if not names:
+        raise BadResult(f"telemetry {path}: has no header line beginning with {STAMP!r}")
+    return Telemetry(np.array(stamps, np.int64), {name: np.array(column) for name, column in columns.items()})
+
+
+def _parse_row(cells: list[str], count: int) -> tuple[int, list[float]] | None:
+    if len(cells) != count + 1:
+        return None
+    try:
+        return int(cells[0]), [float(cell) if cell else math.nan for cell in cells[1:]]
+    except ValueError:
+        return None
+
+
+def _cell(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if value == int(value) else f"{value:.9g}"
+
+
+def _ends_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

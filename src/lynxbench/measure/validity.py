@@ -1,0 +1,76 @@
+"""Whether the figures may be used at all: valid, doubtful with reasons, or void."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lynxbench.measure.precision import Measured
+from lynxbench.model.contract import Protocol
+from lynxbench.model.executor import FieldChange
+from lynxbench.model.result import PrecisionResult, SteadyVerdict, Validity, ValidityVerdict
+
+FEWEST_ITERATIONS = 10
+"""Fewer counted iterations than this in all cannot carry a percentile, let alone a tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason for doubt; a void one makes the figures unusable."""
+
+    reason: str
+    void: bool = False
+
+
+def judge_precision(measured: Measured, protocol: Protocol, failures: Sequence[str]) -> list[Finding]:
+    """What the samples of one precision themselves give reason to doubt."""
+    findings = [Finding(f"a process failed: {failure}") for failure in failures]
+    done = len(measured.run_means)
+    if done < protocol.restarts:
+        findings.append(Finding(f"{done} of {protocol.restarts} processes finished"))
+    if measured.steady.counted_iterations < FEWEST_ITERATIONS:
+        findings.append(
+            Finding(f"too few samples: {measured.steady.counted_iterations} counted iterations", void=done == 0)
+        )
+    if measured.steady.verdict is not SteadyVerdict.STEADY:
+        findings.append(Finding(f"{measured.steady.verdict.value} ({measured.steady.reason})"))
+    return findings
+
+
+def judge_drift(changes: Sequence[FieldChange]) -> list[Finding]:
+    """An executor that changed while it was measured is not one executor."""
+    return [
+        Finding(f"executor changed during the run: {c.layer.value}.{c.name} {c.before!r} → {c.after!r}", void=True)
+        for c in changes
+    ]
+
+
+def combine_validity(whole: Sequence[Finding], parts: Mapping[str, Validity]) -> Validity:
+    """The run's validity: what concerns all of it, and each precision's reasons under its name.
+
+    A precision that was skipped or failed voids itself, not the run, as long as another one was measured.
+    """
+    findings = list(whole)
+    all_void = all(part.verdict is ValidityVerdict.VOID for part in parts.values())
+    for name, part in parts.items():
+        findings += [Finding(f"{name}: {reason}", void=all_void) for reason in part.reasons]
+    return validity_of(findings)
+
+
+def without_figures(result: PrecisionResult) -> PrecisionResult:
+    """A void run's figures are nobody's: the samples stay as evidence, the numbers are not presented."""
+    figures = ("throughput", "sustained", "peak", "energy_j_per_unit", "attribution")
+    emptied: dict[str, object] = {**dict.fromkeys(figures), "latency_ms": {}, "slo": (), "run_means": ()}
+    return result.model_copy(update=emptied)
+
+
+def validity_of(findings: Sequence[Finding]) -> Validity:
+    """The worst finding decides; the reasons are kept, void ones first."""
+    ordered = sorted(findings, key=lambda finding: not finding.void)
+    if any(finding.void for finding in findings):
+        verdict = ValidityVerdict.VOID
+    elif findings:
+        verdict = ValidityVerdict.DOUBTFUL
+    else:
+        verdict = ValidityVerdict.VALID
+    return Validity(verdict=verdict, reasons=tuple(dict.fromkeys(finding.reason for finding in ordered)))

@@ -1,0 +1,374 @@
+"""What a result says, in words that the terminal, Markdown and HTML share. Nothing is computed here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lynxbench.model.attribution import Attribution, Bound
+from lynxbench.model.contract import SloMetric
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import (
+    Accuracy,
+    Percentile,
+    PrecisionResult,
+    Result,
+    SloOutcome,
+    SteadyVerdict,
+    ValidityVerdict,
+)
+from lynxbench.model.workload import Task
+from lynxbench.report import words
+from lynxbench.report.words import NBSP, clean
+
+
+class Tone(StrEnum):
+    """How a statement is coloured; the word itself always says it too."""
+
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict, as a manager reads it."""
+
+    tone: Tone
+    mark: str
+    """The verdict in one or two words."""
+    sentence: str
+    cautions: tuple[str, ...]
+    attribution: Attribution | None
+    """Shown beneath; None where the run gives no right to one."""
+    symptom_owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the precision table."""
+
+    precision: Precision
+    note: str
+    """Why there are no figures; empty where there are some."""
+    sustained: str
+    peak: str
+    latency: str
+    accuracy: str
+    accuracy_tone: Tone
+    executed: str
+
+
+def is_void(result: Result) -> bool:
+    """Whether no figure of this run may be shown as the executor's."""
+    return result.validity.verdict is ValidityVerdict.VOID
+
+
+def is_shown(one: PrecisionResult, result: Result) -> bool:
+    """Whether a precision has figures that may be shown."""
+    usable = one.skipped is None and one.validity.verdict is not ValidityVerdict.VOID
+    return usable and not is_void(result) and one.throughput is not None
+
+
+def shown(result: Result) -> tuple[PrecisionResult, ...]:
+    """The precisions whose figures may be shown."""
+    return tuple(one for one in result.per_precision if is_shown(one, result))
+
+
+def no_figures_because(one: PrecisionResult, result: Result) -> str:
+    """Why a precision shows no figures; empty where it shows some."""
+    if one.skipped is not None:
+        return f"skipped: {clean(one.skipped.reason)}"
+    if one.validity.verdict is ValidityVerdict.VOID:
+        return f"void: {listed(one.validity.reasons) or 'no reason was recorded'}"
+    if is_void(result):
+        return "void with the run: no figure is shown"
+    return "" if one.throughput is not None else "no figure: nothing was counted"
+
+
+def listed(reasons: tuple[str, ...]) -> str:
+    """Reasons in one line."""
+    return "; ".join(clean(reason) for reason in reasons)
+
+
+def headline(result: Result) -> Headline:
+    """Void before everything, then no figures, then the attribution; a missing steady state always stands beside it."""
+    if is_void(result):
+        why = listed(result.validity.reasons) or "no reason was recorded"
+        return Headline(Tone.BAD, "void", f"no figure of this run may be used: {why}", (), None, None)
+    if not shown(result):
+        whys = "; ".join(f"{one.precision} {no_figures_because(one, result)}" for one in result.per_precision)
+        return Headline(Tone.BAD, "no figures", f"no precision was measured: {whys}", (), None, None)
+    cautions = _cautions(result)
+    found = result.attribution
+    if found is None:
+        sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
+        return Headline(Tone.WARN, "not attributed", sentence, cautions, None, None)
+    mark = f"{found.bound}-bound" if found.bound is not Bound.UNDETERMINED else "undetermined"
+    sentence = _without_prefix(clean(found.sentence), mark)
+    tone = Tone.WARN if cautions or found.weak or found.bound is Bound.UNDETERMINED else Tone.PLAIN
+    weak = ("the evidence is weak: a suspicion until an intervention confirms it",) if found.weak else ()
+    symptom = None if found.symptom_layer is None else result.contract.owner(found.symptom_layer)
+    return Headline(tone, mark, sentence, weak + cautions, found, symptom)
+
+
+def _without_prefix(sentence: str, mark: str) -> str:
+    for prefix in (f"{mark}: ", f"{mark}:"):
+        if sentence.lower().startswith(prefix.lower()):
+            return sentence[len(prefix) :].lstrip()
+    return sentence
+
+
+def _cautions(result: Result) -> tuple[str, ...]:
+    cautions = []
+    for one in shown(result):
+        steady = one.steady
+        if steady is not None and steady.verdict is not SteadyVerdict.STEADY:
+            word = "no steady state" if steady.verdict is SteadyVerdict.NOT_STEADY else "steady state inconclusive"
+            why = f" ({clean(steady.reason)})" if steady.reason else ""
+            meaning = "its figure is a mean over the window, not a sustained rate"
+            cautions.append(f"{word} at {one.precision}{why}: {meaning}")
+        if one.accuracy is not None and one.accuracy.verdict == "no-go":
+            cautions.append(f"{one.precision} loses more accuracy than the contract allows: no-go")
+    if result.validity.verdict is ValidityVerdict.DOUBTFUL:
+        cautions.append(f"doubtful: {listed(result.validity.reasons) or 'no reason was recorded'}")
+    return tuple(cautions)
+
+
+def attributed_precision(result: Result) -> Precision | None:
+    """The precision whose steps the run's attribution looked at."""
+    for one in result.per_precision:
+        if one.attribution is not None and one.attribution == result.attribution:
+            return one.precision
+    measured = shown(result)
+    return measured[0].precision if result.attribution is not None and measured else None
+
+
+def owner_line(found: Attribution) -> str:
+    """`layer runtime → owner "ML platform engineering"`; an open question stays one."""
+    if found.layer is None:
+        return "layer not established: no owner is named"
+    owner = clean(found.owner) if found.owner else "nobody is named in the contract"
+    return f'layer {found.layer} → owner "{owner}"'
+
+
+def symptom_line(found: Attribution, result: Result) -> str:
+    """Who sees the symptom of a cause that another team may own."""
+    if found.symptom_layer is None:
+        return ""
+    return f"symptom seen by: {clean(result.contract.owner(found.symptom_layer))} (layer {found.symptom_layer})"
+
+
+def next_line(found: Attribution) -> str:
+    """The next step with its expected gain; an unknown gain is said to be unknown."""
+    step = clean(found.next_step) or "none is known"
+    gain = found.gain_if_removed
+    if not math.isfinite(gain.estimate):
+        return f"{step}; expected gain unknown"
+    return f"{step}; expected {words.factor_text(gain)} if the bottleneck were removed"
+
+
+# --- the precision table --------------------------------------------------------------------------------------------
+
+
+def rate_unit(result: Result) -> str:
+    """The unit of the rates in the table."""
+    for one in result.per_precision:
+        if one.throughput is not None:
+            return clean(one.throughput.unit)
+    return "units/s"
+
+
+def main_latency(result: Result) -> SloMetric:
+    """Time per token for generation, otherwise the latency of an iteration."""
+    generates = result.contract.workload.task is Task.GENERATE
+    known = any(SloMetric.TIME_PER_TOKEN in one.latency_ms for one in result.per_precision)
+    return SloMetric.TIME_PER_TOKEN if generates and known else SloMetric.LATENCY
+
+
+def latency_name(metric: str) -> str:
+    """A latency metric as people say it."""
+    return "latency per iteration" if metric == SloMetric.LATENCY else metric.replace("-", " ")
+
+
+def percentile_of(one: PrecisionResult, metric: str, wanted: float) -> Percentile | None:
+    """One percentile of one metric, where it was measured."""
+    for percentile in one.latency_ms.get(metric, ()):
+        if percentile.percentile == wanted:
+            return percentile
+    return None
+
+
+def accuracy_metric(result: Result) -> str:
+    """The policy's metric, else the first that the task has."""
+    policy = result.contract.policy.accuracy
+    present = {name for one in result.per_precision if one.accuracy for name in one.accuracy.metrics}
+    if policy is not None and policy.metric.value in present:
+        return policy.metric.value
+    return next((m for m in ("task", "perplexity", "top1", "cosine", "relative-error") if m in present), "not measured")
+
+
+def table_rows(result: Result) -> tuple[Row, ...]:
+    """The precision table in words."""
+    metric, accuracy = main_latency(result), accuracy_metric(result)
+    return tuple(_row(one, result, metric, accuracy) for one in result.per_precision)
+
+
+def _row(one: PrecisionResult, result: Result, latency: str, accuracy: str) -> Row:
+    note = no_figures_because(one, result)
+    executed = executed_as(one)
+    if note:
+        return Row(one.precision, note, "", "", "", "", Tone.PLAIN, executed)
+    middle, tail = percentile_of(one, latency, 50), percentile_of(one, latency, 99)
+    return Row(
+        precision=one.precision,
+        note="",
+        sustained=sustained_text(one),
+        peak=words.estimate_text(one.peak, one.sustained or one.throughput),
+        latency=pair_text(middle, tail),
+        accuracy=accuracy_text(one.accuracy, accuracy),
+        accuracy_tone=accuracy_tone(one.accuracy),
+        executed=executed,
+    )
+
+
+def pair_text(middle: Percentile | None, tail: Percentile | None) -> str:
+    """`52.8 / 61.0 ms`; an unresolved tail is said, not left out."""
+    left, right = words.percentile_text(middle, bounds=False), words.percentile_text(tail, bounds=False)
+    if middle is None or not middle.resolved:
+        return left
+    if tail is None or not tail.resolved:
+        return f"{left}{NBSP}ms{NBSP}/{NBSP}{right}"
+    return f"{left}{NBSP}/{NBSP}{right}{NBSP}ms"
+
+
+def sustained_text(one: PrecisionResult) -> str:
+    """The sustained rate; without steady state the mean of the window, and the words that it is only that."""
+    if one.sustained is not None:
+        return words.figure_text(one.sustained, unit=False)
+    verdict = SteadyVerdict.NOT_STEADY if one.steady is None else one.steady.verdict
+    return f"{verdict.replace(' ', NBSP)}; mean{NBSP}{words.figure_text(one.throughput, unit=False)}"
+
+
+def executed_as(one: PrecisionResult) -> str:
+    """Native or emulated, by the kernels that ran, and how."""
+    if one.executed is None:
+        return one.native.value
+    how = clean(one.executed.how)
+    return one.executed.native.value + (f", {how}" if how else "")
+
+
+def accuracy_text(accuracy: Accuracy | None, metric: str) -> str:
+    """`15.48 (+1.8 %) go`: the metric, its change against the reference, the policy's verdict."""
+    if accuracy is None or accuracy.verdict == "not measured":
+        return "not measured"
+    value = accuracy.metrics.get(metric)
+    shown_value = metric_text(metric, value)
+    if accuracy.is_reference:
+        return f"{shown_value}{NBSP}(reference)" if value is not None else "reference"
+    change = accuracy.metrics.get(f"{metric}-change")
+    text = shown_value if change is None else f"{shown_value}{NBSP}({words.percent(change, signed=True)})"
+    verdict = {"go": " go", "no-go": " NO-GO", "no policy": " (no policy)"}.get(accuracy.verdict, "")
+    return text + verdict.replace(" ", NBSP)
+
+
+def metric_text(metric: str, value: float | None) -> str:
+    """A value of an accuracy metric with the digits that make sense for it."""
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if metric.endswith("-change"):
+        return words.percent(value, signed=True)
+    if metric == "relative-error":
+        return words.percent(value)
+    if metric == "top1":
+        return words.percent(value, decimals=1)
+    if metric == "cosine":
+        return words.number(value, 5)
+    return words.digits(value, 4)
+
+
+def accuracy_tone(accuracy: Accuracy | None) -> Tone:
+    """Red for a no-go, quiet otherwise."""
+    if accuracy is None or accuracy.verdict == "not measured":
+        return Tone.WARN
+    return {"no-go": Tone.BAD, "go": Tone.GOOD}.get(accuracy.verdict, Tone.PLAIN)
+
+
+# --- what was counted, and whether it holds -------------------------------------------------------------------------
+
+
+def counted_line(one: PrecisionResult) -> tuple[str, str]:
+    """What was counted of what was executed, and what was excluded, in seconds by phase."""
+    steady = one.steady
+    if steady is None:
+        return "nothing was counted", ""
+    word = "steady" if steady.verdict is SteadyVerdict.STEADY else "counted"
+    executed = words.seconds_text(steady.executed_s)
+    counted = f"{words.seconds_text(steady.counted_s)} {word} of {executed}"
+    phases = " · ".join(f"{clean(part.phase)}{NBSP}{phase_seconds(part.seconds)}" for part in steady.excluded)
+    return counted, f"{phases}{NBSP}s" if phases else "nothing"
+
+
+def phase_seconds(seconds: float) -> str:
+    """Seconds of a phase: a short one keeps its digits, none at all is 0."""
+    if seconds == 0:
+        return "0"
+    return words.number(seconds, 1 if seconds >= 1 else 2)
+
+
+def stability_line(one: PrecisionResult) -> tuple[str, str, Tone]:
+    """Drift with its verdict, what governed the rate, and a tone."""
+    steady = one.steady
+    governed = clean(one.governed_by.cause) if one.governed_by else "nothing seen"
+    if steady is None:
+        return "not tested", governed, Tone.WARN
+    tone = Tone.GOOD if steady.verdict is SteadyVerdict.STEADY else Tone.BAD
+    if steady.verdict is SteadyVerdict.INCONCLUSIVE:
+        tone = Tone.WARN
+    return f"drift {words.percent_interval(steady.drift)} {steady.verdict}", governed, tone
+
+
+def validity_line(result: Result) -> tuple[str, Tone]:
+    """Whether the figures may be used, with the reasons."""
+    verdict, reasons = result.validity.verdict, listed(result.validity.reasons)
+    answer, tone = {
+        ValidityVerdict.VALID: ("yes", Tone.GOOD),
+        ValidityVerdict.DOUBTFUL: ("doubtful", Tone.WARN),
+        ValidityVerdict.VOID: ("no, void", Tone.BAD),
+    }[verdict]
+    return f"{answer}: {reasons}" if reasons else answer, tone
+
+
+def slo_line(outcome: SloOutcome, precision: Precision) -> tuple[str, Tone]:
+    """One bound of the objective and whether it held."""
+    bound = f"{words.percentile_name(outcome.percentile)} {outcome.metric.replace('-', ' ')}"
+    limit = f"≤{NBSP}{words.digits(outcome.at_most_ms)}{NBSP}ms"
+    tone = {"met": Tone.GOOD, "missed": Tone.BAD}.get(outcome.verdict, Tone.WARN)
+    return f"{precision} {outcome.verdict}: {bound} {limit}, measured {words.percentile_text(outcome.measured)}", tone
+
+
+def conditions_line(result: Result) -> str:
+    """The context without which the figures mean nothing."""
+    it = result.conditions
+    parts = [
+        words.load_text(it),
+        words.count(it.threads, "thread"),
+        " ".join(clean(part) for part in (it.engine, it.graph or "") if part),
+        f"regime {clean(it.regime)}",
+        f"division {clean(it.division)}",
+        words.count(it.restarts_planned, "restart"),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def loosened_line(result: Result) -> str:
+    """Where the contract asks for less than the default protocol; empty where it does not."""
+    return "; ".join(clean(item) for item in result.conditions.loosened)
+
+
+def layer_owner(result: Result, layer: Layer) -> str:
+    """Who owns a layer under the contract."""
+    return clean(result.contract.owner(layer))

@@ -1,0 +1,222 @@
+"""Figures in words: digits follow the interval, and a rate never appears without its precision, batch and load."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from lynxbench.model.interval import Interval
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import Conditions, Figure, Percentile
+
+NBSP = "\u00a0"
+"""Holds a number to its unit; the terminal's wrapping honours it and prints a plain space."""
+MINUS = "\u2212"
+UNRESOLVED = "unresolved"
+NO_FIGURE = "–"
+
+# C0 and C1 controls could drive a terminal; directional overrides could make a text read as something else.
+_UNSAFE = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def clean(text: str) -> str:
+    """One line of somebody's text without control and direction-override characters."""
+    return " ".join(_UNSAFE.sub("\ufffd", text).split())
+
+
+def clean_lines(text: str) -> str:
+    """Several lines of somebody's text, indentation kept, without control and direction-override characters."""
+    return "\n".join(_UNSAFE.sub("\ufffd", line) for line in text.split("\n"))
+
+
+def decimals_of(interval: Interval, *, figures: int = 3) -> int:
+    """Decimals that the interval's half width supports: one digit of it, two where it begins with a 1.
+
+    Without a finite, positive half width the estimate gets `figures` significant digits.
+    """
+    half = interval.half_width
+    if math.isfinite(half) and half > 0:
+        place = math.floor(math.log10(half))
+        leading_one = half / 10**place < 1.995  # a 0.2 that floating point made 0.1999… is a 2
+        return -place + (1 if leading_one else 0)
+    return decimals_for_digits(interval.estimate, figures)
+
+
+def decimals_for_digits(value: float, figures: int) -> int:
+    """Decimals that show a value with that many significant digits."""
+    if not math.isfinite(value) or value == 0:
+        return 0
+    return figures - 1 - math.floor(math.log10(abs(value)))
+
+
+def number(value: float | None, decimals: int, *, signed: bool = False) -> str:
+    """A number with a true minus sign and grouped thousands; negative decimals round to tens, hundreds …"""
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    rounded = round(value, decimals)
+    text = f"{abs(rounded):,.{max(0, decimals)}f}".replace(",", "\u202f")
+    negative = rounded < 0 and float(text.replace("\u202f", "")) != 0
+    return (MINUS if negative else "+" if signed else "") + text
+
+
+def digits(value: float | None, figures: int = 3) -> str:
+    """A number with so many significant digits."""
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    return number(value, decimals_for_digits(value, figures))
+
+
+def interval_text(interval: Interval, *, signed: bool = False) -> str:
+    """`18.9 [18.6, 19.2]`, kept in one piece; without bounds it says so."""
+    if not math.isfinite(interval.estimate):
+        return "unknown"
+    decimals = decimals_of(interval)
+    estimate = number(interval.estimate, decimals, signed=signed)
+    if not interval.known:
+        return f"{estimate}{NBSP}[no{NBSP}interval]"
+    low, high = (number(bound, decimals, signed=signed) for bound in (interval.low, interval.high))
+    return f"{estimate}{NBSP}[{low},{NBSP}{high}]"
+
+
+def figure_text(figure: Figure | None, *, unit: bool = True) -> str:
+    """A figure with its interval, and its unit unless a table's heading already carries it."""
+    if figure is None or figure.estimate is None:
+        return "unknown"
+    body = interval_text(figure.interval)
+    return f"{body}{NBSP}{clean(figure.unit)}" if unit else body
+
+
+def estimate_text(figure: Figure | None, like: Figure | None = None) -> str:
+    """The estimate alone, with the digits of a figure that it stands beside."""
+    if figure is None or figure.estimate is None:
+        return NO_FIGURE
+    model = like if like is not None and like.estimate is not None else figure
+    return number(figure.estimate, decimals_of(model.interval))
+
+
+def rate_sentence(
+    figure: Figure, precision: Precision, conditions: Conditions, *, confidence: float, runs: int, steady: bool
+) -> str:
+    """The only way a rate is said: with interval, precision, batch and load, and whether it is a sustained one."""
+    verb = "sustains" if steady else "is not steady; it averaged"
+    basis = f"{percent(confidence)} interval over {count(runs, 'fresh process', 'fresh processes')}"
+    return f"{precision} {verb} {figure_text(figure)} at {load_text(conditions)} ({basis})"
+
+
+def load_text(conditions: Conditions) -> str:
+    """Batch, load and lengths: the part of the context that a rate may not lose."""
+    parts = [f"batch{NBSP}{conditions.batch}", clean(conditions.load)]
+    if conditions.input_tokens and conditions.output_tokens:
+        parts.append(f"{clean(conditions.input_tokens)} in / {clean(conditions.output_tokens)} out")
+    elif conditions.input_tokens:
+        parts.append(f"{clean(conditions.input_tokens)} in")
+    return ", ".join(parts)
+
+
+def percent(fraction: float | None, *, signed: bool = False, decimals: int | None = None) -> str:
+    """`1.8 %`; two significant digits, never fewer than the whole percent."""
+    if fraction is None or not math.isfinite(fraction):
+        return "unknown"
+    value = fraction * 100
+    if decimals is None:
+        decimals = 0 if abs(value) >= 10 or value == 0 else min(3, max(0, decimals_for_digits(value, 2)))
+    return f"{number(value, decimals, signed=signed)}{NBSP}%"
+
+
+def percent_interval(interval: Interval) -> str:
+    """`−0.2 % [−0.7, +0.3]`: a relative change with its interval."""
+    shown = interval.scaled(100)
+    if not math.isfinite(shown.estimate):
+        return "unknown"
+    if not shown.known:
+        return f"{number(shown.estimate, 1, signed=True)}{NBSP}% [no{NBSP}interval]"
+    decimals = min(3, max(1, decimals_of(shown)))
+    low, estimate, high = (number(x, decimals, signed=True) for x in (shown.low, shown.estimate, shown.high))
+    return f"{estimate}{NBSP}% [{low},{NBSP}{high}]"
+
+
+def factor_text(interval: Interval) -> str:
+    """`1.5–1.9×`: a speed-up by its bounds; by its estimate where there are none."""
+    if interval.known and interval.low != interval.high:
+        decimals = min(2, max(1, decimals_of(interval)))
+        low, high = number(interval.low, decimals), number(interval.high, decimals)
+        return f"{low}×" if low == high else f"{low}–{high}×"
+    return f"{number(interval.estimate, 2)}×" if math.isfinite(interval.estimate) else "unknown"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A duration as a person says it."""
+    if seconds is None or not math.isfinite(seconds):
+        return "unknown"
+    if abs(seconds) < 1 and seconds != 0:
+        return f"{digits(seconds * 1e3)}{NBSP}ms"
+    if abs(seconds) < 300:
+        return f"{number(seconds, 1)}{NBSP}s"
+    minutes = seconds / 60
+    if abs(minutes) < 120:
+        return f"{number(minutes, 1)}{NBSP}min"
+    return f"{number(minutes / 60, 1)}{NBSP}h"
+
+
+def moment_text(stamp: str) -> str:
+    """`2025-05-12 10:15:02 UTC` from an ISO stamp."""
+    plain = clean(stamp)
+    date, clock, time = plain.partition("T")
+    if not clock:
+        return plain
+    time = re.sub(r"\.\d+", "", time)
+    return f"{date} {re.sub(r'(Z|[+]00:00)$', ' UTC', time)}"
+
+
+def percentile_name(percentile: float) -> str:
+    """`p50`, `p99.9`."""
+    return f"p{percentile:g}"
+
+
+def percentile_text(percentile: Percentile | None, *, bounds: bool = True) -> str:
+    """Milliseconds of one percentile; where the samples cannot resolve it, that is the answer."""
+    if percentile is None:
+        return "not measured"
+    if not percentile.resolved or percentile.estimate is None:
+        return UNRESOLVED
+    interval = _interval_of(percentile)
+    if bounds:
+        return f"{interval_text(interval)}{NBSP}ms"
+    return number(percentile.estimate, max(0, min(decimals_of(interval), decimals_for_digits(percentile.estimate, 3))))
+
+
+def _interval_of(percentile: Percentile) -> Interval:
+    nan = math.nan
+    low, estimate, high = (nan if x is None else x for x in (percentile.low, percentile.estimate, percentile.high))
+    return Interval(low, estimate, high)
+
+
+def bytes_text(size: float | None) -> str:
+    """Bytes in binary units."""
+    if size is None or not math.isfinite(size):
+        return "unknown"
+    for limit, unit in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if abs(size) >= limit:
+            return f"{digits(size / limit)}{NBSP}{unit}"
+    return f"{number(size, 0)}{NBSP}B"
+
+
+def scaled_text(value: float, unit: str) -> str:
+    """`51.2 TFLOP/s`: a large rate with an SI prefix."""
+    if not math.isfinite(value):
+        return "unknown"
+    for limit, prefix in _PREFIXES:
+        if abs(value) >= limit:
+            return f"{digits(value / limit)}{NBSP}{prefix}{clean(unit)}"
+    return f"{digits(value)}{NBSP}{clean(unit)}"
+
+
+def abbreviated(identifier: str) -> str:
+    """`3f9a…c2`: enough of an id to recognise it."""
+    return identifier if len(identifier) <= 8 else f"{identifier[:4]}…{identifier[-2:]}"
+
+
+def count(many: int, one: str, several: str = "") -> str:
+    """`1 restart`, `5 restarts`."""
+    return f"{number(many, 0)} {one if many == 1 else several or one + 's'}"

@@ -1,0 +1,1 @@
+"""Pure statistics: plain arrays in, frozen values out; no I/O, no clock."""

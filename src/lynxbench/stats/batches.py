@@ -1,0 +1,180 @@
+"""Batch means over time windows: units are apportioned exactly and gaps count as gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.errors import BadSeries
+from lynxbench.stats.arrays import Floats, Numbers, as_series
+
+SLIDES_PER_WINDOW = 20  # the best window is searched in steps of 1/20 of its width
+Instants = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Adjacent windows that cover the run from its first start to its last end; Σ units is conserved."""
+
+    centre_s: Floats  # seconds since the first start
+    width_s: Floats
+    units: Floats
+
+    @property
+    def rate_per_s(self) -> Floats:
+        """Units per second of each window."""
+        return np.asarray(self.units / self.width_s, dtype=np.float64)
+
+    @property
+    def seconds_per_unit(self) -> Floats:
+        """Wall time per unit of each window; infinite where nothing was done."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.width_s / self.units, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class BestWindow:
+    """The stretch with the highest rate."""
+
+    start_s: float
+    width_s: float
+    rate_per_s: float
+
+
+def window_means(
+    start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float, window_s: float = 1.0
+) -> Windows:
+    """Windows of `window_s`; a last one shorter than half joins its neighbour, a longer one keeps its true width."""
+    starts, ends, amounts = _samples(start_ns, end_ns, units)
+    width_ns = _width_ns(window_s)
+    origin, span = int(starts.min()), int(ends.max() - starts.min())
+    if span == 0:
+        raise BadSeries("all samples start and end at one instant: windows need a duration")
+    whole, rest = divmod(span, width_ns)
+    count = max(1, whole + (1 if rest * 2 >= width_ns else 0))
+    edges = np.minimum(np.arange(count + 1, dtype=np.int64) * width_ns, span)
+    edges[-1] = span
+    sums = _apportion(starts - origin, ends - origin, amounts, edges)
+    widths = np.diff(edges) / 1e9
+    return Windows((edges[:-1] + edges[1:]) / 2e9, widths, sums)
+
+
+def best_window(
+    start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float, window_s: float = 1.0
+) -> BestWindow:
+    """The window of `window_s` with the highest rate: the peak that is held against the sustained rate."""
+    starts, ends, amounts = _samples(start_ns, end_ns, units)
+    width_ns = _width_ns(window_s)
+    origin, span = int(starts.min()), int(ends.max() - starts.min())
+    if span == 0:
+        raise BadSeries("all samples start and end at one instant: windows need a duration")
+    if span <= width_ns:
+        return BestWindow(0.0, span / 1e9, float(amounts.sum()) / (span / 1e9))
+    step = max(1, width_ns // SLIDES_PER_WINDOW)
+    per_window = -(-width_ns // step)
+    edges = np.append(np.arange(0, span, step, dtype=np.int64), span)
+    sums = _apportion(starts - origin, ends - origin, amounts, edges)
+    done = np.concatenate(([0.0], np.cumsum(sums)))
+    last = max(1, edges.size - per_window)
+    begin = np.arange(last)
+    finish = np.minimum(begin + per_window, edges.size - 1)
+    widths = (edges[finish] - edges[begin]) / 1e9
+    full = widths * 1e9 >= width_ns * (1 - 1e-9)
+    rates = np.where(full, (done[finish] - done[begin]) / widths, -np.inf)
+    if not np.any(full):
+        return BestWindow(0.0, span / 1e9, float(amounts.sum()) / (span / 1e9))
+    best = int(np.argmax(rates))
+    return BestWindow(float(edges[best]) / 1e9, float(widths[best]), float(rates[best]))
+
+
+def _samples(
+    start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float
+) -> tuple[Instants, Instants, Floats]:
+    starts = np.asarray(start_ns, dtype=np.int64)
+    ends = np.asarray(end_ns, dtype=np.int64)
+    if starts.ndim != 1 or starts.shape != ends.shape:
+        raise BadSeries(f"{starts.size} starts and {ends.size} ends: every sample has one of each")
+    if starts.size == 0:
+        raise BadSeries("no samples: windows need at least one")
+    amounts = np.broadcast_to(np.asarray(units, dtype=np.float64), starts.shape)
+    if not np.all(np.isfinite(amounts)):
+        raise BadSeries("units of a sample must be finite")
+    backwards = np.flatnonzero(ends < starts)
+    if backwards.size:
+        raise BadSeries(f"sample {int(backwards[0])} ends before it starts")
+    return starts, ends, np.asarray(amounts, dtype=np.float64)
+
+
+def _width_ns(window_s: float) -> int:
+    width = round(window_s * 1e9) if np.isfinite(window_s) else 0
+    if width < 1:
+        raise BadSeries(f"a window of {window_s} s is not a duration; 1 s is usual")
+    return width
+
+
+def _apportion(starts: Instants, ends: Instants, amounts: Floats, edges: Instants) -> Floats:
+    """Each sample's units over the windows it touches, by the time it spends in each."""
+    count = edges.size - 1
+    first = np.clip(np.searchsorted(edges, starts, side="right") - 1, 0, count - 1)
+    # A sample that ends on an edge belongs to the window it ends in, not to the next one.
+    last = np.maximum(first, np.clip(np.searchsorted(edges, ends, side="left") - 1, 0, count - 1))
+    inside = first == last
+    sums = np.bincount(first[inside], weights=amounts[inside], minlength=count).astype(np.float64)
+    across = np.flatnonzero(~inside)
+    if across.size == 0:
+        return sums
+    touched = last[across] - first[across] + 1
+    owner = np.repeat(across, touched)
+    offset = np.arange(owner.size) - np.repeat(np.cumsum(touched) - touched, touched)
+    window = first[owner] + offset
+    time_inside = np.minimum(ends[owner], edges[window + 1]) - np.maximum(starts[owner], edges[window])
+    share = amounts[owner] * (time_inside / (ends[owner] - starts[owner]))
+    return np.asarray(sums + np.bincount(window, weights=share, minlength=count), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class BestRun:
+    """The best stretch of consecutive values."""
+
+    start: int
+    count: int
+    mean: float
+
+
+def best_run(values: Numbers, count: int, *, higher_is_better: bool) -> BestRun:
+    """The best mean over `count` consecutive values: the burst of a series that is already rates or times."""
+    series = as_series(values)
+    count = min(count, series.size)
+    if count < 1:
+        raise BadSeries("a best stretch needs at least one value")
+    means = np.lib.stride_tricks.sliding_window_view(series, count).mean(axis=1)
+    best = int(np.argmax(means) if higher_is_better else np.argmin(means))
+    return BestRun(best, count, float(means[best]))
+
+
+@dataclass(frozen=True, slots=True)
+class TimedMeans:
+    """Means of the values that fall into each window; a window without a value is left out."""
+
+    centre_s: Floats
+    mean: Floats
+    first: npt.NDArray[np.int64]  # index of each window's first value
+
+
+def means_by_time(time_s: Numbers, values: Numbers, window_s: float) -> TimedMeans:
+    """Average a timed series over windows; a last window shorter than half joins its neighbour."""
+    instants, series = as_series(time_s), as_series(values)
+    if instants.size != series.size or series.size == 0:
+        raise BadSeries(f"{instants.size} times for {series.size} values: every value has one time")
+    if np.any(np.diff(instants) < 0):
+        raise BadSeries("times must not go backwards")
+    if not (np.isfinite(window_s) and window_s > 0):
+        raise BadSeries(f"a window of {window_s} s is not a duration; 1 s is usual")
+    since = instants - instants[0]
+    count = max(1, int(since[-1] / window_s + 0.5))
+    window = np.minimum(np.floor(since / window_s).astype(np.int64), count - 1)
+    filled, first, sizes = np.unique(window, return_index=True, return_counts=True)
+    sums = np.add.reduceat(series, first)
+    return TimedMeans((filled + 0.5) * window_s, sums / sizes, first.astype(np.int64))

@@ -1,0 +1,84 @@
+"""Drift of a level with intervals that autocorrelation does not fool."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lynxbench.model.interval import Interval
+from lynxbench.stats.arrays import Floats
+from lynxbench.stats.intervals import student_quantile
+
+MAX_PHI = 0.97  # prewhitening stops short of a unit root (Andrews & Monahan 1992 use .97)
+LEAST_KERNEL = 0.8  # of the prewhitened variance
+MIN_DEGREES = 2.0  # a heavily correlated short series keeps a very wide interval instead of none
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What scatter is left about a line: its long-run deviation and the independent values that makes."""
+
+    sigma: float  # marginal
+    long_run_sigma: float  # sqrt of the spectral density at zero: what the variance of a mean goes by
+    n_eff: float
+    phi: float
+
+
+def straight_line(values: Floats) -> tuple[float, Floats]:
+    """Least-squares change over the whole stretch (n points of slope), and the residuals."""
+    time = np.arange(values.size, dtype=np.float64) - (values.size - 1) / 2
+    slope = float(time @ values) / float(time @ time)
+    return slope * values.size, values - float(np.mean(values)) - slope * time
+
+
+def noise_of(residuals: Floats) -> Noise:
+    """Long-run variance by a prewhitened Bartlett kernel (Newey & West 1987; Andrews & Monahan 1992)."""
+    count = residuals.size
+    power = float(residuals @ residuals)
+    if count < 4 or power == 0:
+        return Noise(0.0, 0.0, float(count), 0.0)
+    raw_phi = float(residuals[1:] @ residuals[:-1]) / power
+    # First-order bias of φ about a fitted line (Tjøstheim & Paulsen 1983); without it short series look too sure.
+    phi = min(max(raw_phi + (2 + 4 * raw_phi) / count, 0.0), MAX_PHI)
+    white = residuals[1:] - phi * residuals[:-1]
+    lags = int(4 * (count / 100) ** (2 / 9))  # Newey & West (1994)
+    variance = float(white @ white)
+    long_run = variance
+    for lag in range(1, min(lags, white.size - 1) + 1):
+        long_run += 2 * (1 - lag / (lags + 1)) * float(white[lag:] @ white[:-lag])
+    spare = max(count - 3, 1)  # two for the line, one for φ
+    # A dip of the spectrum at zero, found by chance, may not narrow the interval by much.
+    long_run_variance = max(long_run, LEAST_KERNEL * variance) / spare / (1 - phi) ** 2
+    marginal = power / max(count - 2, 1)
+    n_eff = min(float(count), count * marginal / long_run_variance)
+    return Noise(math.sqrt(marginal), math.sqrt(max(long_run_variance, marginal)), n_eff, phi)
+
+
+def total_drift(values: Floats, noise: Noise, confidence: float, span: float | None = None) -> Interval:
+    """Change of the fitted line over `span` points (the stretch itself unless told), in the unit of the values."""
+    change, _ = straight_line(values)
+    factor = 1.0 if span is None else span / values.size
+    error = noise.long_run_sigma * math.sqrt(12 * values.size / (values.size**2 - 1))
+    return _around(change, error, noise, confidence).scaled(factor)
+
+
+def tail_shift(values: Floats, noise: Noise, confidence: float) -> Interval:
+    """Mean of the last third minus mean of the first third."""
+    third = max(1, values.size // 3)
+    change = float(np.mean(values[-third:]) - np.mean(values[:third]))
+    return _around(change, noise.long_run_sigma * math.sqrt(2 / third), noise, confidence)
+
+
+def head_excess(values: Floats, noise: Noise, confidence: float, head: int) -> Interval:
+    """Mean of the first `head` points minus mean of the last half: what a warm-up cut too early leaves behind."""
+    rest = max(1, values.size // 2)
+    change = float(np.mean(values[:head]) - np.mean(values[-rest:]))
+    return _around(change, noise.long_run_sigma * math.sqrt(1 / head + 1 / rest), noise, confidence)
+
+
+def _around(change: float, error: float, noise: Noise, confidence: float) -> Interval:
+    degrees = max(noise.n_eff - 2, MIN_DEGREES)
+    reach = student_quantile((1 + confidence) / 2, degrees) * error
+    return Interval(change - reach, change, change + reach)

@@ -1,0 +1,349 @@
+"""Steady, not steady, or not yet known: truncation first, then tests of equivalence, so that silence is no proof.
+
+A series is steady when, after MSER-5 has cut the warm-up, the whole intervals of its drift, of its last third minus its
+first third, and of its head minus its last half lie within ±bound of the mean, and no stretch in between departs from
+it. Absence of a significant drift is not enough: a short or noisy series is inconclusive (Schuirmann 1987;
+docs/methodology/steady-state.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
+from lynxbench.stats.arrays import Floats, Numbers, as_series
+from lynxbench.stats.autocorrelation import autocorrelation
+from lynxbench.stats.drift import Noise, head_excess, noise_of, straight_line, tail_shift, total_drift
+from lynxbench.stats.intervals import student_quantile
+from lynxbench.stats.robust import tame_outliers
+from lynxbench.stats.truncation import LATEST, MSER_BATCH, Truncation, mser
+
+MIN_POINTS = 12
+OUTLIER_WIDTH = 11  # points of the running median: spikes of up to five are outliers, longer ones are a level
+OUTLIER_SIGMAS = 6.0
+MAX_OUTLIER_SHARE = 0.05  # beyond it they are no outliers but part of the law, and nothing is clipped
+CROWDED_P = 0.01  # outliers that crowd into one half of the run are a change of their own
+EXCURSION_T = 5.0  # pays for the search over places and for a noise estimated after the fact
+EXCURSION_SHARES = (1 / 20, 1 / 10, 1 / 5, 1 / 3, 1 / 2)  # lengths of the stretches, of what is counted
+MIN_STRETCH = 3  # points
+HEAD_SHARE = 0.1  # of what is counted: the part in which a leftover of the warm-up shows
+MIN_HEAD = 3  # points
+ADVANCES = 40  # a head that has not settled moves the start on by 1/40 of the run
+CUT_T = 2.0  # standard errors by which the cut part must differ from the rest to be cut at all
+MARGIN = 1.0  # of a head, left out on top of the cut: noise hides the last of a settling
+TRANSIENT_T = 4.0  # what was cut is a warm-up, and not the first part of a drift, when a line cannot reach back to it
+MIN_CYCLES = 6  # whole periods before a cycle is called stationary
+CYCLE_PEAK = 0.3  # autocorrelation one period on …
+CYCLE_TROUGH = -0.3  # … and half a period on
+STEP_ADVANTAGE = 0.8  # residual squares of a step over those of a line, below which a change is called a step
+WEAK_LEVEL = 2.0  # noise beyond twice the mean: relative drift has no meaning
+
+
+class SteadyVerdict(StrEnum):
+    """The three answers; doubt is one of them."""
+
+    STEADY = "steady"
+    NOT_STEADY = "not steady"
+    INCONCLUSIVE = "inconclusive"
+
+
+class SteadyReason(StrEnum):
+    """Why; empty for a plain steady series."""
+
+    NONE = ""
+    DRIFT = "drift"
+    STEP = "step"
+    LATE = "late"
+    EXCURSION = "excursion"
+    CYCLE = "cycle"
+    OUTLIERS = "outliers"
+    TOO_SHORT = "too short"
+    NO_LEVEL = "no level"
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyJudgement:
+    """The verdict and everything it rests on; drift and shift are relative to the counted mean."""
+
+    verdict: SteadyVerdict
+    reason: SteadyReason
+    truncate: int  # points left out at the start
+    counted: int  # points the figures rest on
+    level: Interval  # mean of the counted points as they are, outliers included
+    drift: Interval  # change of the fitted line over what is counted (or over the horizon asked for)
+    tail_shift: Interval  # last third minus first third
+    outliers: int  # points clipped for the tests, never for the mean
+    n_eff: float
+    phi: float  # first-order autocorrelation of the noise
+    period: int = 0  # points of a cycle, 0 where none was found
+    cycle_range: float = 0.0  # highest minus lowest phase of the mean cycle, relative
+
+
+def judge_steady(
+    values: Numbers,
+    *,
+    drift_bound: float = 0.01,
+    confidence: float = 0.90,
+    looks: int = 1,
+    horizon: int | None = None,
+    batch: int = MSER_BATCH,
+) -> SteadyJudgement:
+    """Judge a series of equally spaced means; `looks` splits the error over repeated calls on a growing run.
+
+    `horizon` asks for the drift over that many points instead of over those counted: a run that stops early then cannot
+    pass for steady merely because it was too short to drift.
+    """
+    if not drift_bound > 0:
+        raise ValueError(f"drift_bound is {drift_bound}: it is a positive share, such as 0.01")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}: it lies between 0 and 1, such as 0.90")
+    if looks < 1:
+        raise ValueError(f"looks is {looks}: at least the one being made")
+    series = as_series(values)
+    if series.size < MIN_POINTS:
+        return _no_figures(series, SteadyReason.TOO_SHORT)
+    scale = float(np.max(np.abs(series)))
+    if scale == 0:
+        return _no_figures(series, SteadyReason.NO_LEVEL)
+    level = confidence if looks == 1 else 1 - (1 - confidence) / looks
+    tamed, outliers = _without_outliers(series / scale)
+    cut = mser(tamed, batch)
+    first = cut.points if _cut_matters(tamed, cut.points) else 0
+    view = _settled_view(tamed, _past_leading_outliers(first, outliers), level, drift_bound, horizon or 0)
+    if view.mean == 0 or abs(view.mean) * WEAK_LEVEL < float(np.std(view.points)):
+        return _no_figures(series, SteadyReason.NO_LEVEL)
+    start, noise, period, drift, shift = view.start, view.noise, view.period, view.drift, view.shift
+    verdict, reason = _decide(tamed, cut, view, drift_bound)
+    if verdict is SteadyVerdict.STEADY and _crowded(outliers[outliers >= start] - start, series.size - start):
+        verdict, reason = SteadyVerdict.INCONCLUSIVE, SteadyReason.OUTLIERS
+    if verdict is SteadyVerdict.STEADY and period:
+        reason = SteadyReason.CYCLE
+    return SteadyJudgement(
+        verdict=verdict,
+        reason=reason,
+        truncate=start,
+        counted=series.size - start,
+        level=_level(series[start:] / scale, noise, level).scaled(scale),
+        drift=drift,
+        tail_shift=shift,
+        outliers=int(outliers.size),
+        n_eff=noise.n_eff,
+        phi=noise.phi,
+        period=period,
+        cycle_range=_cycle_range(tamed[start:], period) / abs(view.mean) if period else 0.0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The series from one start on, and its three equivalence intervals relative to its mean."""
+
+    start: int
+    points: Floats  # cycle means where there is a cycle
+    mean: float
+    noise: Noise
+    period: int
+    drift: Interval
+    shift: Interval
+    head: Interval
+
+    def equivalent(self, bound: float) -> bool:
+        """Whether drift, shift and head all lie within ±bound for sure."""
+        return all(x.inside(-bound, bound) for x in (self.drift, self.shift, self.head))
+
+
+def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
+    kept = series[start:]
+    period = find_cycle(straight_line(kept)[1])
+    points = _fold(kept, period) if period else kept
+    mean = float(np.mean(points))
+    noise = noise_of(straight_line(points)[1])
+    # Unless what was cut is a transient, the claim is about the whole run: a drift must not pass by being halved.
+    whole = 0 if start == 0 or _is_transient(series, start, period, noise) else series.size
+    span = points.size * max(1.0, max(horizon, whole) / kept.size)
+    head = max(MIN_HEAD, round(HEAD_SHARE * points.size))
+    factor = 1 / mean if mean else math.nan
+    return _View(
+        start=start,
+        points=points,
+        mean=mean,
+        noise=noise,
+        period=period,
+        drift=total_drift(points, noise, confidence, span).scaled(factor),
+        shift=tail_shift(points, noise, confidence).scaled(factor),
+        head=head_excess(points, noise, confidence, head).scaled(factor),
+    )
+
+
+def _cut_matters(series: Floats, start: int) -> bool:
+    """Whether what MSER cut differs from the rest at all: on pure noise it cuts at random, and points are dear."""
+    if start == 0:
+        return False
+    kept = series[start:]
+    noise = noise_of(straight_line(kept)[1])
+    apart = abs(float(np.mean(series[:start]) - np.mean(kept)))
+    return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / kept.size)
+
+
+def _is_transient(series: Floats, start: int, period: int, noise: Noise) -> bool:
+    """Whether the part cut off lies, beyond doubt, away from where the line through the rest would put it."""
+    kept = series[start:]
+    change, _ = straight_line(kept)
+    back = (start + kept.size) / 2  # from the middle of what is counted to the middle of what was cut
+    expected = float(np.mean(kept)) - change / kept.size * back
+    variance = 1 / start + 1 / kept.size + 12 * back**2 / kept.size**3
+    error = noise.long_run_sigma * math.sqrt(variance * max(period, 1))
+    return abs(float(np.mean(series[:start])) - expected) > TRANSIENT_T * error
+
+
+def _settled_view(series: Floats, start: int, confidence: float, bound: float, horizon: int) -> _View:
+    """From the MSER cut on, or from the first later start within half of the run whose head has settled.
+
+    MSER minimises the error of the mean, not its bias: with noise it cuts an exponential settling too early.
+    """
+    first = _view(series, start, confidence, horizon)
+    view, step = first, max(1, series.size // ADVANCES)
+    while not view.head.inside(-bound, bound) and view.start + step <= series.size * LATEST:
+        view = _view(series, view.start + step, confidence, horizon)
+    if not view.head.inside(-bound, bound):
+        return first
+    if view.start == 0:
+        return view
+    spent = round(MARGIN * HEAD_SHARE * (series.size - view.start))
+    return _view(series, min(view.start + spent, int(series.size * LATEST)), confidence, horizon)
+
+
+def _decide(whole: Floats, cut: Truncation, view: _View, bound: float) -> tuple[SteadyVerdict, SteadyReason]:
+    """Evidence against comes first, then proof of equivalence, and doubt is what is left."""
+    # Half of the bound: MSER has spoken already, what is asked here is only whether it spoke about noise.
+    if cut.late and _apart(whole, np.arange(whole.size) >= cut.wanted, bound / 2):
+        return SteadyVerdict.NOT_STEADY, _kind_of_change(whole, SteadyReason.LATE)
+    if any(x.low > bound or x.high < -bound for x in (view.drift, view.shift)):
+        return SteadyVerdict.NOT_STEADY, _kind_of_change(view.points, SteadyReason.DRIFT)
+    if _has_excursion(view.points, bound):
+        return SteadyVerdict.NOT_STEADY, _kind_of_change(view.points, SteadyReason.DRIFT)
+    if view.equivalent(bound):
+        return SteadyVerdict.STEADY, SteadyReason.NONE
+    return SteadyVerdict.INCONCLUSIVE, SteadyReason.TOO_SHORT
+
+
+def _no_figures(series: Floats, reason: SteadyReason) -> SteadyJudgement:
+    mean = Interval(math.nan, float(np.mean(series)) if series.size else math.nan, math.nan)
+    return SteadyJudgement(
+        SteadyVerdict.INCONCLUSIVE, reason, 0, series.size, mean, UNKNOWN_INTERVAL, UNKNOWN_INTERVAL, 0, 0.0, 0.0
+    )
+
+
+def _level(counted: Floats, noise: Noise, confidence: float) -> Interval:
+    """Mean with Student's interval on the effective count."""
+    mean, n_eff = float(np.mean(counted)), max(noise.n_eff, 2.0)
+    reach = student_quantile((1 + confidence) / 2, n_eff - 1) * float(np.std(counted, ddof=1)) / math.sqrt(n_eff)
+    return Interval(mean - reach, mean, mean + reach)
+
+
+def _without_outliers(series: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
+    tamed = tame_outliers(series, width=OUTLIER_WIDTH, limit_sigmas=OUTLIER_SIGMAS)
+    allowed = max(2, math.ceil(MAX_OUTLIER_SHARE * series.size))
+    if tamed.outliers.size > allowed:
+        return series, np.empty(0, dtype=np.int64)
+    return tamed.values, tamed.outliers
+
+
+def _past_leading_outliers(start: int, outliers: npt.NDArray[np.int64]) -> int:
+    """A start-up spike right where counting would begin is start-up, not noise."""
+    taken = set(outliers.tolist())
+    while start in taken:
+        start += 1
+    return start
+
+
+def _crowded(places: npt.NDArray[np.int64], count: int) -> bool:
+    """Sign test: outliers of a steady run fall into both halves alike."""
+    from scipy.special import bdtr
+
+    early = int(np.count_nonzero(places < count / 2))
+    fewest = min(early, places.size - early)
+    return places.size > 0 and 2 * float(bdtr(fewest, int(places.size), 0.5)) < CROWDED_P
+
+
+def _stretches(series: Floats) -> Iterator[tuple[int, int]]:
+    """For each length looked at, the stretch that departs most from the rest."""
+    total = np.concatenate(([0.0], np.cumsum(series - np.mean(series))))
+    for share in EXCURSION_SHARES:
+        length = max(MIN_STRETCH, round(share * series.size))
+        if series.size - length >= MIN_STRETCH:
+            start = int(np.argmax(np.abs(total[length:] - total[:-length])))
+            yield start, start + length
+
+
+def _has_excursion(kept: Floats, bound: float) -> bool:
+    """Whether some stretch departs from the rest by more than the bound, beyond doubt."""
+    for start, end in _stretches(kept):
+        inside = np.zeros(kept.size, dtype=bool)
+        inside[start:end] = True
+        if _apart(kept, inside, bound):
+            return True
+    return False
+
+
+def _apart(series: Floats, inside: npt.NDArray[np.bool_], bound: float) -> bool:
+    """Whether two parts differ by more than `bound` of the mean and by EXCURSION_T standard errors."""
+    a, b = series[inside], series[~inside]
+    jump = abs(float(np.mean(a) - np.mean(b)))
+    if jump <= bound * abs(float(np.mean(series))):
+        return False
+    noise = noise_of(series - np.where(inside, np.mean(a), np.mean(b)))
+    return jump > EXCURSION_T * noise.long_run_sigma * math.sqrt(1 / a.size + 1 / b.size)
+
+
+def _kind_of_change(series: Floats, otherwise: SteadyReason) -> SteadyReason:
+    """`step` or `excursion` where a jump, or a jump there and back, explains the series clearly better than a line."""
+    line = straight_line(series)[1]
+    left_by_line = float(line @ line)
+    centred = series - np.mean(series)
+    power, n = float(centred @ centred), series.size
+    total = np.concatenate(([0.0], np.cumsum(centred)))
+    places = np.arange(MIN_STRETCH, n - MIN_STRETCH + 1)
+    left_by_step = power - float(np.max(total[places] ** 2 * n / (places * (n - places)), initial=0.0))
+    explained = [(total[b] - total[a]) ** 2 * n / ((b - a) * (n - b + a)) for a, b in _stretches(series)]
+    left_by_stretch = power - max(explained, default=0.0)
+    if left_by_step < STEP_ADVANTAGE * left_by_line:
+        return SteadyReason.EXCURSION if left_by_stretch < STEP_ADVANTAGE * left_by_step else SteadyReason.STEP
+    return SteadyReason.EXCURSION if left_by_stretch < STEP_ADVANTAGE * left_by_line else otherwise
+
+
+def find_cycle(residuals: Floats) -> int:
+    """Period in points of a cycle that repeats at least MIN_CYCLES times, or 0."""
+    longest = residuals.size // MIN_CYCLES
+    if longest < 4 or not np.any(residuals):
+        return 0
+    acf = autocorrelation(residuals)[: longest + 2]
+    negative = np.flatnonzero(acf < 0)
+    if negative.size == 0:
+        return 0
+    first = int(negative[0])
+    later = acf[first : longest + 1]
+    if later.size == 0:
+        return 0
+    period = first + int(np.argmax(later))
+    if acf[period] < CYCLE_PEAK or acf[period // 2] > CYCLE_TROUGH:
+        return 0
+    return period if period >= 4 else 0
+
+
+def _fold(series: Floats, period: int) -> Floats:
+    """Means over whole cycles, aligned with the end of the series."""
+    cycles = series.size // period
+    return np.asarray(series[series.size - cycles * period :].reshape(cycles, period).mean(axis=1), dtype=np.float64)
+
+
+def _cycle_range(series: Floats, period: int) -> float:
+    cycles = series.size // period
+    shape = series[series.size - cycles * period :].reshape(cycles, period).mean(axis=0)
+    return float(np.max(shape) - np.min(shape))

@@ -1,0 +1,44 @@
+"""Distributions and build stamps, on the real environment and on made-up ones."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+
+from lynxbench.executor.host import Host
+from lynxbench.executor.packages import find_distributions, parse_constants, read_distributions, read_python
+from lynxbench.model.canonical import content_id
+
+
+def test_every_installed_distribution_is_listed() -> None:
+    fields = read_distributions(Host())
+    listed = fields["distributions"].value
+    assert isinstance(listed, dict)
+    assert listed["pydantic"] == metadata.version("pydantic")
+    assert listed["nvidia-ml-py"] == metadata.version("nvidia-ml-py")
+    assert fields["distributions_sha256"].value == content_id(listed)
+    assert fields["torch"].value == metadata.version("torch")
+
+
+def test_first_on_the_path_wins_and_names_are_normalised() -> None:
+    class Fake(metadata.Distribution):
+        def __init__(self, name: str, version: str) -> None:
+            self.text = f"Name: {name}\nVersion: {version}\n"
+
+        def read_text(self, filename: str) -> str | None:
+            return self.text if filename == "METADATA" else None
+
+        def locate_file(self, path: object) -> None:  # type: ignore[override]
+            raise AssertionError
+
+    found = find_distributions([Fake("Ruamel.YAML", "1"), Fake("ruamel_yaml", "2")])
+    assert {name: item.version for name, item in found.items()} == {"ruamel-yaml": "1"}
+
+
+def test_constants_are_read_without_running_the_file() -> None:
+    source = "import os\ncuda: str = '12.8'\nhip = None\nx = os.getcwd()\na = b = 3\nraise SystemExit\n"
+    assert parse_constants(source) == {"cuda": "12.8", "hip": None, "a": 3, "b": 3}
+
+
+def test_python_is_described_without_its_path() -> None:
+    assert sys.prefix not in str(read_python(Host()))

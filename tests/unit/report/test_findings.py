@@ -1,0 +1,74 @@
+"""Doubt is said, and void runs say nothing else."""
+
+from __future__ import annotations
+
+from lynxbench.report import findings
+from lynxbench.report.findings import Tone
+
+
+def test_a_sound_verdict_names_layer_owner_and_next_step(build) -> None:
+    result = build.software_bound().result
+    head = findings.headline(result)
+    assert head.mark == "software-bound"
+    assert head.attribution is not None
+    assert findings.owner_line(head.attribution) == 'layer runtime → owner "ML platform engineering"'
+    assert "infrastructure SRE" in findings.symptom_line(head.attribution, result)
+    assert "1.5–1.9×" in findings.next_line(head.attribution)
+
+
+def test_the_sentence_does_not_repeat_the_bound(build) -> None:
+    head = findings.headline(build.throttled_gpu().result)
+    assert head.mark == "hardware-bound"
+    assert head.sentence.startswith("matrix products take 83")
+    assert any("weak" in caution for caution in head.cautions)
+    assert head.attribution is not None
+    assert "expected gain unknown" in findings.next_line(head.attribution)
+
+
+def test_void_comes_before_everything(build) -> None:
+    result = build.void().result
+    head = findings.headline(result)
+    assert (head.mark, head.tone, head.attribution) == ("void", Tone.BAD, None)
+    assert "foreign load" in head.sentence
+    assert findings.shown(result) == ()
+    assert all(row.note and not row.sustained for row in findings.table_rows(result))
+
+
+def test_one_void_precision_does_not_hide_the_others(build) -> None:
+    base = build.base_result()
+    from lynxbench.model.result import Validity, ValidityVerdict
+
+    bad = Validity(verdict=ValidityVerdict.VOID, reasons=("memory ran out",))
+    first = base.per_precision[0].model_copy(update={"validity": bad})
+    result = build.base_result(per_precision=(first, *base.per_precision[1:]))
+    rows = findings.table_rows(result)
+    assert rows[0].note == "void: memory ran out"
+    assert rows[1].sustained
+
+
+def test_without_steady_state_no_rate_is_called_sustained(build) -> None:
+    result = build.not_steady().result
+    head = findings.headline(result)
+    assert sum("no steady state" in caution for caution in head.cautions) == 3
+    assert all("mean" in row.sustained for row in findings.table_rows(result) if not row.note)
+
+
+def test_without_attribution_no_layer_is_named(build) -> None:
+    head = findings.headline(build.without_attribution().result)
+    assert head.mark == "not attributed"
+    assert "no layer is named" in head.sentence
+
+
+def test_a_no_go_is_a_caution(build) -> None:
+    assert any("int8" in caution and "no-go" in caution for caution in findings.headline(build.base_result()).cautions)
+
+
+def test_an_unresolved_tail_stays_beside_the_median(build) -> None:
+    row = findings.table_rows(build.without_attribution().result)[0]
+    assert row.latency.replace("\u00a0", " ") == "412 ms / unresolved"
+
+
+def test_every_measured_precision_states_counted_and_excluded(build) -> None:
+    counted, excluded = findings.counted_line(build.base_result().per_precision[0])
+    assert counted.replace("\u00a0", " ") == "61.2 s steady of 94.0 s"
+    assert excluded.replace("\u00a0", " ") == "setup 3.1 · compile 0 · warm-up 9.4 · transient 20.3 s"
