@@ -30,7 +30,7 @@ class Session(Protocol):
         """
 
     def facts(self) -> dict[str, JsonValue]:
-        """What was loaded and how: hashes, shapes, dtypes, options. Grouped as `layer.name` keys, e.g. `application.model_sha256`."""
+        """What was loaded and how: hashes, shapes, options; keys are `layer.name`: `application.model_sha256`."""
 
     def executed(self) -> ExecutedAs:
         """Native or emulated, by the kernels or casts that ran."""
@@ -39,10 +39,10 @@ class Session(Protocol):
         """Answers on fixed inputs, for accuracy; outside the timed window."""
 
     def profile(self, steps: int, into: Path) -> Path | None:
-        """Write a profiler trace of that many steps into the folder, each annotated `step#i`; None where there is no profiler."""
+        """Write a trace of that many steps into the folder, each annotated `step#i`; None without a profiler."""
 
     def ceilings(self) -> tuple[Ceiling, ...]:
-        """Matrix-product and copy ceilings of this device at this session's precision, measured now with its threads."""
+        """Matrix-product, copy and read ceilings at this session's precision and threads, measured now."""
 
     def device_memory_peak_bytes(self) -> int | None:
         """The accelerator's memory high-water mark, or None on a CPU."""
@@ -60,7 +60,7 @@ class Engine(Protocol):
         """None when the engine can be used here; otherwise one line on what is missing and how to install it."""
 
     def estimate(self, job: Job) -> Skip | None:
-        """A reason not to run this precision here (unsupported, or emulated and longer than the contract allows); else None.
+        """A reason not to run this precision here (unsupported, or emulated beyond the contract's limit); else None.
 
         Called in the fresh process before the model is loaded; must return within a few seconds.
         """

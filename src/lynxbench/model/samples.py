@@ -13,7 +13,7 @@ Float64 = npt.NDArray[np.float64]
 
 
 class Phase(IntEnum):
-    """A stretch of a run. Only STEADY is counted."""
+    """A stretch of a run. STEADY is counted; where none was found, what follows warm-up stands in, with that said."""
 
     SETUP = 0
     COMPILE = 1

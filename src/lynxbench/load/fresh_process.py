@@ -1,0 +1,63 @@
+"""A fresh process for every repetition: started, watched, and ended in order."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+POLL_S = 0.2
+GRACE_S = 3.0
+
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+def run_fresh(module: str, folder: Path, threads: int, watch: Callable[[int], None]) -> int:
+    """Run `python -m module folder` in a process of its own until it ends; `watch(pid)` is called a few times a second.
+
+    The child holds the other end of a pipe and leaves when it closes: it never outlives a killed parent.
+    An exception here (Ctrl-C among them) ends the child before it goes on.
+    """
+    with (folder / "stdout.txt").open("wb") as out, (folder / "stderr.txt").open("wb") as err:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=err,
+            env=_environment(os.environ, threads),
+            start_new_session=True,  # the terminal's Ctrl-C reaches the parent alone, which ends the child in order
+        )
+        try:
+            while child.poll() is None:
+                watch(child.pid)
+                time.sleep(POLL_S)
+        finally:
+            _end(child)
+    return child.returncode
+
+
+def last_words(folder: Path) -> str:
+    """The last line a process wrote to its error stream."""
+    text = (folder / "stderr.txt").read_text(errors="replace").strip() if (folder / "stderr.txt").exists() else ""
+    return text.splitlines()[-1] if text else "no message"
+
+
+def _environment(inherited: Mapping[str, str], threads: int) -> dict[str, str]:
+    return {**inherited, **{name: str(threads) for name in _THREAD_VARIABLES}, "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.stdin is not None:
+        child.stdin.close()
+    for stop in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is not None:
+            return
+        try:
+            os.killpg(child.pid, stop)
+            child.wait(timeout=GRACE_S)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue

@@ -1,0 +1,57 @@
+"""The closed loop for in-process engines: one iteration after the other, stamped, until the stop rule is content.
+
+Nothing but the step lies between the two stamps. Judging happens between iterations, at a few checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+from lynxbench.load.journal import Journal
+from lynxbench.load.session import Session
+from lynxbench.model.samples import Iterations
+
+Clock = Callable[[], int]
+
+CHECKPOINT_GROWTH = 1.3
+"""Each look at the data is this much later than the last: few looks keep the error rate near that of a single one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When to stop: not before `min_s`, at the first checkpoint where `content` says yes, at `limit_s` in any case."""
+
+    min_s: float
+    limit_s: float
+    content: Callable[[Iterations], bool]
+
+
+def drive(session: Session, journal: Journal, rule: StopRule, clock: Clock = perf_counter_ns) -> str:
+    """Iterate until the rule stops it; returns why it stopped."""
+    begun_ns = clock()
+    checkpoint_s = rule.min_s
+    while True:
+        _iterate_until(session, journal, begun_ns + int(checkpoint_s * 1e9), clock)
+        if rule.content(journal.iterations()):
+            return f"steady after {(clock() - begun_ns) / 1e9:.1f} s"
+        if (clock() - begun_ns) / 1e9 >= rule.limit_s:
+            return f"limit of {rule.limit_s:g} s reached"
+        checkpoint_s = min(checkpoint_s * CHECKPOINT_GROWTH, rule.limit_s)
+
+
+def _iterate_until(session: Session, journal: Journal, until_ns: int, clock: Clock) -> None:
+    step, marks, append, append_marks = session.step, session.marks, journal.append, journal.append_marks
+    index = journal.count
+    while True:
+        start_ns = clock()
+        units = step(index)
+        end_ns = clock()
+        if marks:
+            append_marks(marks)
+            marks.clear()
+        append(start_ns, end_ns, units)
+        index += 1
+        if end_ns >= until_ns:
+            return
