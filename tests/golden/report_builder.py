@@ -26,11 +26,11 @@ from lynxbench.model.result import (
     SamplesFile,
     SloOutcome,
     Steady,
-    SteadyVerdict,
     Validity,
     ValidityVerdict,
 )
 from lynxbench.model.samples import CountedProcess, Iterations, Marks, Phase, ProcessSamples, Telemetry
+from lynxbench.model.verdicts import SteadyVerdict
 
 SECOND_NS = 1_000_000_000
 START_NS = 1_000 * SECOND_NS

@@ -40,7 +40,7 @@ def steady(
 ) -> None:
     """Say whether a series has reached steady state, and how its sustained level compares with its burst."""
     from lynxbench.measure.series import direction_of, judge_group, read_series
-    from lynxbench.stats.steady import SteadyVerdict
+    from lynxbench.model.verdicts import SteadyVerdict
 
     bound = _quantity("--drift", drift)
     if not 0 < bound < 1:

@@ -14,6 +14,7 @@ from lynxbench.contract.nodes import LARGEST_FILE_BYTES, Node, nodes_from_json, 
 from lynxbench.contract.problems import refuse_contract
 from lynxbench.errors import BadContract
 from lynxbench.model.contract import Contract
+from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
 LARGEST_DOCUMENT_BYTES = 64 << 20
 """Of a stored JSON document that holds a contract; a result carries far more than its contract."""
@@ -30,11 +31,9 @@ def parse_contract(text: str, file: str = "<contract>") -> Contract:
 def parse_document(text: str, file: str = "<document>") -> Contract:
     """The contract that a stored JSON document holds under `contract`, or is."""
     try:
-        document = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise BadContract(f"is not JSON: {error.msg}", file=file, line=error.lineno) from None
-    except (ValueError, RecursionError) as error:
-        raise BadContract(f"is not JSON: {shown(error)}", file=file, line=1) from None
+        document = parse_strict_json(text)
+    except NotStrictJson as error:
+        raise BadContract(str(error), file=file, line=error.line or 1) from None
     if not isinstance(document, dict):
         raise BadContract("holds no contract: a document with a key `contract` is needed", file=file, line=1)
     if "contract" not in document:
@@ -129,16 +128,3 @@ def _not_found(name: str) -> str:
     close = difflib.get_close_matches(name, bundled_names(), n=1)
     hint = f"did you mean {close[0]}?" if close else f"bundled are {', '.join(bundled_names())}"
     return f"no such file, and no bundled contract of this name; {hint}"
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    known: dict[str, object] = {}
-    for key, value in pairs:
-        if key in known:
-            raise ValueError(f"key {shown(key)} is written twice")
-        known[key] = value
-    return known
-
-
-def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is not a finite number")

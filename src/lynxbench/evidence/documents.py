@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import NoReturn
 
 from pydantic import ValidationError
 
 from lynxbench.errors import BadResult
 from lynxbench.evidence.samples import hash_file
 from lynxbench.model.result import Result
+from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
 MAX_RESULT_BYTES = 256 << 20
 RESULT_FILE = "result.json"
@@ -53,23 +53,22 @@ def read_result(path: Path) -> Result:
 def parse_result(data: bytes, file: str) -> Result:
     """The document's value; does not check ids."""
     try:
-        plain = json.loads(data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constants)
-        if not isinstance(plain, dict):
-            raise BadResult(f"{file}: a result is a JSON object, this is {_kind(plain)}")
-        return Result.model_validate_json(data)
+        text = data.decode("utf-8")
+        plain = parse_strict_json(text)
     except UnicodeDecodeError as error:
-        raise BadResult(f"{file}: not UTF-8 text (byte {error.start}); not a result document") from error
-    except json.JSONDecodeError as error:
-        raise BadResult(f"{file}:{error.lineno}: not JSON: {error.msg} (column {error.colno})") from error
-    except RecursionError as error:
-        raise BadResult(f"{file}: nested too deeply; not a result document") from error
+        raise BadResult(f"{file}: not UTF-8 text (byte {error.start}); not a result document") from None
+    except NotStrictJson as error:
+        where = file if error.line is None else f"{file}:{error.line}"
+        raise BadResult(f"{where}: {error}") from None
+    if not isinstance(plain, dict):
+        raise BadResult(f"{file}: a result is a JSON object, this is {_kind(plain)}")
+    try:
+        return Result.model_validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "document"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise BadResult(f"{file}: {where}: {first['msg']}{more}") from error
-    except ValueError as error:  # duplicate keys, NaN, integers too long to convert
-        raise BadResult(f"{file}: {error}") from error
+        raise BadResult(f"{file}: {where}: {first['msg']}{more}") from None
 
 
 def check_samples(result: Result, folder: Path) -> Path:
@@ -90,19 +89,6 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadResult(f"{path}: {error.strerror or error}; give a result document or its folder") from error
-
-
-def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"key {twice!r} stands twice in one object; a result is unambiguous")
-    return found
-
-
-def _no_constants(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON; a missing number is null")
 
 
 def _kind(value: object) -> str:

@@ -12,6 +12,7 @@ from lynxbench.errors import BadResult
 from lynxbench.executor.compatibility import Finding
 from lynxbench.executor.precisions import PrecisionSupport
 from lynxbench.model.executor import EXECUTOR_SCHEMA, Executor
+from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
 LARGEST_DOCUMENT_BYTES = 64 * 1024 * 1024
 
@@ -51,13 +52,10 @@ def read_executor(path: Path | str) -> Executor:
 def parse_executor(text: str, file: str = "<executor>") -> Executor:
     """The executor in a JSON text; its ids are recomputed and must be the ones it states."""
     try:
-        document = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_constant)
-    except RecursionError:
-        raise BadResult(f"{file}: nested too deeply to be an executor document") from None
-    except json.JSONDecodeError as problem:
-        raise BadResult(f"{file}:{problem.lineno}: not JSON: {problem.msg}") from None
-    except ValueError as problem:
-        raise BadResult(f"{file}: {problem}") from None
+        document = parse_strict_json(text)
+    except NotStrictJson as problem:
+        where = file if problem.line is None else f"{file}:{problem.line}"
+        raise BadResult(f"{where}: {problem}") from None
     if not isinstance(document, dict):
         raise BadResult(f"{file}: must be a JSON object with `layers`, or a result document with `executor`")
     inner = document.get("executor", document)
@@ -80,16 +78,3 @@ def parse_executor(text: str, file: str = "<executor>") -> Executor:
         if stated is not None and stated != computed:
             raise BadResult(f"{file}: {name} is not the hash of its fields ({computed[:12]}…): the file was changed")
     return executor
-
-
-def _without_twins(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-    values: dict[str, JsonValue] = {}
-    for key, value in pairs:
-        if key in values:
-            raise ValueError(f"key {key!r} appears twice in one object")
-        values[key] = value
-    return values
-
-
-def _no_constant(name: str) -> JsonValue:
-    raise ValueError(f"{name} is not JSON")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.model.contract import SteadyRule
+from lynxbench.model.contract import Protocol
 from lynxbench.model.samples import Float64, Int64, Iterations, Phase
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.batches import window_means
-from lynxbench.stats.steady import SteadyJudgement, SteadyVerdict, judge_steady
+from lynxbench.stats.steady import SteadyJudgement, judge_steady
 
 WARMUP_BAND_SIGMA = 4.0
 """Warm-up ends when the rate first enters this band around the later half's median (robust sigma from its MAD)."""
@@ -65,10 +66,17 @@ def rate_series(iterations: Iterations, window_s: float) -> RateSeries:
     return RateSeries(until_ns, windows.rate_per_s)
 
 
-def find_phases(iterations: Iterations, rule: SteadyRule) -> FoundPhases:
-    """Mark warm-up, transient and steady iterations by the contract's rule."""
+def find_phases(iterations: Iterations, protocol: Protocol) -> FoundPhases:
+    """Mark warm-up, transient and steady iterations by the contract's rule.
+
+    Drift is judged over the contract's limit, however early the run stopped: a run that is looked at several times
+    while it grows could otherwise pass merely because it was still too short to drift.
+    """
+    rule = protocol.steady
     series = rate_series(iterations, rule.window_s)
-    judgement = judge_steady(series.rate_per_s, drift_bound=rule.drift)
+    busy_s = float(series.until_ns[-1]) / 1e9
+    horizon = int(len(series.rate_per_s) * max(protocol.limit_s / busy_s, 1.0))
+    judgement = judge_steady(series.rate_per_s, drift_bound=rule.drift, horizon=horizon)
     _, ends_ns = busy_time(iterations)
     phase = np.full(len(iterations), Phase.TRANSIENT, dtype=np.int8)
     phase[ends_ns <= _end_of(series, _warmup_length(series.rate_per_s))] = Phase.WARMUP

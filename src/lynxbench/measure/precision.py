@@ -11,15 +11,9 @@ import numpy as np
 from lynxbench.measure.phases import FoundPhases, busy_time, find_phases
 from lynxbench.model.contract import Contract, Slo
 from lynxbench.model.interval import Interval
-from lynxbench.model.result import (
-    Excluded,
-    Figure,
-    Percentile,
-    SloOutcome,
-    Steady,
-    SteadyVerdict,
-)
+from lynxbench.model.result import Excluded, Figure, Percentile, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.autocorrelation import effective_count
 from lynxbench.stats.batches import best_window
 from lynxbench.stats.intervals import log_mean_interval
@@ -47,7 +41,7 @@ class Measured:
 def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], unit: str) -> Measured:
     """Find the phases of each process, count the steady ones, and put intervals on what they say. Needs one process."""
     protocol = contract.protocol
-    found = [find_phases(process.iterations, protocol.steady) for process in samples]
+    found = [find_phases(process.iterations, protocol) for process in samples]
     run_means = tuple(_run_mean(process, phases) for process, phases in zip(samples, found, strict=True))
     overall = log_mean_interval(np.array(run_means), protocol.confidence)
     steady = _steady(samples, found)
@@ -95,7 +89,7 @@ def _peak(samples: Sequence[ProcessSamples], window_s: float, unit: str) -> Figu
 
 
 def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) -> Steady:
-    verdicts = [SteadyVerdict(phases.judgement.verdict.value) for phases in found]
+    verdicts = [phases.judgement.verdict for phases in found]
     worst = min(range(len(found)), key=lambda i: _WORST_FIRST.index(verdicts[i]))
     judgement = found[worst].judgement
     counted = [phases.counted for phases in found]

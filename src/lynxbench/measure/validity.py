@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from lynxbench.measure.precision import Measured
 from lynxbench.model.contract import Protocol
 from lynxbench.model.executor import FieldChange
-from lynxbench.model.result import PrecisionResult, SteadyVerdict, Validity, ValidityVerdict
+from lynxbench.model.result import PrecisionResult, Validity, ValidityVerdict
+from lynxbench.model.verdicts import SteadyVerdict
 
 FEWEST_ITERATIONS = 10
 """Fewer counted iterations than this in all cannot carry a percentile, let alone a tail."""
@@ -46,9 +47,9 @@ def judge_drift(changes: Sequence[FieldChange]) -> list[Finding]:
 
 
 def combine_validity(whole: Sequence[Finding], parts: Mapping[str, Validity]) -> Validity:
-    """The run's validity: what concerns all of it, and each precision's reasons under its name.
+    """The run's validity: what concerns all of it, and the reasons of each attempted precision under its name.
 
-    A precision that was skipped or failed voids itself, not the run, as long as another one was measured.
+    A precision that failed voids itself, not the run, as long as another one was measured.
     """
     findings = list(whole)
     all_void = all(part.verdict is ValidityVerdict.VOID for part in parts.values())

@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 
 import rfc8785
 
-JsonValue: TypeAlias = "None | bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 
 SHORT_ID = 12
 """Hex digits shown to people; any unique prefix is accepted back."""

@@ -23,7 +23,7 @@ class Status(StrEnum):
 
 
 class Tier(StrEnum):
-    """What a field may be hashed into: configuration is compared, instance is pseudonymised, state never enters an id."""
+    """Which hash a field enters: configuration is compared, instance is pseudonymised, state is in no id."""
 
     CONFIGURATION = "configuration"
     INSTANCE = "instance"

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Precision(StrEnum):
-    """`int8` quantises activations on the fly; `int8-weight-only` stores weights in 8 bits and computes in a wider format."""
+    """`int8` quantises activations on the fly; `int8-weight-only` stores 8-bit weights and computes wider."""
 
     FP32 = "fp32"
     TF32 = "tf32"

@@ -6,7 +6,6 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field as Bound_
-from pydantic import JsonValue
 
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.canonical import content_id
@@ -16,6 +15,7 @@ from lynxbench.model.executor import Executor, FieldChange
 from lynxbench.model.interval import Interval
 from lynxbench.model.job import ExecutedAs, Skip
 from lynxbench.model.precision import Native, Precision
+from lynxbench.model.verdicts import SteadyVerdict
 
 RESULT_SCHEMA: Literal[1] = 1
 
@@ -33,14 +33,6 @@ class Validity(Document):
 
     verdict: ValidityVerdict
     reasons: tuple[str, ...] = ()
-
-
-class SteadyVerdict(StrEnum):
-    """Doubt is an answer."""
-
-    STEADY = "steady"
-    NOT_STEADY = "not steady"
-    INCONCLUSIVE = "inconclusive"
 
 
 class Excluded(Document):
@@ -199,7 +191,6 @@ class Result(Document):
     ceilings: tuple[Ceiling, ...] = ()
     assumptions: tuple[str, ...]
     samples: SamplesFile
-    telemetry: dict[str, JsonValue] = {}
 
     def document(self) -> dict[str, object]:
         """The JSON document."""

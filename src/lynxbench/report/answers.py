@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.precision import Native
-from lynxbench.model.result import PrecisionResult, Result, SteadyVerdict
+from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.report import findings, words
 from lynxbench.report.words import clean
 

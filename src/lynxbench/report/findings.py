@@ -10,15 +10,8 @@ from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import (
-    Accuracy,
-    Percentile,
-    PrecisionResult,
-    Result,
-    SloOutcome,
-    SteadyVerdict,
-    ValidityVerdict,
-)
+from lynxbench.model.result import Accuracy, Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import Task
 from lynxbench.report import words
 from lynxbench.report.words import NBSP, clean
@@ -134,7 +127,9 @@ def _cautions(result: Result) -> tuple[str, ...]:
         if one.accuracy is not None and one.accuracy.verdict == "no-go":
             cautions.append(f"{one.precision} loses more accuracy than the contract allows: no-go")
     if result.validity.verdict is ValidityVerdict.DOUBTFUL:
-        cautions.append(f"doubtful: {listed(result.validity.reasons) or 'no reason was recorded'}")
+        reasons = result.validity.reasons or ("no reason was recorded",)
+        more = f" (and {words.count(len(reasons) - 1, 'more reason')}, below)" if len(reasons) > 1 else ""
+        cautions.append(f"doubtful: {clean(reasons[0])}{more}")
     return tuple(cautions)
 
 
@@ -254,11 +249,17 @@ def sustained_text(one: PrecisionResult) -> str:
 
 
 def executed_as(one: PrecisionResult) -> str:
-    """Native or emulated, by the kernels that ran, and how."""
+    """Native or emulated, by the kernels that ran, and with which tool chain."""
     if one.executed is None:
         return one.native.value
-    how = clean(one.executed.how)
-    return one.executed.native.value + (f", {how}" if how else "")
+    toolchain = clean(one.executed.toolchain)
+    return one.executed.native.value + (f", {toolchain}" if toolchain else "")
+
+
+def executed_how(one: PrecisionResult) -> str:
+    """The same with every detail the engine gives: casts, scales, what stayed in a wider format."""
+    how = clean(one.executed.how) if one.executed is not None else ""
+    return f"{executed_as(one)}: {how}" if how else executed_as(one)
 
 
 def accuracy_text(accuracy: Accuracy | None, metric: str) -> str:
@@ -347,7 +348,18 @@ def slo_line(outcome: SloOutcome, precision: Precision) -> tuple[str, Tone]:
     bound = f"{words.percentile_name(outcome.percentile)} {outcome.metric.replace('-', ' ')}"
     limit = f"≤{NBSP}{words.digits(outcome.at_most_ms)}{NBSP}ms"
     tone = {"met": Tone.GOOD, "missed": Tone.BAD}.get(outcome.verdict, Tone.WARN)
-    return f"{precision} {outcome.verdict}: {bound} {limit}, measured {words.percentile_text(outcome.measured)}", tone
+    return f"{precision} {outcome.verdict}: {bound} {limit}, measured {_bounded(outcome.measured)}", tone
+
+
+def _bounded(measured: Percentile) -> str:
+    """A percentile with its bounds; where one is out of reach, what is known of it."""
+    if measured.resolved:
+        return words.percentile_text(measured)
+    if measured.low is not None:
+        return f"at least {words.digits(measured.low)}{NBSP}ms (upper bound unresolved)"
+    if measured.high is not None:
+        return f"at most {words.digits(measured.high)}{NBSP}ms (lower bound unresolved)"
+    return "unresolved"
 
 
 def conditions_line(result: Result) -> str:

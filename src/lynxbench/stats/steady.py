@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.arrays import Floats, Numbers, as_series
 from lynxbench.stats.autocorrelation import autocorrelation
 from lynxbench.stats.drift import Noise, head_excess, noise_of, straight_line, tail_shift, total_drift
@@ -43,14 +44,6 @@ CYCLE_PEAK = 0.3  # autocorrelation one period on …
 CYCLE_TROUGH = -0.3  # … and half a period on
 STEP_ADVANTAGE = 0.8  # residual squares of a step over those of a line, below which a change is called a step
 WEAK_LEVEL = 2.0  # noise beyond twice the mean: relative drift has no meaning
-
-
-class SteadyVerdict(StrEnum):
-    """The three answers; doubt is one of them."""
-
-    STEADY = "steady"
-    NOT_STEADY = "not steady"
-    INCONCLUSIVE = "inconclusive"
 
 
 class SteadyReason(StrEnum):

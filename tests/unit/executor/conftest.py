@@ -137,7 +137,7 @@ class NVMLError(Exception):
     """As pynvml's own: the class name begins with NVMLError."""
 
 
-class NVMLErrorNotSupported(NVMLError):  # noqa: N818 - as pynvml names it
+class NVMLErrorNotSupported(NVMLError):
     """What NVML says where a device lacks a feature."""
 
     def __init__(self) -> None:

@@ -62,7 +62,7 @@ FIELD = '{"value": 1, "source": "s", "status": "measured", "tier": "configuratio
         ('{"layers": {"system": {"x": ' + FIELD.replace("}", ', "y": 1}') + "}}}", "executor.layers.system.x.y: Extra"),
         ('{"layers": {"system": {"x": ' + FIELD.replace("1", "NaN") + "}}}", "NaN is not JSON"),
         ('{"layers": {"system": {"x": ' + FIELD.replace("1", "99999999999999999999") + "}}}", "a.json: executor"),
-        ('{"layers": {}, "layers": {}}', "key 'layers' appears twice"),
+        ('{"layers": {}, "layers": {}}', "key 'layers' is written twice"),
         ('{"schema_version": 9, "layers": {}}', "executor schema 9; this program reads 1"),
         ('{"schema_version": true, "layers": {}}', "executor schema True"),
         ('{"layers": {}, "executor_id": "abc"}', "executor_id is not the hash"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lynxbench.measure.phases import busy_time, find_phases, rate_series
-from lynxbench.model.contract import SteadyRule
+from lynxbench.model.contract import Protocol
 from lynxbench.model.samples import Iterations, Phase
 
-RULE = SteadyRule()
+RULE = Protocol()
 
 
 def iterations_of(seconds: np.ndarray, units: int = 10, gap_s: float = 0.0) -> Iterations:

@@ -13,8 +13,9 @@ from lynxbench.measure.validity import Finding, judge_drift, judge_precision, va
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import FieldChange, Tier
 from lynxbench.model.layers import Layer
-from lynxbench.model.result import SteadyVerdict, ValidityVerdict
+from lynxbench.model.result import ValidityVerdict
 from lynxbench.model.samples import Iterations, Marks, ProcessSamples
+from lynxbench.model.verdicts import SteadyVerdict
 
 TOKENS = 8
 

@@ -148,7 +148,7 @@ def _card(one: PrecisionResult, result: Result) -> Safe:
             fact("Best window", words.estimate_text(one.peak, held)),
             fact(_short_latency(metric), findings.pair_text(*_pair(one, metric))),
             fact(f"Accuracy ({findings.accuracy_metric(result)})", tag("span", accuracy, class_=f"tone-{tone}")),
-            fact("Executed as", said(findings.executed_as(one))),
+            fact("Executed as", said(findings.executed_how(one))),
             class_="small",
         ),
         class_="card",

@@ -1,0 +1,44 @@
+"""JSON read with suspicion: no key twice, no NaN, no depth bombs. One reader for every stored document."""
+
+from __future__ import annotations
+
+import json
+from typing import NoReturn
+
+from lynxbench.model.canonical import JsonValue
+
+
+class NotStrictJson(ValueError):
+    """The text is not unambiguous JSON; `line` says where, when that is known."""
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(problem)
+        self.line = line
+
+
+def parse_strict_json(text: str) -> JsonValue:
+    """The value of a JSON text; NotStrictJson in one line otherwise."""
+    try:
+        value: JsonValue = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise NotStrictJson(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
+    except RecursionError:
+        raise NotStrictJson("not usable JSON: nested too deeply") from None
+    except NotStrictJson:
+        raise
+    except ValueError as error:  # an integer with thousands of digits
+        raise NotStrictJson(f"not usable JSON: {str(error).split(';', maxsplit=1)[0]}") from None
+    return value
+
+
+def _without_twins(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    values: dict[str, JsonValue] = {}
+    for key, value in pairs:
+        if key in values:
+            raise NotStrictJson(f"key {key!r} is written twice in one object; which one holds is anybody's guess")
+        values[key] = value
+    return values
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise NotStrictJson(f"{name} is not JSON; a missing number is null")

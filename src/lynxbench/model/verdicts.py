@@ -1,0 +1,13 @@
+"""Words that several rooms end in. Doubt is an answer."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class SteadyVerdict(StrEnum):
+    """Whether a series has settled."""
+
+    STEADY = "steady"
+    NOT_STEADY = "not steady"
+    INCONCLUSIVE = "inconclusive"

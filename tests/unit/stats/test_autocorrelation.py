@@ -1,0 +1,49 @@
+"""Autocorrelation times against the exact ones of AR(1) processes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from lynxbench.errors import BadSeries
+from lynxbench.stats.autocorrelation import autocorrelation, effective_count, integrated_time
+
+
+def ar1(phi: float, count: int, seed: int = 0) -> np.ndarray:
+    return np.asarray(lfilter([1.0], [1.0, -phi], np.random.default_rng(seed).standard_normal(count + 200))[200:])
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.3, 0.6, 0.9])
+def test_integrated_time_of_ar1(phi: float) -> None:
+    exact = (1 + phi) / (1 - phi)
+    found = np.median([integrated_time(ar1(phi, 20_000, seed)) for seed in range(9)])
+    assert found == pytest.approx(exact, rel=0.15)
+
+
+def test_fft_agrees_with_the_definition() -> None:
+    x = ar1(0.5, 100)
+    centred = x - x.mean()
+    direct = [float(centred[: x.size - k] @ centred[k:]) / float(centred @ centred) for k in range(x.size)]
+    assert autocorrelation(x) == pytest.approx(direct, abs=1e-12)
+
+
+@pytest.mark.parametrize("values", [[5.0] * 50, [0.1] * 1000, [0.0] * 10])
+def test_constants_are_independent(values: list[float]) -> None:
+    assert effective_count(values) == len(values)
+
+
+def test_negative_correlation_earns_nothing() -> None:
+    assert effective_count([1.0, -1.0] * 100) == 200
+
+
+@pytest.mark.parametrize(("values", "count"), [([], 0.0), ([1.0], 1.0), ([1.0, 2.0], 2.0)])
+def test_tiny_series(values: list[float], count: float) -> None:
+    assert effective_count(values) == count
+
+
+def test_nan_is_an_error() -> None:
+    with pytest.raises(BadSeries, match="value 1 of the series is nan"):
+        effective_count([1.0, float("nan")])
+    with pytest.raises(BadSeries, match="one dimension"):
+        effective_count(np.ones((2, 2)))

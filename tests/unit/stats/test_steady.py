@@ -1,0 +1,168 @@
+"""Steady-state verdicts on series whose truth is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from lynxbench.errors import BadSeries
+from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.stats.steady import SteadyReason, find_cycle, judge_steady
+
+N = 600
+T = np.arange(N)
+LEVELS = {
+    "flat": np.ones(N),
+    "warm-up": 1 + 0.10 * np.exp(-T / 30),
+    "drift 2": 1 + 0.02 * T / N,
+    "drift 4": 1 + 0.04 * T / N,
+    "step": 1 + 0.05 * (T >= 480),
+    "late step": 1 + 0.05 * (T >= 570),
+    "thermal": 1 - 0.05 * (1 - np.exp(-T / 400)),
+    "excursion": 1 + 0.03 * ((T >= 200) & (T < 400)),
+    "cycle": 1 + 0.03 * ((T // 30) % 2),
+}
+STEADY = SteadyVerdict.STEADY
+
+
+def noisy(name: str, seed: int, phi: float = 0.5, sigma: float = 0.01) -> np.ndarray:
+    shocks = np.random.default_rng(seed).standard_normal(N + 200) * sigma * math.sqrt(1 - phi**2)
+    return np.asarray(LEVELS[name] * (1 + lfilter([1.0], [1.0, -phi], shocks)[200:]))
+
+
+def share_steady(name: str, repetitions: int = 100) -> float:
+    return sum(judge_steady(noisy(name, seed)).verdict is STEADY for seed in range(repetitions)) / repetitions
+
+
+def test_flat_is_called_steady() -> None:
+    assert share_steady("flat", 200) >= 0.93
+
+
+def test_a_warm_up_is_cut_off() -> None:
+    found = [judge_steady(noisy("warm-up", seed)) for seed in range(60)]
+    steady = [judgement for judgement in found if judgement.verdict is STEADY]
+    assert len(steady) >= 45
+    assert all(0.1 * math.exp(-j.truncate / 30) < 0.01 for j in steady)
+
+
+@pytest.mark.parametrize("name", ["drift 2", "drift 4", "step", "late step", "thermal", "excursion"])
+def test_what_moves_is_never_called_steady(name: str) -> None:
+    assert share_steady(name) <= 0.01
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("step", SteadyReason.STEP), ("drift 4", SteadyReason.DRIFT), ("excursion", "excursion")]
+)
+def test_reasons(name: str, reason: str) -> None:
+    found = judge_steady(noisy(name, 1, sigma=0.005))
+    assert found.verdict == "not steady"
+    assert found.reason in (reason, "late")
+
+
+def test_a_cycle_is_stationary_over_many_of_them() -> None:
+    found = judge_steady(noisy("cycle", 3, sigma=0.005))
+    assert (found.verdict, found.reason) == ("steady", "cycle")
+    assert found.period == pytest.approx(60, abs=2)
+    assert found.cycle_range == pytest.approx(0.03, rel=0.3)
+
+
+def test_no_cycle_in_noise() -> None:
+    rng = np.random.default_rng(0)
+    assert all(find_cycle(rng.standard_normal(300)) == 0 for _ in range(100))
+
+
+def test_the_judgement_adds_up() -> None:
+    found = judge_steady(noisy("warm-up", 5))
+    assert found.truncate + found.counted == N
+    assert found.drift.low <= found.drift.estimate <= found.drift.high
+    assert found.tail_shift.low <= found.tail_shift.estimate <= found.tail_shift.high
+    assert found.level.estimate == pytest.approx(noisy("warm-up", 5)[found.truncate :].mean())
+
+
+@pytest.mark.parametrize("value", [5.0, 0.1, -3.0, 1e300, 1e-300])
+def test_constants_are_steady(value: float) -> None:
+    found = judge_steady([value] * 50)
+    assert found.verdict is STEADY
+    assert found.drift.estimate == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [([], "too short"), ([1.0] * 11, "too short"), ([0.0] * 50, "no level"), ([1.0, -1.0] * 50, "no level")],
+)
+def test_no_basis_for_a_verdict(values: list[float], reason: str) -> None:
+    found = judge_steady(values)
+    assert (found.verdict, found.reason) == ("inconclusive", reason)
+    assert not found.drift.known
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_not_a_number_is_an_error(bad: float) -> None:
+    with pytest.raises(BadSeries, match="must be finite"):
+        judge_steady([1.0] * 20 + [bad])
+
+
+@pytest.mark.parametrize("kw", [{"drift_bound": 0}, {"drift_bound": math.nan}, {"confidence": 1}, {"looks": 0}])
+def test_arguments_are_checked(kw: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"is (0|1|nan)"):
+        judge_steady([1.0] * 20, **kw)  # type: ignore[arg-type]
+
+
+def test_a_few_spikes_hide_nothing_and_break_nothing() -> None:
+    flat, step = noisy("flat", 7), noisy("step", 7)
+    for series in (flat, step):
+        series[[30, 200, 333, 480]] *= 5
+    found = judge_steady(flat)
+    assert found.verdict is STEADY
+    assert found.outliers == 4
+    assert found.level.estimate == pytest.approx(flat[found.truncate :].mean())  # the mean keeps them
+    assert judge_steady(step).verdict == "not steady"
+
+
+def test_spikes_that_crowd_are_a_doubt() -> None:
+    series = noisy("flat", 8)
+    series[400:580:15] *= 5
+    assert judge_steady(series).reason == "outliers"
+
+
+def test_a_start_up_spike_is_left_out() -> None:
+    series = noisy("flat", 9)
+    series[0] *= 8
+    found = judge_steady(series)
+    assert found.verdict is STEADY
+    assert found.truncate >= 1
+
+
+@pytest.mark.parametrize("points", [12, 20, 30])
+def test_short_series_with_a_loose_bound(points: int) -> None:
+    rng = np.random.default_rng(points)
+    line = np.arange(points) / points
+    flat = sum(
+        judge_steady(1 + 0.01 * rng.standard_normal(points), drift_bound=0.05).verdict is STEADY for _ in range(100)
+    )
+    drift = sum(
+        judge_steady(1 + 0.1 * line + 0.01 * rng.standard_normal(points), drift_bound=0.05).verdict is STEADY
+        for _ in range(100)
+    )
+    assert flat >= (60 if points == 12 else 90)
+    assert drift <= 2
+
+
+def test_looks_and_horizon_only_ever_ask_for_more() -> None:
+    series = noisy("flat", 10)[:300]
+    once, thrice = judge_steady(series), judge_steady(series, looks=3)
+    assert thrice.drift.low < once.drift.low
+    far = judge_steady(series, horizon=1200)
+    assert far.drift.half_width == pytest.approx(4 * once.drift.half_width, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["drift 2", "thermal"])
+def test_a_horizon_guards_repeated_looks(name: str) -> None:
+    stopped = 0
+    for seed in range(60):
+        series = noisy(name, seed)
+        stopped += any(judge_steady(series[:n], horizon=N).verdict is STEADY for n in (75, 150, 300, 600))
+    assert stopped <= 1
