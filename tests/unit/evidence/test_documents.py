@@ -52,7 +52,7 @@ MALFORMED: dict[str, Callable[[bytes], bytes]] = {
     "unknown precision": _edited(lambda d: _inside(d, "per_precision", 0).update(precision="fp7")),
     "unknown verdict": _edited(lambda d: _inside(d, "validity").update(verdict="splendid")),
     "samples hash is no hash": _edited(lambda d: _inside(d, "samples").update(sha256="abc")),
-    "figure changed after sealing": _edited(lambda d: _inside(d, "per_precision", 0, "throughput").update(estimate=1e9)),
+    "figure changed after sealing": _edited(lambda d: _inside(d, "per_precision", 0, "peak").update(estimate=1e9)),
     "other id": _edited(lambda d: d.update(result_id="0" * 64)),
     "contract changed": _edited(lambda d: _inside(d, "contract").update(question="Another question?")),
 }

@@ -43,20 +43,24 @@ def test_an_exception_in_the_watcher_ends_the_child(tmp_path: Path, monkeypatch:
 
 
 def test_a_worker_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
-    worker = "import threading, time, lynxbench.worker as w\nthreading.Thread(target=w._leave_with_parent).start()\ntime.sleep(60)"
-    (tmp_path / "patient.py").write_text(worker)
+    (tmp_path / "patient.py").write_text(
+        "import threading, time, lynxbench.worker as w\n"
+        "threading.Thread(target=w._leave_with_parent).start()\n"
+        "time.sleep(60)"
+    )
+    note = tmp_path / "pid"
     parent_body = (
         "from pathlib import Path\nfrom lynxbench.load.fresh_process import run_fresh\n"
-        f"run_fresh('patient', Path({str(tmp_path)!r}), 1, lambda pid: Path({str(tmp_path / 'pid')!r}).write_text(str(pid)))"
+        f"run_fresh('patient', Path({str(tmp_path)!r}), 1, lambda pid: Path({str(note)!r}).write_text(str(pid)))"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     parent = subprocess.Popen([sys.executable, "-c", parent_body], env=environment)
     deadline = time.monotonic() + 30
-    while not (tmp_path / "pid").exists():
+    while not note.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
     time.sleep(0.5)
-    child = psutil.Process(int((tmp_path / "pid").read_text()))
+    child = psutil.Process(int(note.read_text()))
     parent.kill()
     parent.wait()
     child.wait(timeout=20)
