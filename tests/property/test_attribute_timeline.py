@@ -61,12 +61,15 @@ steps_of_trees = st.lists(st.lists(trees, max_size=5), min_size=1, max_size=4)
 def lay(node: Node, at: int, out: list[dict[str, Any]], own: dict[str, int]) -> int:
     """Events of a tree from `at` on; returns its end. Own time is spent before the children."""
     begin = at + node.before_ns
+    event = _event(node.name, begin, 0)
+    event["args"]["External id"] = len(out)  # ids grow in the order in which operators begin, as the profiler's do
+    out.append(event)
     inside = begin + node.own_ns
     own[node.name] = own.get(node.name, 0) + node.own_ns
     for child in node.inner:
         own[node.name] += child.before_ns  # a gap inside a parent is the parent's own time
         inside = lay(child, inside, out, own)
-    out.append(_event(node.name, begin, inside - begin))
+    event["dur"] = (inside - begin) / 1000
     return inside
 
 

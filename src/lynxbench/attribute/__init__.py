@@ -1,0 +1,1 @@
+"""Profiler traces and resource counts to exclusive time by category, and a verdict with layer and owner."""

@@ -1,0 +1,245 @@
+"""A book of exclusive times for a trace with an accelerator: its activities, and the causes of its idle time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.attribute.accounting import CATEGORIES, LONG_GAP_NS, Book, Gaps, OperatorGroup
+from lynxbench.attribute.device_timeline import (
+    Activities,
+    DeviceTiles,
+    device_windows,
+    link_activities,
+    repeating_steps,
+    split_by_host,
+    tile_device,
+)
+from lynxbench.attribute.kernels import is_skinny, kernel_kind
+from lynxbench.attribute.operators import OperatorKind, operator_kind
+from lynxbench.attribute.roofline import Ceilings, attain
+from lynxbench.attribute.steps import Steps, find_steps, is_input
+from lynxbench.attribute.timeline import tile_steps
+from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace
+from lynxbench.attribute.work import estimate_work
+from lynxbench.errors import BadInput
+from lynxbench.model.attribution import Category
+
+REPLAY_GAP_NS = 1_000.0
+"""What the device still idles between two kernels of a replayed graph (0.8 to 1.3 µs on Hopper)."""
+
+_SYNC_CALL = re.compile(r"Synchronize|EventQuery|StreamWait|StreamQuery")
+_ALLOCATION_CALL = re.compile(r"Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap|MemUnmap|MemRelease|AddressReserve")
+_COPY_CALL = re.compile(r"Memcpy")
+_SYNC_OPERATOR = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero"})
+_CODE: dict[Category, int] = {category: i for i, category in enumerate(CATEGORIES)}
+
+
+def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[Book, Steps]:
+    """The book of a trace with device work, and the windows it is about."""
+    steps = find_steps(trace)
+    if not steps.annotated:
+        steps = repeating_steps(trace) or steps
+    activities = link_activities(trace, steps)
+    windows = device_windows(trace, steps, activities) or steps
+    tiles = tile_device(trace, windows, activities)
+    host = tile_steps(trace, windows)
+    pieces, host_row = split_by_host(tiles, host.start_ns, host.row)
+    groups, row_code, row_group = _group(trace, activities, pieces, ceilings)
+    busy = pieces.row != NONE
+    idle = _idle_codes(trace, pieces, host_row)
+    # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
+    idle[_queued(trace, activities, pieces)] = _CODE[Category.LAUNCH]
+    code = np.where(busy, row_code[pieces.row], idle)
+    spent = np.zeros((len(windows), len(CATEGORIES)), dtype=np.int64)
+    np.add.at(spent, (pieces.step, code), pieces.dur_ns)
+    wall = windows.end_ns - windows.start_ns
+    if (spent.sum(axis=1) != wall).any():
+        raise BadInput(f"{trace.source}: the time of its steps cannot be tiled; its stamps are damaged")
+    last = pieces.row[busy & (pieces.step == len(windows) - 1)]
+    count = max(1, len(windows))
+    book = Book(
+        wall_ns=wall,
+        spent_ns=spent,
+        events=_host_events(trace, windows),
+        groups=groups,
+        gaps=_gaps(pieces, busy),
+        operators_per_step=sum(group.calls for group in groups) / count,
+        misnested=host.misnested,
+        sequence=tuple(row_group[np.sort(np.unique(last))].tolist()),
+        stalled_ns=0.0,
+        residual_ns={Category.LAUNCH: sum(group.calls for group in groups) / count * REPLAY_GAP_NS},
+    )
+    return book, windows
+
+
+def _operator_of(trace: Trace, activities: Activities) -> Int64:
+    """The operator that launched each activity, by the profiler's external id; the innermost carries it."""
+    rows = trace.rows_of(EventKind.OPERATOR)
+    rows = rows[trace.external[rows] != NONE]
+    order = np.argsort(trace.external[rows], kind="stable")
+    keys = trace.external[rows][order]
+    found = np.full(len(activities.row), NONE, dtype=np.int64)
+    if not len(keys):
+        return found
+    mine = trace.external[activities.row]
+    at = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
+    hit = (keys[at] == mine) & (mine != NONE)
+    found[hit] = rows[order][at[hit]]
+    return found
+
+
+def _group(
+    trace: Trace, activities: Activities, pieces: DeviceTiles, ceilings: Ceilings
+) -> tuple[tuple[OperatorGroup, ...], Int64, Int64]:
+    """Activities grouped by operator, operands and kernel; of every row its category and group."""
+    busy = pieces.row != NONE
+    own = np.bincount(pieces.row[busy], weights=pieces.dur_ns[busy], minlength=len(trace)).astype(np.int64)
+    operator = np.full(len(trace), NONE, dtype=np.int64)
+    operator[activities.row] = _operator_of(trace, activities)
+    rows = np.unique(pieces.row[busy])
+    heavy = _heaviest(rows, operator[rows], own[rows])
+    keys: dict[tuple[int, int, int, bool], list[int]] = {}
+    for row, by, leads in zip(rows.tolist(), operator[rows].tolist(), heavy.tolist(), strict=True):
+        shape = (int(trace.name[by]), int(trace.signature[by])) if by != NONE else (NONE, NONE)
+        keys.setdefault((*shape, int(trace.name[row]), leads), []).append(row)
+    found = []
+    for (name, signature, kernel, leads), members in keys.items():
+        took = own[members]
+        group = _classify(trace, name, signature, kernel, leads, int(trace.kind[members[0]]), took, ceilings)
+        found.append((group, members))
+    found.sort(key=lambda pair: (-pair[0].self_ns, pair[0].name))
+    code = np.full(len(trace), _CODE[Category.UNATTRIBUTED], dtype=np.int64)
+    number = np.full(len(trace), NONE, dtype=np.int64)
+    for i, (group, members) in enumerate(found):
+        code[members] = _CODE[group.category]
+        number[members] = i
+    return tuple(group for group, _ in found), code, number
+
+
+def _heaviest(rows: npt.NDArray[np.int64], operator: Int64, took: Int64) -> npt.NDArray[np.bool_]:
+    """Of the activities of one operator call, the longest carries the operator's work; the others serve it."""
+    order = np.lexsort((rows, -took, operator))
+    first = np.concatenate(([True], operator[order][1:] != operator[order][:-1]))
+    out = np.zeros(len(rows), dtype=bool)
+    out[order[first]] = True
+    out &= operator != NONE
+    return out
+
+
+def _classify(
+    trace: Trace, name: int, signature: int, kernel: int, leads: bool, kind_code: int, took: Int64, ceilings: Ceilings
+) -> OperatorGroup:
+    text = trace.names[kernel]
+    label = trace.names[name] if name != NONE else text
+    total = int(took.sum())
+    if kind_code == EventKind.MEMCPY:
+        across = "DtoD" not in text
+        category = Category.TRANSFER if across else Category.MEMORY_BANDWIDTH
+        return OperatorGroup(text, OperatorKind.COPY, category, len(took), total, None, None)
+    if kind_code == EventKind.MEMSET:
+        return OperatorGroup(text, OperatorKind.DISPATCH, Category.MEMORY_BANDWIDTH, len(took), total, None, None)
+    by_kernel = kernel_kind(text)
+    if by_kernel is OperatorKind.COMMUNICATION:
+        return OperatorGroup(text, by_kernel, Category.COMMUNICATION, len(took), total, None, None)
+    kind = operator_kind(label) if name != NONE else by_kernel
+    if kind in (OperatorKind.DISPATCH, OperatorKind.FOREIGN, OperatorKind.ALLOCATION, OperatorKind.COMPILED):
+        kind = by_kernel
+    work = estimate_work(label, kind, trace.signatures[signature]) if leads and signature != NONE else None
+    best = attain(work, ceilings) if work is not None else None
+    if best is not None:
+        category = best.bound
+    elif kind is OperatorKind.PRODUCT and by_kernel is OperatorKind.PRODUCT and not is_skinny(text):
+        category = Category.COMPUTE
+    else:
+        category = Category.MEMORY_BANDWIDTH
+    attainable = best.ns * len(took) if best is not None and best.exact else None
+    return OperatorGroup(label, kind, category, len(took), total, work, attainable)
+
+
+def _idle_codes(trace: Trace, pieces: DeviceTiles, host: Int64) -> Int64:
+    """What the host does while the device idles."""
+    by_name = np.full(len(trace.names), _CODE[Category.LAUNCH], dtype=np.int64)
+    for i, name in enumerate(trace.names):
+        if _SYNC_CALL.search(name):
+            by_name[i] = _CODE[Category.SYNCHRONIZATION]
+        elif _COPY_CALL.search(name):
+            by_name[i] = _CODE[Category.TRANSFER]
+        elif _ALLOCATION_CALL.search(name):
+            by_name[i] = _CODE[Category.ALLOCATOR]
+    runtime = (host != NONE) & (trace.kind[host] == EventKind.RUNTIME)
+    code = np.where(runtime, by_name[trace.name[host]], _CODE[Category.LAUNCH])
+    awaited = _within(trace, pieces, is_input)
+    silent = ((host == NONE) | (trace.kind[host] == EventKind.ANNOTATION)) & ~awaited
+    code[_long_silence(pieces, silent)] = _CODE[Category.IDLE]
+    code[_leading_silence(pieces, silent) & (code == _CODE[Category.IDLE])] = _CODE[Category.INPUT]
+    code[_within(trace, pieces, lambda name: name in _SYNC_OPERATOR)] = _CODE[Category.SYNCHRONIZATION]
+    code[awaited] = _CODE[Category.INPUT]
+    return code
+
+
+def _queued(trace: Trace, activities: Activities, pieces: DeviceTiles) -> npt.NDArray[np.bool_]:
+    """Idle stretches whose next activity had already been launched when they began."""
+    if not len(activities.row):
+        return np.zeros(len(pieces.row), dtype=bool)
+    following = np.searchsorted(trace.start_ns[activities.row], pieces.start_ns, side="left")
+    known = following < len(activities.row)
+    launch = activities.launched_by[np.minimum(following, len(activities.row) - 1)]
+    ready = np.where(launch != NONE, trace.end_ns[launch], np.iinfo(np.int64).max)
+    out: npt.NDArray[np.bool_] = known & (ready <= pieces.start_ns)
+    return out
+
+
+def _runs(pieces: DeviceTiles, flag: npt.NDArray[np.bool_]) -> tuple[Int64, Int64]:
+    """Number each run of neighbouring flagged stretches of one step, and its length."""
+    opens = flag & np.concatenate(([True], ~flag[:-1] | (pieces.step[1:] != pieces.step[:-1])))
+    number = np.cumsum(opens) - 1
+    length = (
+        np.bincount(number[flag], weights=pieces.dur_ns[flag]).astype(np.int64) if flag.any() else np.zeros(1, np.int64)
+    )
+    return number, length
+
+
+def _long_silence(pieces: DeviceTiles, silent: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    number, length = _runs(pieces, silent)
+    out: npt.NDArray[np.bool_] = silent & (length[np.maximum(number, 0)] > LONG_GAP_NS)
+    return out
+
+
+def _leading_silence(pieces: DeviceTiles, silent: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Silence after the last activity of the step before and ahead of this step's first: the device waits to begin."""
+    idle = pieces.row == NONE
+    at = np.arange(len(idle))
+    first = np.full(int(pieces.step.max(initial=0)) + 1, len(idle), dtype=np.int64)
+    np.minimum.at(first, pieces.step[~idle], at[~idle])
+    started = at >= first[pieces.step]
+    leading: npt.NDArray[np.bool_] = silent & idle & ~started
+    return leading
+
+
+def _within(trace: Trace, pieces: DeviceTiles, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """Stretches during which the host is inside a range or operator of a wanted name."""
+    named = np.array([wanted(name) for name in trace.names], dtype=bool)
+    rows = trace.rows_of(EventKind.ANNOTATION, EventKind.OPERATOR)
+    rows = rows[named[trace.name[rows]]]
+    if not len(rows):
+        return np.zeros(len(pieces.row), dtype=bool)
+    start, reach = trace.start_ns[rows], np.maximum.accumulate(trace.end_ns[rows])
+    at = np.searchsorted(start, pieces.start_ns, side="right") - 1
+    inside: npt.NDArray[np.bool_] = (at >= 0) & (pieces.start_ns < reach[np.maximum(at, 0)])
+    return inside
+
+
+def _gaps(pieces: DeviceTiles, busy: npt.NDArray[np.bool_]) -> Gaps:
+    _, length = _runs(pieces, ~busy)
+    return Gaps(len(length), int(length.sum()), float(np.median(length)) if len(length) else 0.0, 0.0)
+
+
+def _host_events(trace: Trace, windows: Steps) -> Int64:
+    rows = trace.rows_of(EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.RUNTIME)
+    start = np.sort(trace.start_ns[rows])
+    counts: Int64 = np.searchsorted(start, windows.end_ns) - np.searchsorted(start, windows.start_ns)
+    return counts.astype(np.int64)

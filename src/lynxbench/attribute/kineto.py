@@ -1,0 +1,343 @@
+"""PyTorch (Kineto) chrome traces, raw or gzip, to typed columns: only the needed fields, in pieces, in nanoseconds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.attribute.pieces import Reading, read_pieces, repaired
+from lynxbench.attribute.trace import KIND_OF_CATEGORY, NONE, EventKind, Int64, Launch, Signature, Tensor, Trace
+from lynxbench.errors import BadInput
+
+EXACT_DOUBLE_US = 2.0**42
+"""Microseconds above this no longer carry whole nanoseconds in a double (spacing 2**-10 µs): read as text then."""
+LATEST_US = 2.0**62 / 1e3
+"""Stamps beyond this do not fit 64 bits of nanoseconds."""
+NOT_TENSORS = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
+"""Words in `Input type` that stand for arguments without storage."""
+TOLERATED_DAMAGE = 0.0
+"""Share of unusable events a verdict may rest on. None: an event that is missing may be the one that mattered."""
+
+_Raw: TypeAlias = msgspec.Raw
+_ABSENT = msgspec.Raw()
+_NEEDS_CONCRETE = re.compile(r"conv|attention", re.IGNORECASE)
+
+
+class _Args(msgspec.Struct, gc=False):
+    dims: _Raw = msgspec.field(name="Input Dims", default=_ABSENT)
+    types: _Raw = msgspec.field(name="Input type", default=_ABSENT)
+    strides: _Raw = msgspec.field(name="Input Strides", default=_ABSENT)
+    concrete: _Raw = msgspec.field(name="Concrete Inputs", default=_ABSENT)
+    correlation: int = NONE
+    external: int = msgspec.field(name="External id", default=NONE)
+    stream: int | str = NONE
+    nbytes: int = msgspec.field(name="bytes", default=NONE)
+    grid: _Raw = _ABSENT
+    block: _Raw = _ABSENT
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: float = -1.0
+    dur: float = 0.0
+    args: _Args | None = None
+
+
+class _ExactEvent(msgspec.Struct, gc=False):
+    """The same event with its stamps kept as text, for files whose stamps a double would round."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str = 0
+    tid: int | str = 0
+    ts: _Raw = _ABSENT
+    dur: _Raw = _ABSENT
+    args: _Args | None = None
+
+
+class _Device(msgspec.Struct):
+    name: str = ""
+
+
+class _Head(msgspec.Struct):
+    devices: list[_Device] = msgspec.field(name="deviceProperties", default_factory=list)
+
+
+_AnyEvent: TypeAlias = "_Event | _ExactEvent"
+
+
+def read_trace(path: Path | str) -> Trace:
+    """The trace in a file; BadInput in one line where there is none, and notes where only a part could be read."""
+    path = Path(path)
+    reading = Reading()
+    columns = _Columns()
+    decoder = _Decoder()
+    for events in read_pieces(path, decoder, reading):
+        columns.take(events)
+    notes = list(reading.notes)
+    if decoder.refused:
+        notes.append(f"{decoder.refused:,} events with fields of the wrong type were left out")
+    if columns.unusable:
+        notes.append(f"{columns.unusable:,} events without a usable start or with a negative duration were left out")
+    if not columns.rows:
+        raise BadInput(
+            f"{path}: holds no timed events{' (' + '; '.join(notes) + ')' if notes else ''}; "
+            "profile at least one whole step and export again"
+        )
+    bad = decoder.refused + columns.unusable
+    damaged = not reading.complete or bool(reading.notes) or bad > TOLERATED_DAMAGE * columns.rows
+    return columns.trace(str(path), _device(reading.head), reading.raw_bytes, tuple(notes), damaged)
+
+
+class _Decoder:
+    """Text of a list of events to events. One event of the wrong shape costs that event, not its piece."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self._kind: type[_Event] | type[_ExactEvent] = _Event
+        self._decode = msgspec.json.Decoder(list[_Event]).decode
+        self._looked = False
+
+    def __call__(self, text: bytes) -> list[_AnyEvent]:
+        events = self._tolerant(text)
+        if not self._looked and events:
+            self._looked = True
+            if any(isinstance(event.ts, float) and event.ts >= EXACT_DOUBLE_US for event in events):
+                self._kind, self._decode = _ExactEvent, msgspec.json.Decoder(list[_ExactEvent]).decode  # type: ignore[assignment]
+                events = self._tolerant(text)
+        return events
+
+    def _tolerant(self, text: bytes) -> list[_AnyEvent]:
+        try:
+            return self._decode(text)  # type: ignore[return-value]
+        except msgspec.ValidationError:
+            pass
+        kept: list[_AnyEvent] = []
+        refused = 0
+        for raw in msgspec.json.decode(text, type=list[_Raw]):
+            try:
+                kept.append(msgspec.json.decode(raw, type=self._kind))
+            except msgspec.ValidationError:
+                refused += 1
+        self.refused += refused
+        return kept
+
+
+class _Kinds(dict[str, int]):
+    """Category words to kinds; a new word is looked up once."""
+
+    def __missing__(self, word: str) -> int:
+        kind = self[word] = int(KIND_OF_CATEGORY.get(word.lower(), EventKind.OTHER))
+        return kind
+
+
+class _Columns:
+    """Grows piece by piece; strings and operand lists are interned as they come."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.unusable = 0
+        self._kinds = _Kinds()
+        self._names: dict[str, int] = {}
+        self._detailed: dict[str, bool] = {}
+        self._threads: dict[tuple[int | str, int | str], int] = {}
+        self._signatures: dict[bytes, int] = {}
+        self._launches: dict[bytes, int] = {}
+        self._parts: dict[str, list[Int64]] = {}
+
+    def take(self, events: Sequence[_AnyEvent]) -> None:
+        """Append the timed events of a piece."""
+        timed = [event for event in events if event.ph == "X"]
+        if not timed:
+            return
+        start, dur, usable = _stamps(timed)
+        self.unusable += len(timed) - int(usable.sum())
+        if not usable.all():
+            timed = [event for event, good in zip(timed, usable, strict=True) if good]
+            start, dur = start[usable], dur[usable]
+        self.rows += len(timed)
+        kinds, names, threads = self._kinds, self._names, self._threads
+        no_args = _Args()
+        args = [event.args or no_args for event in timed]
+        self._add("start", start)
+        self._add("dur", dur)
+        self._add("kind", [kinds[event.cat] for event in timed])
+        self._add("name", [names.setdefault(event.name, len(names)) for event in timed])
+        self._add("thread", [threads.setdefault((event.pid, event.tid), len(threads)) for event in timed])
+        self._add("correlation", [a.correlation for a in args])
+        self._add("external", [a.external for a in args])
+        self._add("nbytes", [a.nbytes for a in args])
+        self._add("stream", [a.stream if type(a.stream) is int else NONE for a in args])
+        signature, launch = self._signature, self._launch
+        pairs = zip(timed, args, strict=True)
+        self._add("signature", [NONE if a.dims is _ABSENT else signature(event.name, a) for event, a in pairs])
+        self._add("launch", [NONE if a.grid is _ABSENT else launch(a) for a in args])
+
+    def _add(self, key: str, values: Sequence[int] | Int64) -> None:
+        width = _WIDTH.get(key, np.int64)
+        try:
+            column = np.asarray(values, dtype=width)
+        except OverflowError:  # a number no writer means: as good as absent
+            limit = np.iinfo(width).max
+            column = np.asarray([value if -1 <= value <= limit else NONE for value in values], dtype=width)
+        self._parts.setdefault(key, []).append(column)
+
+    def _signature(self, name: str, args: _Args) -> int:
+        detailed = self._detailed.get(name)
+        if detailed is None:
+            detailed = self._detailed[name] = _NEEDS_CONCRETE.search(name) is not None
+        parts = (args.dims, args.types, args.strides, args.concrete if detailed else b"")
+        return self._signatures.setdefault(_SEPARATOR.join(parts), len(self._signatures))
+
+    def _launch(self, args: _Args) -> int:
+        return self._launches.setdefault(_SEPARATOR.join((args.grid, args.block)), len(self._launches))
+
+    def trace(self, source: str, device: str | None, raw_bytes: int, notes: tuple[str, ...], damaged: bool) -> Trace:
+        """The finished columns, in an order that does not depend on the order in the file."""
+        column: dict[str, npt.NDArray[Any]] = {key: np.concatenate(self._parts.pop(key)) for key in tuple(self._parts)}
+        names, column["name"] = _ranked(list(self._names), column["name"])
+        threads, column["thread"] = _ranked([(str(p), str(t)) for p, t in self._threads], column["thread"])
+        keys, column["signature"] = _ranked(list(self._signatures), column["signature"])
+        shapes, column["launch"] = _ranked(list(self._launches), column["launch"])
+        ties = (column[key] for key in ("signature", "name", "correlation", "external", "thread"))
+        order = np.lexsort((*ties, -column["dur"], column["start"]))
+        if (order[1:] < order[:-1]).any():
+            for key in tuple(column):
+                column[key] = column[key][order]
+        return Trace(
+            source=source,
+            names=tuple(names),
+            threads=tuple(threads),
+            signatures=tuple(parse_signature(*key.split(_SEPARATOR)) for key in keys),
+            launches=tuple(parse_launch(*key.split(_SEPARATOR)) for key in shapes),
+            kind=column["kind"],
+            name=column["name"],
+            start_ns=column["start"],
+            dur_ns=column["dur"],
+            thread=column["thread"],
+            stream=column["stream"],
+            correlation=column["correlation"],
+            external=column["external"],
+            signature=column["signature"],
+            launch=column["launch"],
+            nbytes=column["nbytes"],
+            device=device,
+            raw_bytes=raw_bytes,
+            notes=notes,
+            damaged=damaged,
+        )
+
+
+_SEPARATOR = b"\x1f"
+"""Between the raw texts of an interned key; JSON text cannot hold it outside an escape."""
+_WIDTH: dict[str, type[np.signedinteger[Any]]] = {
+    "kind": np.int8,
+    "name": np.int32,
+    "thread": np.int32,
+    "stream": np.int32,
+    "signature": np.int32,
+    "launch": np.int32,
+}
+
+_Key = TypeVar("_Key")
+
+
+def _ranked(table: list[_Key], column: npt.NDArray[Any]) -> tuple[list[_Key], npt.NDArray[np.int32]]:
+    """The table sorted, and the column pointing into the sorted one; `NONE` stays."""
+    order = sorted(range(len(table)), key=table.__getitem__)  # type: ignore[arg-type]
+    rank = np.empty(len(table) + 1, dtype=np.int32)
+    rank[order] = np.arange(len(table))
+    rank[-1] = NONE
+    return [table[i] for i in order], rank[column]
+
+
+def _stamps(events: Sequence[_AnyEvent]) -> tuple[Int64, Int64, npt.NDArray[np.bool_]]:
+    """Starts and durations in whole nanoseconds, and which of them can be used."""
+    if isinstance(events[0], _ExactEvent):
+        pairs = [(_nanoseconds(event.ts, -1), _nanoseconds(event.dur, 0)) for event in events]
+        start = np.array([pair[0] for pair in pairs], dtype=np.int64)
+        dur = np.array([pair[1] for pair in pairs], dtype=np.int64)
+        return start, dur, (start >= 0) & (dur >= 0)
+    count = len(events)
+    start_us = np.fromiter((event.ts for event in events), np.float64, count)
+    dur_us = np.fromiter((event.dur for event in events), np.float64, count)
+    usable = (start_us >= 0) & (dur_us >= 0) & (start_us + dur_us < LATEST_US)
+    start = np.rint(np.where(usable, start_us, 0.0) * 1e3).astype(np.int64)
+    dur = np.rint(np.where(usable, dur_us, 0.0) * 1e3).astype(np.int64)
+    return start, dur, usable
+
+
+def _nanoseconds(raw: object, absent: int) -> int:
+    text = bytes(raw)  # type: ignore[call-overload]
+    if not text:
+        return absent
+    try:
+        value = Decimal(text.decode()).scaleb(3)
+    except (InvalidOperation, UnicodeDecodeError):
+        return -1
+    return int(value.to_integral_value()) if 0 <= value < LATEST_US * 1000 else -1
+
+
+def _device(head: bytes) -> str | None:
+    """The accelerator's name from the metadata before the events, where it stands there."""
+    try:
+        known = msgspec.json.decode(repaired(head).rstrip(b", \t\r\n") + b"}", type=_Head)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return next((device.name for device in known.devices if device.name), None)
+
+
+def parse_signature(dims: bytes, types: bytes, strides: bytes, concrete: bytes) -> Signature:
+    """Operands from the profiler's parallel lists; an argument that cannot be read is an argument without tensors."""
+    sizes, words = _json_list(dims), _json_list(types)
+    steps, values = _json_list(strides), _json_list(concrete)
+    arguments = []
+    for i, size in enumerate(sizes):
+        word = words[i] if i < len(words) and isinstance(words[i], str) else ""
+        step = steps[i] if i < len(steps) else None
+        arguments.append(_tensors(size, step, str(word)))
+    return Signature(tuple(arguments), tuple(str(value) for value in values))
+
+
+def _tensors(size: object, step: object, word: str) -> tuple[Tensor, ...]:
+    if not isinstance(size, list) or word in NOT_TENSORS:
+        return ()
+    if word == "TensorList" or (size and all(isinstance(item, list) for item in size)):
+        inner = step if isinstance(step, list) and len(step) == len(size) else [None] * len(size)
+        return tuple(t for item, s in zip(size, inner, strict=True) for t in _tensors(item, s, "list element"))
+    if not all(isinstance(item, int) and item >= 0 for item in size):
+        return ()
+    whole = isinstance(step, list) and len(step) == len(size) and all(isinstance(item, int) for item in step)
+    return (Tensor(tuple(size), tuple(step) if whole and isinstance(step, list) else None, word),)
+
+
+def parse_launch(grid: bytes, block: bytes) -> Launch:
+    """Blocks and threads a block from the launch geometry."""
+    return Launch(_product(_json_list(grid)), _product(_json_list(block)))
+
+
+def _product(values: list[object]) -> int:
+    return math.prod(value for value in values if isinstance(value, int))
+
+
+def _json_list(text: bytes) -> list[object]:
+    if not text:
+        return []
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return value if isinstance(value, list) else []

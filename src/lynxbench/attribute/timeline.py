@@ -1,0 +1,171 @@
+"""Every nanosecond of a step to exactly one event: the innermost one at work on the thread that drives the step.
+
+Worker threads add no wall time. Where the driving thread waits for another one that runs the backward pass, the time
+belongs to what runs there. Stretches with no event keep the number of the event before them, or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.attribute.steps import Steps, is_input
+from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace
+
+NESTING_SLACK_NS = 1_000
+"""Stamps of begin and end are taken a little apart; an inner event may outlast its outer one by this much."""
+
+_HOST_KINDS = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.RUNTIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Stretches that tile every step exactly, in order: step, bounds, and the innermost event (or NONE)."""
+
+    step: Int64
+    start_ns: Int64
+    end_ns: Int64
+    row: Int64
+    misnested: int
+    """Events that outlasted the one around them by more than the slack, and were cut: a sign of a damaged clock."""
+
+    @property
+    def dur_ns(self) -> Int64:
+        """How long each stretch is."""
+        return self.end_ns - self.start_ns
+
+
+def tile_steps(trace: Trace, steps: Steps) -> Timeline:
+    """Tile each step with the innermost event on its thread, and with the backward pass where that runs elsewhere."""
+    own, misnested = _flatten(trace, _rows_on(trace, (steps.thread,)))
+    starts, ends, rows, which = _clip(own, steps)
+    helpers = _backward_threads(trace, steps.thread)
+    for thread in helpers:
+        other, more = _flatten(trace, _rows_on(trace, (thread,)))
+        misnested += more
+        starts, ends, rows, which = _overlay(trace, (starts, ends, rows, which), other)
+    return Timeline(which, starts, ends, rows, misnested)
+
+
+def conserved(timeline: Timeline, steps: Steps) -> bool:
+    """Whether the stretches of each step add up to its wall time, to the nanosecond."""
+    spent = np.zeros(len(steps), dtype=np.int64)
+    np.add.at(spent, timeline.step, timeline.dur_ns)
+    return bool((spent == steps.end_ns - steps.start_ns).all() and (timeline.dur_ns >= 0).all())
+
+
+_Tiles = tuple[Int64, Int64, Int64]
+
+
+def _rows_on(trace: Trace, threads: tuple[int, ...]) -> npt.NDArray[np.intp]:
+    rows = trace.rows_of(*_HOST_KINDS)
+    return rows[np.isin(trace.thread[rows], threads) & (trace.dur_ns[rows] > 0)]
+
+
+def _backward_threads(trace: Trace, main: int) -> list[int]:
+    """Threads on which the autograd engine works; the driving thread waits for them without an event of its own."""
+    engine = np.array([name.startswith("autograd::engine::evaluate_function") for name in trace.names], dtype=bool)
+    if not engine.any():
+        return []
+    rows = trace.rows_of(EventKind.OPERATOR)
+    threads = np.unique(trace.thread[rows[engine[trace.name[rows]]]])
+    return [int(thread) for thread in threads if thread != main]
+
+
+def _flatten(trace: Trace, rows: npt.NDArray[np.intp]) -> tuple[_Tiles, int]:
+    """Non-overlapping stretches, each with its innermost event. Rows come ordered by start, longest first."""
+    starts: list[int] = []
+    ends: list[int] = []
+    owner: list[int] = []
+    stack: list[tuple[int, int]] = []
+    misnested = 0
+    at = 0
+
+    def close(until: int) -> None:
+        nonlocal at
+        while stack and stack[-1][0] <= until:
+            end, row = stack.pop()
+            if end > at:
+                starts.append(at)
+                ends.append(end)
+                owner.append(row)
+                at = end
+
+    begin_list = trace.start_ns[rows].tolist()
+    end_list = trace.end_ns[rows].tolist()
+    for row, begin, end in zip(rows.tolist(), begin_list, end_list, strict=True):
+        close(begin)
+        if stack:
+            outer_end, outer = stack[-1]
+            if begin > at:
+                starts.append(at)
+                ends.append(begin)
+                owner.append(outer)
+            misnested += end - outer_end > NESTING_SLACK_NS
+            inner_end = min(end, outer_end)
+        else:
+            inner_end = end
+        at = begin
+        if inner_end > begin:
+            stack.append((inner_end, row))
+    close(1 << 62)
+    tiles = (np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64), np.array(owner, dtype=np.int64))
+    return tiles, misnested
+
+
+def _clip(tiles: _Tiles, steps: Steps) -> tuple[Int64, Int64, Int64, Int64]:
+    """Tiles cut to the steps, and the uncovered rest of each step filled with NONE."""
+    starts, ends, owner = tiles
+    out: list[tuple[Int64, Int64, Int64, Int64]] = []
+    for i in range(len(steps)):
+        low, high = int(steps.start_ns[i]), int(steps.end_ns[i])
+        first = int(np.searchsorted(ends, low, side="right"))
+        last = int(np.searchsorted(starts, high, side="left"))
+        begin = np.clip(starts[first:last], low, high)
+        end = np.clip(ends[first:last], low, high)
+        # Interleave each tile with the gap before it, and close with the gap after the last.
+        edges_from = np.concatenate(([low], end))
+        edges_to = np.concatenate((begin, [high]))
+        begin_all = np.empty(2 * len(begin) + 1, dtype=np.int64)
+        end_all = np.empty_like(begin_all)
+        row_all = np.full_like(begin_all, NONE)
+        begin_all[0::2], end_all[0::2] = edges_from, edges_to
+        begin_all[1::2], end_all[1::2], row_all[1::2] = begin, end, owner[first:last]
+        keep = end_all > begin_all
+        out.append((begin_all[keep], end_all[keep], row_all[keep], np.full(int(keep.sum()), i, dtype=np.int64)))
+    return (
+        np.concatenate([part[0] for part in out]),
+        np.concatenate([part[1] for part in out]),
+        np.concatenate([part[2] for part in out]),
+        np.concatenate([part[3] for part in out]),
+    )
+
+
+def _overlay(trace: Trace, base: tuple[Int64, Int64, Int64, Int64], other: _Tiles) -> tuple[Int64, Int64, Int64, Int64]:
+    """Where the driving thread shows no operator, the other thread's events take the time they cover."""
+    starts, ends, rows, which = base
+    awaits_input = np.array([is_input(name) for name in trace.names], dtype=bool)
+    waiting = (rows == NONE) | ((trace.kind[rows] == EventKind.ANNOTATION) & ~awaits_input[trace.name[rows]])
+    out: list[tuple[int, int, int, int]] = []
+    for low, high, row, step, waits in zip(
+        starts.tolist(), ends.tolist(), rows.tolist(), which.tolist(), waiting.tolist(), strict=True
+    ):
+        if not waits:
+            out.append((low, high, row, step))
+            continue
+        at = low
+        first = int(np.searchsorted(other[1], low, side="right"))
+        last = int(np.searchsorted(other[0], high, side="left"))
+        for i in range(first, last):
+            begin, end = max(low, int(other[0][i])), min(high, int(other[1][i]))
+            if begin > at:
+                out.append((at, begin, row, step))
+            if end > begin:
+                out.append((begin, end, int(other[2][i]), step))
+                at = end
+        if high > at:
+            out.append((at, high, row, step))
+    array = np.array(out, dtype=np.int64).reshape(-1, 4)
+    return array[:, 0], array[:, 1], array[:, 2], array[:, 3]

@@ -1,0 +1,128 @@
+"""A profiler trace as plain columns: one row per timed event, nanoseconds kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+Int8 = npt.NDArray[np.int8]
+
+NONE = -1
+"""Where a column has no value: no correlation, no stream, no byte count."""
+
+
+class EventKind(IntEnum):
+    """What the profiler says an event is; the words of the file are mapped once, here."""
+
+    OPERATOR = 0
+    ANNOTATION = 1
+    DEVICE_ANNOTATION = 2
+    KERNEL = 3
+    MEMCPY = 4
+    MEMSET = 5
+    RUNTIME = 6
+    OVERHEAD = 7
+    PYTHON = 8
+    OTHER = 9
+
+
+KIND_OF_CATEGORY: dict[str, EventKind] = {
+    "cpu_op": EventKind.OPERATOR,
+    "operator": EventKind.OPERATOR,
+    "user_annotation": EventKind.ANNOTATION,
+    "cpu_user_annotation": EventKind.ANNOTATION,
+    "gpu_user_annotation": EventKind.DEVICE_ANNOTATION,
+    "kernel": EventKind.KERNEL,
+    "gpu_memcpy": EventKind.MEMCPY,
+    "memcpy": EventKind.MEMCPY,
+    "gpu_memset": EventKind.MEMSET,
+    "memset": EventKind.MEMSET,
+    "cuda_runtime": EventKind.RUNTIME,
+    "cuda_driver": EventKind.RUNTIME,
+    "hip_runtime": EventKind.RUNTIME,
+    "runtime": EventKind.RUNTIME,
+    "privateuse1_runtime": EventKind.RUNTIME,
+    "overhead": EventKind.OVERHEAD,
+    "python_function": EventKind.PYTHON,
+}
+"""Kineto's category words, lower-cased, over the versions seen."""
+
+DEVICE_KINDS: tuple[EventKind, ...] = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One operand: its sizes, its strides where recorded, and the profiler's word for its element type."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What an operator was called with, argument by argument; a list of tensors is flattened in place."""
+
+    arguments: tuple[tuple[Tensor, ...], ...] = ()
+    concrete: tuple[str, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All operands in order."""
+        return tuple(tensor for argument in self.arguments for tensor in argument)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel's launch geometry."""
+
+    blocks: int
+    threads_per_block: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Rows ordered by start, longest first; name, thread, signature and launch are indices into their tables."""
+
+    source: str
+    names: tuple[str, ...]
+    threads: tuple[tuple[str, str], ...]
+    signatures: tuple[Signature, ...]
+    launches: tuple[Launch, ...]
+    kind: Int8
+    name: Int32
+    start_ns: Int64
+    dur_ns: Int64
+    thread: Int32
+    stream: Int32
+    correlation: Int64
+    external: Int64
+    signature: Int32
+    launch: Int32
+    nbytes: Int64
+    device: str | None
+    raw_bytes: int
+    notes: tuple[str, ...]
+    damaged: bool
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    @property
+    def end_ns(self) -> Int64:
+        """When each event ended."""
+        return self.start_ns + self.dur_ns
+
+    @property
+    def has_device_work(self) -> bool:
+        """Whether anything ran on an accelerator."""
+        return bool(np.isin(self.kind, [int(kind) for kind in DEVICE_KINDS]).any())
+
+    def rows_of(self, *kinds: EventKind) -> npt.NDArray[np.intp]:
+        """Row numbers of the given kinds, in time order."""
+        return np.flatnonzero(np.isin(self.kind, [int(kind) for kind in kinds]))

@@ -1,0 +1,322 @@
+"""What one call of an operator has to do, from its operands: arithmetic, and bytes read and written at the least.
+
+Outputs are not recorded by the profiler; they follow from the inputs by the operator's kind. Bytes count each distinct
+element once (a dimension of stride 0 is read once), so the figure is a floor and an efficiency from it never flatters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lynxbench.attribute.operators import OperatorKind
+from lynxbench.attribute.trace import Signature, Tensor
+from lynxbench.model.precision import Precision
+
+ITEM_BYTES: dict[str, int] = {
+    "float": 4,
+    "double": 8,
+    "c10::BFloat16": 2,
+    "c10::Half": 2,
+    "int": 4,
+    "long int": 8,
+    "long": 8,
+    "long long": 8,
+    "short": 2,
+    "short int": 2,
+    "signed char": 1,
+    "unsigned char": 1,
+    "char": 1,
+    "bool": 1,
+    "c10::qint8": 1,
+    "c10::quint8": 1,
+    "c10::Float8_e4m3fn": 1,
+    "c10::Float8_e5m2": 1,
+    "c10::complex<float>": 8,
+    "c10::complex<double>": 16,
+}
+DTYPE_PRECISION: dict[str, Precision] = {
+    "float": Precision.FP32,
+    "c10::BFloat16": Precision.BF16,
+    "c10::Half": Precision.FP16,
+    "signed char": Precision.INT8,
+    "c10::qint8": Precision.INT8,
+    "c10::quint8": Precision.INT8,
+    "c10::Float8_e4m3fn": Precision.FP8,
+    "c10::Float8_e5m2": Precision.FP8,
+}
+DEFAULT_ITEM_BYTES = 4
+"""For lists of tensors, whose element type the profiler does not record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One call: arithmetic operations (a multiply-add counts two), bytes, and the element type it computes in."""
+
+    flops: float
+    read_bytes: float
+    written_bytes: float
+    dtype: str
+
+    @property
+    def total_bytes(self) -> float:
+        """Bytes read and written."""
+        return self.read_bytes + self.written_bytes
+
+    @property
+    def intensity(self) -> float:
+        """Operations a byte; infinite where no byte moves."""
+        return self.flops / self.total_bytes if self.total_bytes else math.inf
+
+
+def estimate_work(name: str, kind: OperatorKind, signature: Signature) -> Work | None:
+    """The work of one call, or None where the operands do not tell."""
+    short = name.rpartition("::")[2].partition(".")[0]
+    rule = _RULES.get(short)
+    if rule is None and kind is OperatorKind.PRODUCT:
+        rule = _attention if "attention" in short else _convolution if "conv" in short else _linear
+    if rule is None:
+        rule = _BY_KIND.get(kind)
+    if rule is None or not signature.tensors:
+        return None
+    try:
+        work = rule(short, signature)
+    except (IndexError, ValueError):
+        return None  # an operand list unlike any seen: say nothing rather than something wrong
+    if work is None or (work.flops <= 0 and work.total_bytes <= 0):
+        return None
+    return work
+
+
+def item_bytes(tensor: Tensor) -> int:
+    """Bytes an element takes."""
+    return ITEM_BYTES.get(tensor.dtype, DEFAULT_ITEM_BYTES)
+
+
+def _count(tensor: Tensor) -> int:
+    return math.prod(tensor.sizes)
+
+
+def _footprint(tensor: Tensor) -> int:
+    """Bytes of distinct elements: a dimension of stride 0 repeats what is there."""
+    if tensor.strides is None:
+        return _count(tensor) * item_bytes(tensor)
+    distinct = math.prod(n for n, step in zip(tensor.sizes, tensor.strides, strict=True) if step != 0 or n == 0)
+    return distinct * item_bytes(tensor)
+
+
+def _widest(tensors: tuple[Tensor, ...]) -> Tensor:
+    return max(tensors, key=lambda t: (_count(t), item_bytes(t)))
+
+
+def _only(signature: Signature, index: int) -> Tensor:
+    return signature.arguments[index][0]
+
+
+def _product(left: Tensor, right: Tensor, m: int, n: int, k: int, batch: int = 1, extra: int = 0) -> Work:
+    out = batch * m * n * item_bytes(left)
+    return Work(2.0 * batch * m * n * k, _footprint(left) + _footprint(right) + extra, out, left.dtype)
+
+
+def _mm(short: str, signature: Signature) -> Work | None:
+    first = 1 if short.startswith(("addmm", "_addmm")) else 0
+    left, right = _only(signature, first), _only(signature, first + 1)
+    (m, k), (k2, n) = left.sizes, right.sizes
+    if k != k2:
+        return None
+    extra = _footprint(_only(signature, 0)) if first and signature.arguments[0] else 0
+    return _product(left, right, m, n, k, extra=extra)
+
+
+def _bmm(short: str, signature: Signature) -> Work | None:
+    first = 1 if short in ("baddbmm", "addbmm") else 0
+    left, right = _only(signature, first), _only(signature, first + 1)
+    (batch, m, k), (_, _, n) = left.sizes, right.sizes
+    return _product(left, right, m, n, k, batch)
+
+
+def _mv(short: str, signature: Signature) -> Work | None:
+    first = 1 if short == "addmv" else 0
+    matrix, vector = _only(signature, first), _only(signature, first + 1)
+    m, k = matrix.sizes
+    return _product(matrix, vector, m, 1, k)
+
+
+def _dot(short: str, signature: Signature) -> Work | None:
+    left, right = _only(signature, 0), _only(signature, 1)
+    return _product(left, right, 1, 1, _count(left))
+
+
+def _linear(short: str, signature: Signature) -> Work | None:
+    """`x @ weight.T`: the weight is the second operand, [out, in] (packed weights carry no shape: unknown)."""
+    x, weight = _only(signature, 0), _only(signature, 1)
+    if len(weight.sizes) != 2 or not x.sizes:
+        return None
+    k = x.sizes[-1]
+    n = weight.sizes[0] if weight.sizes[1] == k else weight.sizes[1] if weight.sizes[0] == k else 0
+    rows = _count(x) // k if k else 0
+    return _product(x, weight, rows, n, k) if n and rows else None
+
+
+def _matmul(short: str, signature: Signature) -> Work | None:
+    left, right = _only(signature, 0), _only(signature, 1)
+    if len(left.sizes) < 2 or len(right.sizes) < 2 or left.sizes[-1] != right.sizes[-2]:
+        return None
+    m, k, n = left.sizes[-2], left.sizes[-1], right.sizes[-1]
+    batch = max(math.prod(left.sizes[:-2]), math.prod(right.sizes[:-2]))
+    return _product(left, right, m, n, k, batch)
+
+
+def _attention(short: str, signature: Signature) -> Work | None:
+    """Two products over queries and keys; a causal mask halves them. Backward: five products instead of two."""
+    backward = "backward" in short
+    q, k, v = (_only(signature, i + (1 if backward else 0)) for i in range(3))
+    if len(q.sizes) != 4 or len(k.sizes) != 4:
+        return None
+    heads_first = not short.startswith(("_flash_attention", "_efficient_attention"))
+    if heads_first:
+        batch, heads, rows, width = q.sizes
+        columns = k.sizes[2]
+    else:
+        batch, rows, heads, width = q.sizes
+        columns = k.sizes[1]
+    causal = rows == columns and rows > 1 and "True" in signature.concrete
+    products = (5.0 if backward else 2.0) * 2.0 * batch * heads * rows * columns * width
+    moved = _footprint(q) + _footprint(k) + _footprint(v)
+    flops = products / (2 if causal else 1)
+    return Work(flops, moved * (2 if backward else 1), _footprint(q) * (3 if backward else 1), q.dtype)
+
+
+def _convolution(short: str, signature: Signature) -> Work | None:
+    """Output positions times the products under one of them; positions follow from padding, stride and dilation."""
+    if "backward" in short:
+        grad, x, weight = (_only(signature, i) for i in range(3))
+        per_output = math.prod(weight.sizes[1:])
+        moved = _footprint(grad) + _footprint(x) + _footprint(weight)
+        return Work(4.0 * _count(grad) * per_output, 2.0 * moved, _footprint(x) + _footprint(weight), x.dtype)
+    x, weight = _only(signature, 0), _only(signature, 1)
+    spatial = len(x.sizes) - 2
+    if spatial < 1 or len(weight.sizes) != spatial + 2:
+        return None
+    lists = [numbers for text in signature.concrete if (numbers := _numbers(text)) and len(numbers) in (1, spatial)]
+    if short in ("mkldnn_convolution", "_convolution_pointwise") or short.startswith("cudnn_convolution"):
+        padding, stride, dilation = (*lists[:3],)
+    elif short == "_slow_conv2d_forward":
+        stride, padding, dilation = lists[1], lists[2], [1] * spatial
+    else:
+        stride, padding, dilation = (*lists[:3],)
+    positions = 1
+    for axis in range(spatial):
+        p, s, d = (part[axis % len(part)] for part in (padding, stride, dilation))
+        reach = d * (weight.sizes[2 + axis] - 1) + 1
+        positions *= (x.sizes[2 + axis] + 2 * p - reach) // max(1, s) + 1
+    outputs = x.sizes[0] * weight.sizes[0] * positions
+    if outputs <= 0:
+        return None
+    flops = 2.0 * outputs * math.prod(weight.sizes[1:])
+    return Work(flops, _footprint(x) + _footprint(weight), outputs * item_bytes(x), x.dtype)
+
+
+def _numbers(text: str) -> list[int]:
+    if not (text.startswith("[") and text.endswith("]")):
+        return []
+    try:
+        return [int(part) for part in text[1:-1].split(",")]
+    except ValueError:
+        return []
+
+
+def _elementwise(short: str, signature: Signature) -> Work | None:
+    """Reads every operand, writes one result of the widest shape; in place, the first operand is the result."""
+    tensors = signature.tensors
+    wide = _widest(tensors)
+    lists = len(signature.arguments[0]) > 1 or short.startswith(("_foreach", "_fused"))
+    if lists:
+        read = float(sum(_footprint(t) for t in tensors))
+        written = float(sum(_footprint(t) for t in signature.arguments[0]))
+        if short.startswith("_fused_adam"):  # parameters and both moments are written back
+            written = 3.0 * written
+        return Work(read / DEFAULT_ITEM_BYTES * 2, read, written, "float")
+    out = _count(wide) * item_bytes(_first_floating(tensors) or wide)
+    return Work(float(_count(wide)), float(sum(_footprint(t) for t in tensors)), float(out), wide.dtype)
+
+
+def _first_floating(tensors: tuple[Tensor, ...]) -> Tensor | None:
+    return next((t for t in tensors if t.sizes and t.dtype in DTYPE_PRECISION), None)
+
+
+def _fill(short: str, signature: Signature) -> Work | None:
+    return Work(0.0, 0.0, float(_footprint(_only(signature, 0))), _only(signature, 0).dtype)
+
+
+def _copy(short: str, signature: Signature) -> Work | None:
+    into, source = _only(signature, 0), _only(signature, 1)
+    return Work(0.0, float(_footprint(source)), float(_count(into) * item_bytes(into)), into.dtype)
+
+
+def _cat(short: str, signature: Signature) -> Work | None:
+    read = float(sum(_footprint(t) for t in signature.tensors))
+    return Work(0.0, read, read, signature.tensors[0].dtype)
+
+
+def _reduction(short: str, signature: Signature) -> Work | None:
+    tensors = signature.tensors
+    wide = _widest(tensors)
+    return Work(float(_count(wide)), float(sum(_footprint(t) for t in tensors)), 0.0, wide.dtype)
+
+
+def _normalisation(short: str, signature: Signature) -> Work | None:
+    tensors = signature.tensors
+    wide = _widest(tensors)
+    out = float(_count(wide) * item_bytes(wide))
+    return Work(5.0 * _count(wide), float(sum(_footprint(t) for t in tensors)), out, wide.dtype)
+
+
+def _gather(short: str, signature: Signature) -> Work | None:
+    """Rows picked by an index: what is picked is read and written once, the rest of the table is not touched."""
+    tensors = signature.tensors
+    index = next((t for t in tensors[1:] if t.dtype in ("long int", "int", "long", "long long")), None)
+    if index is None:
+        return None
+    table = tensors[0]
+    if short in ("gather", "scatter", "scatter_", "scatter_add_", "take_along_dim"):
+        picked = _count(index) * item_bytes(table)
+    else:
+        picked = _count(index) * (table.sizes[-1] if table.sizes else 1) * item_bytes(table)
+    return Work(0.0, float(picked + _footprint(index)), float(picked), table.dtype)
+
+
+_Rule = Callable[[str, Signature], "Work | None"]
+_RULES: dict[str, _Rule] = {
+    "mm": _mm,
+    "addmm": _mm,
+    "_addmm_activation": _mm,
+    "_int_mm": _mm,
+    "_scaled_mm": _mm,
+    "bmm": _bmm,
+    "baddbmm": _bmm,
+    "addbmm": _bmm,
+    "mv": _mv,
+    "addmv": _mv,
+    "dot": _dot,
+    "vdot": _dot,
+    "linear": _linear,
+    "matmul": _matmul,
+    "fill_": _fill,
+    "zero_": _fill,
+    "normal_": _fill,
+    "uniform_": _fill,
+    "random_": _fill,
+    "bernoulli_": _fill,
+    "copy_": _copy,
+    "cat": _cat,
+    "_cat": _cat,
+}
+_BY_KIND: dict[OperatorKind, _Rule] = {
+    OperatorKind.ELEMENTWISE: _elementwise,
+    OperatorKind.REDUCTION: _reduction,
+    OperatorKind.NORMALISATION: _normalisation,
+    OperatorKind.COPY: _elementwise,
+    OperatorKind.GATHER: _gather,
+}

@@ -1,0 +1,56 @@
+"""Traces written by hand, event by event, so that their truth is known."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.precision import Precision
+
+Event = dict[str, Any]
+
+
+def event(name: str, start_us: float, dur_us: float, cat: str = "cpu_op", tid: int | str = 1, **args: Any) -> Event:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start_us, "dur": dur_us, "args": args}
+
+
+def operands(*sizes: Sequence[int], dtype: str = "float") -> Event:
+    return {"Input Dims": [list(s) for s in sizes], "Input type": [dtype] * len(sizes)}
+
+
+@pytest.fixture
+def make_event() -> Callable[..., Event]:
+    return event
+
+
+@pytest.fixture
+def make_operands() -> Callable[..., Event]:
+    return operands
+
+
+@pytest.fixture
+def write_trace(tmp_path: Path) -> Callable[..., Path]:
+    """Write events as a trace file: raw or gzip, with the metadata that Kineto writes."""
+
+    def write(events: Sequence[Event], name: str = "trace.json", **extra: Any) -> Path:
+        document = {"schemaVersion": 1, "deviceProperties": [], **extra, "traceEvents": list(events), "traceName": name}
+        text = json.dumps(document, indent=1).encode()
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def ceilings() -> tuple[Ceiling, ...]:
+    return (
+        Ceiling(name="matmul", precision=Precision.FP32, per_s=100e9, unit="operations/s", how="declared"),
+        Ceiling(name="copy", precision=None, per_s=20e9, unit="bytes/s", how="declared"),
+    )

@@ -1,0 +1,65 @@
+"""Planted bottlenecks in real steps, profiled for real; the cases live in the benchmark."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from lynxbench.attribute.inflation import HOST_CATEGORIES
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.layers import DEFAULT_OWNERS
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+
+def _load() -> ModuleType:
+    path = Path(__file__).parents[3] / "benchmarks" / "attribution_cpu.py"
+    spec = importlib.util.spec_from_file_location("attribution_cpu", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+planted = _load()
+TRIES = 3
+"""Steps of a few milliseconds are drowned when other programs take the core away; the cause must show in one."""
+BUSY_TIMES = 1.5
+LONG_STEPS = ("compute", "training", "memory", "elementwise", "copies")
+
+
+@pytest.fixture(scope="module")
+def measured_ceilings() -> Iterator[tuple[Ceiling, ...]]:
+    """On one thread: on a machine that others use too, a parallel region waits for whichever core is taken away."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield planted.measure_ceilings()
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", planted.CASES)
+def test_the_planted_cause_is_named(name: str, measured_ceilings: tuple[Ceiling, ...]) -> None:
+    case = planted.CASES[name]
+    for _ in range(TRIES):
+        said, _ = planted.run_case(case, measured_ceilings, steps=5 if name in LONG_STEPS else 15)
+        if said.bottleneck in case.right:
+            break
+    if said.bottleneck not in case.right and os.getloadavg()[0] > BUSY_TIMES * (os.cpu_count() or 1):
+        pytest.skip("other programs hold the cores: nothing of what was planted would show")
+    assert said.bottleneck in case.right, (said.sentence, said.evidence)
+    assert sum(said.shares.values()) == pytest.approx(1.0)
+    if said.layer is not None:
+        assert said.owner == DEFAULT_OWNERS[said.layer]
+    if said.bottleneck in HOST_CATEGORIES:
+        assert said.bound in case.bound, said.sentence
