@@ -1,0 +1,64 @@
+"""`lynxbench selfcheck` and `lynxbench demo-server`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from lynxbench.errors import ExitCode
+
+
+def selfcheck(
+    as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
+    quick: bool = typer.Option(False, "--quick", help="Shorter probes: about 10 seconds instead of 30."),
+) -> None:
+    """Measure the load instrument itself: its ceiling and the error of its stamps on this machine."""
+    import json
+
+    from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
+    from lynxbench.load.selfcheck import check_instrument, render_selfcheck
+
+    def build(url: str, tokens: int) -> bytes:
+        service = Service(url=url, model="ground-truth")
+        return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
+
+    typer.echo("measuring the instrument against the bundled server …", err=True)
+    check = check_instrument(OpenAiLanguage(), build, quick)
+    typer.echo(json.dumps(check.document(), indent=2) if as_json else render_selfcheck(check))
+    if not check.good:
+        raise typer.Exit(ExitCode.VERDICT_NO)
+
+
+def demo_server(
+    port: int = typer.Option(8000, min=0, max=65535, help="Where to listen; 0 takes a free port."),
+    host: str = typer.Option("127.0.0.1", help="The address to listen on."),
+    ttft: float = typer.Option(50.0, min=0, help="Milliseconds to the first token."),
+    itl: float = typer.Option(10.0, min=0, help="Milliseconds between tokens."),
+    tokens: int = typer.Option(0, min=0, help="Tokens of every answer; 0 does what the request asks."),
+    tokens_per_event: int = typer.Option(1, min=1, help="Tokens carried by one event."),
+    drop: float = typer.Option(0.0, min=0, max=1, help="Share of streams cut half-way."),
+    http500: float = typer.Option(0.0, min=0, max=1, help="Share of requests answered with an error."),
+    stall: float = typer.Option(0.0, min=0, max=1, help="Share of streams that never send anything."),
+    role_at_start: bool = typer.Option(False, "--role-at-start", help="Send an empty role delta at arrival."),
+    split_writes: bool = typer.Option(False, "--split-writes", help="Cut every event into two writes."),
+    close_after: int = typer.Option(0, min=0, help="Answers after which a kept-alive connection closes; 0 never."),
+    log: Path = typer.Option(None, help="Write what happened to this file (numpy columns) at the end."),
+) -> None:
+    """Serve the OpenAI language on a known schedule, without a model: for trying lynxbench and for testing clients."""
+    from lynxbench.load.ground_truth import Behaviour
+    from lynxbench.load.truth_process import serve
+
+    behaviour = Behaviour(
+        ttft_ms=ttft,
+        itl_ms=itl,
+        tokens=tokens or None,
+        tokens_per_event=tokens_per_event,
+        drop=drop,
+        http500=http500,
+        stall=stall,
+        role_at_start=role_at_start,
+        split_writes=split_writes,
+        close_after=close_after or None,
+    )
+    serve(behaviour, host, port, log, announce="serving {url}  (model: ground-truth; stop with Ctrl-C)")

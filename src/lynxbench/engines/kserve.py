@@ -1,0 +1,256 @@
+"""The KServe v2 inference language (Triton, MLServer): requests with JSON or binary tensors; Triton's statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.errors import BadInput, BadResult
+
+# The numbers of load/reading.py; stages do not import each other, so the numbers are the seam (tests hold them equal).
+OUTPUT: Final = 1
+FAILED: Final = 3
+UNKNOWN_TOKENS: Final = -1
+
+DATATYPES: Final[dict[str, str]] = {
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "uint64": "UINT64",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "float16": "FP16",
+    "float32": "FP32",
+    "float64": "FP64",
+}
+"""The protocol's names of element types, by numpy's. Text is BYTES and is given as a list of str."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One named input: an array, or texts."""
+
+    name: str
+    values: npt.NDArray[np.generic] | Sequence[str]
+    shape: tuple[int, ...] | None = None
+    """Of texts, where it is not simply their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class KserveService:
+    """A server's address and the model on it."""
+
+    url: str
+    model: str
+    version: str | None = None
+    binary: bool = True
+    outputs: tuple[str, ...] = ()
+
+
+def build_request(service: KserveService, inputs: Sequence[Tensor]) -> bytes:
+    """The whole HTTP/1.1 request of one inference."""
+    parts = urlsplit(service.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise BadInput(f"server address {service.url!r} must look like http://host:port")
+    if not inputs:
+        raise BadInput("an inference needs at least one input tensor")
+    described: list[dict[str, object]] = []
+    tail = b""
+    for tensor in inputs:
+        entry, raw = _describe(tensor, service.binary)
+        described.append(entry)
+        tail += raw
+    body: dict[str, object] = {"inputs": described}
+    if service.outputs:
+        body["outputs"] = [
+            {"name": name, "parameters": {"binary_data": True}} if service.binary else {"name": name}
+            for name in service.outputs
+        ]
+    elif service.binary:
+        body["parameters"] = {"binary_data_output": True}
+    head = msgspec.json.encode(body)
+    version = f"/versions/{quote(service.version, safe='')}" if service.version else ""
+    lines = [
+        f"POST {parts.path.rstrip('/')}/v2/models/{quote(service.model, safe='')}{version}/infer HTTP/1.1",
+        f"Host: {parts.netloc.rpartition('@')[2]}",
+        f"Content-Type: {'application/octet-stream' if service.binary else 'application/json'}",
+        f"Content-Length: {len(head) + len(tail)}",
+    ]
+    if service.binary:
+        lines.append(f"Inference-Header-Content-Length: {len(head)}")
+    return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + head + tail
+
+
+def _describe(tensor: Tensor, binary: bool) -> tuple[dict[str, object], bytes]:
+    if isinstance(tensor.values, np.ndarray):
+        values = tensor.values
+        datatype = DATATYPES.get(values.dtype.name)
+        if datatype is None:
+            raise BadInput(
+                f"input {tensor.name}: type {values.dtype} is not in the protocol; use one of {', '.join(DATATYPES)}"
+            )
+        entry: dict[str, object] = {"name": tensor.name, "shape": list(values.shape), "datatype": datatype}
+        if binary:
+            raw = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"))).tobytes()
+        else:
+            if datatype == "FP16":
+                raise BadInput(f"input {tensor.name}: FP16 has no JSON form in the protocol; send it as binary")
+            entry["data"] = values.ravel().tolist()
+            return entry, b""
+    else:
+        texts = list(tensor.values)
+        entry = {"name": tensor.name, "shape": list(tensor.shape or (len(texts),)), "datatype": "BYTES"}
+        if not binary:
+            entry["data"] = texts
+            return entry, b""
+        raw = b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in texts)
+    entry["parameters"] = {"binary_data_size": len(raw)}
+    return entry, raw
+
+
+class _Output(msgspec.Struct):
+    name: str
+    shape: list[int]
+    datatype: str
+
+
+class _Answer(msgspec.Struct):
+    outputs: list[_Output] = []
+    error: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+class KserveReader:
+    """Reads one connection's answers; an inference has no tokens."""
+
+    __slots__ = ("cached_tokens", "failure", "finished", "input_tokens", "output_tokens")
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the answer before."""
+        self.finished = False
+        self.output_tokens = self.input_tokens = self.cached_tokens = UNKNOWN_TOKENS
+        self.failure = ""
+
+    def event(self, data: bytes) -> int:
+        """The protocol does not stream; an event is read as a whole answer (Triton's generate extension)."""
+        return self.body(data, -1)
+
+    def body(self, data: bytes, inference_header_bytes: int) -> int:
+        """One answer; of a binary one only the JSON part is decoded."""
+        answer = _decode(data[:inference_header_bytes] if inference_header_bytes >= 0 else data)
+        self.finished = True
+        if answer.error is not None:
+            self.failure = answer.error
+            return FAILED
+        if not answer.outputs:
+            raise ValueError("an inference answer without outputs")
+        return OUTPUT
+
+    def text(self) -> str:
+        """Tensors say nothing."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class KserveLanguage:
+    """What the driver asks for readers."""
+
+    def reader(self, keep_text: bool) -> KserveReader:
+        """A reader for one connection."""
+        return KserveReader()
+
+
+# --- Triton's statistics ---------------------------------------------------------------------------------------------
+
+
+class _Duration(msgspec.Struct):
+    count: int = 0
+    ns: int = 0
+
+
+class _Durations(msgspec.Struct):
+    success: _Duration = msgspec.field(default_factory=_Duration)
+    fail: _Duration = msgspec.field(default_factory=_Duration)
+    queue: _Duration = msgspec.field(default_factory=_Duration)
+    compute_input: _Duration = msgspec.field(default_factory=_Duration)
+    compute_infer: _Duration = msgspec.field(default_factory=_Duration)
+    compute_output: _Duration = msgspec.field(default_factory=_Duration)
+    cache_hit: _Duration = msgspec.field(default_factory=_Duration)
+
+
+class _Model(msgspec.Struct):
+    name: str
+    version: str = ""
+    inference_count: int = 0
+    execution_count: int = 0
+    inference_stats: _Durations = msgspec.field(default_factory=_Durations)
+
+
+class _Statistics(msgspec.Struct):
+    model_stats: list[_Model]
+
+
+@dataclass(frozen=True, slots=True)
+class TritonStats:
+    """Counters since the server started; take two and subtract."""
+
+    inferences: int
+    executions: int
+    succeeded: int
+    failed: int
+    cache_hits: int
+    total_ns: int
+    queue_ns: int
+    compute_input_ns: int
+    compute_infer_ns: int
+    compute_output_ns: int
+
+    def since(self, before: TritonStats) -> TritonStats:
+        """What happened between two readings; a counter that went back means that the server restarted."""
+        differences = {name: getattr(self, name) - getattr(before, name) for name in self.__slots__}
+        if min(differences.values()) < 0:
+            raise BadResult("Triton's counters went backwards: the server was restarted during the run")
+        return TritonStats(**differences)
+
+    @property
+    def mean_batch(self) -> float:
+        """Inferences an execution: above 1 the dynamic batcher merged requests."""
+        return self.inferences / self.executions if self.executions else float("nan")
+
+
+def parse_triton_stats(document: bytes, model: str, version: str | None = None) -> TritonStats:
+    """A model's counters from `/v2/models/MODEL/stats`, summed over its versions unless one is named."""
+    try:
+        statistics = msgspec.json.decode(document, type=_Statistics)
+    except msgspec.DecodeError as error:
+        raise BadResult(f"not Triton statistics: {error}") from None
+    found = [m for m in statistics.model_stats if m.name == model and version in (None, m.version)]
+    if not found:
+        raise BadResult(f"Triton's statistics do not mention model {model!r}{f' version {version}' if version else ''}")
+    stats = [m.inference_stats for m in found]
+    return TritonStats(
+        inferences=sum(m.inference_count for m in found),
+        executions=sum(m.execution_count for m in found),
+        succeeded=sum(s.success.count for s in stats),
+        failed=sum(s.fail.count for s in stats),
+        cache_hits=sum(s.cache_hit.count for s in stats),
+        total_ns=sum(s.success.ns for s in stats),
+        queue_ns=sum(s.queue.ns for s in stats),
+        compute_input_ns=sum(s.compute_input.ns for s in stats),
+        compute_infer_ns=sum(s.compute_infer.ns for s in stats),
+        compute_output_ns=sum(s.compute_output.ns for s in stats),
+    )

@@ -1,0 +1,336 @@
+"""The OpenAI-style HTTP language in the dialects of its servers: how requests are made and answers are read.
+
+What a dialect cannot do is said (`forces_length`, `bypasses_cache`), not guessed at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from lynxbench.errors import BadInput, CannotRun
+
+# The numbers of load/reading.py; stages do not import each other, so the numbers are the seam (tests hold them equal).
+NOTHING: Final = 0
+OUTPUT: Final = 1
+END: Final = 2
+FAILED: Final = 3
+UNKNOWN_TOKENS: Final = -1
+
+
+class Dialect(StrEnum):
+    """Whose reading of the protocol the server follows."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TGI = "tgi"
+    LLAMACPP = "llamacpp"
+    OLLAMA = "ollama"
+    GENERIC = "generic"
+
+    @property
+    def forces_length(self) -> bool:
+        """Whether the server can be told to go on past the end-of-text token, so that lengths are the contract's."""
+        return self in (Dialect.VLLM, Dialect.SGLANG, Dialect.LLAMACPP)
+
+    @property
+    def bypasses_cache(self) -> bool:
+        """Whether a request can ask not to be answered from the prefix cache."""
+        return self in (Dialect.VLLM, Dialect.LLAMACPP)
+
+
+class Endpoint(StrEnum):
+    """What is asked of the server."""
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+    EMBEDDINGS = "embeddings"
+
+    @property
+    def path(self) -> str:
+        """Below the base address's `/v1`."""
+        return {"chat": "/chat/completions", "completions": "/completions", "embeddings": "/embeddings"}[self.value]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A server's address and how to talk to it. The key itself is never part of it, only the variable that holds it."""
+
+    url: str
+    model: str
+    endpoint: Endpoint = Endpoint.CHAT
+    dialect: Dialect = Dialect.GENERIC
+    stream: bool = True
+    api_key_env: str | None = None
+    temperature: float = 0.0
+    bypass_cache: bool = False
+    extra: Mapping[str, object] = field(default_factory=dict)
+    """Fields added to every body as they are; they win over ours."""
+
+    def __post_init__(self) -> None:
+        if self.bypass_cache and not self.dialect.bypasses_cache:
+            able = ", ".join(dialect for dialect in Dialect if dialect.bypasses_cache)
+            raise BadInput(
+                f"dialect {self.dialect} cannot bypass its prefix cache per request (these can: {able}); leave it on"
+            )
+        if self.endpoint is Endpoint.EMBEDDINGS and self.stream:
+            raise BadInput("embeddings are not streamed; set stream to false")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a chat."""
+
+    role: str
+    content: str
+
+
+def build_body(
+    service: Service, prompt: str | Sequence[int] | Sequence[Message], output_tokens: int | None, cache_salt: str = ""
+) -> bytes:
+    """The JSON body of one request. Prompts are text, token ids (plain completions) or a chat's messages."""
+    body: dict[str, object] = {"model": service.model}
+    dialect, endpoint = service.dialect, service.endpoint
+    if endpoint is Endpoint.CHAT:
+        body["messages"] = _messages(prompt)
+    elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], Message):
+        raise BadInput(f"endpoint {endpoint} takes text or token ids, not chat messages")
+    elif endpoint is Endpoint.COMPLETIONS:
+        body["prompt"] = prompt if isinstance(prompt, str) else list(prompt)
+    else:
+        body["input"] = prompt if isinstance(prompt, str) else list(prompt)
+    if endpoint is not Endpoint.EMBEDDINGS:
+        body["temperature"] = service.temperature
+        body["stream"] = service.stream
+        if service.stream:
+            body["stream_options"] = {"include_usage": True}
+        if output_tokens is not None:
+            body["max_tokens"] = output_tokens
+            if dialect.forces_length:
+                body["ignore_eos"] = True
+            if dialect in (Dialect.VLLM, Dialect.SGLANG):
+                body["min_tokens"] = output_tokens
+        if dialect is Dialect.LLAMACPP:
+            body["cache_prompt"] = not service.bypass_cache
+        if dialect is Dialect.VLLM and service.bypass_cache:
+            if not cache_salt:
+                raise BadInput("bypassing vLLM's prefix cache needs a cache salt of its own for every request")
+            body["cache_salt"] = cache_salt
+    body.update(service.extra)
+    return msgspec.json.encode(body)
+
+
+def build_request(service: Service, body: bytes, environment: Mapping[str, str] | None = None) -> bytes:
+    """The whole HTTP/1.1 request, ready for the socket."""
+    parts = urlsplit(service.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise BadInput(f"server address {service.url!r} must look like http://host:port/v1")
+    prefix = parts.path.rstrip("/") or "/v1"
+    lines = [
+        f"POST {prefix}{service.endpoint.path} HTTP/1.1",
+        f"Host: {parts.netloc.rpartition('@')[2]}",
+        "Content-Type: application/json",
+        f"Accept: {'text/event-stream' if service.stream else 'application/json'}",
+        f"Content-Length: {len(body)}",
+    ]
+    if service.api_key_env is not None:
+        lines.append(f"Authorization: Bearer {_key(service.api_key_env, environment)}")
+    return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + body
+
+
+def _key(variable: str, environment: Mapping[str, str] | None) -> str:
+    key = (os.environ if environment is None else environment).get(variable, "").strip()
+    if not key:
+        raise CannotRun(f"environment variable {variable} is not set; it should hold the server's API key")
+    if not key.isascii() or not key.isprintable():
+        raise CannotRun(f"environment variable {variable} holds characters that a header cannot carry")
+    return key
+
+
+def _messages(prompt: str | Sequence[int] | Sequence[Message]) -> list[dict[str, str]]:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    messages = []
+    for message in prompt:
+        if not isinstance(message, Message):
+            raise BadInput("a chat takes text or messages, not token ids; use the completions endpoint for those")
+        messages.append({"role": message.role, "content": message.content})
+    return messages
+
+
+class ChatScript:
+    """Conversations of several turns: each next request carries what was said and answered so far."""
+
+    def __init__(self, service: Service, conversations: Sequence[Sequence[str]], output_tokens: int | None) -> None:
+        if service.endpoint is not Endpoint.CHAT:
+            raise BadInput("conversations need the chat endpoint")
+        if not conversations or not all(conversations):
+            raise BadInput("conversations need at least one turn each")
+        self._service = service
+        self._conversations = [tuple(turns) for turns in conversations]
+        self._output_tokens = output_tokens
+        self._firsts = [self._request(turns, (), place) for place, turns in enumerate(self._conversations)]
+
+    def first(self, number: int) -> bytes:
+        """The opening turn; conversations rotate."""
+        return self._firsts[number % len(self._firsts)]
+
+    def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
+        """The next turn with the whole history, or None after the last."""
+        turns = self._conversations[number % len(self._conversations)]
+        return self._request(turns, answers, number) if len(answers) < len(turns) else None
+
+    def _request(self, turns: tuple[str, ...], answers: tuple[str, ...], number: int) -> bytes:
+        messages = []
+        for turn, answer in zip(turns, answers, strict=False):
+            messages += [Message("user", turn), Message("assistant", answer)]
+        messages.append(Message("user", turns[len(answers)]))
+        salt = f"conversation-{number}" if self._service.bypass_cache else ""
+        return build_request(self._service, build_body(self._service, messages, self._output_tokens, salt))
+
+
+# --- reading answers -------------------------------------------------------------------------------------------------
+
+
+class _PromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _ToolCall(msgspec.Struct, gc=False):
+    function: _Function | None = None
+
+
+class _Delta(msgspec.Struct, gc=False):
+    """A delta or a message. The role says nothing that a reader waits for, so it is not decoded."""
+
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: Any = None
+    data: list[msgspec.Raw] | None = None
+    """Embedding vectors; not decoded, only counted."""
+
+
+_decode: Callable[[bytes], _Answer] = msgspec.json.Decoder(_Answer).decode
+
+
+class OpenAiReader:
+    """Reads one connection's answers. Tokens come from usage alone: an event is not a token."""
+
+    __slots__ = ("_keep", "_said", "cached_tokens", "failure", "finished", "input_tokens", "output_tokens")
+
+    def __init__(self, keep_text: bool) -> None:
+        self._keep = keep_text
+        self._said: list[str] = []
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the answer before."""
+        self.finished = False
+        self.output_tokens = self.input_tokens = self.cached_tokens = UNKNOWN_TOKENS
+        self.failure = ""
+        if self._keep:
+            self._said = []
+
+    def event(self, data: bytes) -> int:
+        """One streamed event."""
+        if data == b"[DONE]":
+            self.finished = True
+            return END
+        answer = _decode(data)
+        what = NOTHING
+        for choice in answer.choices:
+            if choice.finish_reason is not None:
+                self.finished = True
+            delta = choice.delta or choice.message
+            if delta is None:
+                said = choice.text
+            else:
+                said = delta.content or delta.reasoning_content or delta.reasoning
+                if not said and delta.tool_calls and any(map(_calls, delta.tool_calls)):
+                    what = OUTPUT
+            if said:
+                what = OUTPUT
+                if self._keep:
+                    self._said.append(said)
+        if answer.usage is not None:
+            self._count(answer.usage)
+        if answer.data:
+            what = OUTPUT
+        if answer.error is not None:
+            self.failure = msgspec.json.encode(answer.error).decode()
+            return FAILED
+        return what
+
+    def body(self, data: bytes, inference_header_bytes: int = -1) -> int:
+        """A whole answer: the same fields, all at once."""
+        what = self.event(data)
+        self.finished = True
+        return what
+
+    def text(self) -> str:
+        """What was said."""
+        return "".join(self._said)
+
+    def _count(self, usage: _Usage) -> None:
+        # Servers that send usage with every event send running totals, so the last one stands.
+        if usage.completion_tokens is not None:
+            self.output_tokens = usage.completion_tokens
+        if usage.prompt_tokens is not None:
+            self.input_tokens = usage.prompt_tokens
+        details = usage.prompt_tokens_details
+        if details is not None and details.cached_tokens is not None:
+            self.cached_tokens = details.cached_tokens
+
+
+def _calls(call: _ToolCall) -> bool:
+    return call.function is not None and bool(call.function.name or call.function.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAiLanguage:
+    """What the driver asks for readers."""
+
+    def reader(self, keep_text: bool) -> OpenAiReader:
+        """A reader for one connection."""
+        return OpenAiReader(keep_text)
+
+
+def count_tokens(usage_tokens: Sequence[int], texts: Sequence[str], count: Callable[[str], int] | None) -> list[int]:
+    """Output tokens a row: from usage, else from the tokenizer over the kept text, else UNKNOWN_TOKENS."""
+    if count is None or len(texts) != len(usage_tokens):
+        return list(usage_tokens)
+    return [
+        known if known != UNKNOWN_TOKENS else (count(text) if text else UNKNOWN_TOKENS)
+        for known, text in zip(usage_tokens, texts, strict=True)
+    ]

@@ -1,0 +1,127 @@
+"""HTTP/1.1 response framing, read from bytes (RFC 9112): the head, chunk sizes, server-sent events. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+LARGEST_HEAD_BYTES = 65_536
+"""A response head beyond this is not one; servers themselves stop at 8–64 KiB."""
+LARGEST_CHUNK_LINE_BYTES = 4_096
+_STATUS = re.compile(rb"^HTTP/1\.([01]) (\d{3})(?: [^\r\n]*)?$")
+_CHUNK = re.compile(rb"^([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?$")
+
+
+class Malformed(ValueError):
+    """Bytes that are not the HTTP, events or JSON they should be."""
+
+
+class Framing(IntEnum):
+    """How the end of a body is known."""
+
+    LENGTH = 0
+    CHUNKED = 1
+    UNTIL_CLOSE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the client needs to know of a response head."""
+
+    status: int
+    good: bool
+    framing: Framing
+    length: int
+    keep_alive: bool
+    event_stream: bool
+    inference_header_bytes: int
+    """KServe's `Inference-Header-Content-Length`: how much of a binary body is JSON; -1 where absent."""
+
+
+def parse_head(head: bytes) -> Head:
+    """The head of a response, without its final blank line."""
+    lines = head.split(b"\r\n")
+    first = _STATUS.match(lines[0])
+    if first is None:
+        raise Malformed(f"not an HTTP/1.1 status line: {lines[0][:60]!r}")
+    status = int(first.group(2))
+    keep_alive = first.group(1) == b"1"
+    length: int | None = None
+    chunked = event_stream = False
+    inference_header = -1
+    for line in lines[1:]:
+        name, colon, value = line.partition(b":")
+        if not colon or not name or name != name.strip():
+            raise Malformed(f"not a header line: {line[:60]!r}")
+        name, value = name.lower(), value.strip()
+        if name == b"content-length":
+            if not value.isdigit() or (length is not None and length != int(value)):
+                raise Malformed(f"content-length {value[:40]!r}")
+            length = int(value)
+        elif name == b"transfer-encoding":
+            codings = [coding.strip() for coding in value.lower().split(b",")]
+            if codings != [b"chunked"]:
+                raise Malformed(f"transfer-encoding {value[:40]!r} is not understood")
+            chunked = True
+        elif name == b"connection":
+            options = {option.strip() for option in value.lower().split(b",")}
+            keep_alive = b"close" not in options and (keep_alive or b"keep-alive" in options)
+        elif name == b"content-type":
+            event_stream = value.lower().startswith(b"text/event-stream")
+        elif name == b"inference-header-content-length" and value.isdigit():
+            inference_header = int(value)
+    good = 200 <= status < 300
+    if status < 200 or status in (204, 304):
+        return Head(status, good, Framing.LENGTH, 0, keep_alive, event_stream, inference_header)
+    if chunked:  # outranks a length, RFC 9112 section 6.3
+        return Head(status, good, Framing.CHUNKED, 0, keep_alive, event_stream, inference_header)
+    if length is None:
+        return Head(status, good, Framing.UNTIL_CLOSE, 0, False, event_stream, inference_header)
+    return Head(status, good, Framing.LENGTH, length, keep_alive, event_stream, inference_header)
+
+
+def parse_chunk_size(line: bytes) -> int:
+    """The size a chunk line announces; extensions are ignored."""
+    match = _CHUNK.match(line)
+    if match is None:
+        raise Malformed(f"not a chunk size: {line[:40]!r}")
+    return int(match.group(1), 16)
+
+
+class EventSplitter:
+    """Cuts a body into the data of its server-sent events, wherever the reads happened to be cut."""
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = b""
+        """The part of an event that has come so far."""
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The data of every event that this piece completes."""
+        text = self.held + piece
+        if b"\r" in text:
+            # Lines may end in CRLF or CR too; a CR at the very end may be half of a CRLF, so it waits.
+            tail = b"\r" if text.endswith(b"\r") else b""
+            text = text[: len(text) - len(tail)].replace(b"\r\n", b"\n").replace(b"\r", b"\n") + tail
+        *complete, self.held = text.split(b"\n\n")
+        return [data for data in map(_event_data, complete) if data]
+
+    def flush(self) -> list[bytes]:
+        """The last event of a body that ended without its blank line."""
+        left, self.held = self.held.replace(b"\r", b"\n"), b""
+        data = _event_data(left)
+        return [data] if data else []
+
+
+def _event_data(block: bytes) -> bytes:
+    """The joined `data:` lines of one event; comments and other fields say nothing to us."""
+    if block.startswith(b"data: ") and b"\n" not in block:
+        return block[6:]
+    lines = []
+    for line in block.split(b"\n"):
+        if line.startswith(b"data:"):
+            value = line[5:]
+            lines.append(value[1:] if value.startswith(b" ") else value)
+    return b"\n".join(lines)

@@ -1,0 +1,224 @@
+"""The instrument against a server that costs it nothing: its ceiling, and the error of its stamps on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from lynxbench.load import schedule
+from lynxbench.load.driver import run_probe
+from lynxbench.load.ground_truth import Behaviour, Outcome
+from lynxbench.load.instrument import LARGEST_MEAN_LATENESS_S, judge
+from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
+from lynxbench.load.reading import Language, Rotation
+from lynxbench.load.record import Kind
+from lynxbench.load.truth_process import running_server
+
+STREAMS = (1, 32, 128, 512)
+TRUE_TTFT_MS, TRUE_ITL_MS = 50.0, 10.0
+LARGEST_TTFT_ERROR_MS, LARGEST_TTFT_P99_ERROR_MS = 0.5, 2.0
+"""What this project promises of itself at 512 streams: a hundredth of a 50 ms first token, and its tail."""
+LARGEST_ITL_ERROR = 0.01
+OPEN_RATE_PER_S = 1000.0
+CEILING_STREAMS = 64
+_TOKENS = 32
+
+BuildRequest = Callable[[str, int], bytes]
+"""A request for that many tokens to a server at that base address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """How much the client can do on one core, every event's JSON parsed."""
+
+    tokens: int
+    streams: int
+    requests_per_s: float
+    events_per_s: float
+    cpu_us_per_request: float
+
+
+@dataclass(frozen=True, slots=True)
+class StampError:
+    """What the client reported minus what the server logged."""
+
+    streams: int
+    requests: int
+    ttft_mean_ms: float
+    ttft_p99_ms: float
+    itl_mean_relative: float
+    itl_median_ms: float
+    """Of the distances whose both ends were read alone; NaN where there are none."""
+    coalesced_share: float
+    client_void: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoopCheck:
+    """Punctuality on an absolute schedule."""
+
+    rate_per_s: float
+    achieved_per_s: float
+    lateness_mean_ms: float
+    lateness_p99_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """The instrument's own ceiling and error on this machine, now."""
+
+    good: bool
+    problems: tuple[str, ...]
+    cores: int
+    ceilings: tuple[Ceiling, ...]
+    stamp_errors: tuple[StampError, ...]
+    open_loop: OpenLoopCheck
+
+    def document(self) -> dict[str, object]:
+        """For programs; NaN becomes null."""
+        return _plain(asdict(self))  # type: ignore[return-value]
+
+
+def check_instrument(language: Language, build: BuildRequest, quick: bool = False) -> SelfCheck:
+    """Measure the client against the bundled server, each on a core of its own where there are two."""
+    seconds = 1.0 if quick else 4.0
+    with _two_cores() as server_core:
+        ceilings = tuple(_ceiling(language, build, tokens, seconds, server_core) for tokens in (1, 64))
+        errors = tuple(_stamp_error(language, build, streams, seconds, server_core) for streams in STREAMS)
+        open_loop = _open_loop(language, build, seconds, server_core)
+    problems = tuple(_problems(errors, open_loop))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return SelfCheck(not problems, problems, cores, ceilings, errors, open_loop)
+
+
+def _ceiling(language: Language, build: BuildRequest, tokens: int, seconds: float, core: int | None) -> Ceiling:
+    with running_server(Behaviour(), core) as server:
+        record = run_probe(_plan(server.url, language, build, tokens, ClosedLoop(CEILING_STREAMS), seconds))
+    good = record.kind == Kind.OK
+    span_s = (int(record.last_ns.max()) - record.start_ns) / 1e9 if good.any() else float("nan")
+    done = int(np.count_nonzero(good))
+    cpu_s = float(np.mean(record.health[0].cpu_share)) * span_s
+    return Ceiling(
+        tokens, CEILING_STREAMS, done / span_s, float(record.events[good].sum()) / span_s, cpu_s / max(done, 1) * 1e6
+    )
+
+
+def _stamp_error(language: Language, build: BuildRequest, streams: int, seconds: float, core: int | None) -> StampError:
+    behaviour = Behaviour(ttft_ms=TRUE_TTFT_MS, itl_ms=TRUE_ITL_MS)
+    one_ms = TRUE_TTFT_MS + (_TOKENS - 1) * TRUE_ITL_MS
+    # Starts are spread over one answer: in lockstep, the queue at the server's own sends would be what is measured.
+    load = ClosedLoop(streams, ramp_up_s=one_ms / 1e3 if streams > 1 else 0.0)
+    with running_server(behaviour, core) as server:
+        record = run_probe(_plan(server.url, language, build, _TOKENS, load, max(seconds, 2.5 * one_ms / 1e3)))
+        truth = server.stop()
+    whole = truth.outcome == Outcome.OK
+    true_ttft = (truth.first_ns - truth.arrival_ns)[whole] / 1e6
+    true_itl = ((truth.last_ns - truth.first_ns)[whole] / 1e6 / (truth.events[whole] - 1)).mean()
+    seen = record.server_first_token_s() * 1e3
+    gaps = record.gaps()
+    clean = gaps.seconds[gaps.clean]
+    return StampError(
+        streams=streams,
+        requests=len(seen),
+        ttft_mean_ms=float(seen.mean() - true_ttft.mean()),
+        ttft_p99_ms=float(np.quantile(seen, 0.99) - np.quantile(true_ttft, 0.99)),
+        itl_mean_relative=float(gaps.seconds.mean() * 1e3 / true_itl - 1),
+        itl_median_ms=float(np.median(clean) * 1e3) if len(clean) else float("nan"),
+        coalesced_share=record.coalesced_share,
+        client_void=judge(record).void,
+    )
+
+
+def _open_loop(language: Language, build: BuildRequest, seconds: float, core: int | None) -> OpenLoopCheck:
+    offsets = schedule.poisson(OPEN_RATE_PER_S, seconds, seed=1)
+    with running_server(Behaviour(), core) as server:
+        record = run_probe(_plan(server.url, language, build, 1, OpenLoop(offsets), seconds))
+    late = record.lateness_ns() / 1e6
+    asked = record.scheduled_ns[-1] - record.scheduled_ns[0]
+    took = record.sent_ns.max() - record.sent_ns[record.sent_ns > 0].min()
+    return OpenLoopCheck(
+        OPEN_RATE_PER_S, OPEN_RATE_PER_S * float(asked / took), float(late.mean()), float(np.quantile(late, 0.99))
+    )
+
+
+def _plan(
+    url: str, language: Language, build: BuildRequest, tokens: int, load: ClosedLoop | OpenLoop, seconds: float
+) -> Plan:
+    return Plan(parse_target(url), Rotation((build(url, tokens),)), language, load, seconds, drain_s=5.0)
+
+
+def _problems(errors: tuple[StampError, ...], open_loop: OpenLoopCheck) -> Iterator[str]:
+    for error in errors:
+        at = f"at {error.streams} streams"
+        if abs(error.ttft_mean_ms) > LARGEST_TTFT_ERROR_MS:
+            yield f"time to first token is {error.ttft_mean_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_ERROR_MS} ms)"
+        if abs(error.ttft_p99_ms) > LARGEST_TTFT_P99_ERROR_MS:
+            yield f"its 99th percentile is {error.ttft_p99_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_P99_ERROR_MS} ms)"
+        if abs(error.itl_mean_relative) > LARGEST_ITL_ERROR:
+            yield f"inter-token time is {error.itl_mean_relative:+.1%} off {at} (bound {LARGEST_ITL_ERROR:.0%})"
+    if open_loop.lateness_mean_ms > LARGEST_MEAN_LATENESS_S * 1e3:
+        bound_ms = LARGEST_MEAN_LATENESS_S * 1e3
+        late_ms = open_loop.lateness_mean_ms
+        yield f"requests at {open_loop.rate_per_s:.0f} /s go out {late_ms:.2f} ms late (bound {bound_ms:.0f} ms)"
+
+
+@contextmanager
+def _two_cores() -> Iterator[int | None]:
+    """Keep this process off the last core, which the server gets; None where there is only one."""
+    if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
+        yield None
+        return
+    before = os.sched_getaffinity(0)
+    cores = sorted(before)
+    os.sched_setaffinity(0, set(cores[:-1]))
+    try:
+        yield cores[-1]
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
+
+
+def render_selfcheck(check: SelfCheck) -> str:
+    """The check for people: the verdict first."""
+    lines = []
+    if check.good:
+        lines.append("INSTRUMENT GOOD: what it reports is the server's, up to the errors below.")
+    else:
+        lines.append("INSTRUMENT NOT GOOD ENOUGH HERE, NOW:")
+        lines += [f"  - {problem}" for problem in check.problems]
+        lines.append("  Other work on this machine is the usual cause: stop it, or drive the load from another host.")
+    lines.append("")
+    lines.append(f"ceiling, one core, {CEILING_STREAMS} streams, every event's JSON parsed")
+    lines += [
+        f"  {c.tokens:>3} tokens a request   {c.requests_per_s:>9,.0f} requests/s   {c.events_per_s:>9,.0f} events/s"
+        f"   {c.cpu_us_per_request:>7.1f} µs CPU a request"
+        for c in check.ceilings
+    ]
+    lines.append(
+        f"stamps against the server's log ({TRUE_TTFT_MS:.0f} ms to first token, {TRUE_ITL_MS:.0f} ms between tokens)"
+    )
+    lines.append("  streams   TTFT error mean / p99 ms   inter-token mean error   median ms   read together")
+    lines += [
+        f"  {e.streams:>7}   {e.ttft_mean_ms:>+15.3f} / {e.ttft_p99_ms:<+7.3f}  {e.itl_mean_relative:>+20.2%}   "
+        f"{e.itl_median_ms:>9.3f}   {e.coalesced_share:>13.1%}"
+        for e in check.stamp_errors
+    ]
+    o = check.open_loop
+    lines.append(
+        f"open loop at {o.rate_per_s:.0f} /s: {o.achieved_per_s:.1f} /s sent, "
+        f"{o.lateness_mean_ms:.3f} ms late on average, {o.lateness_p99_ms:.3f} ms at p99"
+    )
+    return "\n".join(lines)

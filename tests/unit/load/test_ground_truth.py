@@ -1,0 +1,72 @@
+"""The bundled server does what it says it does, by a client that shares no code with ours."""
+
+import http.client
+import json
+import time
+from contextlib import closing
+
+import pytest
+
+from lynxbench.errors import BadInput
+from lynxbench.load.ground_truth import Behaviour, Outcome
+from lynxbench.load.truth_process import running_server
+
+
+def ask(url, stream=True, tokens=4, path="/v1/chat/completions"):
+    body = {"stream": stream, "max_tokens": tokens, "messages": [], "stream_options": {"include_usage": True}}
+    with closing(http.client.HTTPConnection(url.split("/")[2], timeout=10)) as connection:
+        connection.request("POST", path, json.dumps(body))
+        answer = connection.getresponse()
+        try:
+            return answer.status, answer.read().decode()
+        except http.client.IncompleteRead:
+            return answer.status, None
+
+
+def test_the_schedule_is_kept():
+    with running_server(Behaviour(ttft_ms=50, itl_ms=10)) as server:
+        began = time.perf_counter()
+        _, text = ask(server.url, tokens=6)
+        took = time.perf_counter() - began
+        truth = server.stop()
+    events = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
+    assert events[-1] == "[DONE]"
+    assert json.loads(events[-2])["usage"]["completion_tokens"] == 6
+    assert len(events) == 8
+    assert took >= 0.1
+    assert 0.05 <= (truth.first_ns[0] - truth.arrival_ns[0]) / 1e9 < 0.2
+    assert (truth.last_ns[0] - truth.first_ns[0]) / 1e9 == pytest.approx(0.05, abs=0.03)
+    assert truth.events[0] == 6
+
+
+def test_faults_come_in_their_exact_shares():
+    with running_server(Behaviour(drop=0.1, http500=0.2)) as server:
+        seen = {"ok": 0, "drop": 0, "http500": 0}
+        for _ in range(100):
+            status, text = ask(server.url)
+            seen["http500" if status == 500 else "drop" if text is None else "ok"] += 1
+        truth = server.stop()
+    assert seen == {"ok": 70, "drop": 10, "http500": 20}
+    assert (truth.count(Outcome.OK), truth.count(Outcome.DROP), truth.count(Outcome.HTTP500)) == (70, 10, 20)
+
+
+def test_small_endpoints_and_bad_requests():
+    with (
+        running_server(Behaviour()) as server,
+        closing(http.client.HTTPConnection(server.url.split("/")[2], timeout=10)) as connection,
+    ):
+        for path, status in (("/health", 200), ("/v1/models", 200), ("/metrics", 200), ("/nowhere", 404)):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == status
+        connection.request("POST", "/v1/completions", "{nonsense")
+        answer = connection.getresponse()
+        assert answer.status == 400
+        assert "error" in json.loads(answer.read())
+
+
+@pytest.mark.parametrize("wrong", [{"drop": 1.5}, {"drop": 0.6, "stall": 0.6}, {"ttft_ms": -1}, {"tokens": 0}])
+def test_behaviour_is_checked(wrong):
+    with pytest.raises(BadInput):
+        Behaviour(**wrong)

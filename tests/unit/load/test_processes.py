@@ -1,0 +1,101 @@
+"""Several client processes: the parts are exact, and a lost one is seen."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
+from lynxbench.errors import CannotRun
+from lynxbench.load import schedule
+from lynxbench.load.ground_truth import Behaviour, Outcome
+from lynxbench.load.instrument import judge
+from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
+from lynxbench.load.processes import drive
+from lynxbench.load.reading import Rotation
+from lynxbench.load.truth_process import running_server
+
+
+def plan(url, load, duration_s, processes):
+    service = Service(url=url, model="m")
+    script = Rotation((build_request(service, build_body(service, "hello", 3)),))
+    return Plan(parse_target(url), script, OpenAiLanguage(), load, duration_s, processes=processes, drain_s=5)
+
+
+def test_an_open_loop_on_three_processes_is_the_one_schedule():
+    offsets = schedule.poisson(300, 1.0, seed=4)
+    with running_server(Behaviour(ttft_ms=5, itl_ms=1)) as server:
+        record = drive(plan(server.url, OpenLoop(offsets), 1.0, 3))
+        truth = server.stop()
+    assert record.counts()["ok"] == len(record) == len(offsets) == truth.count(Outcome.OK)
+    assert np.array_equal(record.scheduled_ns - record.start_ns, offsets)
+    assert np.array_equal(record.number, np.arange(len(offsets)))
+    assert np.array_equal(record.process, np.arange(len(offsets)) % 3)
+    assert record.event_offsets[-1] == 3 * len(offsets)
+    assert [health.process for health in record.health] == [0, 1, 2]
+    rows = np.repeat(np.arange(len(record)), np.diff(record.event_offsets))
+    assert (record.event_ns >= record.sent_ns[rows]).all()
+    assert (record.event_ns <= record.last_ns[rows]).all()
+
+
+def test_a_closed_loop_shares_concurrency_and_quota():
+    with running_server(Behaviour(ttft_ms=2)) as server:
+        record = drive(plan(server.url, ClosedLoop(5, requests=41), 20.0, 2))
+        truth = server.stop()
+    assert record.counts()["ok"] == 41 == truth.count(Outcome.OK)
+    assert truth.connections == 5
+    assert sorted(record.number) == list(range(41))
+
+
+def test_a_killed_process_leaves_unsent_rows_and_voids_the_run():
+    offsets = schedule.constant(100, 1.5)
+
+    def kill_one():
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            workers = [p for p in psutil.Process().children() if "lynxbench.load.processes" in " ".join(p.cmdline())]
+            if len(workers) == 2:
+                time.sleep(1.5)
+                os.kill(workers[0].pid, signal.SIGKILL)
+                return
+            time.sleep(0.02)
+
+    with running_server(Behaviour(ttft_ms=2)) as server:
+        killer = threading.Thread(target=kill_one)
+        killer.start()
+        record = drive(plan(server.url, OpenLoop(offsets), 1.5, 2))
+        killer.join()
+    assert len(record) == len(offsets)
+    assert len(record.lost_processes) == 1
+    counts = record.counts()
+    assert counts["unsent"] == len(offsets) // 2
+    assert counts["ok"] == len(offsets) // 2
+    assert judge(record).void
+
+
+def test_a_wrong_address_is_one_line():
+    with pytest.raises(CannotRun, match=r"no-such-host\.invalid"):
+        drive(plan("http://no-such-host.invalid/v1", ClosedLoop(2), 1.0, 2))
+
+
+@pytest.mark.slow
+def test_a_starved_client_is_void_never_a_number():
+    """Half a core: a busy neighbour of equal weight on the client's only core."""
+    cores = sorted(os.sched_getaffinity(0))
+    with running_server(Behaviour(), cores[0]) as server:
+        neighbour = subprocess.Popen(["taskset", "-c", str(cores[-1]), "sh", "-c", "while :; do :; done"])
+        try:
+            os.sched_setaffinity(0, {cores[-1]})
+            record = drive(plan(server.url, OpenLoop(schedule.poisson(9000, 1.0, seed=1)), 1.0, 1))
+        finally:
+            os.sched_setaffinity(0, set(cores))
+            neighbour.kill()
+            neighbour.wait()
+    verdict = judge(record)
+    assert verdict.void
+    assert verdict.reasons
