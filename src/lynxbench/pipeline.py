@@ -38,7 +38,7 @@ from lynxbench.measure.validity import (
     without_figures,
 )
 from lynxbench.model.attribution import Attribution
-from lynxbench.model.contract import ClosedArrival, Contract
+from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine
 from lynxbench.model.executor import Executor, Tier, difference
 from lynxbench.model.job import Job, JobReport, JobStatus, Skip
 from lynxbench.model.precision import Native, Precision, reference_of
@@ -218,7 +218,8 @@ def _conclude(
         results.append(one)
         processes += counted
     processes.sort(key=lambda process: process.samples.process)
-    validity = combine_validity(judge_drift(drift), {one.precision.value: one.validity for one in results})
+    attempted = [one for one in results if one.skipped is None or one.validity.verdict is ValidityVerdict.VOID]
+    validity = combine_validity(judge_drift(drift), {one.precision.value: one.validity for one in attempted})
     if validity.verdict is ValidityVerdict.VOID:
         results = [without_figures(one) for one in results]
     result = Result(
@@ -358,7 +359,9 @@ def _with_processes(executor: Executor, attempts: Sequence[Attempt]) -> Executor
 
 def _threads(contract: Contract) -> int:
     """The contract's threads, or one for each CPU this process may use."""
-    return contract.engine.threads or len(os.sched_getaffinity(0))
+    engine = contract.engine
+    asked = None if isinstance(engine, ServedEngine) else engine.threads
+    return asked or len(os.sched_getaffinity(0))
 
 
 def _refuse_open_loop(contract: Contract) -> None:

@@ -33,6 +33,8 @@ DOMINANT = 0.4
 """A bottleneck below this share is named, and marked weak."""
 CLEAR_LEAD = 0.1
 """… so is one that leads the next category by less."""
+MOSTLY_SOFTWARE = 0.6
+"""A step of which the hardware's ceilings account for less than the rest is software's, whatever leads its shares."""
 ENOUGH_KNOWN = 0.5
 """Share of the kernels' time whose work must be known before anything is said about their efficiency."""
 WORTH_NARROWING = 2.0
@@ -163,7 +165,9 @@ def decide(
         return Finding(top, Bound.DEMAND, CAUSES[top], weak, gain_of(share), "requests wait")
     if top in SOFTWARE:
         hidden = shares.total(*KERNELS)
-        bound = Bound.SOFTWARE if shares.total(*SOFTWARE) >= max(DOMINANT, hidden) else Bound.UNDETERMINED
+        by_shares = shares.total(*SOFTWARE) >= max(DOMINANT, hidden)
+        by_ceilings = hardware_floor(shares, efficiency) <= 1.0 - MOSTLY_SOFTWARE
+        bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED
         gain = gain_of(share, book.residual_ns.get(top, 0.0) / shares.step_ns if shares.step_ns else 0.0)
         stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
         return Finding(top, bound, STALLED if stalled else CAUSES[top], weak or bound is Bound.UNDETERMINED, gain, "")
@@ -218,8 +222,29 @@ def _kernel_finding(
         return Finding(top, Bound.HARDWARE, CAUSES[top], weak, gain, "")
     if reached <= FAR_BELOW_CEILING:
         return Finding(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, "")
-    why = f"its operators reach {reached:.0%} of the measured ceiling: neither near it nor far below"
-    return Finding(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, why)
+    return _between(book, top, shares, efficiency, gain, weak)
+
+
+def hardware_floor(shares: Shares, efficiency: Efficiency) -> float:
+    """The share of a step that its kernels would take at their ceilings; all of theirs where too little is known."""
+    known = efficiency.coverage() >= ENOUGH_KNOWN
+    return shares.total(*KERNELS) * (efficiency.overall() if known else 1.0)
+
+
+def _between(book: Book, top: Category, shares: Shares, efficiency: Efficiency, gain: Interval, weak: bool) -> Finding:
+    """Kernels neither near their ceilings nor far below: the whole step decides, by what its ceilings account for."""
+    floor = hardware_floor(shares, efficiency)
+    if floor > 1.0 - MOSTLY_SOFTWARE:
+        why = f"its operators reach {efficiency.overall():.0%} of the measured ceiling: neither near it nor far below"
+        return Finding(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, why)
+    why = f"at their ceilings the operators would take {floor:.0%} of the step"
+    removable = max(SOFTWARE, key=shares.estimate)
+    slow = shares.total(*KERNELS) - floor
+    if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
+        return Finding(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, why)
+    share = shares.of[removable]
+    left = book.residual_ns.get(removable, 0.0) / shares.step_ns if shares.step_ns else 0.0
+    return Finding(removable, Bound.SOFTWARE, CAUSES[removable], True, gain_of(share, left), why)
 
 
 def _gain_of_tf32(book: Book, shares: Shares, ceilings: Ceilings) -> Interval | None:
@@ -266,7 +291,7 @@ def _sentence(finding: Finding, shares: Shares, damaged: bool) -> str:
         text = f"{words.takes(amount, 'a step')}, by operators near the ceiling measured on this machine"
     else:
         text = words.takes(amount, "a step")
-    if finding.bound is Bound.UNDETERMINED and finding.reason:
+    if finding.reason and (finding.bound is Bound.UNDETERMINED or finding.reason.startswith("at their ceilings")):
         text += f"; {finding.reason}"
     if finding.weak:
         close = share.estimate - CLEAR_LEAD

@@ -116,7 +116,7 @@ def _words(value: Schema) -> str:
 
 
 def _scalar_words(inner: Schema) -> str:
-    kind = {"integer": "whole number", "number": "number", "string": "text"}[inner["type"]]
+    kind = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}[inner["type"]]
     if "examples" in inner:
         return f"quantity, such as `{inner['examples'][0]}`"
     bounds = [

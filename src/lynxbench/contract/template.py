@@ -36,6 +36,15 @@ _ACCURACY: dict[Task, dict[str, str]] = {
     Task.TRAIN_STEP: {"metric": "relative-error", "largest_loss": "5 %"},
     Task.CALLABLE: {"metric": "relative-error", "largest_loss": "1 %"},
 }
+SERVERS: dict[str, dict[str, object]] = {
+    "openai": {"name": "openai", "url": "http://127.0.0.1:8000/v1"},
+    "kserve": {
+        "name": "kserve",
+        "url": "http://127.0.0.1:8000",
+        "inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 8]}],
+    },
+}
+"""Engines that are asked over HTTP: an address to replace by one's own."""
 _HEADER = """\
 # A lynxbench contract: what is measured and how, agreed before the first sample is taken.
 # Its id is the hash of its meaning; comments, key order and the spelling of units (90 s, 1.5 min) do not change it.
@@ -49,7 +58,8 @@ def render_template(
 ) -> str:
     """A contract for a task, with every key explained in one line; it loads as it is."""
     wanted = _parse_task(task)
-    model = model or USUAL_MODELS[wanted]
+    served = engine in SERVERS
+    model = model or ("served:my-model" if served else USUAL_MODELS[wanted])
     document = {
         "lynxbench": 1,
         "name": name or f"my-{wanted}",
@@ -59,8 +69,8 @@ def render_template(
         "workload": _workload(wanted, model),
         "engine": _engine(wanted, engine),
         "objective": {"slo": [_slo(wanted)]},
-        "protocol": {"emulated_limit": "10 min"},
-        "policy": {"accuracy": _ACCURACY[wanted]},
+        "protocol": {} if served else {"emulated_limit": "10 min"},
+        "policy": {} if served else {"accuracy": _ACCURACY[wanted]},
     }
     try:
         contract = Contract.model_validate_json(json.dumps(document))
@@ -72,9 +82,9 @@ def render_template(
 
 
 def parse_model(text: str) -> dict[str, str]:
-    """The model that `--model` names: `package:`, `preset:`, `path:`, `hub:` or `callable:` and its name."""
+    """The model that `--model` names: `package:`, `preset:`, `path:`, `hub:`, `served:` or `callable:` and its name."""
     source, colon, rest = text.partition(":")
-    names = {"package": "name", "preset": "name", "path": "path", "hub": "id", "callable": "target"}
+    names = {"package": "name", "preset": "name", "path": "path", "hub": "id", "callable": "target", "served": "name"}
     if colon and rest and source in names:
         return {"source": source, names[source]: rest}
     if text.startswith(("/", "./", "../", "~")):
@@ -82,8 +92,8 @@ def parse_model(text: str) -> dict[str, str]:
     if colon and rest and "/" not in text:
         return {"source": "callable", "target": text}
     raise BadInput(
-        f"--model {text!r}: say where it comes from: package:NAME, preset:NAME, path:PATH, hub:OWNER/NAME or "
-        "callable:module:function"
+        f"--model {text!r}: say where it comes from: package:NAME, preset:NAME, path:PATH, hub:OWNER/NAME, "
+        "served:NAME or callable:module:function"
     )
 
 
@@ -96,7 +106,10 @@ def _parse_task(text: str) -> Task:
 
 def _workload(task: Task, model: str) -> dict[str, object]:
     workload: dict[str, object] = {"task": task.value, "model": parse_model(model), "precisions": ["fp32"]}
-    if task is not Task.CALLABLE:
+    if model.startswith("served:"):
+        workload["precisions"] = ["bf16"]
+        workload["arrival"] = {"process": "poisson", "rate": "1 /s"}
+    elif task is not Task.CALLABLE:
         workload["precisions"] = ["fp32", "bf16"] if task is Task.TRAIN_STEP else ["fp32", "int8"]
     if task is not Task.CALLABLE and not _VISION.match(model):
         workload["input_tokens"] = {"distribution": "fixed", "value": 64}
@@ -105,7 +118,9 @@ def _workload(task: Task, model: str) -> dict[str, object]:
     return workload
 
 
-def _engine(task: Task, engine: str) -> dict[str, str]:
+def _engine(task: Task, engine: str) -> dict[str, object]:
+    if engine in SERVERS:
+        return SERVERS[engine]
     name, _, plugin = engine.partition(":")
     if name == "plugin":
         return {"name": "plugin", "plugin": plugin}

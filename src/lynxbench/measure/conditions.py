@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from lynxbench.model.contract import Protocol
 from lynxbench.model.samples import Float64, Telemetry
+from lynxbench.model.throttling import THROTTLE_REASONS
 
 CLOCK_CHANGE = 0.03
 """Clocks that move by more than this move the figures by more than the usual regression budget."""
@@ -20,15 +21,6 @@ MEMORY_STALL = 0.01
 MAJOR_FAULTS_PER_S = 1.0
 """A warmed-up process reads no pages from disk; one a second is more than the tail of loading."""
 PAGE_BYTES = 4096
-
-THROTTLE_REASONS: dict[int, str] = {
-    0x04: "software power cap",
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
-}
-"""NVML's nvmlClocksEventReasons that hold clocks down; idle, application clocks and sync boost do not count."""
 
 Span = tuple[int, int]
 Mask = npt.NDArray[np.bool_]

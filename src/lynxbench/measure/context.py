@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from lynxbench.model.contract import (
     Arrival,
+    BurstArrival,
     CallableModel,
     ClosedArrival,
     Contract,
@@ -16,6 +19,9 @@ from lynxbench.model.contract import (
     PathModel,
     PresetModel,
     Protocol,
+    RampArrival,
+    ReplayArrival,
+    SaturatingArrival,
     TorchEngine,
     UniformLength,
 )
@@ -73,6 +79,7 @@ def assumptions_of(contract: Contract) -> tuple[str, ...]:
         f"Steady means that drift stays within ±{format_ratio(protocol.steady.drift)} by equivalence test, on means of "
         f"{format_duration(protocol.steady.window_s)} windows (or single iterations where those are longer).",
         "Throughput is work over the time spent inside iterations; the harness's own time between them is not counted.",
+        "Objects alive after set-up are left out of the garbage collector's scans; what iterations allocate is not.",
         "Attribution is its own pass with the profiler on; it never supplies a timing figure.",
         "Ceilings are synthetic peaks of this executor: the envelope, not what a workload can reach.",
     ]
@@ -99,9 +106,20 @@ def _model_words(model: ModelSource) -> str:
 
 
 def _arrival_words(arrival: Arrival) -> str:
-    if isinstance(arrival, ClosedArrival):
-        return f"closed loop, {arrival.concurrency} at a time"
-    return f"open loop, {arrival.process} {format_rate(arrival.rate_per_s)}"
+    match arrival:
+        case ClosedArrival():
+            return f"closed loop, {arrival.concurrency} at a time"
+        case RampArrival():
+            return f"open loop, ramp {format_rate(arrival.from_per_s)} to {format_rate(arrival.to_per_s)}"
+        case ReplayArrival():
+            faster = "" if arrival.speed == 1 else f" at {arrival.speed:g} times its speed"
+            return f"open loop, replay of {PurePath(arrival.path).name}{faster}"
+        case SaturatingArrival():
+            return "open loop, poisson at the largest rate that holds the objective"
+        case BurstArrival():
+            return f"open loop, bursts of {arrival.size}, {format_rate(arrival.rate_per_s)}"
+        case _:
+            return f"open loop, {arrival.process} {format_rate(arrival.rate_per_s)}"
 
 
 def _length_words(length: Length | None) -> str | None:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.measure.conditions import THROTTLE_REASONS, Span
+from lynxbench.measure.conditions import Span
 from lynxbench.model.result import Figure, Governor
 from lynxbench.model.samples import CountedProcess, Float64, Int64, Phase, Telemetry
+from lynxbench.model.throttling import THROTTLE_REASONS
 
 SHORTEST_ENERGY_S = 10.0
 """Counters tick slowly and GPU power is sampled part of the time; shorter windows than this give no energy figure."""

@@ -145,7 +145,10 @@ def attributed_precision(result: Result) -> Precision | None:
 def owner_line(found: Attribution) -> str:
     """`layer runtime → owner "ML platform engineering"`; an open question stays one."""
     if found.layer is None:
-        return "layer not established: no owner is named"
+        if not found.candidates:
+            return "layer not established: no owner is named"
+        first = found.candidates[0]
+        return f'layer not established; first suspect: {first.layer} → owner "{clean(first.owner)}"'
     owner = clean(found.owner) if found.owner else "nobody is named in the contract"
     return f'layer {found.layer} → owner "{owner}"'
 

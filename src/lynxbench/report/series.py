@@ -10,20 +10,12 @@ import numpy.typing as npt
 
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples, Telemetry
+from lynxbench.model.throttling import THROTTLE_REASONS
 
 MOST_BINS = 240
 """Points a line needs at the width it is drawn; more would only make the file larger."""
 HISTOGRAM_BINS = 64
 THROTTLE_COLUMN = "throttle_reasons"
-THROTTLE_REASONS = {
-    0x4: "power cap",
-    0x8: "hardware slowdown",
-    0x20: "thermal, by software",
-    0x40: "thermal, by hardware",
-    0x80: "power brake",
-}
-"""NVML's clock event reasons that hold a clock down against its will (nvml.h, nvmlClocksEventReasons); an idle device,
-chosen application clocks and sync boost are no throttling."""
 DRAWN_TAIL = 0.998
 """A histogram's axis ends here; what lies beyond is counted in words."""
 
@@ -81,7 +73,7 @@ class Track:
 
 
 def rate_series(counted: CountedProcess, window_s: float) -> RateSeries:
-    """Work done per window; an iteration's units are spread evenly over the time it took."""
+    """Work done per busy second of a window; an iteration's units are spread evenly over the time it took."""
     samples = counted.samples
     it = samples.iterations
     zero = samples.setup_ns[0]
@@ -99,7 +91,13 @@ def rate_series(counted: CountedProcess, window_s: float) -> RateSeries:
     done = np.empty(2 * len(it))
     total = np.cumsum(it.units)
     done[0::2], done[1::2] = total - it.units, total
-    rate = np.diff(np.interp(edges, np.maximum.accumulate(corners), done)) / window
+    busy = np.empty(2 * len(it))
+    spent_s = np.cumsum(it.seconds)
+    busy[0::2], busy[1::2] = spent_s - it.seconds, spent_s
+    moments = np.maximum.accumulate(corners)
+    # Over the time spent inside iterations, as the figures are: a pause of the harness is no dip of the executor.
+    busy_s = np.maximum(np.diff(np.interp(edges, moments, busy)), 1e-9)
+    rate = np.diff(np.interp(edges, moments, done)) / busy_s
     return RateSeries(samples.process, samples.precision, edges[:-1] + window / 2, rate, spans, window, end_s)
 
 

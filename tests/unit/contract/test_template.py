@@ -43,6 +43,7 @@ def test_every_example_is_offered_somewhere() -> None:
     texts = "\n".join(render_template(task.value, model="preset:resnet-50") for task in (Task.CLASSIFY,))
     texts += "\n".join(render_template(task.value) for task in Task)
     texts += render_template(model="hub:a/b") + render_template(engine="onnx") + render_template(engine="plugin:x")
+    texts += render_template(engine="openai") + render_template("classify", engine="kserve")
     for name, key in KEYS.items():
         if key.example and name != "Agreement.team":
             assert f"# {name.partition('.')[2]}: {key.example}" in texts, name

@@ -174,7 +174,7 @@ def test_every_category_with_time_is_in_the_legend(pages: dict[str, str], build)
 def test_throttling_is_drawn_and_named(pages: dict[str, str]) -> None:
     assert 'class="throttle"' in pages["throttled-gpu"]
     text = Page(pages["throttled-gpu"]).text
-    assert "gpu0 power cap" in text
+    assert "gpu0 software power cap" in text
     assert "Changed during the run" in text
 
 

@@ -105,7 +105,7 @@ def test_telemetry_is_thinned_and_silent_columns_are_left_out(build) -> None:
 
 def test_throttle_masks_are_split_into_reasons(build) -> None:
     found = throttle_tracks(build.telemetry(100.0, gpu=True))
-    assert [track.name for track in found] == ["gpu0 power cap", "gpu0 thermal, by software"]
+    assert [track.name for track in found] == ["gpu0 software power cap", "gpu0 software thermal slowdown"]
     assert [float(track.values.mean()) for track in found] == pytest.approx([0.65, 0.2], abs=0.02)
     assert throttle_tracks(build.telemetry(100.0)) == ()
 
