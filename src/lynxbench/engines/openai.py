@@ -15,6 +15,20 @@ from urllib.parse import urlsplit
 import msgspec
 
 from lynxbench.errors import BadInput, CannotRun
+from lynxbench.model.serving import Dialect
+
+__all__ = [
+    "ChatScript",
+    "Dialect",
+    "Endpoint",
+    "Message",
+    "OpenAiLanguage",
+    "OpenAiReader",
+    "Service",
+    "build_body",
+    "build_request",
+    "count_tokens",
+]
 
 # The numbers of load/reading.py; stages do not import each other, so the numbers are the seam (tests hold them equal).
 NOTHING: Final = 0
@@ -22,27 +36,6 @@ OUTPUT: Final = 1
 END: Final = 2
 FAILED: Final = 3
 UNKNOWN_TOKENS: Final = -1
-
-
-class Dialect(StrEnum):
-    """Whose reading of the protocol the server follows."""
-
-    VLLM = "vllm"
-    SGLANG = "sglang"
-    TGI = "tgi"
-    LLAMACPP = "llamacpp"
-    OLLAMA = "ollama"
-    GENERIC = "generic"
-
-    @property
-    def forces_length(self) -> bool:
-        """Whether the server can be told to go on past the end-of-text token, so that lengths are the contract's."""
-        return self in (Dialect.VLLM, Dialect.SGLANG, Dialect.LLAMACPP)
-
-    @property
-    def bypasses_cache(self) -> bool:
-        """Whether a request can ask not to be answered from the prefix cache."""
-        return self in (Dialect.VLLM, Dialect.LLAMACPP)
 
 
 class Endpoint(StrEnum):
@@ -166,6 +159,8 @@ def _messages(prompt: str | Sequence[int] | Sequence[Message]) -> list[dict[str,
 
 class ChatScript:
     """Conversations of several turns: each next request carries what was said and answered so far."""
+
+    stands_alone = False
 
     def __init__(self, service: Service, conversations: Sequence[Sequence[str]], output_tokens: int | None) -> None:
         if service.endpoint is not Endpoint.CHAT:

@@ -23,6 +23,7 @@ KIND = "resource"
 
 _SCHEDSTAT = Path("/proc/thread-self/schedstat")
 _STAT = Path("/proc/thread-self/stat")
+_TASKS = Path("/proc/self/task")
 _BLOCK_IO_TICKS = 41
 """Index of delayacct_blkio_ticks in /proc/…/stat, counted from the pid at 0 (proc(5), field 42)."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -44,6 +45,10 @@ class Account:
     block_reads: int
     block_writes: int
     system_ns: int
+    process_run_queue_ns: int | None = None
+    """All threads' waits for a CPU together: it can exceed the wall time."""
+    threads: int | None = None
+    """How many threads the process had at the end."""
 
     def exclusive_ns(self) -> dict[str, int]:
         """Wall time split into exclusive categories; they add up to it."""
@@ -66,6 +71,7 @@ class Account:
 
 def account(step: Callable[[int], int], index: int) -> Account:
     """Run one step and read the kernel's counters on both sides of it."""
+    every = _run_queues_ns()
     queue, block = _run_queue_ns(), _block_io_ns()
     before = resource.getrusage(resource.RUSAGE_SELF)
     process, thread, start = time.process_time_ns(), time.thread_time_ns(), time.perf_counter_ns()
@@ -73,6 +79,7 @@ def account(step: Callable[[int], int], index: int) -> Account:
     end, thread_end, process_end = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
     after = resource.getrusage(resource.RUSAGE_SELF)
     queue_end, block_end = _run_queue_ns(), _block_io_ns()
+    every_end = _run_queues_ns()
     return Account(
         wall_ns=end - start,
         thread_cpu_ns=thread_end - thread,
@@ -86,7 +93,14 @@ def account(step: Callable[[int], int], index: int) -> Account:
         block_reads=after.ru_inblock - before.ru_inblock,
         block_writes=after.ru_oublock - before.ru_oublock,
         system_ns=round((after.ru_stime - before.ru_stime) * 1e9),
+        process_run_queue_ns=_grown(every, every_end),
+        threads=len(every_end) or None,
     )
+
+
+def _grown(before: dict[str, int], after: dict[str, int]) -> int | None:
+    """What the threads that lived to the end waited in between; threads that ended took their count with them."""
+    return sum(waited - before.get(thread, 0) for thread, waited in after.items()) if after else None
 
 
 def write_accounts(accounts: list[Account], target: str, threads: int, path: Path) -> Path:
@@ -100,7 +114,7 @@ def write_accounts(accounts: list[Account], target: str, threads: int, path: Pat
         "version": RESOURCE_SCHEMA,
         "target": target,
         "threads": threads,
-        "cpus": os.cpu_count(),
+        "cpus": _usable_cpus(),
         "wall_ns": sum(one.wall_ns for one in accounts),
         "exclusive_ns": totals,
         "run_queue_known": all(one.run_queue_ns is not None for one in accounts),
@@ -114,11 +128,32 @@ def write_accounts(accounts: list[Account], target: str, threads: int, path: Pat
     return path
 
 
+def _usable_cpus() -> int | None:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count()
+
+
 def _run_queue_ns() -> int | None:
     try:
         return int(_SCHEDSTAT.read_bytes().split()[1])
     except (OSError, IndexError, ValueError):
         return None
+
+
+def _run_queues_ns() -> dict[str, int]:
+    """Each thread's wait for a CPU so far; empty where the kernel does not account it."""
+    waits: dict[str, int] = {}
+    try:
+        for thread in os.listdir(_TASKS):
+            try:
+                waits[thread] = int((_TASKS / thread / "schedstat").read_bytes().split()[1])
+            except (OSError, IndexError, ValueError):  # it ended meanwhile
+                continue
+    except OSError:
+        return {}
+    return waits
 
 
 def _block_io_ns() -> int | None:

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import CallableEngine, OnnxEngine, PluginEngine, TorchEngine
+from lynxbench.model.contract import Engine, PluginEngine, ServedEngine
 
 ENTRY_POINT_GROUP = "lynxbench.engines"
 """A package registers `name = "module:engine"` here; `engine()` returns an object shaped like load.session.Engine."""
@@ -22,8 +22,10 @@ INSTALL: dict[str, str] = {"torch": "lynxbench[torch]", "onnx": "lynxbench[onnx]
 SHAPE = ("name", "available", "estimate", "open")
 
 
-def load_engine(spec: TorchEngine | OnnxEngine | CallableEngine | PluginEngine) -> Any:
+def load_engine(spec: Engine) -> Any:
     """The engine a contract names (the shape of load.session.Engine); CannotRun says in one line what to install."""
+    if isinstance(spec, ServedEngine):
+        raise CannotRun(f"engine {spec.name} is a server: it is asked over HTTP and not loaded here")
     if isinstance(spec, PluginEngine):
         engine = _plugin(spec.plugin)
     else:

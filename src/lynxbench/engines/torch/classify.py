@@ -1,0 +1,93 @@
+"""Classification of token sequences and images; inputs are prepared before the clock starts where they are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import JsonValue
+
+from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.inputs import prompt_tokens, seeded_images
+from lynxbench.engines.torch.work import Loaded
+from lynxbench.model.contract import FixedLength
+from lynxbench.model.samples import Outputs
+from lynxbench.workload.lengths import AnyLength, sample_length
+from lynxbench.workload.presets import Family
+
+DEFAULT_TOKENS = 128
+STAGED_BATCHES = 8
+"""Images are drawn once and rotate: drawing them inside a step would time the random generator."""
+JUDGED_INPUTS = 16
+
+
+class Batches:
+    """Rotating inputs for a model that classifies: windows of tokens, or images."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._workload, self._device, self._dtype = loaded.workload, loaded.device, loaded.prepared.compute_dtype
+        self.is_vision = loaded.source.family is Family.VISION
+        self.length: AnyLength = self._workload.input_tokens or FixedLength(distribution="fixed", value=DEFAULT_TOKENS)
+        self._images: list[torch.Tensor] = []
+        if self.is_vision:
+            config = loaded.model.config
+            side = int(getattr(config, "image_size", 224))
+            shape = (int(config.num_channels), side, side)
+            batch, seed = self._workload.batch, self._workload.seed
+            drawn = [seeded_images(number, batch, shape, seed) for number in range(STAGED_BATCHES)]
+            self._images = [torch.from_numpy(pixels).to(self._device, self._dtype) for pixels in drawn]
+            self.origin = f"{STAGED_BATCHES} staged batches of normal pixels {shape}, seed {seed}"
+        else:
+            self._prompts = prompt_tokens(loaded.tokenizer, vocabulary=loaded.vocabulary, seed=self._workload.seed)
+            self.origin = self._prompts.origin
+
+    def of(self, index: int) -> dict[str, torch.Tensor]:
+        """The keyword arguments of the step of that index."""
+        if self.is_vision:
+            return {"pixel_values": self._images[index % STAGED_BATCHES]}
+        batch, asked = self._workload.batch, sample_length(self.length, seed=self._workload.seed, index=index)
+        rows = [self._prompts.window(index * batch + row, asked) for row in range(batch)]
+        return {"input_ids": torch.tensor(rows, device=self._device)}
+
+
+class Classify:
+    """Scores per class for a batch of sequences or images."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._batches = Batches(loaded)
+        self._forward: Any = loaded.model
+        self.unit = "image" if self._batches.is_vision else "sample"
+
+    def compile(self, mode: str) -> None:
+        """Compile the model; lengths vary unless they are fixed."""
+        fixed = isinstance(self._batches.length, FixedLength)
+        self._forward = torch.compile(self._loaded.model, mode=mode, dynamic=not fixed)
+
+    def step(self, index: int, marks: list[int]) -> int:
+        """Classify the next batch."""
+        with torch.inference_mode():
+            self._forward(**self._batches.of(index))
+        synchronise(self._loaded.device)
+        return self._loaded.workload.batch
+
+    def brief_step(self) -> None:
+        """A step is brief enough."""
+        self.step(0, [])
+
+    def outputs(self) -> Outputs:
+        """Scores of the first few inputs; random weights carry no labels worth the name."""
+        scores: list[Any] = []
+        while sum(len(part) for part in scores) < JUDGED_INPUTS:
+            with torch.inference_mode():
+                scores.append(self._loaded.model(**self._batches.of(len(scores))).logits.float().cpu().numpy())
+        kept = np.concatenate(scores)[:JUDGED_INPUTS]
+        return Outputs(kind="classes", arrays={"scores": kept}, inputs=f"first {len(kept)} of {self._batches.origin}")
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Inputs and batching."""
+        return {
+            "demand.inputs": self._batches.origin,
+            "serving.batching": f"static, {self._loaded.workload.batch} rows",
+        }

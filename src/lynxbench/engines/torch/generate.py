@@ -1,0 +1,116 @@
+"""Text generation: prefill, then one token after another from a key-value cache, each stamped when the host has it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import JsonValue
+
+from lynxbench.engines.torch.inputs import held_out_tokens, prompt_tokens
+from lynxbench.engines.torch.work import Loaded
+from lynxbench.errors import BadInput
+from lynxbench.model.contract import FixedLength
+from lynxbench.model.samples import Outputs
+from lynxbench.workload.lengths import OUTPUT_STREAM, longest, sample_length
+
+JUDGED_POSITIONS = 192
+"""Positions of held-out text that accuracy is judged on: about one second of a small model on two cores."""
+BRIEF_INPUT, BRIEF_OUTPUT = 16, 2
+JUDGED_POSITIONS_RANDOM = 64
+"""Random weights have no perplexity to speak of; fewer positions show their numerical error as well."""
+
+
+class Generate:
+    """Greedy decoding of exactly the asked number of tokens; an end-of-text token does not end it."""
+
+    unit = "token"
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        workload = loaded.workload
+        assert workload.input_tokens is not None
+        assert workload.output_tokens is not None
+        self._input, self._output = workload.input_tokens, workload.output_tokens
+        self._capacity = longest(self._input) + longest(self._output)
+        positions = int(loaded.model.config.max_position_embeddings)
+        if self._capacity > positions:
+            raise BadInput(
+                f"workload: input and output reach {self._capacity} tokens, the model has {positions} positions"
+            )
+        self._prompts = prompt_tokens(loaded.tokenizer, vocabulary=loaded.vocabulary, seed=workload.seed)
+        self._decode: Any = loaded.model
+        self._static: Any = None
+        self._caches = import_module("transformers.cache_utils")
+        self.last_tokens: list[list[int]] = []
+        """What the last step produced, one list a row."""
+
+    def compile(self, mode: str) -> None:
+        """Compile the decode step over a cache of fixed size; prefill stays eager, since its length may vary."""
+        self._static = self._caches.StaticCache(config=self._loaded.model.config, max_cache_len=self._capacity)
+        self._decode = torch.compile(self._loaded.model, mode=mode, dynamic=False)
+
+    def step(self, index: int, marks: list[int]) -> int:
+        """Prefill the prompts of that index and decode; the first mark is the first token."""
+        workload = self._loaded.workload
+        inputs = sample_length(self._input, seed=workload.seed, index=index)
+        outputs = sample_length(self._output, seed=workload.seed, index=index, stream=OUTPUT_STREAM)
+        rows = [self._prompts.window(index * workload.batch + row, inputs) for row in range(workload.batch)]
+        with torch.inference_mode():
+            self.last_tokens = self._run(torch.tensor(rows, device=self._loaded.device), outputs, marks)
+        return outputs * workload.batch
+
+    def brief_step(self) -> None:
+        """A short prefill and one decoding step."""
+        length = min(BRIEF_INPUT, longest(self._input))  # within the capacity of a fixed cache
+        rows = [self._prompts.window(row, length) for row in range(self._loaded.workload.batch)]
+        with torch.inference_mode():
+            self._run(torch.tensor(rows, device=self._loaded.device), min(BRIEF_OUTPUT, longest(self._output)), [])
+
+    def _run(self, prompt: torch.Tensor, outputs: int, marks: list[int]) -> list[list[int]]:
+        cache = self._fresh_cache()
+        forward, token, produced = self._loaded.model, prompt, []
+        for _ in range(outputs):
+            if forward is self._decode and self._static is not None:
+                torch.compiler.cudagraph_mark_step_begin()
+            logits = forward(input_ids=token, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+            token = logits[:, -1].argmax(dim=-1, keepdim=True)
+            produced.append(token.tolist())  # the host has the token: on a device this waits for it
+            marks.append(perf_counter_ns())
+            forward = self._decode
+        return [[column[row][0] for column in produced] for row in range(prompt.shape[0])]
+
+    def _fresh_cache(self) -> Any:
+        if self._static is None:
+            return self._caches.DynamicCache(config=self._loaded.model.config)
+        self._static.reset()
+        return self._static
+
+    def outputs(self) -> Outputs:
+        """Next-token scores on the held-out text, and the tokens that really followed."""
+        count = JUDGED_POSITIONS if self._loaded.source.has_weights else JUDGED_POSITIONS_RANDOM
+        seed = self._loaded.workload.seed
+        text = held_out_tokens(self._loaded.tokenizer, vocabulary=self._loaded.vocabulary, seed=seed)
+        ids = text.window(0, count + 1)
+        with torch.inference_mode():
+            logits = self._loaded.model(input_ids=torch.tensor([ids[:-1]], device=self._loaded.device)).logits[0]
+        arrays = {"logits": logits.float().cpu().numpy(), "targets": np.asarray(ids[1:], dtype=np.int64)}
+        return Outputs(kind="logits", arrays=arrays, inputs=f"first {count} tokens of {text.origin}")
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Prompts, cache and batching."""
+        compiled = self._static is not None
+        return {
+            "demand.prompts": self._prompts.origin,
+            "demand.lengths": "exact; one input length a batch, no padding"
+            if isinstance(self._input, FixedLength)
+            else "drawn per step and shared by the batch, no padding",
+            "serving.batching": f"static, {self._loaded.workload.batch} rows",
+            "serving.streaming": "each token is read by the host when it is produced",
+            "application.decoding": "greedy, end of text ignored",
+            "runtime.kv_cache": f"static, {self._capacity} positions" if compiled else "dynamic",
+            "runtime.graph_scope": "decode step (prefill eager)" if compiled else "none",
+        }

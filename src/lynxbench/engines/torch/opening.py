@@ -1,0 +1,76 @@
+"""From a job to a session: threads, device, weights, precision, task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from lynxbench.engines.torch.device import choose_device
+from lynxbench.engines.torch.inputs import read_tokenizer
+from lynxbench.engines.torch.loading import find_source, load_model
+from lynxbench.engines.torch.precision import compute_dtype, prepare
+from lynxbench.engines.torch.session import TorchSession
+from lynxbench.engines.torch.work import Loaded, Work
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.model.contract import Task, TorchEngine
+from lynxbench.model.job import Job
+
+
+def open_session(job: Job) -> TorchSession:
+    """Load what the job names; CannotRun or BadInput in one line where that is impossible."""
+    engine, workload = job.contract.engine, job.contract.workload
+    assert isinstance(engine, TorchEngine)
+    torch.set_num_threads(job.threads)
+    device = choose_device(engine.device)
+    source = find_source(workload)
+    training = workload.task is Task.TRAIN_STEP
+    dtype = torch.float32 if training else compute_dtype(job.precision, device)
+
+    def load() -> Any:
+        try:
+            attention = _attention(engine, source.config)
+            return load_model(
+                source, workload.task, seed=workload.seed, dtype=dtype, device=device, attention=attention
+            )
+        except torch.OutOfMemoryError as error:
+            raise CannotRun(f"the model does not fit into the memory of {device} at {job.precision}") from error
+
+    model = load()
+    prepared = prepare(model, job.precision, device)
+    loaded = Loaded(
+        model=model,
+        source=source,
+        tokenizer=read_tokenizer(source.folder),
+        workload=workload,
+        precision=job.precision,
+        device=device,
+        prepared=prepared,
+        reload=load,
+    )
+    return TorchSession(loaded, _work(loaded), engine)
+
+
+def _attention(engine: TorchEngine, config: dict[str, Any]) -> str:
+    return "eager" if config.get("model_type") == "resnet" else engine.attention  # convolutions attend to nothing
+
+
+def _work(loaded: Loaded) -> Work:
+    task = loaded.workload.task
+    if task is Task.GENERATE:
+        from lynxbench.engines.torch.generate import Generate
+
+        return Generate(loaded)
+    if task is Task.EMBED:
+        from lynxbench.engines.torch.embed import Embed
+
+        return Embed(loaded)
+    if task is Task.CLASSIFY:
+        from lynxbench.engines.torch.classify import Classify
+
+        return Classify(loaded)
+    if task is Task.TRAIN_STEP:
+        from lynxbench.engines.torch.train import Train
+
+        return Train(loaded)
+    raise BadInput(f"workload.task: the torch engine cannot do {task}")

@@ -1,0 +1,150 @@
+"""A loaded model at a precision, in the shape the driver asks for (load.session.Session)."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from pathlib import Path
+
+import torch
+from pydantic import JsonValue
+
+from lynxbench.engines.torch.ceilings import measure_ceilings
+from lynxbench.engines.torch.compiling import COMPILE_MODES, check_compiler
+from lynxbench.engines.torch.device import device_facts, memory_peak_bytes, release_memory, supports
+from lynxbench.engines.torch.probe import measure_slowdown
+from lynxbench.engines.torch.profiling import count_telling, kernels_of, matrix_kernels, names_say, write_trace
+from lynxbench.engines.torch.work import Loaded, Work
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.contract import Graph, TorchEngine
+from lynxbench.model.job import ExecutedAs
+from lynxbench.model.precision import Native, Precision
+from lynxbench.model.samples import Outputs
+
+FIRST_CALLS = 3
+"""Compiled code is built in the first call, and CUDA graphs are recorded in the second and third."""
+
+
+class TorchSession:
+    """Steps through a task until it is closed."""
+
+    def __init__(self, loaded: Loaded, work: Work, engine: TorchEngine) -> None:
+        self._loaded, self._work, self._engine = loaded, work, engine
+        self._executed: ExecutedAs | None = None
+        self.unit = work.unit
+        self.marks: list[int] = []
+
+    def compile(self) -> None:
+        """Compile where the contract asks for it and make the first calls; nothing to do when eager."""
+        if self._engine.graph is Graph.EAGER:
+            return
+        check_compiler(self._loaded.device)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the compiler warns about its own parts
+            self._work.compile(COMPILE_MODES[self._engine.graph])
+            for index in range(FIRST_CALLS):
+                self.step(index)
+        self.marks.clear()
+
+    def step(self, index: int) -> int:
+        """One iteration on the inputs of that index."""
+        return self._work.step(index, self.marks)
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What was loaded and how it runs, by layer."""
+        prepared, source = self._loaded.prepared, self._loaded.source
+        weights = str(prepared.compute_dtype).removeprefix("torch.")
+        return {
+            **source.facts,
+            "application.model_sha256": source.identity(),
+            "application.architecture": source.model_type,
+            "application.parameters": prepared.total_parameters,
+            "application.weights_dtype": weights,
+            "application.quantisation": prepared.quantisation,
+            "application.quantised_parameters": prepared.quantised_parameters,
+            "application.seed": self._loaded.workload.seed,
+            "runtime.precision": self._loaded.precision.value,
+            "runtime.quantisation_toolchain": prepared.toolchain or "none",
+            "runtime.graph": self._engine.graph.value,
+            "runtime.attention": self._engine.attention,
+            "framework.torch": str(torch.__version__),
+            "framework.transformers": _version("transformers"),
+            "framework.fp32_products": prepared.float32_products,
+            **device_facts(self._loaded.device),
+            **self._work.facts(),
+        }
+
+    def executed(self) -> ExecutedAs:
+        """Native or emulated: by kernel names on a device, by a measured product on a CPU."""
+        if self._executed is None:
+            kernels = kernels_of(self._work.brief_step, self._loaded.device)
+            self._executed = self._judge(kernels)
+        return self._executed
+
+    def _judge(self, kernels: tuple[str, ...]) -> ExecutedAs:
+        precision, prepared = self._loaded.precision, self._loaded.prepared
+        if self._loaded.device.type == "cuda":
+            return self._judge_device(matrix_kernels(kernels))
+        if precision is Precision.FP32:
+            how = "fp32 products, the CPU's own format"
+            return ExecutedAs(native=Native.NATIVE, how=how, kernels=kernels, toolchain=prepared.toolchain)
+        slowdown = measure_slowdown(precision)
+        native = Native.EMULATED if slowdown.emulated else Native.NATIVE
+        how = f"{prepared.quantisation if prepared.toolchain else precision.value}: {slowdown.words}"
+        return ExecutedAs(native=native, how=how, kernels=kernels, toolchain=prepared.toolchain)
+
+    def _judge_device(self, kernels: tuple[str, ...]) -> ExecutedAs:
+        precision, prepared = self._loaded.precision, self._loaded.prepared
+        computed = Precision.BF16 if precision is Precision.INT8_WEIGHT_ONLY else precision
+        said, able = names_say(computed, kernels), supports(self._loaded.device, computed)
+        if able is False or said is False:
+            native = Native.EMULATED
+        elif said:
+            native = Native.NATIVE
+        else:
+            native = Native.UNKNOWN
+        words = {
+            True: "kernel names tell of it",
+            False: "kernel names tell of others",
+            None: "kernel names do not tell",
+        }
+        telling = f"{count_telling(computed, kernels)} of {len(kernels)} matrix kernels seen"
+        how = f"{precision.value}: {words[said]} ({telling})" + (
+            "; the device has no such inputs" if able is False else ""
+        )
+        return ExecutedAs(native=native, how=how, kernels=kernels, toolchain=prepared.toolchain)
+
+    def outputs(self) -> Outputs | None:
+        """Answers on fixed inputs, outside the timed window."""
+        return self._work.outputs()
+
+    def profile(self, steps: int, into: Path) -> Path | None:
+        """A trace of that many steps, for attribution."""
+        before = len(self.marks)
+        path = write_trace(self.step, steps, self._loaded.device, into)
+        del self.marks[before:]
+        return path
+
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """Matrix product, copy and read at this precision on this device."""
+        return measure_ceilings(self._loaded.precision, self._loaded.device)
+
+    def device_memory_peak_bytes(self) -> int | None:
+        """The accelerator's high-water mark, or None on a CPU."""
+        return memory_peak_bytes(self._loaded.device)
+
+    def close(self) -> None:
+        """Drop the model."""
+        device = self._loaded.device
+        del self._work, self._loaded
+        gc.collect()
+        release_memory(device)
+
+
+def _version(distribution: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"

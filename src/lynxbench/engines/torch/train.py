@@ -1,0 +1,133 @@
+"""One training step: forward, backward, AdamW, on rotating batches."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import JsonValue
+
+from lynxbench.engines.torch.classify import Batches
+from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.work import Loaded
+from lynxbench.model.contract import FixedLength
+from lynxbench.model.precision import Precision
+from lynxbench.model.samples import Outputs
+from lynxbench.workload.lengths import typical
+from lynxbench.workload.presets import Family
+
+LEARNING_RATE = 1e-5
+"""Small enough that pretrained weights stay sane over a long run; the cost of a step does not depend on it."""
+JUDGED_STEPS = 3
+JUDGED_GRADIENT = 4096
+"""Numbers of the gradient kept for the comparison of precisions: from the first and the last matrix of the model."""
+MIXED: dict[Precision, torch.dtype] = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
+
+
+class Train:
+    """fp32 weights and optimiser state; fp16 and bf16 run the forward pass under autocast (mixed precision)."""
+
+    unit = "sample"
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._batches = Batches(loaded)
+        self._trainee = _Trainee(loaded, loaded.model, None)
+
+    def compile(self, mode: str) -> None:
+        """Compile forward and backward."""
+        self._trainee = _Trainee(self._loaded, self._loaded.model, mode)
+
+    def step(self, index: int, marks: list[int]) -> int:
+        """Forward, backward, update."""
+        self._trainee.step(self._batches.of(index))
+        synchronise(self._loaded.device)
+        return self._loaded.workload.batch
+
+    def brief_step(self) -> None:
+        """A step is brief enough."""
+        self.step(0, [])
+
+    def outputs(self) -> Outputs:
+        """Losses of the first steps from the untrained state (dropout off), and part of the first gradient."""
+        fresh = _Trainee(self._loaded, self._loaded.reload(), None, dropout=False)
+        losses: list[float] = []
+        gradient: Any = None
+        for index in range(JUDGED_STEPS):
+            losses.append(fresh.step(self._batches.of(index)))
+            if index == 0:
+                gradient = fresh.gradient()
+        arrays = {"losses": np.asarray(losses, dtype=np.float64), "gradient": gradient}
+        return Outputs(kind="training", arrays=arrays, inputs=f"first {JUDGED_STEPS} batches of {self._batches.origin}")
+
+    def facts(self) -> dict[str, JsonValue]:
+        """Optimiser, mixed precision, inputs."""
+        mixed = MIXED.get(self._loaded.precision)
+        facts: dict[str, JsonValue] = {
+            "demand.inputs": self._batches.origin,
+            "application.optimiser": f"AdamW, learning rate {LEARNING_RATE:g}, {self._trainee.implementation}",
+            "application.mixed_precision": "none"
+            if mixed is None
+            else f"autocast to {mixed}, fp32 weights" + (", loss scaling" if mixed is torch.float16 else ""),
+            "serving.batching": f"static, {self._loaded.workload.batch} rows",
+        }
+        if not self._batches.is_vision:
+            fixed = isinstance(self._batches.length, FixedLength)
+            facts["demand.tokens_per_sample"] = typical(self._batches.length)
+            facts["demand.lengths"] = (
+                "exact, no padding" if fixed else "drawn per step, shared by the batch, no padding"
+            )
+        return facts
+
+
+class _Trainee:
+    """A model with its optimiser: what a step changes."""
+
+    def __init__(self, loaded: Loaded, model: Any, mode: str | None, *, dropout: bool = True) -> None:
+        self._model = model.train(dropout)  # random masks would be taken for an effect of the precision
+        self._family = loaded.source.family
+        self._device = loaded.device
+        self._mixed = MIXED.get(loaded.precision)
+        self._forward: Any = model if mode is None else torch.compile(model, mode=mode)
+        fused = loaded.device.type == "cuda"
+        self.implementation = "fused" if fused else "one parameter at a time"
+        self._optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=fused, foreach=False)
+        self._scaler = torch.amp.GradScaler(loaded.device.type, enabled=self._mixed is torch.float16)
+
+    def step(self, batch: dict[str, torch.Tensor]) -> float:
+        """One update; returns the loss."""
+        self._optimiser.zero_grad(set_to_none=True)
+        with self._autocast():
+            loss = self._forward(**batch, labels=self._labels(batch)).loss
+        self._scaler.scale(loss).backward()
+        self._scaler.unscale_(self._optimiser)
+        self._scaler.step(self._optimiser)
+        self._scaler.update()
+        return float(loss.detach())
+
+    def _autocast(self) -> Any:
+        return torch.autocast(self._device.type, dtype=self._mixed) if self._mixed else contextlib.nullcontext()
+
+    def _labels(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        if self._family is Family.DECODER:
+            return batch["input_ids"]
+        rows = next(iter(batch.values())).shape[0]
+        return torch.arange(rows, device=self._device) % int(self._model.config.num_labels)
+
+    def gradient(self) -> Any:
+        """Numbers at equal distances from the gradients of the first and of the last matrix that is no embedding."""
+        matrices = [
+            parameter.grad
+            for name, parameter in self._model.named_parameters()
+            if parameter.grad is not None and parameter.dim() > 1 and "embed" not in name
+        ]
+        half = JUDGED_GRADIENT // 2
+        parts = [_spread_over(gradient, half) for gradient in (matrices[0], matrices[-1])]
+        return torch.cat(parts).cpu().numpy()
+
+
+def _spread_over(gradient: torch.Tensor, count: int) -> torch.Tensor:
+    flat = gradient.detach().float().flatten()
+    return flat[:: max(len(flat) // count, 1)][:count]

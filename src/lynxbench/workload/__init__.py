@@ -1,0 +1,1 @@
+"""What to ask: model shapes and weights, length distributions, bundled texts."""

@@ -1,0 +1,64 @@
+"""Functions to measure before bringing one's own: `lynxbench.workload.examples:solve_dense` and `:one_millisecond`."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float32]
+
+SIDE = 256
+"""2/3·n³ ≈ 11 million operations: one to a few milliseconds on one current core."""
+SYSTEMS = 4
+LARGEST_RESIDUAL = 1e-5
+"""A backward stable solve in float32 (unit roundoff 6e-8) leaves ‖Ax−b‖ / (‖A‖‖x‖) near n·6e-8 at worst."""
+
+
+class DenseSolve:
+    """Solves seeded dense systems in turn and checks each answer's residual, as a simulation's inner loop does."""
+
+    unit = "solve"
+
+    def __init__(self) -> None:
+        self._systems: list[tuple[Array, Array]] = []
+
+    def setup(self, precision: str = "fp32", seed: int = 0) -> None:
+        """Make the systems, once; only fp32 is offered because LAPACK has no narrower solver."""
+        if precision != "fp32":
+            raise ValueError(f"solve_dense runs in fp32; {precision} has no LAPACK solver")
+        random = np.random.default_rng(seed)
+        # A random matrix with a raised diagonal is well conditioned, so the residual check has a sharp bound.
+        raised = np.float32(np.sqrt(SIDE)) * np.eye(SIDE, dtype=np.float32)
+        self._systems = [
+            (
+                random.standard_normal((SIDE, SIDE), dtype=np.float32) + raised,
+                random.standard_normal(SIDE, dtype=np.float32),
+            )
+            for _ in range(SYSTEMS)
+        ]
+
+    def __call__(self, index: int) -> Array:
+        """Solve one system; an answer that does not solve it is an error, not a fast result."""
+        if not self._systems:
+            self.setup()
+        matrix, right = self._systems[index % SYSTEMS]
+        solution = np.linalg.solve(matrix, right)
+        residual = np.linalg.norm(matrix @ solution - right) / (np.linalg.norm(matrix) * np.linalg.norm(solution))
+        if not residual <= LARGEST_RESIDUAL:
+            raise ArithmeticError(f"system {index % SYSTEMS}: residual {residual:.2e} is above {LARGEST_RESIDUAL:.0e}")
+        return solution
+
+
+solve_dense = DenseSolve()
+
+MILLISECOND_NS = 1_000_000
+
+
+def one_millisecond() -> None:
+    """Hold the CPU until one millisecond has passed: a known truth for the harness's own error."""
+    clock = time.perf_counter_ns
+    until = clock() + MILLISECOND_NS
+    while clock() < until:
+        pass

