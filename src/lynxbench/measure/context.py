@@ -54,7 +54,8 @@ def loosened(protocol: Protocol) -> tuple[str, ...]:
     default = Protocol()
     notes = []
     if protocol.restarts < default.restarts:
-        notes.append(f"{protocol.restarts} restarts instead of {default.restarts}")
+        word = "restart" if protocol.restarts == 1 else "restarts"
+        notes.append(f"{protocol.restarts} {word} instead of {default.restarts}")
     if protocol.steady.drift > default.steady.drift:
         notes.append(
             f"drift up to ±{format_ratio(protocol.steady.drift)} instead of ±{format_ratio(default.steady.drift)}"

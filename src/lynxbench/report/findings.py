@@ -206,7 +206,8 @@ def accuracy_metric(result: Result) -> str:
     present = {name for one in result.per_precision if one.accuracy for name in one.accuracy.metrics}
     if policy is not None and policy.metric.value in present:
         return policy.metric.value
-    return next((m for m in ("task", "perplexity", "top1", "cosine", "relative-error") if m in present), "not measured")
+    usual = ("task", "perplexity", "top1", "cosine", "training-loss", "relative-error")
+    return next((metric for metric in usual if metric in present), "no metric of its own" if present else "not measured")
 
 
 def table_rows(result: Result) -> tuple[Row, ...]:

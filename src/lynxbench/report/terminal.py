@@ -99,7 +99,8 @@ def _precisions(result: Result, width: int) -> list[list[Piece]]:
     widths[0] = max(widths[0], _cells(headings[0]))
     before_last = INDENT + sum(widths) + GAP * len(widths)
     last = width - before_last
-    if last < len("executed as"):
+    longest = max((_cells(word) for row in rows for word in row.executed.split(" ")), default=0)
+    if last < max(longest, len("executed as")):  # a name torn apart is no name
         return _stacked(result, rows, width, latency)
     lines = [[Piece(" " * INDENT + _padded(headings, widths) + "executed as", "dim")]]
     for row in rows:
