@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.attribute.operands import Work
 from lynxbench.attribute.operators import OperatorKind, operator_kind
 from lynxbench.attribute.roofline import Ceilings, attain, is_tiny
 from lynxbench.attribute.steps import Steps, is_input
 from lynxbench.attribute.timeline import Timeline, conserved
 from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace
-from lynxbench.attribute.work import Work, estimate_work
+from lynxbench.attribute.work import estimate_work
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
 
@@ -66,6 +67,17 @@ class Gaps:
 
 
 @dataclass(frozen=True, slots=True)
+class Tiles:
+    """The steps' time as stretches: bounds, step, number of the category, and the row at work (or NONE)."""
+
+    step: Int64
+    start_ns: Int64
+    end_ns: Int64
+    code: Int64
+    row: Int64
+
+
+@dataclass(frozen=True, slots=True)
 class Book:
     """Per step and category, exact nanoseconds; the sum over categories is the wall time of the step."""
 
@@ -84,6 +96,7 @@ class Book:
     """Time a step, inside IDLE, that operators took beyond what their like take: the process was not scheduled."""
     residual_ns: dict[Category, float]
     """What of a category a fix would leave in each step: a compiled step still has to start its kernels."""
+    tiles: Tiles
 
     def of(self, category: Category) -> Int64:
         """Nanoseconds of a category, step by step."""
@@ -120,6 +133,7 @@ def keep_book(trace: Trace, steps: Steps, timeline: Timeline, ceilings: Ceilings
         stalled_ns=stalled_ns,
         residual_ns=_residual(groups, len(steps)),
         sequence=tuple(row_group[np.unique(timeline.row[acts & (timeline.step == len(steps) - 1)])].tolist()),
+        tiles=Tiles(timeline.step, timeline.start_ns, timeline.end_ns, code, timeline.row),
     )
 
 

@@ -1,25 +1,60 @@
-"""The room's door: a trace file in, an attribution out."""
+"""The room's door: a trace file in, an attribution out, and on demand what people look at beside it."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
-from lynxbench.attribute.accounting import keep_book
+from lynxbench.attribute.accounting import Book, keep_book
+from lynxbench.attribute.consistency import check_consistency
+from lynxbench.attribute.contention import Contention, measure_contention
+from lynxbench.attribute.detail import Detail, describe
 from lynxbench.attribute.device_book import keep_device_book
+from lynxbench.attribute.inflation import correct_shares
 from lynxbench.attribute.kineto import read_trace
+from lynxbench.attribute.nsight import is_nsight, read_nsight
+from lynxbench.attribute.operands import DTYPE_PRECISION
+from lynxbench.attribute.operators import OperatorKind, operator_kind
+from lynxbench.attribute.perfetto import write_perfetto
+from lynxbench.attribute.resource import attribute_resource, is_resource, read_resource
+from lynxbench.attribute.results import add_results
 from lynxbench.attribute.roofline import Ceilings
-from lynxbench.attribute.steps import find_steps
+from lynxbench.attribute.steps import Steps, find_steps
 from lynxbench.attribute.timeline import tile_steps
-from lynxbench.attribute.trace import Trace
+from lynxbench.attribute.trace import NONE, EventKind, Trace
 from lynxbench.attribute.verdict import Owner, attribute_steps
+from lynxbench.attribute.whatif import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
+from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
 
 CPU_READS_AS_COPY = 0.5
+HEAD_BYTES = 512
+"""Enough to tell what kind of file it is."""
 MISNESTED_LIMIT = 0.01
 """Share of a trace's events that may outlast the one around them before its clock is not believed."""
+RESOURCE_FILE = "resource.json"
+"""What the operating system accounted to the same steps, where an engine left it beside the trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """An attribution, what a person looks at beside it, and what other hardware would gain (estimates)."""
+
+    attribution: Attribution
+    detail: Detail | None
+    swaps: tuple[SwapGain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    attribution: Attribution
+    book: Book
+    windows: Steps
+    ceilings: Ceilings
 
 
 def attribute_trace(
@@ -31,24 +66,114 @@ def attribute_trace(
     owner: Owner,
     device: str = "cpu",
 ) -> Attribution:
-    """Read a profiler trace and say where its time went; BadInput in one line where the file cannot be used."""
-    trace = read_trace(path)
-    attribute = attribute_device if trace.has_device_work else attribute_cpu
-    return attribute(
-        trace,
-        ceilings=Ceilings(ceilings, precision),
-        unprofiled_step_ms=unprofiled_step_ms,
-        owner=owner,
-        device=device,
-    )
+    """Say where the time of a profiler trace or resource record went; BadInput in one line where it cannot be used."""
+    path = Path(path)
+    if is_resource(_head(path)):
+        return attribute_resource(read_resource(path), owner=owner)
+    known = Ceilings(ceilings, precision)
+    return _judge(_read(path), known, unprofiled_step_ms, owner, device, _contention(path)).attribution
+
+
+def analyse_trace(
+    path: Path | str,
+    *,
+    ceilings: tuple[Ceiling, ...],
+    precision: Precision | None,
+    unprofiled_step_ms: Interval | float | None,
+    owner: Owner,
+    device: str = "cpu",
+    swaps: tuple[Swap, ...] = STANDARD_SWAPS,
+    perfetto: Path | None = None,
+) -> Analysis:
+    """The same with details and what-if replays; `perfetto` also writes our categories as a track of the trace."""
+    path = Path(path)
+    if is_resource(_head(path)):
+        said = attribute_resource(read_resource(path), owner=owner)
+        return Analysis(said, None, tuple(estimate_swap(said.shares, swap) for swap in swaps))
+    trace = _read(path)
+    known = Ceilings(ceilings, precision or infer_precision(trace))
+    judged = _judge(trace, known, unprofiled_step_ms, owner, device, _contention(path))
+    step_ms = judged.attribution.unprofiled_ms_per_step
+    shares = correct_shares(judged.book, step_ms * 1e6 if step_ms else None).of
+    gains = tuple(estimate_swap(shares, swap, judged.book.groups, judged.ceilings) for swap in swaps)
+    if perfetto is not None:
+        write_perfetto(path, trace, judged.book, perfetto)
+    name = trace.device or device
+    return Analysis(judged.attribution, describe(trace, judged.book, judged.windows, known, name), gains)
+
+
+def infer_precision(trace: Trace) -> Precision:
+    """The precision of most of the products' time, by operands; TF32 where kernels are named so."""
+    spent: Counter[Precision] = Counter()
+    for row in trace.rows_of(EventKind.OPERATOR).tolist():
+        signature = int(trace.signature[row])
+        if signature == NONE or operator_kind(trace.names[trace.name[row]]) is not OperatorKind.PRODUCT:
+            continue
+        tensors = trace.signatures[signature].tensors
+        found = next((DTYPE_PRECISION[t.dtype] for t in tensors if t.dtype in DTYPE_PRECISION), None)
+        if found is not None:
+            spent[found] += int(trace.dur_ns[row])
+    common = spent.most_common(1)[0][0] if spent else Precision.FP32
+    narrow = common is Precision.FP32 and any("tf32" in name.lower() for name in trace.names)
+    return Precision.TF32 if narrow else common
 
 
 def attribute_device(
     trace: Trace, *, ceilings: Ceilings, unprofiled_step_ms: Interval | float | None, owner: Owner, device: str
 ) -> Attribution:
     """Where the time of a trace's steps went on its accelerator, and why that idled."""
+    return _judge_device(trace, ceilings, unprofiled_step_ms, owner, device).attribution
+
+
+def attribute_cpu(
+    trace: Trace, *, ceilings: Ceilings, unprofiled_step_ms: Interval | float | None, owner: Owner, device: str = "cpu"
+) -> Attribution:
+    """Where the time of a trace's steps went on the host."""
+    return _judge_cpu(trace, ceilings, unprofiled_step_ms, owner, device, None).attribution
+
+
+def _read(path: Path) -> Trace:
+    return check_consistency(read_nsight(path) if is_nsight(_head(path)) else add_results(read_trace(path)))
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(HEAD_BYTES)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
+
+
+def _contention(path: Path) -> Contention | None:
+    """Waits for a CPU in the same steps without the profiler, where an engine accounted them."""
+    beside = path.parent / RESOURCE_FILE
+    if beside == path or not beside.is_file():
+        return None
+    try:
+        record = read_resource(beside)
+    except BadInput:
+        return None  # a stray file of that name is no reason to refuse the trace
+    return measure_contention(record.steps, record.cpus)
+
+
+def _judge(
+    trace: Trace,
+    ceilings: Ceilings,
+    unprofiled_step_ms: Interval | float | None,
+    owner: Owner,
+    device: str,
+    contention: Contention | None,
+) -> _Judged:
+    if trace.has_device_work:
+        return _judge_device(trace, ceilings, unprofiled_step_ms, owner, device)
+    return _judge_cpu(trace, ceilings, unprofiled_step_ms, owner, device, contention)
+
+
+def _judge_device(
+    trace: Trace, ceilings: Ceilings, unprofiled_step_ms: Interval | float | None, owner: Owner, device: str
+) -> _Judged:
     book, windows = keep_device_book(trace, ceilings)
-    return attribute_steps(
+    said = attribute_steps(
         book,
         ceilings=ceilings,
         unprofiled_step_ms=unprofiled_step_ms,
@@ -59,17 +184,22 @@ def attribute_device(
         damaged=trace.damaged or book.misnested > MISNESTED_LIMIT * max(1, len(trace)),
         device=trace.device or device,
     )
+    return _Judged(said, book, windows, ceilings)
 
 
-def attribute_cpu(
-    trace: Trace, *, ceilings: Ceilings, unprofiled_step_ms: Interval | float | None, owner: Owner, device: str = "cpu"
-) -> Attribution:
-    """Where the time of a trace's steps went on the host."""
+def _judge_cpu(
+    trace: Trace,
+    ceilings: Ceilings,
+    unprofiled_step_ms: Interval | float | None,
+    owner: Owner,
+    device: str,
+    contention: Contention | None,
+) -> _Judged:
     ceilings = dataclasses.replace(ceilings, reads_as_copy=CPU_READS_AS_COPY)
     steps = find_steps(trace)
     timeline = tile_steps(trace, steps)
     book = keep_book(trace, steps, timeline, ceilings)
-    return attribute_steps(
+    said = attribute_steps(
         book,
         ceilings=ceilings,
         unprofiled_step_ms=unprofiled_step_ms,
@@ -79,4 +209,6 @@ def attribute_cpu(
         notes=trace.notes,
         damaged=trace.damaged or timeline.misnested > MISNESTED_LIMIT * max(1, len(trace)),
         device=device,
+        contention=contention,
     )
+    return _Judged(said, book, steps, ceilings)

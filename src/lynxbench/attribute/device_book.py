@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.accounting import CATEGORIES, LONG_GAP_NS, Book, Gaps, OperatorGroup
+from lynxbench.attribute.accounting import CATEGORIES, LONG_GAP_NS, Book, Gaps, OperatorGroup, Tiles
 from lynxbench.attribute.device_timeline import (
     Activities,
     DeviceTiles,
@@ -23,7 +23,7 @@ from lynxbench.attribute.operators import OperatorKind, operator_kind
 from lynxbench.attribute.roofline import Ceilings, attain
 from lynxbench.attribute.steps import Steps, find_steps, is_input
 from lynxbench.attribute.timeline import tile_steps
-from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace
+from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace, distinct
 from lynxbench.attribute.work import estimate_work
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
@@ -69,9 +69,10 @@ def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[Book, Steps]:
         gaps=_gaps(pieces, busy),
         operators_per_step=sum(group.calls for group in groups) / count,
         misnested=host.misnested,
-        sequence=tuple(row_group[np.sort(np.unique(last))].tolist()),
+        sequence=tuple(row_group[distinct(last)].tolist()),
         stalled_ns=0.0,
         residual_ns={Category.LAUNCH: sum(group.calls for group in groups) / count * REPLAY_GAP_NS},
+        tiles=Tiles(pieces.step, pieces.start_ns, pieces.end_ns, code, pieces.row),
     )
     return book, windows
 
@@ -100,7 +101,7 @@ def _group(
     own = np.bincount(pieces.row[busy], weights=pieces.dur_ns[busy], minlength=len(trace)).astype(np.int64)
     operator = np.full(len(trace), NONE, dtype=np.int64)
     operator[activities.row] = _operator_of(trace, activities)
-    rows = np.unique(pieces.row[busy])
+    rows = distinct(pieces.row[busy])
     heavy = _heaviest(rows, operator[rows], own[rows])
     keys: dict[tuple[int, int, int, bool], list[int]] = {}
     for row, by, leads in zip(rows.tolist(), operator[rows].tolist(), heavy.tolist(), strict=True):
@@ -143,6 +144,8 @@ def _classify(
     if kind_code == EventKind.MEMSET:
         return OperatorGroup(text, OperatorKind.DISPATCH, Category.MEMORY_BANDWIDTH, len(took), total, None, None)
     by_kernel = kernel_kind(text)
+    if by_kernel is OperatorKind.COMPILED:
+        return OperatorGroup(text, by_kernel, Category.UNATTRIBUTED, len(took), total, None, None)
     if by_kernel is OperatorKind.COMMUNICATION:
         return OperatorGroup(text, by_kernel, Category.COMMUNICATION, len(took), total, None, None)
     kind = operator_kind(label) if name != NONE else by_kernel

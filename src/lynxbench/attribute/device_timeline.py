@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lynxbench.attribute.kernels import kernel_kind
 from lynxbench.attribute.operators import OperatorKind
 from lynxbench.attribute.steps import Steps, find_period
-from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace
+from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _fill(tiles: _Tiles, more: _Tiles) -> _Tiles:
     """`tiles`, and of `more` what they leave free."""
     if not len(tiles[0]) or not len(more[0]):
         return tiles if len(tiles[0]) else more
-    edges = np.unique(np.concatenate((tiles[0], tiles[1], more[0], more[1])))
+    edges = distinct(np.concatenate((tiles[0], tiles[1], more[0], more[1])))
     low, high = edges[:-1], edges[1:]
     first, second = _owner(tiles, low), _owner(more, low)
     row = np.where(first != NONE, first, second)
@@ -137,7 +137,7 @@ def _owner(tiles: _Tiles, at_ns: Int64) -> Int64:
 
 def _cut_to_windows(tiles: _Tiles, windows: Steps) -> DeviceTiles:
     """Every instant of every window: a device row, or NONE."""
-    edges = np.unique(np.concatenate((windows.start_ns, windows.end_ns, tiles[0], tiles[1])))
+    edges = distinct(np.concatenate((windows.start_ns, windows.end_ns, tiles[0], tiles[1])))
     low, high = edges[:-1], edges[1:]
     step = np.searchsorted(windows.start_ns, low, side="right") - 1
     keep = (step >= 0) & (low < windows.end_ns[np.maximum(step, 0)])
@@ -147,7 +147,7 @@ def _cut_to_windows(tiles: _Tiles, windows: Steps) -> DeviceTiles:
 
 def split_by_host(tiles: DeviceTiles, start_ns: Int64, row: Int64) -> tuple[DeviceTiles, Int64]:
     """Tiles cut at the host's stretches (which tile the same windows), with the host row in each."""
-    edges = np.unique(np.concatenate((tiles.start_ns, tiles.end_ns, start_ns)))
+    edges = distinct(np.concatenate((tiles.start_ns, tiles.end_ns, start_ns)))
     low, high = edges[:-1], edges[1:]
     at = np.searchsorted(tiles.start_ns, low, side="right") - 1
     keep = (at >= 0) & (low < tiles.end_ns[np.maximum(at, 0)])

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lynxbench.attribute.accounting import Book, OperatorGroup
+from lynxbench.attribute.causes import Cause
+from lynxbench.attribute.contention import Contention
 from lynxbench.attribute.fusion import Fusion
 from lynxbench.attribute.inflation import CORRECTION_MATTERS, Shares
 from lynxbench.attribute.roofline import PRODUCT_INTENSITY, Ceilings
@@ -54,9 +56,13 @@ def write_evidence(
     steps_how: str,
     device: str,
     notes: Sequence[str],
+    contention: Contention | None = None,
+    cause: Cause | None = None,
 ) -> tuple[str, ...]:
     """Every figure that the verdict rests on."""
-    lines = [f"{len(book.wall_ns)} steps ({steps_how}), {np.median(book.wall_ns) / 1e6:.3g} ms each under the profiler"]
+    count = len(book.wall_ns)
+    each = f"{np.median(book.wall_ns) / 1e6:.3g} ms{' each' if count > 1 else ''} under the profiler"
+    lines = [f"{count} step{'s' if count > 1 else ''} ({steps_how}), {each}"]
     lines += _inflation(book, shares)
     lines += _utilisation(book, shares, efficiency, ceilings)
     lines += _achieved(book, efficiency, ceilings)
@@ -81,12 +87,35 @@ def write_evidence(
             f"{fusion.chains} chains of up to {fusion.longest} neighbouring passes over the same data; merging would "
             f"save {fusion.saved_ns.low / 1e6:.3g} to {fusion.saved_ns.high / 1e6:.3g} ms a step"
         )
+    if contention is not None:
+        lines.append(contention.line)
+    if cause is not None and cause.layer is not None and cause.symptom not in (None, cause.layer):
+        lines.append(f"the symptom shows in layer {cause.symptom}, the cause lies in layer {cause.layer}: {cause.why}")
     lines += _assumptions(book, shares, efficiency)
     if book.misnested:
         lines.append(f"{book.misnested} events outlast the one around them: a clock jumped, or threads were mixed up")
     lines += [f"note: {note}" for note in notes]
+    if ceilings.declared:
+        lines = [say_declared(line) for line in lines]
+        lines.append(f"ceilings are not measured on this machine ({ceilings.all[0].how})")
     lines.append(f"attributed on {device}: shares are of time, and removing one share can uncover another")
     return tuple(lines)
+
+
+def say_declared(text: str) -> str:
+    """The same line where the ceilings come from a table."""
+    for measured, declared in _DECLARED_WORDS:
+        text = text.replace(measured, declared)
+    return text
+
+
+_DECLARED_WORDS = (
+    ("the ceiling measured on this machine", "the declared ceiling"),
+    (" measured on bare products", " declared for bare products"),
+    (" measured on a copy", " declared for a copy"),
+    (" measured: ", " declared: "),
+    ("the measured ", "the declared "),
+)
 
 
 def _inflation(book: Book, shares: Shares) -> list[str]:
@@ -122,6 +151,14 @@ def _utilisation(book: Book, shares: Shares, efficiency: Efficiency, ceilings: C
         lines.append(
             f"model arithmetic {rate / 1e9:.3g} GFLOP/s of {peak / 1e9:.3g} measured on bare products: "
             f"utilisation of arithmetic (MFU) {rate / peak:.1%}"
+        )
+    moved = sum(g.work.total_bytes * g.calls for g in book.groups if g.work is not None) / len(book.wall_ns)
+    copied = ceilings.copy_bytes_per_s
+    if moved > 0 and copied and shares.step_ns > 0:
+        rate = moved / shares.step_ns * 1e9
+        lines.append(
+            f"over the whole step at least {rate / 1e9:.3g} GB/s move of {copied / 1e9:.3g} measured on a copy: "
+            f"{rate / copied:.1%}"
         )
     return lines
 

@@ -44,7 +44,9 @@ def is_skinny(name: str) -> bool:
     return tile is not None and min(int(tile.group(1)), int(tile.group(2))) <= SKINNY_TILE
 
 
+_WHOLE_GRAPH = re.compile(r"^CUDA graph")
 _BY_NAME: tuple[tuple[re.Pattern[str], OperatorKind], ...] = (
+    (_WHOLE_GRAPH, OperatorKind.COMPILED),
     (_COLLECTIVE, OperatorKind.COMMUNICATION),
     (_ATTENTION, OperatorKind.PRODUCT),
     (_PRODUCT, OperatorKind.PRODUCT),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 import numpy as np
@@ -28,7 +29,9 @@ TOLERATED_DAMAGE = 0.0
 
 _Raw: TypeAlias = msgspec.Raw
 _ABSENT = msgspec.Raw()
-_NEEDS_CONCRETE = re.compile(r"conv|attention", re.IGNORECASE)
+_SEPARATOR = b"\x1f"
+"""Between the raw texts of an interned key; JSON text cannot hold it outside an escape."""
+_NEEDS_CONCRETE = re.compile(r"conv|attention|^aten::_?empty(_affine_quantized)?$", re.IGNORECASE)
 
 
 class _Args(msgspec.Struct, gc=False):
@@ -36,6 +39,7 @@ class _Args(msgspec.Struct, gc=False):
     types: _Raw = msgspec.field(name="Input type", default=_ABSENT)
     strides: _Raw = msgspec.field(name="Input Strides", default=_ABSENT)
     concrete: _Raw = msgspec.field(name="Concrete Inputs", default=_ABSENT)
+    results: _Raw = msgspec.field(name="Output Dims", default=_ABSENT)
     correlation: int = NONE
     external: int = msgspec.field(name="External id", default=NONE)
     stream: int | str = NONE
@@ -72,8 +76,13 @@ class _Device(msgspec.Struct):
     name: str = ""
 
 
+class _Distributed(msgspec.Struct):
+    rank: int | None = None
+
+
 class _Head(msgspec.Struct):
     devices: list[_Device] = msgspec.field(name="deviceProperties", default_factory=list)
+    distributed: _Distributed | None = msgspec.field(name="distributedInfo", default=None)
 
 
 _AnyEvent: TypeAlias = "_Event | _ExactEvent"
@@ -99,7 +108,10 @@ def read_trace(path: Path | str) -> Trace:
         )
     bad = decoder.refused + columns.unusable
     damaged = not reading.complete or bool(reading.notes) or bad > TOLERATED_DAMAGE * columns.rows
-    return columns.trace(str(path), _device(reading.head), reading.raw_bytes, tuple(notes), damaged)
+    head = _parse_head(reading.head)
+    device = next((one.name for one in head.devices if one.name), None)
+    trace = columns.trace(str(path), device, reading.raw_bytes, tuple(notes), damaged)
+    return trace if head.distributed is None else dataclasses.replace(trace, rank=head.distributed.rank)
 
 
 class _Decoder:
@@ -144,6 +156,22 @@ class _Kinds(dict[str, int]):
         return kind
 
 
+_Value = TypeVar("_Value")
+
+
+class _Numbered(dict[_Value, int]):
+    """Values to numbers in the order in which they first came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values_in_order: list[_Value] = []
+
+    def __missing__(self, value: _Value) -> int:
+        number = self[value] = len(self.values_in_order)
+        self.values_in_order.append(value)
+        return number
+
+
 class _Columns:
     """Grows piece by piece; strings and operand lists are interned as they come."""
 
@@ -151,12 +179,12 @@ class _Columns:
         self.rows = 0
         self.unusable = 0
         self._kinds = _Kinds()
-        self._names: dict[str, int] = {}
-        self._detailed: dict[str, bool] = {}
-        self._threads: dict[tuple[int | str, int | str], int] = {}
-        self._signatures: dict[bytes, int] = {}
-        self._launches: dict[bytes, int] = {}
-        self._parts: dict[str, list[Int64]] = {}
+        self._names: _Numbered[str] = _Numbered()
+        self._detailed: list[bool] = []
+        self._threads: _Numbered[tuple[int | str, int | str]] = _Numbered()
+        self._signatures: _Numbered[bytes] = _Numbered()
+        self._launches: _Numbered[bytes] = _Numbered()
+        self._parts: dict[str, list[npt.NDArray[Any]]] = {}
 
     def take(self, events: Sequence[_AnyEvent]) -> None:
         """Append the timed events of a piece."""
@@ -168,25 +196,50 @@ class _Columns:
         if not usable.all():
             timed = [event for event, good in zip(timed, usable, strict=True) if good]
             start, dur = start[usable], dur[usable]
+        if not timed:
+            return
         self.rows += len(timed)
-        kinds, names, threads = self._kinds, self._names, self._threads
         no_args = _Args()
         args = [event.args or no_args for event in timed]
         self._add("start", start)
         self._add("dur", dur)
-        self._add("kind", [kinds[event.cat] for event in timed])
-        self._add("name", [names.setdefault(event.name, len(names)) for event in timed])
-        self._add("thread", [threads.setdefault((event.pid, event.tid), len(threads)) for event in timed])
+        name = self._add("name", list(map(self._names.__getitem__, [event.name for event in timed])))
+        self._add("kind", list(map(self._kinds.__getitem__, [event.cat for event in timed])))
+        self._add("thread", list(map(self._threads.__getitem__, [(event.pid, event.tid) for event in timed])))
         self._add("correlation", [a.correlation for a in args])
         self._add("external", [a.external for a in args])
         self._add("nbytes", [a.nbytes for a in args])
         self._add("stream", [a.stream if type(a.stream) is int else NONE for a in args])
-        signature, launch = self._signature, self._launch
-        pairs = zip(timed, args, strict=True)
-        self._add("signature", [NONE if a.dims is _ABSENT else signature(event.name, a) for event, a in pairs])
-        self._add("launch", [NONE if a.grid is _ABSENT else launch(a) for a in args])
+        self._add("signature", self._signature(name, args))
+        self._add("launch", self._launch(args))
 
-    def _add(self, key: str, values: Sequence[int] | Int64) -> None:
+    def _signature(self, name: npt.NDArray[Any], args: Sequence[_Args]) -> npt.NDArray[np.int32]:
+        """Operands as numbers: their raw texts are the key, so that each list of operands is decoded once.
+
+        The values of arguments belong to it only where an operator's work depends on them: they differ at every call.
+        """
+        known = self._names.values_in_order
+        self._detailed += [_NEEDS_CONCRETE.search(one) is not None for one in known[len(self._detailed) :]]
+        detailed = np.asarray(self._detailed, dtype=bool)[name].tolist()
+        join = _SEPARATOR.join
+        column = np.full(len(args), NONE, dtype=np.int32)
+        at = [i for i, a in enumerate(args) if a.dims is not _ABSENT]
+        keys = [
+            join((a.dims, a.types, a.strides, a.concrete if detailed[i] else b"", a.results))
+            for i in at
+            for a in (args[i],)
+        ]
+        column[at] = list(map(self._signatures.__getitem__, keys))
+        return column
+
+    def _launch(self, args: Sequence[_Args]) -> npt.NDArray[np.int32]:
+        column = np.full(len(args), NONE, dtype=np.int32)
+        join = _SEPARATOR.join
+        at = [i for i, a in enumerate(args) if a.grid is not _ABSENT]
+        column[at] = list(map(self._launches.__getitem__, [join((args[i].grid, args[i].block)) for i in at]))
+        return column
+
+    def _add(self, key: str, values: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[Any]:
         width = _WIDTH.get(key, np.int64)
         try:
             column = np.asarray(values, dtype=width)
@@ -194,24 +247,16 @@ class _Columns:
             limit = np.iinfo(width).max
             column = np.asarray([value if -1 <= value <= limit else NONE for value in values], dtype=width)
         self._parts.setdefault(key, []).append(column)
-
-    def _signature(self, name: str, args: _Args) -> int:
-        detailed = self._detailed.get(name)
-        if detailed is None:
-            detailed = self._detailed[name] = _NEEDS_CONCRETE.search(name) is not None
-        parts = (args.dims, args.types, args.strides, args.concrete if detailed else b"")
-        return self._signatures.setdefault(_SEPARATOR.join(parts), len(self._signatures))
-
-    def _launch(self, args: _Args) -> int:
-        return self._launches.setdefault(_SEPARATOR.join((args.grid, args.block)), len(self._launches))
+        return column
 
     def trace(self, source: str, device: str | None, raw_bytes: int, notes: tuple[str, ...], damaged: bool) -> Trace:
         """The finished columns, in an order that does not depend on the order in the file."""
         column: dict[str, npt.NDArray[Any]] = {key: np.concatenate(self._parts.pop(key)) for key in tuple(self._parts)}
-        names, column["name"] = _ranked(list(self._names), column["name"])
-        threads, column["thread"] = _ranked([(str(p), str(t)) for p, t in self._threads], column["thread"])
-        keys, column["signature"] = _ranked(list(self._signatures), column["signature"])
-        shapes, column["launch"] = _ranked(list(self._launches), column["launch"])
+        names, column["name"] = _ranked(self._names.values_in_order, column["name"])
+        pairs = [(str(process), str(thread)) for process, thread in self._threads.values_in_order]
+        threads, column["thread"] = _ranked(pairs, column["thread"])
+        keys, column["signature"] = _ranked(self._signatures.values_in_order, column["signature"])
+        shapes, column["launch"] = _ranked(self._launches.values_in_order, column["launch"])
         ties = (column[key] for key in ("signature", "name", "correlation", "external", "thread"))
         order = np.lexsort((*ties, -column["dur"], column["start"]))
         if (order[1:] < order[:-1]).any():
@@ -241,8 +286,6 @@ class _Columns:
         )
 
 
-_SEPARATOR = b"\x1f"
-"""Between the raw texts of an interned key; JSON text cannot hold it outside an escape."""
 _WIDTH: dict[str, type[np.signedinteger[Any]]] = {
     "kind": np.int8,
     "name": np.int32,
@@ -271,9 +314,8 @@ def _stamps(events: Sequence[_AnyEvent]) -> tuple[Int64, Int64, npt.NDArray[np.b
         start = np.array([pair[0] for pair in pairs], dtype=np.int64)
         dur = np.array([pair[1] for pair in pairs], dtype=np.int64)
         return start, dur, (start >= 0) & (dur >= 0)
-    count = len(events)
-    start_us = np.fromiter((event.ts for event in events), np.float64, count)
-    dur_us = np.fromiter((event.dur for event in events), np.float64, count)
+    start_us = np.array([event.ts for event in events], dtype=np.float64)
+    dur_us = np.array([event.dur for event in events], dtype=np.float64)
     usable = (start_us >= 0) & (dur_us >= 0) & (start_us + dur_us < LATEST_US)
     start = np.rint(np.where(usable, start_us, 0.0) * 1e3).astype(np.int64)
     dur = np.rint(np.where(usable, dur_us, 0.0) * 1e3).astype(np.int64)
@@ -291,16 +333,15 @@ def _nanoseconds(raw: object, absent: int) -> int:
     return int(value.to_integral_value()) if 0 <= value < LATEST_US * 1000 else -1
 
 
-def _device(head: bytes) -> str | None:
-    """The accelerator's name from the metadata before the events, where it stands there."""
+def _parse_head(head: bytes) -> _Head:
+    """The metadata before the events: the accelerator's name and the rank, where they stand there."""
     try:
-        known = msgspec.json.decode(repaired(head).rstrip(b", \t\r\n") + b"}", type=_Head)
+        return msgspec.json.decode(repaired(head).rstrip(b", \t\r\n") + b"}", type=_Head)
     except (msgspec.DecodeError, RecursionError):
-        return None
-    return next((device.name for device in known.devices if device.name), None)
+        return _Head()
 
 
-def parse_signature(dims: bytes, types: bytes, strides: bytes, concrete: bytes) -> Signature:
+def parse_signature(dims: bytes, types: bytes, strides: bytes, concrete: bytes, results: bytes = b"") -> Signature:
     """Operands from the profiler's parallel lists; an argument that cannot be read is an argument without tensors."""
     sizes, words = _json_list(dims), _json_list(types)
     steps, values = _json_list(strides), _json_list(concrete)
@@ -309,7 +350,12 @@ def parse_signature(dims: bytes, types: bytes, strides: bytes, concrete: bytes) 
         word = words[i] if i < len(words) and isinstance(words[i], str) else ""
         step = steps[i] if i < len(steps) else None
         arguments.append(_tensors(size, step, str(word)))
-    return Signature(tuple(arguments), tuple(str(value) for value in values))
+    returned = tuple(tuple(size) for size in _json_list(results) if _is_sizes(size))
+    return Signature(tuple(arguments), tuple(str(value) for value in values), returned)
+
+
+def _is_sizes(size: object) -> TypeGuard[list[int]]:
+    return isinstance(size, list) and all(isinstance(item, int) and item >= 0 for item in size)
 
 
 def _tensors(size: object, step: object, word: str) -> tuple[Tensor, ...]:
@@ -318,7 +364,7 @@ def _tensors(size: object, step: object, word: str) -> tuple[Tensor, ...]:
     if word == "TensorList" or (size and all(isinstance(item, list) for item in size)):
         inner = step if isinstance(step, list) and len(step) == len(size) else [None] * len(size)
         return tuple(t for item, s in zip(size, inner, strict=True) for t in _tensors(item, s, "list element"))
-    if not all(isinstance(item, int) and item >= 0 for item in size):
+    if not _is_sizes(size):
         return ()
     whole = isinstance(step, list) and len(step) == len(size) and all(isinstance(item, int) for item in step)
     return (Tensor(tuple(size), tuple(step) if whole and isinstance(step, list) else None, word),)

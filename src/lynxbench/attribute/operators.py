@@ -108,6 +108,41 @@ _GATHERS = _words(
     index_put _unsafe_index embedding_renorm_ nll_loss_backward one_hot grid_sampler_2d
     """
 )
+ONNX = "onnx::"
+"""Before an ONNX operator's name, in traces made from ONNX Runtime's profile."""
+ONNX_INTEGER_PRODUCTS = _words(
+    """
+    ConvInteger DynamicQuantizeLSTM DynamicQuantizeMatMul MatMulInteger MatMulIntegerToFloat QAttention QGemm
+    QLinearConv QLinearMatMul
+    """
+)
+_ONNX_PRODUCTS = ONNX_INTEGER_PRODUCTS | _words(
+    """
+    Attention Conv ConvTranspose FusedConv FusedGemm FusedMatMul GRU Gemm GroupQueryAttention LSTM MatMul MatMulNBits
+    MultiHeadAttention NhwcFusedConv RNN SparseAttention
+    """
+)
+_ONNX_NORMALISATIONS = _words(
+    """
+    LayerNormalization SkipLayerNormalization SimplifiedLayerNormalization SkipSimplifiedLayerNormalization
+    EmbedLayerNormalization BatchNormalization InstanceNormalization GroupNorm GroupNormalization RMSNormalization
+    SkipGroupNorm LpNormalization Softmax LogSoftmax BiasSoftmax MaxPool AveragePool GlobalAveragePool GlobalMaxPool
+    LRN Resize Upsample QLinearSoftmax QLinearGlobalAveragePool QLinearAveragePool
+    """
+)
+_ONNX_GATHERS = _words("Gather GatherElements GatherND GatherBlockQuantized Compress OneHot ScatterElements ScatterND")
+_ONNX_COPIES = _words(
+    """
+    Transpose Concat Slice Split Expand Tile Pad Cast ReorderInput ReorderOutput DepthToSpace SpaceToDepth
+    MemcpyFromHost MemcpyToHost QLinearConcat Trilu ConstantOfShape EyeLike Range RemovePadding RestorePadding
+    """
+)
+_ONNX_DISPATCH = _words(
+    """
+    run Shape Size Reshape Unsqueeze Squeeze Flatten Identity Constant If Loop Scan Optional OptionalGetElement
+    SequenceAt SequenceConstruct SequenceEmpty SequenceInsert ConcatFromSequence
+    """
+)
 _SYNCHRONIZATIONS = frozenset({"_local_scalar_dense", "synchronize"})
 _COMMUNICATION = re.compile(
     r"^(c10d|_c10d_functional|c10d_functional|gloo|nccl|mpi|ucc|symm_mem)\b|^record_param_comms"
@@ -132,6 +167,8 @@ def operator_kind(name: str) -> OperatorKind:
     space, _, short = name.partition("::")
     if not short:
         return OperatorKind.FOREIGN
+    if name.startswith(ONNX):
+        return _onnx_kind(short)
     short = short.partition(".")[0]
     for kind, words in _TABLE:
         if short in words:
@@ -143,6 +180,22 @@ def operator_kind(name: str) -> OperatorKind:
     return OperatorKind.FOREIGN
 
 
+def _onnx_kind(short: str) -> OperatorKind:
+    for kind, words in _ONNX_TABLE:
+        if short in words:
+            return kind
+    if short.startswith(("Reduce", "Arg")) or short in ("TopK", "CumSum", "NonZero", "Unique", "NonMaxSuppression"):
+        return OperatorKind.REDUCTION
+    return OperatorKind.ELEMENTWISE
+
+
+_ONNX_TABLE: tuple[tuple[OperatorKind, frozenset[str]], ...] = (
+    (OperatorKind.PRODUCT, _ONNX_PRODUCTS),
+    (OperatorKind.NORMALISATION, _ONNX_NORMALISATIONS),
+    (OperatorKind.GATHER, _ONNX_GATHERS),
+    (OperatorKind.COPY, _ONNX_COPIES),
+    (OperatorKind.DISPATCH, _ONNX_DISPATCH),
+)
 _MATHS = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "mkldnn_prepacked", "torchao", "onednn"})
 _TABLE: tuple[tuple[OperatorKind, frozenset[str]], ...] = (
     (OperatorKind.PRODUCT, _PRODUCTS),

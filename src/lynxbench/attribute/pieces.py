@@ -17,8 +17,10 @@ import msgspec
 
 from lynxbench.errors import BadInput
 
-PIECE_BYTES = 8 << 20
+PIECE_BYTES = 1 << 20
 """Large enough that the decoder's start-up vanishes, small enough that a piece's objects stay in cache-sized memory."""
+CUT_WINDOW_BYTES = 64 << 10
+"""Where a cut between two events is looked for first; hundreds of events fit."""
 LONGEST_EVENT_BYTES = 64 << 20
 """An event longer than this is no event."""
 HEAD_BYTES = 16 << 20
@@ -79,6 +81,21 @@ def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: Reading
         reading.complete = b"]" in rest
     if not reading.complete:
         reading.notes.append(f"the file ends inside its events; the last {len(rest):,} bytes were not readable")
+
+
+def read_events_text(path: Path, reading: Reading) -> Iterator[bytes]:
+    """The events' own text, piece by piece, each piece whole events with commas between them."""
+    kept: list[bytes] = []
+
+    def keep(text: bytes) -> list[None]:
+        msgspec.json.decode(text, type=list[msgspec.Raw])
+        kept[:] = [text]
+        return [None]
+
+    for _ in read_pieces(path, keep, reading):
+        body = kept[0].strip()[1:-1].strip(b", \t\r\n")
+        if body:
+            yield body
 
 
 def repaired(piece: bytes) -> bytes:
@@ -193,8 +210,7 @@ def _cut_once(rest: bytes, decode: Callable[[bytes], list[T]]) -> tuple[list[T],
         whole = _closed(body, decode)
         if whole is not None:
             return whole
-    window = max(0, len(body) - (4 << 20))
-    candidates = [match.start() + 1 for match in _BETWEEN.finditer(body, window)][-CUT_TRIES:]
+    candidates = _last_cuts(body)
     if body.rstrip(b", \t\r\n").endswith(b"}"):
         candidates.append(len(body.rstrip(b", \t\r\n")))
     for end in reversed(candidates):
@@ -205,6 +221,16 @@ def _cut_once(rest: bytes, decode: Callable[[bytes], list[T]]) -> tuple[list[T],
             if whole is not None:
                 return whole
     return _closed(body, decode)
+
+
+def _last_cuts(body: bytes) -> list[int]:
+    """Where the last few events may end, in order; the window grows where one event is longer than it."""
+    window = CUT_WINDOW_BYTES
+    while True:
+        cuts = [match.start() + 1 for match in _BETWEEN.finditer(body, max(0, len(body) - window))]
+        if len(cuts) >= CUT_TRIES or window >= len(body):
+            return cuts[-CUT_TRIES:]
+        window *= 8
 
 
 def _before_damage(body: bytes, decode: Callable[[bytes], list[T]]) -> tuple[list[T], bytes, bool] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lynxbench.attribute.work import DTYPE_PRECISION, Work
+from lynxbench.attribute.operands import DTYPE_PRECISION, Work
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.precision import Precision
 
@@ -22,6 +22,8 @@ TINY_WORK_SHARE = 0.2
 FIXED_COST_NS = 10_000
 """Without a roofline to hold it against, an operator shorter than this is taken for fixed cost."""
 
+DECLARED = "declared:"
+"""How a ceiling's `how` begins that was taken from a table."""
 PRODUCT_INTENSITY = 2.0
 """Operations a byte above which an operator could be bound by arithmetic at all; passes over data stay below."""
 
@@ -35,6 +37,11 @@ class Ceilings:
     reads_as_copy: float = 1.0
     """Reading alone, as a share of the copy ceiling, where it was not measured: all of it where one bus carries both
     directions (an accelerator's memory), half on a CPU, whose cores have no more reads in flight than in a copy."""
+
+    @property
+    def declared(self) -> bool:
+        """Whether the figures come from a table rather than from this machine."""
+        return bool(self.all) and all(ceiling.how.startswith(DECLARED) for ceiling in self.all)
 
     def arithmetic_per_s(self, dtype: str) -> float | None:
         """Operations a second at the precision an operator computed in."""

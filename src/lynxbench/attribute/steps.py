@@ -139,6 +139,8 @@ def find_period(names: Int32 | Int64) -> int | None:
 
 def _whole(trace: Trace) -> Steps:
     thread = _main_thread(trace)
+    if thread is None and len(calls := trace.rows_of(EventKind.RUNTIME)):
+        thread = int(np.bincount(trace.thread[calls]).argmax())
     if thread is None:
         raise BadInput(f"{trace.source}: holds no operators to attribute time to; profile with activities=[CPU]")
     rows = trace.rows_of(EventKind.OPERATOR, EventKind.RUNTIME, EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)

@@ -61,7 +61,9 @@ _Tiles = tuple[Int64, Int64, Int64]
 
 def _rows_on(trace: Trace, threads: tuple[int, ...]) -> npt.NDArray[np.intp]:
     rows = trace.rows_of(*_HOST_KINDS)
-    return rows[np.isin(trace.thread[rows], threads) & (trace.dur_ns[rows] > 0)]
+    on = np.zeros(len(trace.threads), dtype=bool)
+    on[list(threads)] = True
+    return rows[on[trace.thread[rows]] & (trace.dur_ns[rows] > 0)]
 
 
 def _backward_threads(trace: Trace, main: int) -> list[int]:
@@ -76,43 +78,61 @@ def _backward_threads(trace: Trace, main: int) -> list[int]:
 
 def _flatten(trace: Trace, rows: npt.NDArray[np.intp]) -> tuple[_Tiles, int]:
     """Non-overlapping stretches, each with its innermost event. Rows come ordered by start, longest first."""
-    starts: list[int] = []
-    ends: list[int] = []
-    owner: list[int] = []
-    stack: list[tuple[int, int]] = []
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    parent, end, misnested = nest_events(start, end)
+    # Boundaries in time order; of those at one instant, inner events end first, and outer ones begin first.
+    when = np.concatenate((end[::-1], start))
+    order = np.argsort(when, kind="stable")
+    count = len(rows)
+    at = np.concatenate((parent[::-1], np.arange(count)))[order]
+    when = when[order]
+    keep = (when[1:] > when[:-1]) & (at[:-1] != NONE)
+    return (when[:-1][keep], when[1:][keep], rows[at[:-1][keep]].astype(np.int64)), misnested
+
+
+def nest_events(start: Int64, end: Int64) -> tuple[Int64, Int64, int]:
+    """The event around each (or NONE), ends cut to it, and how many outlasted it by more than the slack."""
     misnested = 0
-    at = 0
+    while True:
+        parent = _parents(start, end)
+        limit = np.where(parent != NONE, end[parent], end)
+        if (limit <= start).any():
+            return _nest_one_by_one(start, end, misnested)
+        over = end - limit
+        if not (over > 0).any():
+            return parent, end, misnested
+        misnested += int((over > NESTING_SLACK_NS).sum())
+        end = np.minimum(end, limit)  # a cut can free events that began in the overhang: look again
 
-    def close(until: int) -> None:
-        nonlocal at
-        while stack and stack[-1][0] <= until:
-            end, row = stack.pop()
-            if end > at:
-                starts.append(at)
-                ends.append(end)
-                owner.append(row)
-                at = end
 
-    begin_list = trace.start_ns[rows].tolist()
-    end_list = trace.end_ns[rows].tolist()
-    for row, begin, end in zip(rows.tolist(), begin_list, end_list, strict=True):
-        close(begin)
+def _nest_one_by_one(start: Int64, end: Int64, misnested: int) -> tuple[Int64, Int64, int]:
+    """The same for events that cross each other, where no level can be trusted."""
+    parent = np.full(len(start), NONE, dtype=np.int64)
+    ends = end.tolist()
+    stack: list[int] = []
+    for i, begin in enumerate(start.tolist()):
+        while stack and ends[stack[-1]] <= begin:
+            stack.pop()
         if stack:
-            outer_end, outer = stack[-1]
-            if begin > at:
-                starts.append(at)
-                ends.append(begin)
-                owner.append(outer)
-            misnested += end - outer_end > NESTING_SLACK_NS
-            inner_end = min(end, outer_end)
-        else:
-            inner_end = end
-        at = begin
-        if inner_end > begin:
-            stack.append((inner_end, row))
-    close(1 << 62)
-    tiles = (np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64), np.array(owner, dtype=np.int64))
-    return tiles, misnested
+            parent[i] = stack[-1]
+            misnested += ends[i] - ends[stack[-1]] > NESTING_SLACK_NS
+            ends[i] = min(ends[i], ends[stack[-1]])
+        stack.append(i)
+    return parent, np.array(ends, dtype=np.int64), misnested
+
+
+def _parents(start: Int64, end: Int64) -> Int64:
+    """The innermost event open when each begins, level by level."""
+    count = len(start)
+    # Of the events before it, those that have ended are not around it.
+    depth = np.arange(count) - np.searchsorted(np.sort(end, kind="stable"), start, side="right")
+    parent = np.full(count, NONE, dtype=np.int64)
+    order = np.argsort(depth, kind="stable")
+    edges = np.searchsorted(depth[order], np.arange(int(depth.max(initial=0)) + 2))
+    for level in range(1, len(edges) - 1):
+        outer, inner = order[edges[level - 1] : edges[level]], order[edges[level] : edges[level + 1]]
+        parent[inner] = outer[np.searchsorted(outer, inner) - 1]
+    return parent
 
 
 def _clip(tiles: _Tiles, steps: Steps) -> tuple[Int64, Int64, Int64, Int64]:

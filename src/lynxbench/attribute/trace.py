@@ -70,6 +70,8 @@ class Signature:
 
     arguments: tuple[tuple[Tensor, ...], ...] = ()
     concrete: tuple[str, ...] = ()
+    results: tuple[tuple[int, ...], ...] = ()
+    """Sizes of what it returned, where the profiler says so or an inner allocation tells."""
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -109,6 +111,8 @@ class Trace:
     raw_bytes: int
     notes: tuple[str, ...]
     damaged: bool
+    rank: int | None = None
+    """The process's number among many, where the profiler knew it."""
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -121,8 +125,25 @@ class Trace:
     @property
     def has_device_work(self) -> bool:
         """Whether anything ran on an accelerator."""
-        return bool(np.isin(self.kind, [int(kind) for kind in DEVICE_KINDS]).any())
+        return bool(_is_of(self.kind, DEVICE_KINDS).any())
 
     def rows_of(self, *kinds: EventKind) -> npt.NDArray[np.intp]:
         """Row numbers of the given kinds, in time order."""
-        return np.flatnonzero(np.isin(self.kind, [int(kind) for kind in kinds]))
+        return np.flatnonzero(_is_of(self.kind, kinds))
+
+
+def _is_of(kind: Int8, wanted: tuple[EventKind, ...]) -> npt.NDArray[np.bool_]:
+    table = np.zeros(len(EventKind), dtype=bool)
+    table[[int(one) for one in wanted]] = True
+    return table[kind]
+
+
+def distinct(values: Int64) -> Int64:
+    """Distinct values in order. Sorting beats hashing on stamps, which come in long ordered runs."""
+    ordered = np.sort(values, kind="stable")
+    if not len(ordered):
+        return ordered
+    keep = np.empty(len(ordered), dtype=bool)
+    keep[0] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])
+    return ordered[keep]

@@ -6,6 +6,7 @@ dominating category gets its shares, and no more certainty than they carry.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from lynxbench.attribute.accounting import Book, OperatorGroup
 from lynxbench.attribute.causes import CAUSES, NARROWER, SLOW_KERNELS, STALLED, UNFUSED, Cause
-from lynxbench.attribute.evidence_lines import Efficiency, write_evidence
+from lynxbench.attribute.contention import FOREIGN_LOAD_FIX, OWN_THREADS_FIX, Contention
+from lynxbench.attribute.evidence_lines import Efficiency, say_declared, write_evidence
 from lynxbench.attribute.fusion import Fusion, find_fusion
 from lynxbench.attribute.inflation import Shares, correct_shares
 from lynxbench.attribute.roofline import Ceilings
@@ -84,6 +86,7 @@ def attribute_steps(
     notes: Sequence[str] = (),
     damaged: bool = False,
     device: str = "cpu",
+    contention: Contention | None = None,
 ) -> Attribution:
     """The attribution of one trace; see `docs/methodology/attribution.md` for the rules."""
     step_ms = unprofiled_step_ms.estimate if isinstance(unprofiled_step_ms, Interval) else unprofiled_step_ms
@@ -91,6 +94,8 @@ def attribute_steps(
     fusion = find_fusion(book, ceilings)
     efficiency = measure_efficiency(book.groups)
     finding = decide(book, shares, efficiency, fusion, ceilings, damaged=damaged)
+    if contention is not None and contention.matters and not damaged:
+        finding = _contended(finding, contention)
     certain = not damaged and finding.bound is not Bound.UNDETERMINED
     layer = finding.cause.layer if certain else None
     evidence = write_evidence(
@@ -102,7 +107,10 @@ def attribute_steps(
         steps_how=steps_how,
         device=device,
         notes=(*notes, *(() if annotated else ("steps were not annotated: waits between steps cannot be seen",))),
+        contention=contention,
+        cause=finding.cause if certain else None,
     )
+    sentence = _sentence(finding, shares, damaged)
     return Attribution(
         bottleneck=finding.bottleneck,
         bound=finding.bound,
@@ -113,7 +121,7 @@ def attribute_steps(
         gain_if_removed=finding.gain,
         evidence=evidence,
         weak=finding.weak,
-        sentence=_sentence(finding, shares, damaged),
+        sentence=say_declared(sentence) if ceilings.declared else sentence,
         next_step=_next_step(finding, fusion) if not damaged else "profile again: this trace is damaged or incomplete",
         candidates=_candidates(finding, shares, owner) if not damaged else (),
         wall_ms_per_step=float(np.median(book.wall_ns)) / 1e6,
@@ -122,6 +130,15 @@ def attribute_steps(
         operators=_operators(book),
         ceilings=ceilings.all,
     )
+
+
+def _contended(finding: Finding, contention: Contention) -> Finding:
+    """Threads that wait for a CPU slow every category alike: what leads the shares is the symptom, not the cause."""
+    waited = Interval(0.0, contention.waited, min(MOST_REMOVABLE, contention.waited))
+    cause = dataclasses.replace(
+        STALLED, next_step=OWN_THREADS_FIX if contention.own else FOREIGN_LOAD_FIX, why=contention.why
+    )
+    return Finding(finding.bottleneck, Bound.SOFTWARE, cause, finding.weak, gain_of(waited), contention.why)
 
 
 def _next_step(finding: Finding, fusion: Fusion) -> str:
@@ -287,6 +304,8 @@ def _sentence(finding: Finding, shares: Shares, damaged: bool) -> str:
         text = f"{words.takes(amount, 'a step')}, in full fp32 although the device is several times faster in TF32"
     elif finding.cause is STALLED:
         text = STALLED.takes(amount, "a step")
+    elif finding.cause.words == STALLED.words:
+        text = f"{words.takes(amount, 'a step')}, and threads ready to run wait for a CPU: {finding.reason}"
     elif finding.bound is Bound.HARDWARE:
         text = f"{words.takes(amount, 'a step')}, by operators near the ceiling measured on this machine"
     else:

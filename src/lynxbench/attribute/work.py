@@ -8,73 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from lynxbench.attribute.operators import OperatorKind
+from lynxbench.attribute.onnx_work import estimate_onnx
+from lynxbench.attribute.operands import (
+    DEFAULT_ITEM_BYTES,
+    DTYPE_PRECISION,
+    Work,
+    count_elements,
+    footprint,
+    item_bytes,
+)
+from lynxbench.attribute.operators import ONNX, OperatorKind
 from lynxbench.attribute.trace import Signature, Tensor
-from lynxbench.model.precision import Precision
 
-ITEM_BYTES: dict[str, int] = {
-    "float": 4,
-    "double": 8,
-    "c10::BFloat16": 2,
-    "c10::Half": 2,
-    "int": 4,
-    "long int": 8,
-    "long": 8,
-    "long long": 8,
-    "short": 2,
-    "short int": 2,
-    "signed char": 1,
-    "unsigned char": 1,
-    "char": 1,
-    "bool": 1,
-    "c10::qint8": 1,
-    "c10::quint8": 1,
-    "c10::Float8_e4m3fn": 1,
-    "c10::Float8_e5m2": 1,
-    "c10::complex<float>": 8,
-    "c10::complex<double>": 16,
-}
-DTYPE_PRECISION: dict[str, Precision] = {
-    "float": Precision.FP32,
-    "c10::BFloat16": Precision.BF16,
-    "c10::Half": Precision.FP16,
-    "signed char": Precision.INT8,
-    "c10::qint8": Precision.INT8,
-    "c10::quint8": Precision.INT8,
-    "c10::Float8_e4m3fn": Precision.FP8,
-    "c10::Float8_e5m2": Precision.FP8,
-}
-DEFAULT_ITEM_BYTES = 4
-"""For lists of tensors, whose element type the profiler does not record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One call: arithmetic operations (a multiply-add counts two), bytes, and the element type it computes in."""
-
-    flops: float
-    read_bytes: float
-    written_bytes: float
-    dtype: str
-
-    @property
-    def total_bytes(self) -> float:
-        """Bytes read and written."""
-        return self.read_bytes + self.written_bytes
-
-    @property
-    def intensity(self) -> float:
-        """Operations a byte; infinite where no byte moves."""
-        return self.flops / self.total_bytes if self.total_bytes else math.inf
+PACKED_DTYPE = "c10::qint8"
+PACKED_ITEM_BYTES = 1
+"""Packed weights are those of the 8-bit kernels; activations are brought to 8 bits inside the operator."""
 
 
 def estimate_work(name: str, kind: OperatorKind, signature: Signature) -> Work | None:
     """The work of one call, or None where the operands do not tell."""
     short = name.rpartition("::")[2].partition(".")[0]
     rule = _RULES.get(short)
-    if rule is None and kind is OperatorKind.PRODUCT:
+    if name.startswith(ONNX):
+        rule = lambda short, signature: estimate_onnx(short, kind, signature)  # noqa: E731
+    elif rule is None and kind is OperatorKind.PRODUCT:
         rule = _attention if "attention" in short else _convolution if "conv" in short else _linear
     if rule is None:
         rule = _BY_KIND.get(kind)
@@ -89,25 +47,8 @@ def estimate_work(name: str, kind: OperatorKind, signature: Signature) -> Work |
     return work
 
 
-def item_bytes(tensor: Tensor) -> int:
-    """Bytes an element takes."""
-    return ITEM_BYTES.get(tensor.dtype, DEFAULT_ITEM_BYTES)
-
-
-def _count(tensor: Tensor) -> int:
-    return math.prod(tensor.sizes)
-
-
-def _footprint(tensor: Tensor) -> int:
-    """Bytes of distinct elements: a dimension of stride 0 repeats what is there."""
-    if tensor.strides is None:
-        return _count(tensor) * item_bytes(tensor)
-    distinct = math.prod(n for n, step in zip(tensor.sizes, tensor.strides, strict=True) if step != 0 or n == 0)
-    return distinct * item_bytes(tensor)
-
-
 def _widest(tensors: tuple[Tensor, ...]) -> Tensor:
-    return max(tensors, key=lambda t: (_count(t), item_bytes(t)))
+    return max(tensors, key=lambda t: (count_elements(t), item_bytes(t)))
 
 
 def _only(signature: Signature, index: int) -> Tensor:
@@ -116,7 +57,7 @@ def _only(signature: Signature, index: int) -> Tensor:
 
 def _product(left: Tensor, right: Tensor, m: int, n: int, k: int, batch: int = 1, extra: int = 0) -> Work:
     out = batch * m * n * item_bytes(left)
-    return Work(2.0 * batch * m * n * k, _footprint(left) + _footprint(right) + extra, out, left.dtype)
+    return Work(2.0 * batch * m * n * k, footprint(left) + footprint(right) + extra, out, left.dtype)
 
 
 def _mm(short: str, signature: Signature) -> Work | None:
@@ -125,7 +66,7 @@ def _mm(short: str, signature: Signature) -> Work | None:
     (m, k), (k2, n) = left.sizes, right.sizes
     if k != k2:
         return None
-    extra = _footprint(_only(signature, 0)) if first and signature.arguments[0] else 0
+    extra = footprint(_only(signature, 0)) if first and signature.arguments[0] else 0
     return _product(left, right, m, n, k, extra=extra)
 
 
@@ -145,18 +86,29 @@ def _mv(short: str, signature: Signature) -> Work | None:
 
 def _dot(short: str, signature: Signature) -> Work | None:
     left, right = _only(signature, 0), _only(signature, 1)
-    return _product(left, right, 1, 1, _count(left))
+    return _product(left, right, 1, 1, count_elements(left))
 
 
 def _linear(short: str, signature: Signature) -> Work | None:
-    """`x @ weight.T`: the weight is the second operand, [out, in] (packed weights carry no shape: unknown)."""
-    x, weight = _only(signature, 0), _only(signature, 1)
+    """`x @ weight.T`: the weight is the second operand, [out, in]; a packed one shows only in the result's width."""
+    x = _only(signature, 0)
+    if signature.results and (len(signature.arguments) < 2 or not signature.arguments[1]):
+        return _packed_linear(x, signature.results[0])
+    weight = _only(signature, 1)
     if len(weight.sizes) != 2 or not x.sizes:
         return None
     k = x.sizes[-1]
     n = weight.sizes[0] if weight.sizes[1] == k else weight.sizes[1] if weight.sizes[0] == k else 0
-    rows = _count(x) // k if k else 0
+    rows = count_elements(x) // k if k else 0
     return _product(x, weight, rows, n, k) if n and rows else None
+
+
+def _packed_linear(x: Tensor, result: tuple[int, ...]) -> Work | None:
+    k, n = x.sizes[-1], result[-1]
+    rows = count_elements(x) // k if k else 0
+    if not rows or not n or math.prod(result) != rows * n:
+        return None
+    return Work(2.0 * rows * n * k, footprint(x) + k * n * PACKED_ITEM_BYTES, rows * n * item_bytes(x), PACKED_DTYPE)
 
 
 def _matmul(short: str, signature: Signature) -> Work | None:
@@ -183,9 +135,9 @@ def _attention(short: str, signature: Signature) -> Work | None:
         columns = k.sizes[1]
     causal = rows == columns and rows > 1 and "True" in signature.concrete
     products = (5.0 if backward else 2.0) * 2.0 * batch * heads * rows * columns * width
-    moved = _footprint(q) + _footprint(k) + _footprint(v)
+    moved = footprint(q) + footprint(k) + footprint(v)
     flops = products / (2 if causal else 1)
-    return Work(flops, moved * (2 if backward else 1), _footprint(q) * (3 if backward else 1), q.dtype)
+    return Work(flops, moved * (2 if backward else 1), footprint(q) * (3 if backward else 1), q.dtype)
 
 
 def _convolution(short: str, signature: Signature) -> Work | None:
@@ -193,8 +145,8 @@ def _convolution(short: str, signature: Signature) -> Work | None:
     if "backward" in short:
         grad, x, weight = (_only(signature, i) for i in range(3))
         per_output = math.prod(weight.sizes[1:])
-        moved = _footprint(grad) + _footprint(x) + _footprint(weight)
-        return Work(4.0 * _count(grad) * per_output, 2.0 * moved, _footprint(x) + _footprint(weight), x.dtype)
+        moved = footprint(grad) + footprint(x) + footprint(weight)
+        return Work(4.0 * count_elements(grad) * per_output, 2.0 * moved, footprint(x) + footprint(weight), x.dtype)
     x, weight = _only(signature, 0), _only(signature, 1)
     spatial = len(x.sizes) - 2
     if spatial < 1 or len(weight.sizes) != spatial + 2:
@@ -215,7 +167,7 @@ def _convolution(short: str, signature: Signature) -> Work | None:
     if outputs <= 0:
         return None
     flops = 2.0 * outputs * math.prod(weight.sizes[1:])
-    return Work(flops, _footprint(x) + _footprint(weight), outputs * item_bytes(x), x.dtype)
+    return Work(flops, footprint(x) + footprint(weight), outputs * item_bytes(x), x.dtype)
 
 
 def _numbers(text: str) -> list[int]:
@@ -233,13 +185,13 @@ def _elementwise(short: str, signature: Signature) -> Work | None:
     wide = _widest(tensors)
     lists = len(signature.arguments[0]) > 1 or short.startswith(("_foreach", "_fused"))
     if lists:
-        read = float(sum(_footprint(t) for t in tensors))
-        written = float(sum(_footprint(t) for t in signature.arguments[0]))
+        read = float(sum(footprint(t) for t in tensors))
+        written = float(sum(footprint(t) for t in signature.arguments[0]))
         if short.startswith("_fused_adam"):  # parameters and both moments are written back
             written = 3.0 * written
         return Work(read / DEFAULT_ITEM_BYTES * 2, read, written, "float")
-    out = _count(wide) * item_bytes(_first_floating(tensors) or wide)
-    return Work(float(_count(wide)), float(sum(_footprint(t) for t in tensors)), float(out), wide.dtype)
+    out = count_elements(wide) * item_bytes(_first_floating(tensors) or wide)
+    return Work(float(count_elements(wide)), float(sum(footprint(t) for t in tensors)), float(out), wide.dtype)
 
 
 def _first_floating(tensors: tuple[Tensor, ...]) -> Tensor | None:
@@ -247,30 +199,30 @@ def _first_floating(tensors: tuple[Tensor, ...]) -> Tensor | None:
 
 
 def _fill(short: str, signature: Signature) -> Work | None:
-    return Work(0.0, 0.0, float(_footprint(_only(signature, 0))), _only(signature, 0).dtype)
+    return Work(0.0, 0.0, float(footprint(_only(signature, 0))), _only(signature, 0).dtype)
 
 
 def _copy(short: str, signature: Signature) -> Work | None:
     into, source = _only(signature, 0), _only(signature, 1)
-    return Work(0.0, float(_footprint(source)), float(_count(into) * item_bytes(into)), into.dtype)
+    return Work(0.0, float(footprint(source)), float(count_elements(into) * item_bytes(into)), into.dtype)
 
 
 def _cat(short: str, signature: Signature) -> Work | None:
-    read = float(sum(_footprint(t) for t in signature.tensors))
+    read = float(sum(footprint(t) for t in signature.tensors))
     return Work(0.0, read, read, signature.tensors[0].dtype)
 
 
 def _reduction(short: str, signature: Signature) -> Work | None:
     tensors = signature.tensors
     wide = _widest(tensors)
-    return Work(float(_count(wide)), float(sum(_footprint(t) for t in tensors)), 0.0, wide.dtype)
+    return Work(float(count_elements(wide)), float(sum(footprint(t) for t in tensors)), 0.0, wide.dtype)
 
 
 def _normalisation(short: str, signature: Signature) -> Work | None:
     tensors = signature.tensors
     wide = _widest(tensors)
-    out = float(_count(wide) * item_bytes(wide))
-    return Work(5.0 * _count(wide), float(sum(_footprint(t) for t in tensors)), out, wide.dtype)
+    out = float(count_elements(wide) * item_bytes(wide))
+    return Work(5.0 * count_elements(wide), float(sum(footprint(t) for t in tensors)), out, wide.dtype)
 
 
 def _gather(short: str, signature: Signature) -> Work | None:
@@ -281,10 +233,10 @@ def _gather(short: str, signature: Signature) -> Work | None:
         return None
     table = tensors[0]
     if short in ("gather", "scatter", "scatter_", "scatter_add_", "take_along_dim"):
-        picked = _count(index) * item_bytes(table)
+        picked = count_elements(index) * item_bytes(table)
     else:
-        picked = _count(index) * (table.sizes[-1] if table.sizes else 1) * item_bytes(table)
-    return Work(0.0, float(picked + _footprint(index)), float(picked), table.dtype)
+        picked = count_elements(index) * (table.sizes[-1] if table.sizes else 1) * item_bytes(table)
+    return Work(0.0, float(picked + footprint(index)), float(picked), table.dtype)
 
 
 _Rule = Callable[[str, Signature], "Work | None"]

@@ -66,6 +66,15 @@ class Candidate(Document):
     reason: str
 
 
+class Intervention(Document):
+    """A cause removed for real: what was predicted, what was measured, and what that says."""
+
+    name: str
+    predicted: Bounds
+    measured: Bounds
+    note: str = ""
+
+
 class Attribution(Document):
     """Shares are of time, never credit to a layer."""
 
@@ -86,3 +95,4 @@ class Attribution(Document):
     steps: int
     operators: tuple[OperatorTime, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
+    interventions: tuple[Intervention, ...] = ()

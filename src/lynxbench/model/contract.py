@@ -15,9 +15,20 @@ from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.serving import (
+    CacheState,
+    Dialect,
+    InstrumentBounds,
+    KserveEngine,
+    OpenAiEngine,
+    ServedEngine,
+    TensorInput,
+    Timeouts,
+)
 from lynxbench.model.units import format_duration
 from lynxbench.model.workload import (
     Arrival,
+    BurstArrival,
     CallableModel,
     ClosedArrival,
     ConstantArrival,
@@ -32,6 +43,10 @@ from lynxbench.model.workload import (
     PathModel,
     PoissonArrival,
     PresetModel,
+    RampArrival,
+    ReplayArrival,
+    SaturatingArrival,
+    ServedModel,
     Task,
     UniformLength,
     Workload,
@@ -45,11 +60,14 @@ __all__ = [
     "AccuracyPolicy",
     "Agreement",
     "Arrival",
+    "BurstArrival",
+    "CacheState",
     "CallableEngine",
     "CallableModel",
     "ClosedArrival",
     "ConstantArrival",
     "Contract",
+    "Dialect",
     "Division",
     "EmpiricalLength",
     "Engine",
@@ -57,11 +75,14 @@ __all__ = [
     "GammaArrival",
     "Graph",
     "HubModel",
+    "InstrumentBounds",
+    "KserveEngine",
     "Length",
     "LognormalLength",
     "ModelSource",
     "Objective",
     "OnnxEngine",
+    "OpenAiEngine",
     "Optimisation",
     "PackageModel",
     "PathModel",
@@ -70,11 +91,18 @@ __all__ = [
     "Policy",
     "PresetModel",
     "Protocol",
+    "RampArrival",
     "Regime",
+    "ReplayArrival",
+    "SaturatingArrival",
+    "ServedEngine",
+    "ServedModel",
     "Slo",
     "SloMetric",
     "SteadyRule",
     "Task",
+    "TensorInput",
+    "Timeouts",
     "TorchEngine",
     "UniformLength",
     "Workload",
@@ -156,7 +184,9 @@ class PluginEngine(Document):
     options: dict[Name, Scalar] = Field(default_factory=dict)
 
 
-Engine = Annotated[TorchEngine | OnnxEngine | CallableEngine | PluginEngine, Field(discriminator="name")]
+Engine = Annotated[
+    TorchEngine | OnnxEngine | CallableEngine | PluginEngine | OpenAiEngine | KserveEngine, Field(discriminator="name")
+]
 
 
 # --- what good means, and how it is established ---
@@ -304,6 +334,31 @@ class Contract(Document):
                     refuse(said, f"objective.slo.{index}.metric")
             if self.policy.accuracy is not None and self.policy.accuracy.metric is AccuracyMetric.PERPLEXITY:
                 refuse(f"task {self.workload.task} has no perplexity; name another metric", "policy.accuracy.metric")
+        return self
+
+    @model_validator(mode="after")
+    def _server_fits(self) -> Contract:
+        engine, workload = self.engine, self.workload
+        served = isinstance(engine, OpenAiEngine | KserveEngine)
+        if served != isinstance(workload.model, ServedModel):
+            said = "model source served goes with engines openai and kserve, and they with it"
+            refuse(f"{said}, not {workload.model.source} with {engine.name}", "workload.model.source")
+        if not served:
+            return self
+        if len(workload.precisions) > 1:
+            said = "a server runs one precision: the one it was started with; write a contract for each"
+            refuse(said, "workload.precisions")
+        able = (Task.GENERATE, Task.EMBED) if isinstance(engine, OpenAiEngine) else (Task.EMBED, Task.CLASSIFY)
+        if workload.task not in able:
+            refuse(f"{engine.name} can do {' and '.join(able)}, not {workload.task}", "workload.task")
+        if workload.task is Task.GENERATE and workload.batch > 1:
+            refuse("a request to a server generates one answer; ask for more at a time with arrival", "workload.batch")
+        if isinstance(workload.arrival, SaturatingArrival) and not self.objective.slo:
+            refuse("a saturation search needs at least one bound: saturated is when it breaks", "objective.slo")
+        streamed = isinstance(engine, OpenAiEngine) and engine.stream
+        for index, slo in enumerate(self.objective.slo):
+            if slo.metric is not SloMetric.LATENCY and workload.task is Task.GENERATE and not streamed:
+                refuse("only streamed answers show single tokens; bound the latency", f"objective.slo.{index}.metric")
         return self
 
     def canonical(self) -> dict[str, object]:

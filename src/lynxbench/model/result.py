@@ -12,10 +12,28 @@ from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.executor import Executor, FieldChange
-from lynxbench.model.interval import Interval
+from lynxbench.model.figures import Figure
 from lynxbench.model.job import ExecutedAs, Skip
+from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
+
+__all__ = [
+    "RESULT_SCHEMA",
+    "Accuracy",
+    "Conditions",
+    "Excluded",
+    "Figure",
+    "Governor",
+    "Percentile",
+    "PrecisionResult",
+    "Result",
+    "SamplesFile",
+    "SloOutcome",
+    "Steady",
+    "Validity",
+    "ValidityVerdict",
+]
 
 RESULT_SCHEMA: Literal[1] = 1
 
@@ -54,21 +72,6 @@ class Steady(Document):
     executed_s: float
     excluded: tuple[Excluded, ...]
     per_process: tuple[str, ...]
-
-
-class Figure(Document):
-    """A number with its interval and unit."""
-
-    low: float | None
-    estimate: float | None
-    high: float | None
-    unit: str
-
-    @property
-    def interval(self) -> Interval:
-        """The bare interval; missing bounds are NaN."""
-        nan = float("nan")
-        return Interval(*(nan if x is None else x for x in (self.low, self.estimate, self.high)))
 
 
 class Percentile(Document):
@@ -138,6 +141,8 @@ class PrecisionResult(Document):
     attribution: Attribution | None = None
     attribution_missing: str | None = None
     """Why there is no attribution."""
+    load: LoadFigures | None = None
+    """Where a server was asked: the load, every request's end, the instrument, the saturation."""
 
 
 class Conditions(Document):
@@ -155,6 +160,8 @@ class Conditions(Document):
     threads: int
     division: str
     restarts_planned: int
+    clients: int | None = None
+    """Client processes, where a server was asked; `threads` then says nothing."""
     loosened: tuple[str, ...] = ()
     """Where the contract asks for less than the default protocol does, in words."""
 

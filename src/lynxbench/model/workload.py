@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from lynxbench.model.document import Document
-from lynxbench.model.fields import Count, Name, RatePerS, Text, refuse
+from lynxbench.model.fields import Count, Name, RatePerS, Ratio, Seconds, Text, refuse
 from lynxbench.model.precision import Precision
 
 
@@ -59,8 +59,16 @@ class CallableModel(Document):
     target: Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")]
 
 
+class ServedModel(Document):
+    """A model behind a server, by the name the server knows it under."""
+
+    source: Literal["served"]
+    name: Text
+    tokenizer: Text | None = None
+
+
 ModelSource = Annotated[
-    PackageModel | PresetModel | PathModel | HubModel | CallableModel, Field(discriminator="source")
+    PackageModel | PresetModel | PathModel | HubModel | CallableModel | ServedModel, Field(discriminator="source")
 ]
 
 
@@ -140,7 +148,57 @@ class GammaArrival(Document):
     variation: Annotated[float, Field(gt=0, le=100)]
 
 
-Arrival = Annotated[ClosedArrival | ConstantArrival | PoissonArrival | GammaArrival, Field(discriminator="process")]
+class BurstArrival(Document):
+    """Bursts of requests that start as a Poisson process; the mean rate is kept."""
+
+    process: Literal["bursts"]
+    rate_per_s: Annotated[RatePerS, Field(alias="rate", gt=0)]
+    size: Count
+    spread_s: Annotated[Seconds, Field(alias="spread", ge=0)] = 0.0
+
+
+class RampArrival(Document):
+    """A Poisson process whose rate changes linearly over the run."""
+
+    process: Literal["ramp"]
+    from_per_s: Annotated[RatePerS, Field(alias="from", ge=0)]
+    to_per_s: Annotated[RatePerS, Field(alias="to", ge=0)]
+
+    @model_validator(mode="after")
+    def _positive(self) -> RampArrival:
+        if self.from_per_s + self.to_per_s <= 0:
+            refuse("from and to are both zero: nothing would be asked", "to")
+        return self
+
+
+class ReplayArrival(Document):
+    """A recorded trace at its own moments, with its own lengths where the workload names none."""
+
+    process: Literal["replay"]
+    path: Text
+    speed: Annotated[float, Field(gt=0, le=1000)] = 1.0
+
+
+class SaturatingArrival(Document):
+    """A search for the largest Poisson rate at which the objective holds; then a run at that rate."""
+
+    process: Literal["saturating"]
+    tolerance: Annotated[Ratio, Field(ge=0.01, le=0.5)] = 0.05
+    concurrency: Count = 128
+    budget_s: Annotated[Seconds, Field(alias="budget", gt=0)] = 600.0
+
+
+Arrival = Annotated[
+    ClosedArrival
+    | ConstantArrival
+    | PoissonArrival
+    | GammaArrival
+    | BurstArrival
+    | RampArrival
+    | ReplayArrival
+    | SaturatingArrival,
+    Field(discriminator="process"),
+]
 
 
 class Workload(Document):
@@ -160,7 +218,8 @@ class Workload(Document):
         if len(set(self.precisions)) != len(self.precisions):
             refuse("names one precision twice; list each once", "precisions")
         for key, length in (("input_tokens", self.input_tokens), ("output_tokens", self.output_tokens)):
-            if self.task is Task.GENERATE and length is None:
+            from_trace = isinstance(self.arrival, ReplayArrival)
+            if self.task is Task.GENERATE and length is None and not from_trace:
                 refuse("is missing; task generate needs input_tokens and output_tokens", key)
             if self.task is Task.CALLABLE and length is not None:
                 refuse("has no effect on task callable; remove it", key)

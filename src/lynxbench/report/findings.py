@@ -97,6 +97,8 @@ def headline(result: Result) -> Headline:
         return Headline(Tone.BAD, "no figures", f"no precision was measured: {whys}", (), None, None)
     cautions = _cautions(result)
     found = result.attribution
+    if found is None and any(one.load is not None for one in shown(result)):
+        return _served_headline(result, cautions)
     if found is None:
         sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
         return Headline(Tone.WARN, "not attributed", sentence, cautions, None, None)
@@ -106,6 +108,25 @@ def headline(result: Result) -> Headline:
     weak = ("the evidence is weak: a suspicion until an intervention confirms it",) if found.weak else ()
     symptom = None if found.symptom_layer is None else result.contract.owner(found.symptom_layer)
     return Headline(tone, mark, sentence, weak + cautions, found, symptom)
+
+
+def _served_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
+    """A server's verdict is on its objective at the load it was under; where its time goes is not seen from outside."""
+    one = next(one for one in shown(result) if one.load is not None)
+    load = one.load
+    assert load is not None
+    rate = f"{words.figure_text(one.sustained or one.throughput)} at {clean(load.load)}"
+    verdicts = {outcome.verdict for outcome in one.slo}
+    if not verdicts:
+        return Headline(Tone.WARN, "no objective", rate, cautions, None, None)
+    if "missed" in verdicts:
+        missed = "; ".join(slo_line(outcome, one.precision)[0] for outcome in one.slo if outcome.verdict == "missed")
+        return Headline(Tone.BAD, "objective missed", f"{rate}; {missed}", cautions, None, None)
+    if verdicts == {"met"}:
+        within = ", ".join(clean(bound) for bound in load.budget)
+        tone = Tone.WARN if cautions else Tone.GOOD
+        return Headline(tone, "objective met", f"{rate}, within {within}", cautions, None, None)
+    return Headline(Tone.WARN, "objective unresolved", rate, cautions, None, None)
 
 
 def _without_prefix(sentence: str, mark: str) -> str:
@@ -187,9 +208,16 @@ def main_latency(result: Result) -> SloMetric:
     return SloMetric.TIME_PER_TOKEN if generates and known else SloMetric.LATENCY
 
 
-def latency_name(metric: str) -> str:
+def is_served(result: Result) -> bool:
+    """Whether a server was asked, and not an engine in a process of ours."""
+    return any(one.load is not None for one in result.per_precision)
+
+
+def latency_name(metric: str, *, served: bool = False) -> str:
     """A latency metric as people say it."""
-    return "latency per iteration" if metric == SloMetric.LATENCY else metric.replace("-", " ")
+    if metric == SloMetric.LATENCY:
+        return "latency per request" if served else "latency per iteration"
+    return metric.replace("-", " ")
 
 
 def percentile_of(one: PrecisionResult, metric: str, wanted: float) -> Percentile | None:
@@ -207,7 +235,8 @@ def accuracy_metric(result: Result) -> str:
     if policy is not None and policy.metric.value in present:
         return policy.metric.value
     usual = ("task", "perplexity", "top1", "cosine", "training-loss", "relative-error")
-    return next((metric for metric in usual if metric in present), "no metric of its own" if present else "not measured")
+    fallback = "no metric of its own" if present else "not measured"
+    return next((metric for metric in usual if metric in present), fallback)
 
 
 def table_rows(result: Result) -> tuple[Row, ...]:
@@ -371,7 +400,9 @@ def conditions_line(result: Result) -> str:
     it = result.conditions
     parts = [
         words.load_text(it),
-        words.count(it.threads, "thread"),
+        words.count(it.threads, "thread")
+        if it.clients is None
+        else words.count(it.clients, "client process", "client processes"),
         " ".join(clean(part) for part in (it.engine, it.graph or "") if part),
         f"regime {clean(it.regime)}",
         f"division {clean(it.division)}",

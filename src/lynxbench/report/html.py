@@ -13,6 +13,7 @@ from lynxbench.report import findings
 from lynxbench.report.markup import Safe, raw, tag
 from lynxbench.report.palette import colour_rules
 from lynxbench.report.sections.causes import render_causes
+from lynxbench.report.sections.load import render_load
 from lynxbench.report.sections.measured import render_counted, render_plots, render_precisions
 from lynxbench.report.sections.opening import render_figures, render_header, render_questions, render_verdict
 from lynxbench.report.sections.record import render_context, render_evidence, render_executor
@@ -31,6 +32,7 @@ def render_html(result: Result, processes: tuple[CountedProcess, ...], telemetry
             render_figures(result),
             render_questions(result),
             render_precisions(result),
+            render_load(result),
             render_counted(result),
             render_plots(result, processes, telemetry),
             render_causes(result),

@@ -8,6 +8,7 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.report import findings, words
 from lynxbench.report.answers import answer_four, category_name
+from lynxbench.report.load_words import load_lines
 from lynxbench.report.words import NBSP, clean
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -20,6 +21,7 @@ def render_markdown(result: Result) -> str:
         _title(result),
         _verdict(result),
         _table(result),
+        _load(result),
         _basis(result),
         _answers(result),
         _shares(result),
@@ -56,7 +58,10 @@ def _verdict(result: Result) -> str:
 
 
 def _table(result: Result) -> str:
-    unit, latency = findings.rate_unit(result), findings.latency_name(findings.main_latency(result))
+    unit, latency = (
+        findings.rate_unit(result),
+        findings.latency_name(findings.main_latency(result), served=findings.is_served(result)),
+    )
     head = (
         "precision",
         f"sustained {unit}",
@@ -73,6 +78,13 @@ def _table(result: Result) -> str:
             cells = (row.precision.value, row.sustained, row.peak, row.latency, row.accuracy, row.executed)
         lines.append("| " + " | ".join(escaped(cell) for cell in cells) + " |")
     return f"## Figures\n\nAt {escaped(findings.conditions_line(result))}.\n\n" + "\n".join(lines)
+
+
+def _load(result: Result) -> str:
+    lines = [
+        f"- {label}: {escaped(text)}" for one in result.per_precision for label, text, _ in load_lines(one, result)
+    ]
+    return "## Load\n\n" + "\n".join(lines) if lines else ""
 
 
 def _basis(result: Result) -> str:

@@ -82,10 +82,13 @@ def rate_series(counted: CountedProcess, window_s: float) -> RateSeries:
     if len(it) == 0:
         nothing = np.zeros(0)
         return RateSeries(samples.process, samples.precision, nothing, nothing, spans, window_s, end_s)
-    first, last = (int(it.start_ns[0]) - zero) / 1e9, (int(it.end_ns[-1]) - zero) / 1e9
+    first, last = (int(it.start_ns[0]) - zero) / 1e9, (int(it.end_ns.max()) - zero) / 1e9
     window = max(window_s, (last - first) / MOST_BINS, 1e-9)
     many = max(1, int((last - first) / window))
     edges: Float64 = np.asarray(first + window * np.arange(many + 1), dtype=np.float64)
+    if overlaps(samples):
+        rate = _came_out(samples, zero + (edges * 1e9).astype(np.int64)) / window
+        return RateSeries(samples.process, samples.precision, edges[:-1] + window / 2, rate, spans, window, end_s)
     corners = np.empty(2 * len(it))
     corners[0::2], corners[1::2] = (it.start_ns - zero) / 1e9, (it.end_ns - zero) / 1e9
     done = np.empty(2 * len(it))
@@ -99,6 +102,22 @@ def rate_series(counted: CountedProcess, window_s: float) -> RateSeries:
     busy_s = np.maximum(np.diff(np.interp(edges, moments, busy)), 1e-9)
     rate = np.diff(np.interp(edges, moments, done)) / busy_s
     return RateSeries(samples.process, samples.precision, edges[:-1] + window / 2, rate, spans, window, end_s)
+
+
+def overlaps(samples: ProcessSamples) -> bool:
+    """Whether rows are requests that were open at the same time, and not one iteration after the other."""
+    it = samples.iterations
+    return bool((it.start_ns[1:] < it.end_ns[:-1]).any())
+
+
+def _came_out(samples: ProcessSamples, edges_ns: npt.NDArray[np.int64]) -> Float64:
+    """Work of overlapping requests in each window: over the marks of those that have some, else at their end."""
+    it, marks = samples.iterations, samples.marks
+    many = np.bincount(marks.iteration, minlength=len(it))
+    silent = many == 0
+    stamps = np.concatenate([marks.at_ns, it.end_ns[silent]])
+    work = np.concatenate([(it.units / np.maximum(many, 1))[marks.iteration], it.units[silent].astype(np.float64)])
+    return np.asarray(np.histogram(stamps, edges_ns, weights=work)[0], dtype=np.float64)
 
 
 def _spans(counted: CountedProcess) -> tuple[Span, ...]:
@@ -131,13 +150,27 @@ def counted_rows(counted: CountedProcess) -> npt.NDArray[np.bool_]:
     return np.asarray(steady if steady.any() else counted.phase >= Phase.TRANSIENT, dtype=np.bool_)
 
 
-def counted_ms(counted: CountedProcess, metric: str) -> Float64:
-    """The counted latencies of one process in milliseconds: per iteration, to the first token, or between tokens."""
+def counted_ms(counted: CountedProcess, metric: str, *, served: bool = False) -> Float64:
+    """The counted latencies of one process in milliseconds: per iteration, to the first token, or between tokens.
+
+    A server's marks are events, which are not tokens and may have been read together: there a request's mean is taken.
+    """
     samples = counted.samples
     steady = counted_rows(counted)
     if metric == SloMetric.LATENCY or not len(samples.marks.at_ns):
         return np.asarray(samples.iterations.seconds[steady] * 1e3, dtype=np.float64)
+    if served and metric == SloMetric.TIME_PER_TOKEN:
+        return _request_ms_per_token(samples, steady)
     return _token_ms(samples, steady, first=metric == SloMetric.TIME_TO_FIRST_TOKEN)
+
+
+def _request_ms_per_token(samples: ProcessSamples, steady: npt.NDArray[np.bool_]) -> Float64:
+    rows, at, many = samples.marks.iteration, samples.marks.at_ns, len(samples.iterations)
+    first, last = np.full(many, np.iinfo(np.int64).max), np.zeros(many, dtype=np.int64)
+    np.minimum.at(first, rows, at)
+    np.maximum.at(last, rows, at)
+    kept = steady & (last > 0) & (samples.iterations.units > 1)
+    return np.asarray((last - first)[kept] / 1e6 / (samples.iterations.units[kept] - 1), dtype=np.float64)
 
 
 def _token_ms(samples: ProcessSamples, steady: npt.NDArray[np.bool_], *, first: bool) -> Float64:

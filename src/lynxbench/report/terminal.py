@@ -11,6 +11,7 @@ from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
 from lynxbench.report import findings, words
 from lynxbench.report.findings import Row, Tone
+from lynxbench.report.load_words import load_lines
 from lynxbench.report.words import NBSP, clean
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _verdict(result: Result, width: int) -> list[list[Piece]]:
 
 def _precisions(result: Result, width: int) -> list[list[Piece]]:
     rows = findings.table_rows(result)
-    latency = findings.latency_name(findings.main_latency(result))
+    latency = findings.latency_name(findings.main_latency(result), served=findings.is_served(result))
     headings = (
         "precision",
         f"sustained {findings.rate_unit(result)}",
@@ -182,6 +183,9 @@ def _basis(result: Result, width: int) -> list[list[Piece]]:
         for index, (one, outcome) in enumerate(outcomes):
             text, tone = findings.slo_line(outcome, one.precision)
             lines += _labelled("objective" if index == 0 else "", [Piece(text, _STYLES[tone])], width)
+    for one in result.per_precision:
+        for label, text, tone in load_lines(one, result):
+            lines += _labelled(label, [Piece(text, _STYLES[tone] if tone is not Tone.GOOD else "")], width)
     lines += _labelled("conditions", [Piece(findings.conditions_line(result))], width)
     text, tone = findings.validity_line(result)
     lines += _labelled("valid", [Piece(text, _STYLES[tone])], width)

@@ -39,7 +39,9 @@ def decimals_of(interval: Interval, *, figures: int = 3) -> int:
     if math.isfinite(half) and half > 0:
         place = math.floor(math.log10(half))
         leading_one = half / 10**place < 1.995  # a 0.2 that floating point made 0.1999… is a 2
-        return -place + (1 if leading_one else 0)
+        supported = -place + (1 if leading_one else 0)
+        # However wide the interval, a rate of 20 is never shown as 0; a difference may be.
+        return max(supported, decimals_for_digits(interval.estimate, 1)) if interval.low >= 0 else supported
     return decimals_for_digits(interval.estimate, figures)
 
 

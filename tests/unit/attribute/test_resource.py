@@ -2,78 +2,152 @@ from __future__ import annotations
 
 import json
 import os
-import resource
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lynxbench.attribute.api import attribute_trace
+from lynxbench.attribute.contention import measure_contention
 from lynxbench.attribute.resource import attribute_resource, parse_resource, read_resource
+from lynxbench.engines.python_resources import account, write_accounts
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.precision import Precision
+
+MS = 1_000_000
+_SPLIT = (
+    b'{"kind": "resource", "steps": [{"wall_ns": 5, "thread_cpu_ns": 1, "process_cpu_ns": 1, "exclusive_ns": {SPLIT}}]}'
+)
 
 
-def record(work: Callable[[], object], count: int = 5) -> bytes:
-    """Real counters around real work."""
-    steps = []
-    for _ in range(count):
-        before = resource.getrusage(resource.RUSAGE_SELF)
-        wall, thread, process = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
-        work()
-        after = resource.getrusage(resource.RUSAGE_SELF)
-        steps.append(
-            {
-                "wall_ns": time.perf_counter_ns() - wall,
-                "thread_cpu_ns": time.thread_time_ns() - thread,
-                "process_cpu_ns": time.process_time_ns() - process,
-                "voluntary": after.ru_nvcsw - before.ru_nvcsw,
-                "involuntary": after.ru_nivcsw - before.ru_nivcsw,
-                "major_faults": after.ru_majflt - before.ru_majflt,
-                "minor_faults": after.ru_minflt - before.ru_minflt,
-            }
-        )
-    return json.dumps({"kind": "resource", "steps": steps, "threads": os.cpu_count() or 1}).encode()
-
-
-def judge(text: bytes) -> Attribution:
-    said = attribute_resource(parse_resource(text), owner=DEFAULT_OWNERS.__getitem__)
-    assert said.weak
+def measure(work: Callable[[], object], path: Path, threads: int = 1) -> Attribution:
+    """Real accounts around real work, through the door that the pipeline uses."""
+    accounts = [account(lambda index: (work(), 1)[1], index) for index in range(5)]
+    write_accounts(accounts, "module:function", threads, path)
+    said = attribute_trace(
+        path,
+        ceilings=(),
+        precision=Precision.FP32,
+        unprofiled_step_ms=None,
+        owner=DEFAULT_OWNERS.__getitem__,
+    )
     assert sum(said.shares.values()) == pytest.approx(1.0)
     return said
 
 
-def test_a_sleeping_callable_is_idle() -> None:
-    said = judge(record(lambda: time.sleep(0.02)))
+def judge(step: dict[str, Any], **record: Any) -> Attribution:
+    filled = {"thread_cpu_ns": 0, "process_cpu_ns": 0} | step
+    if "exclusive_ns" in filled:
+        filled["wall_ns"] = sum(filled["exclusive_ns"].values())
+    text = json.dumps({"kind": "resource", "steps": [filled] * 4} | record).encode()
+    return attribute_resource(parse_resource(text), owner=DEFAULT_OWNERS.__getitem__)
+
+
+def test_a_sleeping_callable_is_idle(tmp_path: Path) -> None:
+    said = measure(lambda: time.sleep(0.02), tmp_path / "resource.json")
     assert (said.bottleneck, said.bound, said.layer) == (Category.IDLE, Bound.SOFTWARE, Layer.APPLICATION)
+    assert said.owner == DEFAULT_OWNERS[Layer.APPLICATION]
     assert said.shares[Category.IDLE] > 0.9
+    assert not said.weak
+    assert said.gain_if_removed.estimate > 5
 
 
-def test_steady_work_is_compute_and_no_more() -> None:
-    step = {"wall_ns": 10_000_000, "thread_cpu_ns": 9_900_000, "process_cpu_ns": 19_000_000}
-    said = judge(json.dumps({"kind": "resource", "steps": [step] * 4, "threads": 2}).encode())
-    assert (said.bottleneck, said.bound, said.owner) == (Category.COMPUTE, Bound.UNDETERMINED, None)
+def test_waiting_for_an_own_thread_is_synchronization(tmp_path: Path) -> None:
+    def work() -> None:
+        def burn() -> None:
+            end = time.thread_time_ns() + 20 * MS
+            while time.thread_time_ns() < end:
+                pass
+
+        thread = threading.Thread(target=burn)
+        thread.start()
+        thread.join()
+
+    said = measure(work, tmp_path / "resource.json", threads=4)
+    assert said.shares[Category.SYNCHRONIZATION] > 0.3
+    if said.bottleneck is Category.SYNCHRONIZATION:
+        assert "own threads" in said.sentence
+
+
+def test_work_on_a_processor_is_compute_and_no_more() -> None:
+    said = judge({"wall_ns": 10 * MS, "thread_cpu_ns": 9 * MS, "process_cpu_ns": 19 * MS}, threads=2)
+    assert (said.bottleneck, said.bound, said.owner, said.weak) == (Category.COMPUTE, Bound.UNDETERMINED, None, True)
     assert any("1.90 cores" in line for line in said.evidence)
 
 
-def test_half_and_half_is_undetermined() -> None:
-    step = {"wall_ns": 10_000_000, "thread_cpu_ns": 7_000_000, "process_cpu_ns": 7_000_000, "involuntary": 20}
-    said = judge(json.dumps({"kind": "resource", "steps": [step] * 4, "threads": 2}).encode())
-    assert (said.bottleneck, said.bound) == (Category.UNATTRIBUTED, Bound.UNDETERMINED)
-    assert said.candidates[0].layer is Layer.SYSTEM
+def test_waiting_for_a_cpu_that_others_hold_is_the_systems() -> None:
+    said = judge(
+        {
+            "exclusive_ns": {"compute": 3 * MS, "queueing": 7 * MS, "idle": 0},
+            "process_cpu_ns": 3 * MS,
+            "process_run_queue_ns": 7 * MS,
+        },
+        cpus=2,
+        run_queue_known=True,
+    )
+    assert (said.bottleneck, said.bound, said.layer) == (Category.QUEUEING, Bound.SOFTWARE, Layer.SYSTEM)
+    assert "other load" in said.sentence
+    assert "stop other load" in said.next_step
 
 
-def test_disk_waits_point_to_the_system() -> None:
-    step = {
-        "wall_ns": 10_000_000,
-        "thread_cpu_ns": 1_000_000,
-        "process_cpu_ns": 1_000_000,
-        "major_faults": 9,
-        "voluntary": 9,
-    }
-    said = judge(json.dumps({"kind": "resource", "steps": [step] * 4}).encode())
-    assert (said.bottleneck, said.layer) == (Category.IDLE, Layer.SYSTEM)
+def test_more_threads_than_cpus_is_told_apart_from_other_load() -> None:
+    said = judge(
+        {
+            "exclusive_ns": {"compute": 3 * MS, "queueing": 7 * MS},
+            "process_cpu_ns": 20 * MS,
+            "process_run_queue_ns": 60 * MS,
+            "threads": 8,
+        },
+        cpus=2,
+        threads=8,
+    )
+    assert (said.bottleneck, said.layer) == (Category.QUEUEING, Layer.SYSTEM)
+    assert "its own threads want 8.0 CPUs at once and there are 2" in said.sentence
+    assert "no more threads" in said.next_step
+    assert Layer.APPLICATION in {candidate.layer for candidate in said.candidates}
+
+
+def test_a_filled_machine_is_not_called_synchronisation_trouble() -> None:
+    split = {"exclusive_ns": {"compute": 1 * MS, "synchronization": 9 * MS}}
+    filled = judge(split | {"process_cpu_ns": 19 * MS}, threads=2, cpus=2)
+    serial = judge(split | {"process_cpu_ns": 10 * MS}, threads=4, cpus=4)
+    assert (filled.bottleneck, filled.bound) == (Category.SYNCHRONIZATION, Bound.UNDETERMINED)
+    assert (serial.bound, serial.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
+    assert "take turns" in serial.sentence
+
+
+def test_disk_waits() -> None:
+    said = judge({"exclusive_ns": {"compute": 1 * MS, "input": 9 * MS}}, block_io_known=True)
+    assert (said.bottleneck, said.bound) == (Category.INPUT, Bound.SOFTWARE)
+    unaccounted = judge({"wall_ns": 10 * MS, "thread_cpu_ns": MS, "process_cpu_ns": MS, "major_faults": 9})
+    assert (unaccounted.bottleneck, unaccounted.layer) == (Category.IDLE, Layer.SYSTEM)
+    assert any("disks" in line for line in unaccounted.evidence)
+
+
+def test_level_categories_stay_open() -> None:
+    said = judge({"exclusive_ns": {"compute": 5 * MS, "idle": 5 * MS + 1}})
+    assert (said.bound, said.owner, said.weak) == (Bound.UNDETERMINED, None, True)
+
+
+def test_contention_needs_the_kernels_account() -> None:
+    text = b'{"kind": "resource", "steps": [{"wall_ns": 10, "thread_cpu_ns": 1, "process_cpu_ns": 1}]}'
+    assert measure_contention(parse_resource(text).steps, 2) is None
+
+
+def test_accounts_of_the_whole_process_are_kept() -> None:
+    one = account(lambda index: sum(range(100_000)), 0)
+    if Path("/proc/self/task").is_dir():
+        assert one.threads is not None
+        assert one.threads >= 1
+        assert one.process_run_queue_ns is not None
+        assert one.process_run_queue_ns >= 0
+    assert sum(one.exclusive_ns().values()) == one.wall_ns
+    assert len(os.sched_getaffinity(0)) >= 1
 
 
 @pytest.mark.parametrize(
@@ -87,6 +161,8 @@ def test_disk_waits_point_to_the_system() -> None:
         b'{"kind": "resource", "steps": [{"wall_ns": 0, "thread_cpu_ns": 1, "process_cpu_ns": 1}]}',
         b'{"kind": "resource", "steps": [{"wall_ns": 5, "thread_cpu_ns": -1, "process_cpu_ns": 1}]}',
         b'{"kind": "resource", "steps": [{"wall_ns": "x"}]}',
+        _SPLIT.replace(b"SPLIT", b'"idle": 4'),
+        _SPLIT.replace(b"SPLIT", b'"odd": 5'),
     ],
 )
 def test_malformed_records_are_refused(text: bytes, tmp_path: Path) -> None:

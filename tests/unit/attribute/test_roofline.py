@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from lynxbench.attribute.operands import Work
 from lynxbench.attribute.roofline import Ceilings, attain, is_tiny
-from lynxbench.attribute.work import Work
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.precision import Precision
 

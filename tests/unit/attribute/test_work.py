@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from lynxbench.attribute.operands import Work
 from lynxbench.attribute.operators import OperatorKind, operator_kind
 from lynxbench.attribute.trace import Signature, Tensor
-from lynxbench.attribute.work import Work, estimate_work
+from lynxbench.attribute.work import estimate_work
 
 
 def tensor(*sizes: int, dtype: str = "float", strides: tuple[int, ...] | None = None) -> Tensor:

@@ -38,7 +38,7 @@ def render_precisions(result: Result) -> Safe:
         "Precision",
         f"Sustained, {unit}",
         f"Best window, {unit}",
-        f"{findings.latency_name(metric).capitalize()}, p50 / p99",
+        f"{findings.latency_name(metric, served=findings.is_served(result)).capitalize()}, p50 / p99",
         f"Accuracy ({accuracy})",
         "Memory",
         "Executed as",
@@ -203,12 +203,12 @@ def _latencies(one: PrecisionResult, own: Sequence[CountedProcess], result: Resu
     metric = findings.main_latency(result)
     if metric is SloMetric.TIME_PER_TOKEN and not any(len(p.samples.marks.at_ns) for p in own):
         metric = SloMetric.LATENCY
-    found = histogram([counted_ms(process, metric) for process in own], metric)
+    found = histogram([counted_ms(process, metric, served=one.load is not None) for process in own], metric)
     if found is None:
         return None
     marks = one.latency_ms.get(metric, ())
     limit = next((s.at_most_s * 1e3 for s in result.contract.objective.slo if s.metric == metric), None)
-    name = findings.latency_name(metric)
+    name = findings.latency_name(metric, served=findings.is_served(result))
     title = f"{name[:1].upper()}{name[1:]}, {one.precision}"
     pictures = [draw_distribution(found, marks, limit, title, width) for width in (WIDE, NARROW)]
     open_ones = [words.percentile_name(m.percentile) for m in marks if not m.resolved]

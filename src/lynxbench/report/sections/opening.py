@@ -17,6 +17,7 @@ _CONTENTS = (
     ("figures", "Figures"),
     ("questions", "Four questions"),
     ("precisions", "Precisions"),
+    ("load", "Load"),
     ("counted", "Counted"),
     ("plots", "Plots"),
     ("time", "Where time goes"),
@@ -36,7 +37,8 @@ def render_header(result: Result) -> Safe:
         fact("Measured", tag("time", words.moment_text(result.started_at), datetime=words.clean(result.started_at))),
         class_="facts",
     )
-    links = [tag("a", name, href=f"#{target}") for target, name in _CONTENTS]
+    contents = [entry for entry in _CONTENTS if findings.is_served(result) or entry[0] != "load"]
+    links = [tag("a", name, href=f"#{target}") for target, name in contents]
     return tag(
         "header",
         tag("p", "lynxbench measurement report", class_="brand"),
@@ -146,7 +148,7 @@ def _card(one: PrecisionResult, result: Result) -> Safe:
         tag(
             "dl",
             fact("Best window", words.estimate_text(one.peak, held)),
-            fact(_short_latency(metric), findings.pair_text(*_pair(one, metric))),
+            fact(_short_latency(metric, findings.is_served(result)), findings.pair_text(*_pair(one, metric))),
             fact(f"Accuracy ({findings.accuracy_metric(result)})", tag("span", accuracy, class_=f"tone-{tone}")),
             fact("Executed as", said(findings.executed_how(one))),
             class_="small",
@@ -159,8 +161,8 @@ def _pair(one: PrecisionResult, metric: str) -> tuple[Percentile | None, Percent
     return findings.percentile_of(one, metric, 50), findings.percentile_of(one, metric, 99)
 
 
-def _short_latency(metric: str) -> str:
-    name = findings.latency_name(metric)
+def _short_latency(metric: str, served: bool) -> str:
+    name = findings.latency_name(metric, served=served)
     return f"{name[:1].upper()}{name[1:]}, p50 / p99"
 
 

@@ -1,0 +1,70 @@
+"""Contradictions inside a trace that no reader sees event by event: effects before causes, calls outside their operator.
+
+A trace that contradicts itself keeps its shares and loses its verdict: which of its stamps are wrong, nobody can say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace
+
+TOLERATED = 0.01
+"""Share of events that may contradict each other: profilers drop a few records at their edges."""
+CLOCK_SLACK_NS = 100_000
+"""Device and host clocks are matched by the driver to some microseconds, worst to some tens."""
+NESTING_SLACK_NS = 2_000
+
+
+def check_consistency(trace: Trace) -> Trace:
+    """The trace, marked as damaged with a note for each contradiction found."""
+    notes = [note for note in (_early_activities(trace), _stray_calls(trace), _shared_ids(trace)) if note]
+    return dataclasses.replace(trace, notes=(*trace.notes, *notes), damaged=True) if notes else trace
+
+
+def _matching(keys: Int64, wanted: Int64) -> tuple[Int64, Int64]:
+    """For each wanted id, where it first stands among the keys; and which were found."""
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys[order], wanted), max(0, len(keys) - 1))
+    found = np.flatnonzero((keys[order][at] == wanted) & (wanted != NONE)) if len(keys) else np.empty(0, np.int64)
+    return (order[at] if len(keys) else at), found
+
+
+def _early_activities(trace: Trace) -> str | None:
+    calls, activities = trace.rows_of(EventKind.RUNTIME), trace.rows_of(*DEVICE_KINDS)
+    at, found = _matching(trace.correlation[calls], trace.correlation[activities])
+    if not len(found):
+        return None
+    early = trace.start_ns[activities[found]] < trace.start_ns[calls[at[found]]] - CLOCK_SLACK_NS
+    if early.mean() <= TOLERATED:
+        return None
+    return f"{early.mean():.0%} of the device's activities begin before the call that launched them: a clock jumped"
+
+
+def _stray_calls(trace: Trace) -> str | None:
+    calls, operators = trace.rows_of(EventKind.RUNTIME), trace.rows_of(EventKind.OPERATOR)
+    at, found = _matching(trace.external[operators], trace.external[calls])
+    if not len(found):
+        return None
+    inner, outer = calls[found], operators[at[found]]
+    same = trace.thread[inner] == trace.thread[outer]
+    stray = same & (
+        (trace.start_ns[inner] < trace.start_ns[outer] - NESTING_SLACK_NS)
+        | (trace.end_ns[inner] > trace.end_ns[outer] + NESTING_SLACK_NS)
+    )
+    if stray.mean() <= TOLERATED:
+        return None
+    return f"{stray.mean():.0%} of the calls lie outside the operator that made them: a clock jumped"
+
+
+def _shared_ids(trace: Trace) -> str | None:
+    ids = trace.correlation[trace.rows_of(EventKind.RUNTIME)]
+    ids = np.sort(ids[ids > 0])
+    if len(ids) < 2:
+        return None
+    shared = float((ids[1:] == ids[:-1]).mean())
+    if shared <= TOLERATED:
+        return None
+    return f"{shared:.0%} of the calls share their id with another: which launched what is not known"

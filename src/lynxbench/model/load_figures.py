@@ -1,0 +1,143 @@
+"""What a result says about load: every request accounted for, at which load, by which instrument, how far it holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field as Bound_
+
+from lynxbench.model.document import Document
+from lynxbench.model.figures import Figure
+from lynxbench.model.serving import CacheState
+
+
+class Accounting(Document):
+    """Offered = ok + every kind of failure, always."""
+
+    offered: int
+    sent: int
+    ok: int
+    failed: dict[str, int]
+    """By kind: http_error, reset, timeout_idle …; the values sum to offered − ok."""
+    retries: int
+    said: dict[str, int]
+    """What failing answers said, and how often."""
+
+
+class TokenCount(Document):
+    """Where token counts come from, and what was really asked and answered."""
+
+    source: Literal["usage", "tokenizer", "unknown", "none"]
+    """`none`: this task has no tokens to count."""
+    input_mean: float | None
+    output_mean: float | None
+    asked_output_mean: float | None
+    shorter_share: float | None
+    """Answers that ended before the asked number of tokens."""
+    coalesced_share: float | None
+    """Output events that were read together with others: single inter-token times were not seen."""
+
+
+class CacheRecord(Document):
+    """The prefix cache's state: controlled, or recorded."""
+
+    regime: CacheState
+    distinct_prompts: int | None
+    """None where every prompt is unique."""
+    cached_share: float | None
+    """Input tokens that came from the cache by the answers' usage; null where the server does not say."""
+    counters: dict[str, float]
+    """The server's own cache counters over the run."""
+
+
+class PreFlight(Document):
+    """The instrument against the bundled null server, just before the run."""
+
+    streams: int
+    requests_per_s: float
+    events_per_s: float
+    ttft_error_mean_ms: float | None
+    ttft_error_p99_ms: float | None
+    itl_error: float | None
+    lateness_mean_ms: float | None
+    problems: tuple[str, ...]
+
+
+class InstrumentRecord(Document):
+    """How the client fared. Void: no figure of this run is the server's."""
+
+    verdict: Literal["good", "void"]
+    reasons: tuple[str, ...]
+    cautions: tuple[str, ...]
+    processes: int
+    mean_lateness_ms: float | None
+    p99_lateness_ms: float | None
+    p99_lag_ms: float | None
+    busiest_share: float | None
+    preflight: PreFlight | None
+
+
+class CurvePoint(Document):
+    """One probe of the throughput-latency curve."""
+
+    rate_per_s: float
+    outcome: Literal["pass", "fail", "undecided"]
+    why: str
+    scout: bool
+    requests: int
+    seconds: float
+    p50_s: float | None
+    p99_s: float | None
+    goodput_per_s: float
+
+
+class SaturationRecord(Document):
+    """The largest rate at which the objective was shown to hold, and the smallest at which it was not."""
+
+    passed_per_s: float | None
+    failed_per_s: float | None
+    failed_outcome: Literal["pass", "fail", "undecided"] | None
+    confirmed: bool
+    goodput_per_s: float | None
+    knee_per_s: float | None
+    ceiling_per_s: float
+    """Completions a second of a closed loop: an upper bound."""
+    probe_s: float
+    note: str
+    saturated: str
+    """What was at its limit, as far as it could be seen."""
+    curve: tuple[CurvePoint, ...]
+
+
+class RecordFile(Document):
+    """Every request of one run, as numpy columns."""
+
+    file: str
+    sha256: Annotated[str, Bound_(pattern=r"^[0-9a-f]{64}$")]
+    rows: int
+
+
+class LoadFigures(Document):
+    """Everything about the load at which the figures hold; throughput is not said without it."""
+
+    load: str
+    budget: tuple[str, ...]
+    """The latency bounds, in words."""
+    accounting: Accounting
+    offered_per_s: Figure | None = None
+    requests_per_s: Figure | None = None
+    goodput_per_s: Figure | None = None
+    """Requests a second that met every bound."""
+    in_flight_mean: float | None = None
+    tokens: TokenCount
+    cache: CacheRecord
+    instrument: InstrumentRecord
+    saturation: SaturationRecord | None = None
+    server_counters: dict[str, float] = {}
+    """Seconds and counts by the server's own metrics over the run: where it says the time went."""
+    records: tuple[RecordFile, ...] = ()
+
+    def without_figures(self) -> LoadFigures:
+        """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""
+        emptied = dict.fromkeys(("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation"))
+        return self.model_copy(update=emptied)

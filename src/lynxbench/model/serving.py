@@ -1,0 +1,175 @@
+"""Engines that are servers: where they listen, how they are asked, when to give up, what the client must keep to."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from lynxbench.model.document import Document
+from lynxbench.model.fields import Count, Name, Ratio, Scalar, Seconds, Text, refuse
+
+
+def _address(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"{text!r} is not an address; write for example 'http://127.0.0.1:8000/v1'") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise ValueError(f"{text!r} is not an address; write for example 'http://127.0.0.1:8000/v1'")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("an address must not carry a password; name the variable that holds the key (api_key_env)")
+    if parts.query or parts.fragment:
+        raise ValueError(f"{text!r}: give the address without what follows ? or #")
+    return text
+
+
+def _variable(text: str) -> str:
+    if not text.isascii() or not text.isidentifier():
+        raise ValueError(f"{text!r} is not the name of an environment variable, such as SERVER_API_KEY")
+    return text
+
+
+Address = Annotated[Text, AfterValidator(_address)]
+Variable = Annotated[Text, AfterValidator(_variable)]
+"""The name of an environment variable; what it holds is never recorded."""
+Patience = Annotated[Seconds, Field(gt=0, lt=1e6)]
+
+
+class Timeouts(Document):
+    """How long the client waits: a run must end whatever the server does."""
+
+    connect_s: Annotated[Patience, Field(alias="connect")] = 10.0
+    first_byte_s: Annotated[Patience, Field(alias="first_byte")] = 120.0
+    idle_s: Annotated[Patience, Field(alias="idle")] = 60.0
+    total_s: Annotated[Patience, Field(alias="total")] = 600.0
+    drain_s: Annotated[Patience, Field(alias="drain")] = 30.0
+
+
+class InstrumentBounds(Document):
+    """What the client must keep to; beyond it the run is void, because the client was the limit."""
+
+    mean_lateness_s: Annotated[Seconds, Field(alias="mean_lateness", gt=0)] = 0.001
+    p99_lateness_s: Annotated[Seconds, Field(alias="p99_lateness", gt=0)] = 0.010
+    p99_lag_s: Annotated[Seconds, Field(alias="p99_lag", gt=0)] = 0.010
+    busy: Annotated[Ratio, Field(gt=0, le=1)] = 0.9
+    coalesced: Annotated[Ratio, Field(ge=0, le=1)] = 0.01
+
+
+class Dialect(StrEnum):
+    """Whose reading of the OpenAI protocol the server follows."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    TGI = "tgi"
+    LLAMACPP = "llamacpp"
+    OLLAMA = "ollama"
+    GENERIC = "generic"
+
+    @property
+    def forces_length(self) -> bool:
+        """Whether the server can be told to go on past the end-of-text token, so that lengths are the contract's."""
+        return self in (Dialect.VLLM, Dialect.SGLANG, Dialect.LLAMACPP)
+
+    @property
+    def bypasses_cache(self) -> bool:
+        """Whether a request can ask not to be answered from the prefix cache."""
+        return self in (Dialect.VLLM, Dialect.LLAMACPP)
+
+
+class CacheState(StrEnum):
+    """What the server's prefix cache may do for a request."""
+
+    AVOIDED = "avoided"
+    """Every prompt begins with text of its own."""
+    BYPASSED = "bypassed"
+    """The request asks the server not to use it."""
+    ALLOWED = "allowed"
+    """Prompts repeat; how many input tokens came from the cache is recorded."""
+
+
+class OpenAiEngine(Document):
+    """A server that speaks the OpenAI HTTP language: chat, plain completions or embeddings."""
+
+    name: Literal["openai"]
+    url: Address
+    dialect: Dialect = Dialect.GENERIC
+    endpoint: Literal["chat", "completions"] = "chat"
+    stream: bool = True
+    api_key_env: Variable | None = None
+    ca_file: Text | None = None
+    verify_tls: bool = True
+    cache: CacheState = CacheState.AVOIDED
+    prompts: Count = 256
+    turns: Annotated[int, Field(ge=1, le=100)] = 1
+    think_s: Annotated[Seconds, Field(alias="think", ge=0, lt=1e6)] = 0.0
+    processes: Annotated[int, Field(ge=1, le=64)] | None = None
+    launch: tuple[Text, ...] = ()
+    request: dict[Name, Scalar] = Field(default_factory=dict)
+    timeouts: Timeouts = Timeouts()
+    instrument: InstrumentBounds = InstrumentBounds()
+
+    @model_validator(mode="after")
+    def _possible(self) -> OpenAiEngine:
+        if self.cache is CacheState.BYPASSED and not self.dialect.bypasses_cache:
+            able = ", ".join(dialect for dialect in Dialect if dialect.bypasses_cache)
+            refuse(f"dialect {self.dialect} cannot bypass its prefix cache (these can: {able}); say avoided", "cache")
+        if self.turns > 1 and (self.endpoint != "chat" or not self.stream):
+            refuse("conversations of several turns need endpoint chat, streamed", "turns")
+        return self
+
+
+class TensorInput(Document):
+    """One input tensor of a request: seeded numbers between low and high, or texts."""
+
+    name: Text
+    datatype: Literal[
+        "BOOL",
+        "UINT8",
+        "UINT16",
+        "UINT32",
+        "UINT64",
+        "INT8",
+        "INT16",
+        "INT32",
+        "INT64",
+        "FP16",
+        "FP32",
+        "FP64",
+        "BYTES",
+    ]
+    shape: Annotated[tuple[Count, ...], Field(min_length=1, max_length=8)]
+    low: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    high: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TensorInput:
+        if self.low > self.high:
+            refuse(f"low {self.low:g} is above high {self.high:g}; swap them", "low")
+        return self
+
+
+class KserveEngine(Document):
+    """A server that speaks the KServe v2 inference protocol over HTTP, such as Triton or MLServer."""
+
+    name: Literal["kserve"]
+    url: Address
+    version: Text | None = None
+    inputs: Annotated[tuple[TensorInput, ...], Field(min_length=1, max_length=64)]
+    outputs: tuple[Text, ...] = ()
+    binary: bool = True
+    api_key_env: Variable | None = None
+    ca_file: Text | None = None
+    verify_tls: bool = True
+    cache: Literal["avoided", "allowed"] = "avoided"
+    prompts: Count = 64
+    processes: Annotated[int, Field(ge=1, le=64)] | None = None
+    launch: tuple[Text, ...] = ()
+    timeouts: Timeouts = Timeouts()
+    instrument: InstrumentBounds = InstrumentBounds()
+
+
+ServedEngine = OpenAiEngine | KserveEngine

@@ -1,0 +1,1 @@
+"""The pictures of a trace: steps, the worst gap, the roofline."""
