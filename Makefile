@@ -63,3 +63,54 @@ $(STAMPS)/browser:
 
 clean:
 	rm -rf $(VENV) $(STAMPS) build dist src/*.egg-info
+
+# --- real servers for the tests, and the peers of the load benchmark: each in an environment of its own ------------------
+
+SERVERS := .servers
+PEERS := .peers
+TRUTH_SOURCE ?=
+INTO = $(BIN)/uv pip install --quiet --compile-bytecode --python
+
+.PHONY: servers bench-peers
+
+servers: $(STAMPS)/server-llamacpp $(STAMPS)/server-triton
+
+$(STAMPS)/server-%: environments/%.txt | $(STAMPS)/venv
+	rm -rf $(SERVERS)/$*
+	$(PYTHON) -m venv --without-pip $(SERVERS)/$*
+	$(INTO) $(SERVERS)/$*/bin/python --requirement $<
+	@touch $@
+
+# The ground-truth server is one C file of your choice: make bench-peers TRUTH_SOURCE=…/truth_server.c
+bench-peers: $(STAMPS)/dev $(STAMPS)/wrk $(STAMPS)/peer-vllm $(STAMPS)/peer-aiperf $(STAMPS)/peer-guidellm
+	@if [ -n "$(TRUTH_SOURCE)" ]; then $(BIN)/python benchmarks/load_peers.py --truth-source $(TRUTH_SOURCE); \
+	else echo "peers are installed; now: make bench-peers TRUTH_SOURCE=PATH/truth_server.c"; fi
+
+$(STAMPS)/peer-aiperf: environments/aiperf.txt | $(STAMPS)/venv
+	rm -rf $(PEERS)/aiperf
+	$(PYTHON) -m venv --without-pip $(PEERS)/aiperf
+	$(INTO) $(PEERS)/aiperf/bin/python --requirement $<
+	@touch $@
+
+# torch goes through pip, as above; these two would otherwise bring gigabytes of CUDA libraries.
+$(STAMPS)/peer-guidellm: environments/guidellm.txt | $(STAMPS)/venv
+	rm -rf $(PEERS)/guidellm
+	$(PYTHON) -m venv --without-pip $(PEERS)/guidellm
+	$(PYTHON) -m pip --python $(PEERS)/guidellm/bin/python install --quiet $$(grep '^torch==' $<)
+	$(INTO) $(PEERS)/guidellm/bin/python --requirement $<
+	@touch $@
+
+# torchvision and its kin do not fit this torch, and the benchmark does not need them.
+$(STAMPS)/peer-vllm: environments/vllm.txt | $(STAMPS)/venv
+	rm -rf $(PEERS)/vllm
+	$(PYTHON) -m venv --without-pip $(PEERS)/vllm
+	$(PYTHON) -m pip --python $(PEERS)/vllm/bin/python install --quiet $$(grep '^torch==' $<)
+	$(PYTHON) -m pip --python $(PEERS)/vllm/bin/python install --quiet --requirement $<
+	$(PYTHON) -m pip --python $(PEERS)/vllm/bin/python uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+$(STAMPS)/wrk:
+	@mkdir -p $(STAMPS)
+	@command -v wrk >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends wrk >/dev/null; } \
+	  || { echo "no wrk: install Debian's wrk package"; exit 1; }
+	@touch $@

@@ -1,6 +1,6 @@
 """Every error lynxbench raises on purpose, and the exit code each one ends in.
 
-Only ``cli/`` exits. Everywhere else an error is raised with one line that says what is wrong, where, and what would be right.
+Only ``cli/`` exits. Everywhere else an error is raised with one line: what is wrong, where, and what would be right.
 
     LynxbenchError                     2
     ├── BadInput                       2   a file, option or value is wrong

@@ -6,12 +6,12 @@ The one file that knows it. Every room does its part on plain values; this file 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol
 
 from lynxbench import __version__
 from lynxbench.attribute.api import attribute_trace
@@ -21,6 +21,7 @@ from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
 from lynxbench.evidence.samples import write_samples
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
+from lynxbench.intervening import intervene
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.journal import count_journal, read_journal
 from lynxbench.measure.accuracy import compare_outputs
@@ -44,36 +45,9 @@ from lynxbench.model.job import Job, JobReport, JobStatus, Skip
 from lynxbench.model.precision import Native, Precision, reference_of
 from lynxbench.model.result import Accuracy, PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Outputs, ProcessSamples, Telemetry
+from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress
+from lynxbench.serving import resume_served, run_served
 from lynxbench.worker import JOB_FILE, OUTPUTS_FILE, REPORT_FILE, STAGE_FILE, read_outputs
-
-SAMPLES_FILE = "samples.npz"
-TELEMETRY_FILE = "telemetry.csv"
-
-
-class Progress(Protocol):
-    """Who is told how far the run is."""
-
-    def begin(self, run: RunFolder) -> None:
-        """The run is registered and starts, or goes on."""
-
-    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
-        """A process is at work; called a few times a second."""
-
-    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
-        """A process has ended."""
-
-    def note(self, text: str) -> None:
-        """A step between processes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A sealed result with what its report is drawn from."""
-
-    result: Result
-    folder: Path
-    processes: tuple[CountedProcess, ...]
-    telemetry: Telemetry | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +59,29 @@ class Attempt:
     report: JobReport
 
 
-def run_contract(contract: Contract, out: Path, declaration: Declaration | None, progress: Progress) -> Finished:
-    """Run a contract from the beginning."""
+def run_contract(
+    contract: Contract, out: Path, declaration: Declaration | None, progress: Progress, intervening: bool = False
+) -> Finished:
+    """Run a contract from the beginning; `intervening` also tests the verdict by changing what it blames."""
+    if isinstance(contract.engine, ServedEngine):
+        return run_served(contract, out, declaration, progress)
     _refuse_open_loop(contract)
     executor = capture_host(declaration)
     now = datetime.now(UTC)
     run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now)
-    return _carry_out(run, declaration, progress)
+    return _carry_out(run, declaration, progress, intervening)
 
 
-def resume_contract(contract: Contract, out: Path, declaration: Declaration | None, progress: Progress) -> Finished:
+def resume_contract(
+    contract: Contract, out: Path, declaration: Declaration | None, progress: Progress, intervening: bool = False
+) -> Finished:
     """Go on with the newest unfinished run of a contract."""
     run = find_unfinished(out, contract.contract_id)
     if run is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
-    return _carry_out(run, declaration, progress)
+    if isinstance(contract.engine, ServedEngine):
+        return resume_served(run, declaration, progress)
+    return _carry_out(run, declaration, progress, intervening)
 
 
 def plan_of(contract: Contract) -> tuple[Slot, ...]:
@@ -113,7 +95,7 @@ def plan_of(contract: Contract) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def _carry_out(run: RunFolder, declaration: Declaration | None, progress: Progress) -> Finished:
+def _carry_out(run: RunFolder, declaration: Declaration | None, progress: Progress, intervening: bool) -> Finished:
     started = perf_counter()
     progress.begin(run)
     with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
@@ -125,7 +107,8 @@ def _carry_out(run: RunFolder, declaration: Declaration | None, progress: Progre
                 f"interrupted; {kept} samples kept in {run.path}. Go on with the same command and --resume"
             ) from None
     progress.note("comparing and attributing")
-    return _conclude(run, attempts, declaration, perf_counter() - started)
+    test = partial(intervene, run, progress=progress) if intervening else None
+    return _conclude(run, attempts, declaration, started, test)
 
 
 # --- measuring ------------------------------------------------------------------------------------------------------
@@ -203,7 +186,11 @@ def _reference_step_s(attempts: Sequence[Attempt]) -> float | None:
 
 
 def _conclude(
-    run: RunFolder, attempts: Sequence[Attempt], declaration: Declaration | None, measuring_s: float
+    run: RunFolder,
+    attempts: Sequence[Attempt],
+    declaration: Declaration | None,
+    started: float,
+    test: Callable[[PrecisionResult], PrecisionResult] | None,
 ) -> Finished:
     registration, contract = run.registration, run.registration.contract
     telemetry = read_telemetry(run.path / TELEMETRY_FILE)
@@ -215,7 +202,7 @@ def _conclude(
     for precision in contract.workload.precisions:
         mine = [attempt for attempt in attempts if attempt.slot.precision is precision]
         one, counted = _conclude_precision(contract, precision, mine, telemetry, reference)
-        results.append(one)
+        results.append(test(one) if test is not None else one)
         processes += counted
     processes.sort(key=lambda process: process.samples.process)
     attempted = [one for one in results if one.skipped is None or one.validity.verdict is ValidityVerdict.VOID]
@@ -227,7 +214,7 @@ def _conclude(
         run_id=registration.run_id,
         started_at=registration.registered_at,
         finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        measuring_s=round(measuring_s, 3),
+        measuring_s=round(perf_counter() - started, 3),
         contract_id=contract.contract_id,
         executor_id=executor.executor_id,
         instance_id=executor.instance_id,

@@ -12,6 +12,8 @@ from lynxbench.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from lynxbench.contract.diff import ContractComparison
+    from lynxbench.workload.production import Fitted
+    from lynxbench.workload.request_log import RequestLog
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -24,7 +26,11 @@ def new(
     file: Path = typer.Argument(Path("contract.yaml"), help="The file to write."),
     task: str = typer.Option("generate", help="generate, embed, classify, train-step or callable."),
     model: str = typer.Option("", help="package:NAME, preset:NAME, path:PATH, hub:OWNER/NAME or module:function."),
-    engine: str = typer.Option("", help="torch, onnx, callable or plugin:NAME."),
+    engine: str = typer.Option("", help="torch, onnx, callable, plugin:NAME or openai (a server)."),
+    url: str = typer.Option("", help="The server's address, with --engine openai."),
+    from_log: Path = typer.Option(
+        None, "--from-log", help="Fit lengths and arrivals to this request log (JSONL, CSV)."
+    ),
     name: str = typer.Option("", help="Short name of the contract."),
     force: bool = typer.Option(False, "--force", help="Overwrite the file if it exists."),
     as_json: bool = _JSON,
@@ -33,7 +39,17 @@ def new(
     from lynxbench.contract.loader import parse_contract
     from lynxbench.contract.template import render_template
 
-    text = render_template(task=task, model=model, engine=engine, name=name, file=file.name)
+    fitted = _fit(from_log) if from_log is not None else None
+    text = render_template(
+        task=task,
+        model=model,
+        engine=engine or ("openai" if fitted else ""),
+        name=name,
+        file=file.name,
+        url=url,
+        workload=fitted[0].workload_keys() if fitted else None,
+        remarks=fitted[0].remarks() if fitted else (),
+    )
     contract = parse_contract(text, str(file))
     try:
         with file.open("w" if force else "x", encoding="utf-8") as stream:
@@ -42,18 +58,40 @@ def new(
         raise BadInput(f"{file}: exists already; name another file, or add --force to overwrite it") from None
     except OSError as error:
         raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
+    likeness = None
+    if fitted:
+        from lynxbench.workload.representative import distance
+
+        likeness = distance(contract.workload, fitted[1])
     if as_json:
-        _print_json({"file": str(file), "name": contract.name, "contract_id": contract.contract_id})
+        about = {"log": fitted[0].document(), "likeness": likeness.document()} if fitted and likeness else {}
+        _print_json({"file": str(file), "name": contract.name, "contract_id": contract.contract_id, **about})
         return
+    if likeness:
+        typer.echo(likeness.render(), nl=False)
     typer.echo(f"{file}: written; next: edit it, then lynxbench contract check {file}")
 
 
 @app.command()
-def check(files: list[str] = typer.Argument(help="Contract files, or bundled names."), as_json: bool = _JSON) -> None:
-    """Check contracts: one line each, `ok` with the id or what is wrong. Exit code 2 if any is wrong."""
+def check(
+    files: list[str] = typer.Argument(help="Contract files, or bundled names."),
+    against_log: Path = typer.Option(None, "--against-log", help="Hold each against this production log (JSONL, CSV)."),
+    as_json: bool = _JSON,
+) -> None:
+    """Check contracts: one line each, `ok` with the id or what is wrong. Exit code 2 if any is wrong.
+
+    With --against-log it also says how far each is from production, and exits with 1 where one differs.
+    """
     from lynxbench.contract.loader import read_contract
     from lynxbench.errors import BadContract
 
+    log = None
+    differs = False
+    if against_log is not None:
+        from lynxbench.workload.representative import Likeness, distance
+        from lynxbench.workload.request_log import read_log
+
+        log = read_log(against_log)
     rows: list[dict[str, object]] = []
     for file in files:
         try:
@@ -63,13 +101,22 @@ def check(files: list[str] = typer.Argument(help="Contract files, or bundled nam
             rows.append({"file": file, "ok": False, **said})
             typer.echo(f"{error}", err=True)
         else:
-            rows.append({"file": file, "ok": True, "name": contract.name, "contract_id": contract.contract_id})
+            row: dict[str, object] = {"name": contract.name, "contract_id": contract.contract_id}
+            rows.append({"file": file, "ok": True, **row})
             if not as_json:
                 typer.echo(f"{file}: ok  {contract.name}  {contract.contract_id}")
+            if log is not None:
+                likeness = distance(contract.workload, log)
+                differs = differs or likeness.verdict is Likeness.DIFFERS
+                rows[-1]["likeness"] = likeness.document()
+                if not as_json:
+                    typer.echo(likeness.render(), nl=False)
     if as_json:
         _print_json({"ok": all(row["ok"] for row in rows), "contracts": rows})
     if not all(row["ok"] for row in rows):
         raise typer.Exit(ExitCode.BAD_INPUT)
+    if differs:
+        raise typer.Exit(ExitCode.VERDICT_NO)
 
 
 @app.command()
@@ -132,6 +179,14 @@ def list_bundled(as_json: bool = _JSON) -> None:
     width = max(map(len, contracts))
     for name, contract in contracts.items():
         typer.echo(f"{name:<{width}}  {contract.contract_id[:12]}  {contract.question}")
+
+
+def _fit(file: Path) -> tuple[Fitted, RequestLog]:
+    from lynxbench.workload.production import fit_log
+    from lynxbench.workload.request_log import read_log
+
+    log = read_log(file)
+    return fit_log(log), log
 
 
 def _render_comparison(comparison: ContractComparison, a: str, b: str) -> str:

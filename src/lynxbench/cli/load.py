@@ -43,6 +43,13 @@ def demo_server(
     role_at_start: bool = typer.Option(False, "--role-at-start", help="Send an empty role delta at arrival."),
     split_writes: bool = typer.Option(False, "--split-writes", help="Cut every event into two writes."),
     close_after: int = typer.Option(0, min=0, help="Answers after which a kept-alive connection closes; 0 never."),
+    slots: int = typer.Option(0, min=0, help="Requests served at the same time, others wait; 0 serves all at once."),
+    exponential: bool = typer.Option(
+        False, "--exponential", help="Draw service times, so that slots make an M/M/k queue."
+    ),
+    prefix_cache: bool = typer.Option(
+        False, "--prefix-cache", help="Answer repeated prompts with cached input tokens."
+    ),
     log: Path = typer.Option(None, help="Write what happened to this file (numpy columns) at the end."),
 ) -> None:
     """Serve the OpenAI language on a known schedule, without a model: for trying lynxbench and for testing clients."""
@@ -60,5 +67,8 @@ def demo_server(
         role_at_start=role_at_start,
         split_writes=split_writes,
         close_after=close_after or None,
+        slots=slots or None,
+        service="exponential" if exponential else "fixed",
+        prefix_cache=prefix_cache,
     )
     serve(behaviour, host, port, log, announce="serving {url}  (model: ground-truth; stop with Ctrl-C)")

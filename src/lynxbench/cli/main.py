@@ -9,6 +9,7 @@ import typer
 from lynxbench import __version__
 from lynxbench.cli import contract as contract_commands
 from lynxbench.cli import executor as executor_commands
+from lynxbench.cli.load import demo_server, selfcheck
 from lynxbench.cli.report import report
 from lynxbench.cli.run import run
 from lynxbench.cli.series import changepoints, steady
@@ -26,6 +27,8 @@ app.command()(run)
 app.command()(report)
 app.add_typer(contract_commands.app, name="contract", help="Write, check, show and compare contracts.")
 app.add_typer(executor_commands.app, name="executor", help="The nine layers of this machine, or a difference of two.")
+app.command()(selfcheck)
+app.command("demo-server")(demo_server)
 app.command()(steady)
 app.command()(changepoints)
 

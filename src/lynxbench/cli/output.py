@@ -12,11 +12,11 @@ from lynxbench.evidence.samples import read_samples
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
-from lynxbench.pipeline import TELEMETRY_FILE, Finished
 from lynxbench.report.html import render_html
 from lynxbench.report.json_document import render_json
 from lynxbench.report.markdown import render_markdown
 from lynxbench.report.terminal import render_terminal
+from lynxbench.running import TELEMETRY_FILE, Finished
 
 _PLAIN_WIDTH = 120
 

@@ -14,6 +14,11 @@ def run(
     out: Path = typer.Option(Path("results"), help="Folder that receives one folder a run."),
     resume: bool = typer.Option(False, "--resume", help="Go on with the newest unfinished run of this contract."),
     declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
+    intervene: bool = typer.Option(
+        False,
+        "--intervene",
+        help="Also test the verdict: run again with what it blames changed (compiled, batch doubled).",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the result document on standard output, nothing else."),
 ) -> None:
     """Capture, measure, attribute, record, report. Exit code 1 when the result is void."""
@@ -28,7 +33,7 @@ def run(
     declaration = read_declaration(declare) if declare else None
     with TerminalProgress(agreed) as progress:
         start = resume_contract if resume else run_contract
-        finished = start(agreed, out, declaration, progress)
+        finished = start(agreed, out, declaration, progress, intervene)
         progress.note("writing the report")
         paths = write_reports(finished)
     print_result(finished.result, paths, as_json)

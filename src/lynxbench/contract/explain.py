@@ -84,10 +84,14 @@ KEYS: dict[str, Key] = {
     "RampArrival.process": Key("ramp: independent arrivals at a rate that changes linearly over the run"),
     "RampArrival.from": Key("requests a second at the start"),
     "RampArrival.to": Key("requests a second at the end"),
-    "ReplayArrival.process": Key("replay: a recorded trace at its own moments; JSONL or CSV, Mooncake or Azure columns"),
+    "ReplayArrival.process": Key(
+        "replay: a recorded trace at its own moments; JSONL or CSV, Mooncake or Azure columns"
+    ),
     "ReplayArrival.path": Key("the trace; its hash is recorded"),
     "ReplayArrival.speed": Key("2 plays it twice as fast"),
-    "SaturatingArrival.process": Key("saturating: find the largest Poisson rate at which the objective holds, run there"),
+    "SaturatingArrival.process": Key(
+        "saturating: find the largest Poisson rate at which the objective holds, run there"
+    ),
     "SaturatingArrival.tolerance": Key("how near the passing and the failing rate must come to each other"),
     "SaturatingArrival.concurrency": Key("requests in flight when the completion-rate ceiling is taken first"),
     "SaturatingArrival.budget": Key("most seconds of probing"),
@@ -106,15 +110,21 @@ KEYS: dict[str, Key] = {
     "PluginEngine.plugin": Key("its name under the entry point group lynxbench.engines"),
     "PluginEngine.threads": Key("CPU threads; all cores this process may use where left out", "2"),
     "PluginEngine.options": Key("options handed to the plugin as they are"),
-    "OpenAiEngine.name": Key("openai: a server with the OpenAI HTTP interface (vLLM, SGLang, TGI, llama.cpp, Ollama …)"),
+    "OpenAiEngine.name": Key(
+        "openai: a server with the OpenAI HTTP interface (vLLM, SGLang, TGI, llama.cpp, Ollama …)"
+    ),
     "OpenAiEngine.url": Key("base address, such as http://127.0.0.1:8000/v1"),
     "OpenAiEngine.dialect": Key("vllm, sglang, tgi, llamacpp, ollama or generic: what the server can be asked for"),
     "OpenAiEngine.endpoint": Key("chat or completions; task embed uses embeddings"),
     "OpenAiEngine.stream": Key("whether answers are streamed; without it there is no time to first token"),
-    "OpenAiEngine.api_key_env": Key("environment variable that holds the key; the key is never recorded", "SERVER_API_KEY"),
+    "OpenAiEngine.api_key_env": Key(
+        "environment variable that holds the key; the key is never recorded", "SERVER_API_KEY"
+    ),
     "OpenAiEngine.ca_file": Key("certificates to trust instead of the system's", "ca.pem"),
     "OpenAiEngine.verify_tls": Key("whether the server's certificate is checked"),
-    "OpenAiEngine.cache": Key("prefix cache: avoided (unique prompts), bypassed (asked off) or allowed (prompts repeat)"),
+    "OpenAiEngine.cache": Key(
+        "prefix cache: avoided (unique prompts), bypassed (asked off) or allowed (prompts repeat)"
+    ),
     "OpenAiEngine.prompts": Key("prepared prompts; with cache allowed each is sent again and again"),
     "OpenAiEngine.turns": Key("turns of a conversation; each carries the answers before it"),
     "OpenAiEngine.think": Key("time between an answer and the next turn"),
@@ -129,7 +139,9 @@ KEYS: dict[str, Key] = {
     "KserveEngine.inputs": Key("the input tensors of every request"),
     "KserveEngine.outputs": Key("outputs to ask for; all where left out"),
     "KserveEngine.binary": Key("tensors as bytes instead of JSON numbers"),
-    "KserveEngine.api_key_env": Key("environment variable that holds the key; the key is never recorded", "SERVER_API_KEY"),
+    "KserveEngine.api_key_env": Key(
+        "environment variable that holds the key; the key is never recorded", "SERVER_API_KEY"
+    ),
     "KserveEngine.ca_file": Key("certificates to trust instead of the system's", "ca.pem"),
     "KserveEngine.verify_tls": Key("whether the server's certificate is checked"),
     "KserveEngine.cache": Key("response cache: avoided (inputs differ) or allowed (inputs repeat)"),

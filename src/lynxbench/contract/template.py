@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 
@@ -54,10 +55,24 @@ _VISION = re.compile(r"preset:(resnet|vit)-")
 
 
 def render_template(
-    task: str = "generate", model: str = "", engine: str = "", name: str = "", file: str = "contract.yaml"
+    task: str = "generate",
+    model: str = "",
+    engine: str = "",
+    name: str = "",
+    file: str = "contract.yaml",
+    *,
+    url: str = "",
+    workload: Mapping[str, object] | None = None,
+    remarks: Sequence[str] = (),
 ) -> str:
-    """A contract for a task, with every key explained in one line; it loads as it is."""
+    """A contract for a task, with every key explained in one line; it loads as it is.
+
+    `workload` holds keys that something else has decided, such as a production log, and `remarks` what is to be said
+    about them at the top.
+    """
     wanted = _parse_task(task)
+    if url and engine not in SERVERS:
+        raise BadInput(f"--url goes with a server (--engine {' or '.join(SERVERS)}), not with {engine or 'torch'}")
     served = engine in SERVERS
     model = model or ("served:my-model" if served else USUAL_MODELS[wanted])
     document = {
@@ -66,8 +81,8 @@ def render_template(
         "question": _QUESTIONS[wanted],
         "regime": "latency" if wanted is Task.CALLABLE else "throughput",
         "agreed": [{"team": "ML platform engineering"}, {"team": "infrastructure SRE"}],
-        "workload": _workload(wanted, model),
-        "engine": _engine(wanted, engine),
+        "workload": {**_workload(wanted, model), **_that_fit(wanted, workload or {})},
+        "engine": {**_engine(wanted, engine), **({"url": url} if url else {})},
         "objective": {"slo": [_slo(wanted)]},
         "protocol": {} if served else {"emulated_limit": "10 min"},
         "policy": {} if served else {"accuracy": _ACCURACY[wanted]},
@@ -78,7 +93,8 @@ def render_template(
         # Only the options can be wrong here, so the key is named and no line of a file that does not exist yet.
         raise refuse_contract(error, nodes_from_json(document, file), "contract new") from None
     hidden = frozenset({"input_tokens"} if wanted is Task.CALLABLE else ())
-    return _HEADER.format(file=file) + "\n" + render_contract(contract, Explained(hidden))
+    said = "".join(f"# {remark}\n" for remark in remarks)
+    return _HEADER.format(file=file) + said + "\n" + render_contract(contract, Explained(hidden))
 
 
 def parse_model(text: str) -> dict[str, str]:
@@ -116,6 +132,12 @@ def _workload(task: Task, model: str) -> dict[str, object]:
     if task is Task.GENERATE:
         workload["output_tokens"] = {"distribution": "fixed", "value": 32}
     return workload
+
+
+def _that_fit(task: Task, workload: Mapping[str, object]) -> dict[str, object]:
+    """The given keys without those that the task has no use for: an embedding has no output tokens."""
+    useless = {"output_tokens"} if task is not Task.GENERATE else set()
+    return {key: value for key, value in workload.items() if key not in useless}
 
 
 def _engine(task: Task, engine: str) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.engines.openai import read_key
 from lynxbench.errors import BadInput, BadResult
 
 # The numbers of load/reading.py; stages do not import each other, so the numbers are the seam (tests hold them equal).
@@ -54,9 +55,13 @@ class KserveService:
     version: str | None = None
     binary: bool = True
     outputs: tuple[str, ...] = ()
+    api_key_env: str | None = None
+    """The variable that holds the key; the key itself is never part of this."""
 
 
-def build_request(service: KserveService, inputs: Sequence[Tensor]) -> bytes:
+def build_request(
+    service: KserveService, inputs: Sequence[Tensor], environment: Mapping[str, str] | None = None
+) -> bytes:
     """The whole HTTP/1.1 request of one inference."""
     parts = urlsplit(service.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -87,6 +92,8 @@ def build_request(service: KserveService, inputs: Sequence[Tensor]) -> bytes:
     ]
     if service.binary:
         lines.append(f"Inference-Header-Content-Length: {len(head)}")
+    if service.api_key_env is not None:
+        lines.append(f"Authorization: Bearer {read_key(service.api_key_env, environment)}")
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + head + tail
 
 

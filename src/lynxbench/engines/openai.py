@@ -28,6 +28,7 @@ __all__ = [
     "build_body",
     "build_request",
     "count_tokens",
+    "read_key",
 ]
 
 # The numbers of load/reading.py; stages do not import each other, so the numbers are the seam (tests hold them equal).
@@ -133,11 +134,12 @@ def build_request(service: Service, body: bytes, environment: Mapping[str, str] 
         f"Content-Length: {len(body)}",
     ]
     if service.api_key_env is not None:
-        lines.append(f"Authorization: Bearer {_key(service.api_key_env, environment)}")
+        lines.append(f"Authorization: Bearer {read_key(service.api_key_env, environment)}")
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + body
 
 
-def _key(variable: str, environment: Mapping[str, str] | None) -> str:
+def read_key(variable: str, environment: Mapping[str, str] | None = None) -> str:
+    """The key an environment variable holds; CannotRun where it holds none."""
     key = (os.environ if environment is None else environment).get(variable, "").strip()
     if not key:
         raise CannotRun(f"environment variable {variable} is not set; it should hold the server's API key")
@@ -162,7 +164,16 @@ class ChatScript:
 
     stands_alone = False
 
-    def __init__(self, service: Service, conversations: Sequence[Sequence[str]], output_tokens: int | None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        conversations: Sequence[Sequence[str]],
+        output_tokens: int | Sequence[int] | None,
+        *,
+        opening: Callable[[int], str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`opening` gives the text a conversation of that number begins with, which keeps prefix caches apart."""
         if service.endpoint is not Endpoint.CHAT:
             raise BadInput("conversations need the chat endpoint")
         if not conversations or not all(conversations):
@@ -170,11 +181,17 @@ class ChatScript:
         self._service = service
         self._conversations = [tuple(turns) for turns in conversations]
         self._output_tokens = output_tokens
-        self._firsts = [self._request(turns, (), place) for place, turns in enumerate(self._conversations)]
+        self._opening = opening
+        self._environment = environment
+        self._firsts = (
+            [] if opening else [self._request(turns, (), place) for place, turns in enumerate(self._conversations)]
+        )
 
     def first(self, number: int) -> bytes:
         """The opening turn; conversations rotate."""
-        return self._firsts[number % len(self._firsts)]
+        if self._firsts:
+            return self._firsts[number % len(self._firsts)]
+        return self._request(self._conversations[number % len(self._conversations)], (), number)
 
     def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
         """The next turn with the whole history, or None after the last."""
@@ -182,12 +199,16 @@ class ChatScript:
         return self._request(turns, answers, number) if len(answers) < len(turns) else None
 
     def _request(self, turns: tuple[str, ...], answers: tuple[str, ...], number: int) -> bytes:
+        if self._opening is not None:
+            turns = (f"{self._opening(number)} {turns[0]}", *turns[1:])
         messages = []
         for turn, answer in zip(turns, answers, strict=False):
             messages += [Message("user", turn), Message("assistant", answer)]
         messages.append(Message("user", turns[len(answers)]))
         salt = f"conversation-{number}" if self._service.bypass_cache else ""
-        return build_request(self._service, build_body(self._service, messages, self._output_tokens, salt))
+        asked = self._output_tokens
+        wanted = asked[number % len(asked)] if isinstance(asked, Sequence) else asked
+        return build_request(self._service, build_body(self._service, messages, wanted, salt), self._environment)
 
 
 # --- reading answers -------------------------------------------------------------------------------------------------

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import heapq
+import os
 import signal
-import socket
-import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
-from lynxbench.errors import CannotRun
+from lynxbench.load.connecting import Opening, resolve, tls_context
 from lynxbench.load.event_loop import new_event_loop, raise_file_limit
-from lynxbench.load.plan import ClosedLoop, Plan, Target
+from lynxbench.load.plan import ClosedLoop, Plan
 from lynxbench.load.pulse import TICK_NS, Pulse
 from lynxbench.load.reading import UNKNOWN_TOKENS
 from lynxbench.load.record import Kind, LoadRecord, RowStore, assemble, merge
@@ -30,25 +30,40 @@ MOST_AT_ONCE = 64
 """Requests sent in one turn of the event loop; a client that is behind must still read, or it would never catch up."""
 
 
+JOURNAL_NS = 200_000_000
+"""Finished rows are handed on this often: soon enough to decide by, seldom enough not to be felt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """To the process that started this one: rows go out as they finish; a byte coming in, or the end, stops."""
+
+    journal_fd: int
+    control_fd: int
+
+
 class Probe:
     """One process's part of a plan, on one event loop."""
 
-    def __init__(self, plan: Plan, part: int = 0, parts: int = 1) -> None:
+    def __init__(self, plan: Plan, part: int = 0, parts: int = 1, line: Line | None = None) -> None:
+        self._line = line
+        self._journal_ns = 0
         self._plan = plan
         self._part, self._parts = part, parts
         self._store = RowStore()
         self._notes: dict[str, int] = {}
         self._idle: list[Connection] = []
         self._open: set[Connection] = set()
-        self._opening: set[_Opening] = set()
+        self._opening: set[Opening] = set()
         self._waiting: deque[Ticket] = deque()
         self._later: list[tuple[int, int, Ticket | None]] = []
         self._outstanding = 0
         self._issued = 0
         self._ending = False
         self._stop_reason = ""
-        self._multi_turn = not _stands_alone(plan)
-        self._tls = _tls_context(plan.target)
+        self._multi_turn = not plan.script.stands_alone
+        self._tls = tls_context(plan.target)
+        self.connect_timeout_ns = plan.timeouts.connect_ns
         load = plan.load
         self._closed = isinstance(load, ClosedLoop)
         if isinstance(load, ClosedLoop):
@@ -65,7 +80,7 @@ class Probe:
     async def prepare(self) -> None:
         """Resolve the address and open the connections that should be there before the clock starts."""
         self._loop = asyncio.get_running_loop()
-        self._address = await _resolve(self._loop, self._plan.target)
+        self._address = await resolve(self._loop, self._plan.target)
         self._wheel = TimerWheel(TICK_NS, self._plan.timeouts.shortest_ns)
         wanted = max(self._slots, _share(self._plan.preconnect, self._part, self._parts))
         for first in range(0, min(wanted, self._plan.max_connections), 64):
@@ -83,6 +98,8 @@ class Probe:
         self._give_up_ns = self._end_ns + int(plan.drain_s * 1e9)
         self._timer = PreciseTimer(self._loop, self._due)
         self._pulse = Pulse(self._loop, self._part, self._tick)
+        if self._line is not None:
+            self._loop.add_reader(self._line.control_fd, self._controlled)
         collecting = gc.isenabled()
         gc.disable()  # a collection in the middle of a run is a pause that would be read as the server's
         interrupt = self._watch_interrupt()
@@ -92,6 +109,8 @@ class Probe:
             await self._done
         finally:
             interrupt()
+            if self._line is not None:
+                self._loop.remove_reader(self._line.control_fd)
             if collecting:
                 gc.enable()
             gc.unfreeze()
@@ -107,6 +126,14 @@ class Probe:
             health=(self._pulse.health(),),
             notes=self._notes,
         )
+
+    def close_load(self) -> None:
+        """Ask nothing more; what is open may finish within the drain bound."""
+        now = perf_counter_ns()
+        self._end_ns = min(self._end_ns, now)
+        self._give_up_ns = min(self._give_up_ns, now + int(self._plan.drain_s * 1e9))
+        del self._offsets[self._next :]  # what is not due yet is not owed
+        self._settle(now)
 
     def stop(self, reason: str) -> None:
         """End now: what is open is cut off, what is due is unsent."""
@@ -192,7 +219,7 @@ class Probe:
                 self._send(connection, ticket, ticket.scheduled_ns)
                 return
         if len(self._open) + len(self._opening) < self._plan.max_connections:
-            _Opening(self, ticket)
+            Opening(self, ticket)
         else:
             self._waiting.append(ticket)
 
@@ -227,20 +254,20 @@ class Probe:
             self._outstanding -= 1
             self._store_unanswered(ticket, Kind.RESET)
         else:
-            _Opening(self, ticket)
+            Opening(self, ticket)
 
     def gone(self, connection: Connection) -> None:
         """A connection has closed; its place can be used by who waits."""
         self._open.discard(connection)
         if self._waiting and not self._ending:
-            _Opening(self, self._waiting.popleft())
+            Opening(self, self._waiting.popleft())
 
     def note(self, text: str) -> None:
         """Count what failing responses say, up to a number of distinct texts."""
         if text in self._notes or len(self._notes) < KEPT_NOTES:
             self._notes[text] = self._notes.get(text, 0) + 1
 
-    def opened(self, opening: _Opening, connection: Connection) -> None:
+    def opened(self, opening: Opening, connection: Connection) -> None:
         """A connection asked for by a ticket is there."""
         self._opening.discard(opening)
         self._open.add(connection)
@@ -253,7 +280,7 @@ class Probe:
             ticket.connect_ns = now - opening.since_ns
         self._send(connection, ticket, now)
 
-    def unreachable(self, opening: _Opening, kind: Kind, why: str) -> None:
+    def unreachable(self, opening: Opening, kind: Kind, why: str) -> None:
         """A connection asked for by a ticket did not come about."""
         if opening not in self._opening:
             return
@@ -290,7 +317,18 @@ class Probe:
 
     # --- ending ------------------------------------------------------------------------------------------------------
 
+    def _controlled(self) -> None:
+        assert self._line is not None
+        self._loop.remove_reader(self._line.control_fd)
+        if os.read(self._line.control_fd, 64):
+            self.close_load()
+        else:
+            self.stop("the process that asked for this is gone")
+
     def _tick(self, now: int) -> None:
+        if self._line is not None and now >= self._journal_ns:
+            self._journal_ns = now + JOURNAL_NS
+            self._store.hand_on(self._line.journal_fd)
         for thing in self._wheel.look(now):
             if isinstance(thing, Connection):
                 thing.watched = False
@@ -382,56 +420,19 @@ class Probe:
         self._open.add(connection)
         self._idle.append(connection)
 
-    def begin_opening(self, opening: _Opening) -> None:
+    def begin_opening(self, opening: Opening) -> None:
         """Count and watch a connection attempt."""
         self._opening.add(opening)
         self._wheel.watch(opening, opening.since_ns)
 
-    @property
-    def connect_timeout_ns(self) -> int:
-        """How long a connection may take to open."""
-        return self._plan.timeouts.connect_ns
 
-
-class _Opening:
-    """A connection on its way, for one ticket: the one task there is, and only where no idle connection was left."""
-
-    __slots__ = ("_probe", "_task", "since_ns", "ticket")
-
-    def __init__(self, probe: Probe, ticket: Ticket) -> None:
-        self._probe = probe
-        self.ticket = ticket
-        self.since_ns = perf_counter_ns()
-        probe.begin_opening(self)
-        self._task = asyncio.get_running_loop().create_task(self._open())
-
-    def deadline_ns(self) -> int:
-        return 0 if self._task.done() else self.since_ns + self._probe.connect_timeout_ns
-
-    def expire(self) -> None:
-        self._task.cancel()
-        self._probe.unreachable(self, Kind.TIMEOUT_CONNECT, "no connection in time")
-
-    def abandon(self) -> None:
-        self._task.cancel()
-
-    async def _open(self) -> None:
-        connection = self._probe.connection()
-        try:
-            await self._probe.connect(connection)
-        except asyncio.CancelledError:
-            connection.close()  # it may have opened in the very moment it was given up
-        except OSError as error:
-            self._probe.unreachable(self, Kind.CONNECT_ERROR, error.strerror or str(error))
-        else:
-            self._probe.opened(self, connection)
-
-
-def run_probe(plan: Plan, part: int = 0, parts: int = 1, ready: Callable[[], int] | None = None) -> LoadRecord:
+def run_probe(
+    plan: Plan, part: int = 0, parts: int = 1, ready: Callable[[], int] | None = None, line: Line | None = None
+) -> LoadRecord:
     """Run one process's part here; `ready` is called once connected and says when the clock starts."""
 
     async def whole() -> LoadRecord:
-        probe = Probe(plan, part, parts)
+        probe = Probe(plan, part, parts, line)
         await probe.prepare()
         record = await probe.run(perf_counter_ns() + 1_000_000 if ready is None else ready())
         return merge((record,))  # rows by arrival, as every record has them
@@ -443,29 +444,3 @@ def run_probe(plan: Plan, part: int = 0, parts: int = 1, ready: Callable[[], int
 
 def _share(whole: int, part: int, parts: int) -> int:
     return whole // parts + (part < whole % parts)
-
-
-def _stands_alone(plan: Plan) -> bool:
-    from lynxbench.load.reading import Rotation
-
-    return isinstance(plan.script, Rotation)
-
-
-def _tls_context(target: Target) -> ssl.SSLContext | None:
-    if not target.tls:
-        return None
-    context = ssl.create_default_context(cafile=target.ca_file)
-    if not target.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-async def _resolve(loop: asyncio.AbstractEventLoop, target: Target) -> tuple[str, int]:
-    """Look the name up once: a look-up in the middle of a run would be timed as the server's."""
-    try:
-        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise CannotRun(f"server {target.host}:{target.port}: {error.strerror or error}; check the address") from None
-    host, port = found[0][4][:2]
-    return str(host), int(port)

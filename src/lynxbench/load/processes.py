@@ -1,20 +1,29 @@
-"""One probe on several processes: each drives its part of the load on its own loop; nothing is lost in the merge."""
+"""One probe on several processes: each drives its part of the load on its own loop; nothing is lost in the merge.
+
+While it runs, finished rows can be read and the load can be ended early; the process that watches never sends.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
+from types import TracebackType
+
+import numpy as np
 
 from lynxbench.errors import CannotRun
-from lynxbench.load.driver import run_probe
+from lynxbench.load.driver import Line, run_probe
 from lynxbench.load.plan import ClosedLoop, Plan
 from lynxbench.load.reading import UNKNOWN_TOKENS
 from lynxbench.load.record import COLUMNS, Kind, LoadRecord, RowStore, assemble, merge, read_record, write_record
+from lynxbench.model.samples import Int64
 
 HEAD_START_NS = 50_000_000
 """From the last process being ready to the common start: enough for every one to have read the moment from its pipe."""
@@ -26,18 +35,123 @@ def drive(plan: Plan) -> LoadRecord:
     """Run a probe, here or on as many processes as the plan says; there is always a record of every request."""
     if plan.processes == 0:
         return run_probe(plan)
-    with tempfile.TemporaryDirectory(prefix="lynxbench-load-") as folder:
-        workers = [_start(plan, part, Path(folder)) for part in range(plan.processes)]
+    with RunningProbe(plan) as probe:
+        return probe.finish()
+
+
+class RunningProbe:
+    """A probe under way on processes of its own."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._folder = tempfile.TemporaryDirectory(prefix="lynxbench-load-")
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._read_bytes = [0] * plan.processes
+        self._rows: list[Int64] = []
         try:
-            return _gather(plan, workers, Path(folder))
-        finally:
-            for worker in workers:
-                if worker.poll() is None:
-                    worker.kill()
+            folder = Path(self._folder.name)
+            self._workers = [_start(plan, part, folder) for part in range(plan.processes)]
+            self.start_ns = self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> RunningProbe:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def running(self) -> bool:
+        """Whether any process is still at work."""
+        return any(worker.poll() is None for worker in self._workers)
+
+    @property
+    def finished(self) -> int:
+        """How many requests have ended so far."""
+        paths = [Path(self._folder.name) / f"{part}.rows" for part in range(self.plan.processes)]
+        return sum(path.stat().st_size for path in paths if path.exists()) // (8 * len(COLUMNS))
+
+    def rows(self) -> Int64:
+        """The rows finished so far (a fraction of a second behind), one line each in the order of COLUMNS."""
+        row_bytes = 8 * len(COLUMNS)
+        for part in range(self.plan.processes):
+            path = Path(self._folder.name) / f"{part}.rows"
+            if not path.exists():
+                continue
+            with path.open("rb") as file:
+                file.seek(self._read_bytes[part])
+                data = file.read()
+            whole = len(data) // row_bytes * row_bytes
+            if whole:
+                self._read_bytes[part] += whole
+                self._rows.append(np.frombuffer(data[:whole], dtype=np.int64).reshape(-1, len(COLUMNS)))
+        return np.concatenate(self._rows) if self._rows else np.zeros((0, len(COLUMNS)), dtype=np.int64)
+
+    def close_load(self) -> None:
+        """Ask nothing more; what is open may finish within the drain bound."""
+        for worker in self._workers:
+            assert worker.stdin is not None
+            try:
+                worker.stdin.write(b"e")
+                worker.stdin.flush()
+            except (BrokenPipeError, ValueError):
+                pass  # it has ended already
+
+    def finish(self) -> LoadRecord:
+        """Wait for the end, which the plan bounds, and gather the whole record."""
+        until_ns = self.start_ns + int((self.plan.duration_s + self.plan.drain_s + GRACE_S) * 1e9)
+        records, lost = [], []
+        for part, worker in enumerate(self._workers):
+            try:
+                worker.wait(max(0.1, (until_ns - perf_counter_ns()) / 1e9))
+            except subprocess.TimeoutExpired:
+                worker.kill()
                 worker.wait()
-                for pipe in (worker.stdin, worker.stdout):
-                    if pipe is not None:
+            path = Path(self._folder.name) / f"{part}.npz"
+            if worker.returncode == 0 and path.exists():
+                records.append(read_record(path))
+            else:
+                lost.append(part)
+                records.append(_lost_part(self.plan, part, len(self._workers), self.start_ns))
+        return merge(records, tuple(lost))
+
+    def close(self) -> None:
+        """End whatever is left of it."""
+        for worker in self._workers:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
+            for pipe in (worker.stdin, worker.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
                         pipe.close()
+        self._folder.cleanup()
+
+    def _begin(self) -> int:
+        ready = []
+        for part, worker in enumerate(self._workers):
+            assert worker.stdout is not None
+            line = worker.stdout.readline()
+            if line.startswith(b"cannot "):
+                raise CannotRun(line[7:].decode("utf-8", "replace").strip())
+            if line == b"ready\n":
+                ready.append(part)
+        if not ready:
+            raise CannotRun("no client process could be started; see the messages above")
+        start_ns = perf_counter_ns() + HEAD_START_NS
+        for part in ready:
+            pipe = self._workers[part].stdin
+            assert pipe is not None
+            try:
+                pipe.write(b"%d\n" % start_ns)
+                pipe.flush()
+            except BrokenPipeError:
+                pass
+        return start_ns
 
 
 def _start(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
@@ -50,7 +164,7 @@ def _start(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
         env=environment,
     )
     # The plan goes through the pipe and never to disk: its requests may carry a key.
-    job = pickle.dumps((plan, part, str(folder / f"{part}.npz")))
+    job = pickle.dumps((plan, part, str(folder / str(part))))
     assert worker.stdin is not None
     try:
         worker.stdin.write(len(job).to_bytes(8, "little") + job)
@@ -58,43 +172,6 @@ def _start(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
     except BrokenPipeError:
         pass  # it died; gathering finds out
     return worker
-
-
-def _gather(plan: Plan, workers: list[subprocess.Popen[bytes]], folder: Path) -> LoadRecord:
-    ready = []
-    for part, worker in enumerate(workers):
-        assert worker.stdout is not None
-        line = worker.stdout.readline()
-        if line.startswith(b"cannot "):
-            raise CannotRun(line[7:].decode("utf-8", "replace").strip())
-        if line == b"ready\n":
-            ready.append(part)
-    if not ready:
-        raise CannotRun("no client process could be started; see the messages above")
-    start_ns = perf_counter_ns() + HEAD_START_NS
-    for part in ready:
-        pipe = workers[part].stdin
-        assert pipe is not None
-        try:
-            pipe.write(b"%d\n" % start_ns)
-            pipe.flush()
-        except BrokenPipeError:
-            pass
-    until_ns = start_ns + int((plan.duration_s + plan.drain_s + GRACE_S) * 1e9)
-    records, lost = [], []
-    for part, worker in enumerate(workers):
-        try:
-            worker.wait(max(0.1, (until_ns - perf_counter_ns()) / 1e9))
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
-        path = folder / f"{part}.npz"
-        if worker.returncode == 0 and path.exists():
-            records.append(read_record(path))
-        else:
-            lost.append(part)
-            records.append(_lost_part(plan, part, len(workers), start_ns))
-    return merge(records, tuple(lost))
 
 
 def _lost_part(plan: Plan, part: int, parts: int, start_ns: int) -> LoadRecord:
@@ -121,23 +198,35 @@ def _lost_part(plan: Plan, part: int, parts: int, start_ns: int) -> LoadRecord:
 
 def _work() -> None:
     """The spawned process: read the job, connect, wait for the common start, run, write the record."""
-    source = sys.stdin.buffer
-    plan, part, path = pickle.loads(source.read(int.from_bytes(source.read(8), "little")))
+    source = io.FileIO(0, closefd=False)  # no buffer: what follows the start is read by the event loop
+    plan, part, path = pickle.loads(_read_whole(source, int.from_bytes(_read_whole(source, 8), "little")))
 
     def ready() -> int:
         sys.stdout.buffer.write(b"ready\n")
         sys.stdout.buffer.flush()
         return int(source.readline())
 
-    try:
-        record = run_probe(plan, part, plan.processes, ready)
-    except CannotRun as error:
-        sys.stdout.buffer.write(f"cannot {error}\n".encode())
-        sys.stdout.buffer.flush()
-        return
-    temporary = Path(path + ".part")
+    with open(f"{path}.rows", "wb", buffering=0) as journal:
+        try:
+            record = run_probe(plan, part, plan.processes, ready, Line(journal.fileno(), 0))
+        except CannotRun as error:
+            sys.stdout.buffer.write(f"cannot {error}\n".encode())
+            sys.stdout.buffer.flush()
+            return
+    temporary = Path(f"{path}.npz.part")
     write_record(record, temporary)
-    temporary.rename(path)
+    temporary.rename(f"{path}.npz")
+
+
+def _read_whole(source: io.FileIO, size: int) -> bytes:
+    parts = []
+    while size:
+        part = source.read(size)
+        if not part:
+            raise SystemExit(1)  # whoever asked is gone
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,10 @@ class Language(Protocol):
 class Script(Protocol):
     """Says what is sent. Must be picklable. Requests are complete HTTP/1.1 requests, head and body."""
 
+    @property
+    def stands_alone(self) -> bool:
+        """No request has a next turn, so answers need not be kept."""
+
     def first(self, number: int) -> bytes:
         """The request of arrival `number`, or the opening turn of conversation `number`."""
 
@@ -61,6 +65,8 @@ class Script(Protocol):
 
 class Rotation:
     """The plainest script: prepared requests, taken in turn."""
+
+    stands_alone = True
 
     def __init__(self, requests: tuple[bytes, ...]) -> None:
         if not requests:

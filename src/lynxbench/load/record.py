@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -13,6 +14,7 @@ from struct import Struct
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Float64, Int64
 
 
@@ -59,6 +61,7 @@ class RowStore:
         self._block: memoryview
         self._used = 0
         self._pack = _ROW.pack_into
+        self._handed_on = 0
         self._grow()
         self._blocks[0].fill(0)
         self.reads = array("q")
@@ -73,6 +76,16 @@ class RowStore:
             used = 0
         self._pack(self._block, used * _ROW.size, *row)
         self._used = used + 1
+
+    def hand_on(self, file: int) -> None:
+        """Append the rows finished since the last call to a file, whole rows at a time."""
+        place, total = self._handed_on, (len(self._blocks) - 1) * _BLOCK_ROWS + self._used
+        while place < total:
+            block, first = divmod(place, _BLOCK_ROWS)
+            last = min(_BLOCK_ROWS, first + total - place)
+            os.write(file, self._blocks[block][first:last].data)
+            place += last - first
+        self._handed_on = total
 
     def table(self) -> Int64:
         """All rows so far, one line each."""
@@ -279,10 +292,10 @@ def write_record(record: LoadRecord, path: Path) -> None:
             arrays[item.name] = value
         elif item.name == "health":
             about["health"] = [health.process for health in value]
-            for health in value:
+            for place, health in enumerate(value):  # several probes in one record have processes of the same number
                 for part in fields(health):
                     if part.name != "process":
-                        arrays[f"health{health.process}_{part.name}"] = getattr(health, part.name)
+                        arrays[f"health{place}_{part.name}"] = getattr(health, part.name)
         else:
             about[item.name] = value
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
@@ -298,10 +311,53 @@ def read_record(path: Path) -> LoadRecord:
     health = tuple(
         Health(
             process=process,
-            **{p.name: arrays.pop(f"health{process}_{p.name}") for p in fields(Health) if p.name != "process"},
+            **{p.name: arrays.pop(f"health{place}_{p.name}") for p in fields(Health) if p.name != "process"},
         )
-        for process in about.pop("health")
+        for place, process in enumerate(about.pop("health"))
     )
     for name in ("texts", "lost_processes"):
         about[name] = tuple(about[name])
     return LoadRecord(health=health, **about, **arrays)
+
+
+def requests_of(record: LoadRecord) -> Requests:
+    """The record as measuring sees it."""
+    ok = record.kind == Kind.OK
+    row = np.repeat(np.arange(len(record)), np.diff(record.event_offsets))
+    good = ok[row]
+    inside = (row[1:] == row[:-1]) & good[1:]
+    return Requests(
+        start_ns=record.start_ns,
+        load_end_ns=int(record.scheduled_ns.max()) if len(record) else record.start_ns,
+        scheduled_ns=record.scheduled_ns,
+        sent_ns=record.sent_ns,
+        first_token_ns=record.first_token_ns,
+        last_ns=record.last_ns,
+        ok=ok,
+        output_tokens=record.output_tokens,
+        input_tokens=record.input_tokens,
+        cached_tokens=record.cached_tokens,
+        event_row=row[good],
+        event_ns=record.event_ns[good],
+        gap_row=row[1:][inside][record.gaps().clean],
+        gap_s=record.gaps().seconds[record.gaps().clean],
+    )
+
+
+def requests_so_far(rows: Int64, start_ns: int) -> Requests:
+    """Finished rows of a run that goes on; without single events, and without what is still open."""
+    place = {name: index for index, name in enumerate(COLUMNS)}
+    rows = rows[np.argsort(rows[:, place["scheduled_ns"]], kind="stable")]
+    none = np.zeros(0, dtype=np.int64)
+    names = ("scheduled_ns", "sent_ns", "first_token_ns", "last_ns", "output_tokens", "input_tokens", "cached_tokens")
+    columns = {name: np.ascontiguousarray(rows[:, place[name]]) for name in names}
+    return Requests(
+        start_ns=start_ns,
+        load_end_ns=int(columns["scheduled_ns"].max()) if len(rows) else start_ns,
+        ok=rows[:, place["kind"]] == Kind.OK,
+        event_row=none,
+        event_ns=none,
+        gap_row=none,
+        gap_s=np.zeros(0),
+        **columns,
+    )

@@ -86,16 +86,17 @@ class SelfCheck:
 def check_instrument(language: Language, build: BuildRequest, quick: bool = False) -> SelfCheck:
     """Measure the client against the bundled server, each on a core of its own where there are two."""
     seconds = 1.0 if quick else 4.0
-    with _two_cores() as server_core:
-        ceilings = tuple(_ceiling(language, build, tokens, seconds, server_core) for tokens in (1, 64))
-        errors = tuple(_stamp_error(language, build, streams, seconds, server_core) for streams in STREAMS)
-        open_loop = _open_loop(language, build, seconds, server_core)
+    with two_cores() as server_core:
+        ceilings = tuple(measure_ceiling(language, build, tokens, seconds, server_core) for tokens in (1, 64))
+        errors = tuple(measure_stamp_error(language, build, streams, seconds, server_core) for streams in STREAMS)
+        open_loop = measure_open_loop(language, build, seconds, server_core)
     problems = tuple(_problems(errors, open_loop))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return SelfCheck(not problems, problems, cores, ceilings, errors, open_loop)
 
 
-def _ceiling(language: Language, build: BuildRequest, tokens: int, seconds: float, core: int | None) -> Ceiling:
+def measure_ceiling(language: Language, build: BuildRequest, tokens: int, seconds: float, core: int | None) -> Ceiling:
+    """What one core of the client can do at most."""
     with running_server(Behaviour(), core) as server:
         record = run_probe(_plan(server.url, language, build, tokens, ClosedLoop(CEILING_STREAMS), seconds))
     good = record.kind == Kind.OK
@@ -107,7 +108,10 @@ def _ceiling(language: Language, build: BuildRequest, tokens: int, seconds: floa
     )
 
 
-def _stamp_error(language: Language, build: BuildRequest, streams: int, seconds: float, core: int | None) -> StampError:
+def measure_stamp_error(
+    language: Language, build: BuildRequest, streams: int, seconds: float, core: int | None
+) -> StampError:
+    """How far the client's stamps are from the server's log at so many streams."""
     behaviour = Behaviour(ttft_ms=TRUE_TTFT_MS, itl_ms=TRUE_ITL_MS)
     one_ms = TRUE_TTFT_MS + (_TOKENS - 1) * TRUE_ITL_MS
     # Starts are spread over one answer: in lockstep, the queue at the server's own sends would be what is measured.
@@ -133,15 +137,18 @@ def _stamp_error(language: Language, build: BuildRequest, streams: int, seconds:
     )
 
 
-def _open_loop(language: Language, build: BuildRequest, seconds: float, core: int | None) -> OpenLoopCheck:
-    offsets = schedule.poisson(OPEN_RATE_PER_S, seconds, seed=1)
+def measure_open_loop(
+    language: Language, build: BuildRequest, seconds: float, core: int | None, rate_per_s: float = OPEN_RATE_PER_S
+) -> OpenLoopCheck:
+    """Punctuality at a rate."""
+    offsets = schedule.poisson(rate_per_s, seconds, seed=1)
     with running_server(Behaviour(), core) as server:
         record = run_probe(_plan(server.url, language, build, 1, OpenLoop(offsets), seconds))
     late = record.lateness_ns() / 1e6
     asked = record.scheduled_ns[-1] - record.scheduled_ns[0]
     took = record.sent_ns.max() - record.sent_ns[record.sent_ns > 0].min()
     return OpenLoopCheck(
-        OPEN_RATE_PER_S, OPEN_RATE_PER_S * float(asked / took), float(late.mean()), float(np.quantile(late, 0.99))
+        rate_per_s, rate_per_s * float(asked / took), float(late.mean()), float(np.quantile(late, 0.99))
     )
 
 
@@ -167,7 +174,7 @@ def _problems(errors: tuple[StampError, ...], open_loop: OpenLoopCheck) -> Itera
 
 
 @contextmanager
-def _two_cores() -> Iterator[int | None]:
+def two_cores() -> Iterator[int | None]:
     """Keep this process off the last core, which the server gets; None where there is only one."""
     if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:
         yield None

@@ -19,6 +19,7 @@ import numpy as np
 from lynxbench.errors import CannotRun
 from lynxbench.load.event_loop import new_event_loop, raise_file_limit
 from lynxbench.load.ground_truth import Behaviour, GroundTruthServer, Truth
+from lynxbench.load.truth_peer import listen
 
 
 def serve(
@@ -33,7 +34,7 @@ def serve(
         for name in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(name, stop.set)
         try:
-            listening = await server.listen(host, port)
+            listening = await listen(server, host, port)
         except OSError as error:
             raise CannotRun(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another port") from None
         actual = listening.sockets[0].getsockname()[1]

@@ -22,6 +22,8 @@ from lynxbench.model.contract import (
     RampArrival,
     ReplayArrival,
     SaturatingArrival,
+    ServedEngine,
+    ServedModel,
     TorchEngine,
     UniformLength,
 )
@@ -43,6 +45,7 @@ def conditions_of(contract: Contract, threads: int) -> Conditions:
         engine=engine.name,
         graph=engine.graph.value if isinstance(engine, TorchEngine) else None,
         threads=threads,
+        clients=threads if isinstance(engine, ServedEngine) else None,
         division=contract.optimisation.division.value,
         restarts_planned=contract.protocol.restarts,
         loosened=loosened(contract.protocol),
@@ -101,6 +104,8 @@ def _model_words(model: ModelSource) -> str:
         return model.path
     if isinstance(model, HubModel):
         return f"{model.id}@{model.revision}" if model.revision else f"{model.id} (revision not pinned)"
+    if isinstance(model, ServedModel):
+        return f"{model.name} (served)"
     if isinstance(model, CallableModel):
         return model.target
     return model.name

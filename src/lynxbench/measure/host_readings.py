@@ -37,14 +37,15 @@ class HostReader:
         self._last_cpu: dict[int, float] = {}
         self._tree_at_ns = 0
         self._pid = pid
+        self._also: tuple[int, ...] = ()
         self._last_at_ns = clock()
         self._last_times = psutil.cpu_times()
         self._last_harness_s = _own_cpu_s(self._harness)
 
-    def watch(self, pid: int | None) -> None:
-        """Change the process whose tree counts as the run's own."""
-        if pid != self._pid:
-            self._pid, self._tree, self._last_cpu, self._tree_at_ns = pid, [], {}, 0
+    def watch(self, pid: int | None, also: tuple[int, ...] = ()) -> None:
+        """Change the process whose tree counts as the run's own, and those that count beside it (a server)."""
+        if pid != self._pid or also != self._also:
+            self._pid, self._also, self._tree, self._last_cpu, self._tree_at_ns = pid, also, [], {}, 0
 
     def read(self) -> dict[str, float]:
         """One reading of every column."""
@@ -96,7 +97,8 @@ class HostReader:
         if self._pid is None:
             return math.nan, math.nan, math.nan
         if not self._tree or at_ns - self._tree_at_ns > CHILDREN_EVERY_S * 1e9:
-            self._tree, self._tree_at_ns = _tree_of(self._pid), at_ns
+            self._tree_at_ns = at_ns
+            self._tree = [process for root in (self._pid, *self._also) for process in _tree_of(root)]
         spent_s, faults, resident = 0.0, 0.0, 0.0
         alive: list[psutil.Process] = []
         for process in self._tree:

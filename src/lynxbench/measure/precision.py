@@ -21,7 +21,7 @@ from lynxbench.stats.tails import percentile_interval
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
-_WORST_FIRST = (SteadyVerdict.NOT_STEADY, SteadyVerdict.INCONCLUSIVE, SteadyVerdict.STEADY)
+WORST_FIRST = (SteadyVerdict.NOT_STEADY, SteadyVerdict.INCONCLUSIVE, SteadyVerdict.STEADY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], uni
     figure = figure_of(overall, f"{unit}s/s")
     latencies = _latencies(samples, found)
     percentiles = {
-        metric: tuple(_percentile(parts, p, protocol.confidence) for p in PERCENTILES)
+        metric: tuple(bounded_percentile(parts, p, protocol.confidence) for p in PERCENTILES)
         for metric, parts in latencies.items()
     }
     return Measured(
@@ -90,7 +90,7 @@ def _peak(samples: Sequence[ProcessSamples], window_s: float, unit: str) -> Figu
 
 def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) -> Steady:
     verdicts = [phases.judgement.verdict for phases in found]
-    worst = min(range(len(found)), key=lambda i: _WORST_FIRST.index(verdicts[i]))
+    worst = min(range(len(found)), key=lambda i: WORST_FIRST.index(verdicts[i]))
     judgement = found[worst].judgement
     counted = [phases.counted for phases in found]
     counted_s = sum(float(p.iterations.seconds[c].sum()) for p, c in zip(samples, counted, strict=True))
@@ -151,7 +151,8 @@ def _latencies(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) 
     return latencies
 
 
-def _percentile(parts: Sequence[Float64], percentile: float, confidence: float) -> Percentile:
+def bounded_percentile(parts: Sequence[Float64], percentile: float, confidence: float) -> Percentile:
+    """A percentile over the samples of all processes, with bounds on their effective number."""
     pooled = np.concatenate(parts) if parts else np.empty(0)
     if not len(pooled):
         return Percentile(percentile=percentile, low=None, estimate=None, high=None, resolved=False)
@@ -167,7 +168,7 @@ def _percentile(parts: Sequence[Float64], percentile: float, confidence: float) 
 
 
 def _judge_slo(slo: Slo, latencies: Mapping[str, list[Float64]], confidence: float) -> SloOutcome:
-    measured = _percentile(latencies.get(slo.metric.value, []), slo.percentile, confidence)
+    measured = bounded_percentile(latencies.get(slo.metric.value, []), slo.percentile, confidence)
     limit_ms = slo.at_most_s * 1e3
     if measured.high is not None and measured.high <= limit_ms:
         verdict = "met"

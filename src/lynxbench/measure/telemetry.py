@@ -59,9 +59,9 @@ class TelemetrySampler:
         self.spent_s = 0.0
         """CPU time the sampler itself took."""
 
-    def watch(self, pid: int | None) -> None:
-        """From now on, this process and its children are the run's own load."""
-        self._host.watch(pid)
+    def watch(self, pid: int | None, also: tuple[int, ...] = ()) -> None:
+        """From now on, this process and its children, and those beside it, are the run's own load."""
+        self._host.watch(pid, also)
 
     def start(self) -> TelemetrySampler:
         """Begin to sample."""

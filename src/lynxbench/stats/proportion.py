@@ -6,7 +6,7 @@ from lynxbench.model.interval import Interval
 
 
 def clopper_pearson(hits: float, trials: float, confidence: float) -> Interval:
-    """One-sided bounds on each side at the given confidence; fractional counts (an effective sample size) are allowed."""
+    """One-sided bounds on each side at the given confidence; counts may be fractional (an effective sample size)."""
     from scipy.special import betaincinv
 
     if not 0 <= hits <= trials or trials <= 0:

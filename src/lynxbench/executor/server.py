@@ -1,0 +1,262 @@
+"""The executor behind an address: what the server tells of itself, and, where it runs on this host, its process.
+
+The client is not the executor: its own Python and packages are kept apart under `client_` names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import ipaddress
+import json
+import re
+import socket
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from lynxbench.executor.environment import value_is_credential
+from lynxbench.executor.host import Host, exact_json, explain
+from lynxbench.executor.server_process import ServerProcess, capture_server_process, find_server_process
+from lynxbench.model.executor import Executor, Field, Tier, declared, measured, unreadable
+from lynxbench.model.layers import Layer
+
+ASK_TIMEOUT_S = 5.0
+LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
+CHANGING_KEYS = frozenset({"created", "permission", "uptime", "timestamp", "loaded_at", "expires_at", "modified_at"})
+"""Keys of a server's answers that say when and not what; they would make every capture differ."""
+
+Layers = dict[Layer, dict[str, Field]]
+_SAMPLE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]*)(\{.*\})? +(\S+)")
+_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to ask, and with what."""
+
+    url: str
+    ca_file: str | None = None
+    verify: bool = True
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedServer:
+    """One look at a server."""
+
+    layers: Layers
+    counters: dict[str, float]
+    """Its Prometheus counters, summed over labels."""
+    process: ServerProcess | None
+    is_local: bool
+
+
+def capture_server(
+    address: Address, *, model: str, launch: Sequence[str] = (), kserve: bool = False, host: Host | None = None
+) -> CapturedServer:
+    """Everything the server and, where possible, its process tell; what cannot be read says why."""
+    where = host or Host()
+    parts = urlsplit(address.url)
+    name = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    local = is_this_host(name)
+    layers: Layers = {layer: {} for layer in Layer}
+    root = parts.path.rstrip("/").removesuffix("/v1")
+    layers[Layer.SERVING].update(_tell(address, root, model, kserve))
+    text = _get(address, f"{root}/metrics")
+    counters: dict[str, float] = {}
+    if isinstance(text, str):
+        layers[Layer.SERVING]["server_metrics_unavailable"] = unreadable(text, Tier.STATE)
+    else:
+        counters = parse_counters(text.text)
+        layers[Layer.SERVING].update(describe_metrics(text.text))
+    layers[Layer.SERVING]["server_launch"] = (
+        declared([redact(word) for word in launch], "contract, engine.launch")
+        if launch
+        else unreadable("not declared: name the launch arguments in engine.launch", Tier.STATE)
+    )
+    process = find_server_process(port) if local else None
+    if process is not None:
+        for layer, fields in capture_server_process(process, where).items():
+            layers[layer].update(fields)
+    else:
+        why = "its process is not visible to this user" if local else f"the server runs on another host ({name})"
+        for layer, missing in ((Layer.SERVING, "server_command"), (Layer.RUNTIME, "server_libraries")):
+            layers[layer][missing] = unreadable(f"{why}; declare it with --declare or engine.launch")
+    return CapturedServer(layers, counters, process, local)
+
+
+def with_server(host: Executor, server: CapturedServer) -> Executor:
+    """The executor of a served run: the server's layers; of the client's host only what the server shares with it."""
+    shared = {Layer.SYSTEM, Layer.ACCELERATOR} if server.is_local else set()
+    kept = {Layer.PROCUREMENT, Layer.FACILITY, Layer.DEMAND} | shared
+    layers: Layers = {}
+    for layer in Layer:
+        fields = host.layers.get(layer, {})
+        layers[layer] = (
+            dict(fields)
+            if layer in kept
+            else {f"client_{n}": f.model_copy(update={"tier": Tier.STATE}) for n, f in fields.items()}
+        )
+    if not server.is_local:
+        for layer in (Layer.SYSTEM, Layer.ACCELERATOR):
+            layers[layer]["server_host"] = unreadable("the server runs on another host; declare it with --declare")
+    return Executor(schema_version=host.schema_version, layers=layers).merged(server.layers)
+
+
+def is_this_host(name: str) -> bool:
+    """Whether a name or address is one of this machine's own."""
+    import psutil
+
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
+    except OSError:
+        return False
+    own = {address.address.partition("%")[0] for listed in psutil.net_if_addrs().values() for address in listed}
+    return all(ipaddress.ip_address(ip.partition("%")[0]).is_loopback or ip in own for ip in found)
+
+
+def redact(word: str) -> str:
+    """A launch argument without what looks like a credential."""
+    return "<withheld>" if value_is_credential(word) else word
+
+
+# --- what the server tells -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    text: str
+    server: str
+
+
+def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Field]:
+    asked = {
+        "server_version": f"{root}/version",
+        "server_models": f"{root}/v1/models",
+        "server_properties": f"{root}/props",
+    }
+    if kserve:
+        asked = {
+            "server_metadata": f"{root}/v2",
+            "server_model": f"{root}/v2/models/{model}",
+            "server_model_config": f"{root}/v2/models/{model}/config",
+        }
+    fields: dict[str, Field] = {}
+    for name, path in asked.items():
+        answer = _get(address, path)
+        if isinstance(answer, str):
+            # A server that lacks an endpoint is no different from itself a minute later.
+            fields[name] = unreadable(answer, Tier.STATE)
+            continue
+        if answer.server:
+            fields["server_software"] = measured(answer.server, f"Server header of {path}")
+        try:
+            document = exact_json(without_changing(json.loads(answer.text)))
+        except ValueError:
+            fields[name] = unreadable(f"GET {path}: not JSON", Tier.STATE)
+            continue
+        if value_is_credential(answer.text):
+            fields[name] = unreadable(f"GET {path}: withheld, it holds what looks like a credential")
+        else:
+            fields[name] = measured(document, f"GET {path}")
+    return fields
+
+
+def without_changing(value: object) -> object:
+    """A document without the keys that only say when."""
+    if isinstance(value, dict):
+        return {key: without_changing(item) for key, item in value.items() if key not in CHANGING_KEYS}
+    if isinstance(value, list):
+        return [without_changing(item) for item in value]
+    return value
+
+
+def _get(address: Address, path: str) -> _Answer | str:
+    """An answer's text, or why there is none."""
+    parts = urlsplit(address.url)
+    try:
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=address.ca_file)
+            if not address.verify:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname or "", parts.port, timeout=ASK_TIMEOUT_S, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ASK_TIMEOUT_S)
+        try:
+            connection.request("GET", path, headers=dict(address.headers or {}))
+            answer = connection.getresponse()
+            data = answer.read(LARGEST_ANSWER_BYTES)
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as problem:
+        return f"GET {path}: {explain(problem)}"
+    if answer.status != 200:
+        return f"GET {path}: status {answer.status}"
+    return _Answer(data.decode("utf-8", "replace"), answer.headers.get("server", ""))
+
+
+# --- Prometheus text -------------------------------------------------------------------------------------------------
+
+
+def describe_metrics(text: str) -> dict[str, Field]:
+    """What a server's metrics say about how it is set: the families it offers and its info gauges."""
+    families = sorted(
+        {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ") and len(line.split()) > 3}
+    )
+    info: dict[str, JsonValue] = {}
+    for line in text.splitlines():
+        match = _SAMPLE.match(line)
+        if match and match.group(1).endswith("_info") and match.group(2):
+            labels = {k: v for k, v in _LABEL.findall(match.group(2)) if not value_is_credential(v)}
+            info[match.group(1)] = exact_json(labels)
+    fields = {
+        "server_metric_families": measured(
+            hashlib.sha256("\n".join(families).encode()).hexdigest(), "GET /metrics, SHA-256"
+        ),
+        "server_metric_count": measured(len(families), "GET /metrics", Tier.STATE),
+        "server_metrics_sha256": measured(hashlib.sha256(text.encode()).hexdigest(), "GET /metrics", Tier.STATE),
+    }
+    # A library that makes its families as they are first used would look like a change of the server.
+    fields["server_metric_families"] = fields["server_metric_families"].model_copy(update={"tier": Tier.STATE})
+    if info:
+        fields["server_info"] = measured(info, "GET /metrics, *_info")
+    return fields
+
+
+def parse_counters(text: str) -> dict[str, float]:
+    """Every counter, histogram sum and count, added up over its labels."""
+    kinds: dict[str, str] = {}
+    values: dict[str, float] = {}
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            parts = line.split()
+            if len(parts) >= 4:
+                kinds[parts[2]] = parts[3]
+            continue
+        match = _SAMPLE.match(line)
+        if match is None:
+            continue
+        name = match.group(1)
+        base = re.sub(r"_(sum|count|total|bucket)$", "", name)
+        kind = kinds.get(name) or kinds.get(base) or kinds.get(f"{base}_total")
+        if kind not in ("counter", "histogram", "summary") or name.endswith(("_bucket", "_created")):
+            continue
+        try:
+            values[name] = values.get(name, 0.0) + float(match.group(3))
+        except ValueError:
+            continue
+    return values
+
+
+def counted_between(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """What the server counted in between; empty where a counter went back, which is a restart."""
+    moved = {name: after[name] - before.get(name, 0.0) for name in after}
+    return {} if any(value < 0 for value in moved.values()) else {n: v for n, v in moved.items() if v > 0}

@@ -1,0 +1,347 @@
+"""The largest rate whose objective holds, and the smallest where it does not: found by few, self-ending probes.
+
+Pure: a probe is anything that can be asked for more arrivals at a rate (saturation_stream.py makes one of the load
+driver). Short scouts place the capacity on a curve; long probes, just under it and just over it, decide; the rate that
+is claimed has passed twice, in independent probes. The method is told in docs/methodology/saturation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from lynxbench.load.saturation_curve import Estimate, estimate_capacity, find_knee
+from lynxbench.load.saturation_judge import Bound, Confidence, Look, Outcome, Share, judge
+from lynxbench.model.samples import Float64
+
+__all__ = ["Bound", "Judged", "Outcome", "Saturation", "SearchRule", "Start", "Stream", "find_saturation"]
+
+AIM = 0.97
+"""Where a pass is looked for, beside the estimated capacity: nearer, a probe takes several times as long to decide."""
+FIRST_AIM = 0.96
+"""The same as long as only scouts were run: they start with an empty queue, and so place the capacity 1 to 3 % high."""
+STEP_DOWN = 0.975
+"""From a rate that did not pass to the next that may."""
+UPPER_AIM = 0.8
+"""Where the rate above the claim is asked, in tolerances: inside the widest pair allowed, able to move the claim up."""
+UPPER_LENGTH = 3
+"""The rate above the claim gets so many times the requests that the claim took; not passing by then is not holding."""
+HOPE = 0.985
+"""A probe is given up when even the upper end of the estimated capacity, times this, lies under its rate."""
+SCOUTED = 0.03
+"""Relative spread (80 %) of the estimated capacity at which scouting ends."""
+MOST_SCOUTS = 7
+SCOUT_LOOKS = 5
+"""A scout doubles at most so often, and only while it rests on fewer than SCOUT_EFFECTIVE effective requests."""
+SCOUT_EFFECTIVE = 30.0
+
+
+class Stream(Protocol):
+    """A running open-loop probe at one rate. Requests cannot be taken back: each take adds to the ones before."""
+
+    def take(self, requests: int) -> Float64:
+        """Latencies of the next so many scheduled requests in order of arrival, seconds; infinite where one failed.
+
+        One column a bound, or one dimension for a single bound. Errors, timeouts and unsent requests are infinite.
+        """
+
+    def end(self) -> float:
+        """Stop and let the server come to rest, so that probes are independent; the seconds that this probe took."""
+
+
+Start = Callable[[float], Stream]
+"""Start a fresh, independent probe at a rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One probe, judged: a point of the throughput-latency curve."""
+
+    rate_per_s: float
+    outcome: Outcome
+    why: str
+    scout: bool
+    """Short, to find the way: only a fail of it counts."""
+    requests: int
+    seconds: float
+    shares: tuple[Share, ...]
+    p50_s: float
+    p99_s: float
+    goodput_per_s: float
+    """Requests a second that met every bound."""
+
+    def document(self) -> dict[str, object]:
+        """Plain values for a result."""
+        return {
+            "rate_per_s": self.rate_per_s,
+            "outcome": self.outcome.value,
+            "why": self.why,
+            "scout": self.scout,
+            "requests": self.requests,
+            "seconds": self.seconds,
+            "p50_s": _or_none(self.p50_s),
+            "p99_s": _or_none(self.p99_s),
+            "goodput_per_s": self.goodput_per_s,
+            "violations": [
+                {
+                    "bound": share.bound.name,
+                    "limit_s": share.bound.limit_s,
+                    "allowed": share.bound.violations,
+                    "low": share.interval.low,
+                    "estimate": share.interval.estimate,
+                    "high": share.interval.high,
+                    "effective_requests": share.effective,
+                }
+                for share in self.shares
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """The pair, and every probe that led to it. A missing end says why in `note`."""
+
+    passed_per_s: float | None
+    failed_per_s: float | None
+    """The smallest rate that was not shown to hold; `failed_outcome` says whether it was shown to fail."""
+    failed_outcome: Outcome | None
+    confirmed: bool
+    probes: tuple[Judged, ...]
+    note: str
+
+    @property
+    def seconds(self) -> float:
+        """All probe seconds together."""
+        return sum(probe.seconds for probe in self.probes)
+
+    def curve(self) -> tuple[Judged, ...]:
+        """The throughput-latency curve: the longest probe at each rate, by rate."""
+        longest: dict[float, Judged] = {}
+        for probe in self.probes:
+            known = longest.get(probe.rate_per_s)
+            if known is None or probe.requests > known.requests:
+                longest[probe.rate_per_s] = probe
+        return tuple(longest[rate] for rate in sorted(longest))
+
+    def knee(self) -> Judged | None:
+        """Where the p99 latency starts to rise faster than the rate; None where the curve does not bend."""
+        curve = self.curve()
+        place = find_knee([probe.rate_per_s for probe in curve], [probe.p99_s for probe in curve])
+        return None if place is None else curve[place]
+
+    def goodput_per_s(self) -> float | None:
+        """Requests a second within every bound at the claimed rate."""
+        return next((p.goodput_per_s for p in self.curve() if p.rate_per_s == self.passed_per_s), None)
+
+    def document(self) -> dict[str, object]:
+        """Plain values for a result."""
+        knee = self.knee()
+        return {
+            "passed_per_s": self.passed_per_s,
+            "failed_per_s": self.failed_per_s,
+            "failed_outcome": self.failed_outcome.value if self.failed_outcome else None,
+            "confirmed": self.confirmed,
+            "goodput_per_s": self.goodput_per_s(),
+            "knee_per_s": knee.rate_per_s if knee else None,
+            "seconds": self.seconds,
+            "note": self.note,
+            "curve": [probe.document() for probe in self.curve()],
+            "probes": [probe.document() for probe in self.probes],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRule:
+    """How exact, how sure, how long."""
+
+    tolerance: float = 0.05
+    confidence: Confidence = field(default_factory=Confidence)
+    first_requests: int = 400
+    max_requests: int = 400 * 2**10
+    min_seconds: float = 0.0
+    """Each probe lasts at least so long."""
+    max_probes: int = 30
+    max_seconds: float = math.inf
+    """No probe is begun, and none lengthened, beyond this."""
+
+
+def find_saturation(
+    start: Start, ceiling_per_s: float, bounds: Bound | Sequence[Bound], rule: SearchRule | None = None
+) -> Saturation:
+    """Search below a completion-rate ceiling for the largest rate at which every bound holds."""
+    if not (math.isfinite(ceiling_per_s) and ceiling_per_s > 0):
+        raise ValueError(f"completion-rate ceiling {ceiling_per_s} /s must be positive")
+    several = (bounds,) if isinstance(bounds, Bound) else tuple(bounds)
+    if not several:
+        raise ValueError("a saturation search needs at least one bound")
+    return _Search(start, ceiling_per_s, several, rule or SearchRule()).run()
+
+
+@dataclass
+class _Search:
+    start: Start
+    ceiling_per_s: float
+    bounds: tuple[Bound, ...]
+    rule: SearchRule
+    probes: list[Judged] = field(default_factory=list)
+
+    def run(self) -> Saturation:
+        self._scout()
+        while self._may_go_on():
+            rate = self._next_rate()
+            if rate is None:
+                break
+            self._ask(rate)
+        passed, failed = self._passed(), self._failed()
+        confirmed = passed is not None and self._passes(passed) >= 2
+        note = self._note(passed, failed, confirmed)
+        return Saturation(
+            passed,
+            failed.rate_per_s if failed else None,
+            failed.outcome if failed else None,
+            confirmed,
+            tuple(self.probes),
+            note,
+        )
+
+    # --- what has been seen ------------------------------------------------------------------------------------------
+
+    def _estimate(self) -> Estimate:
+        return estimate_capacity([(p.rate_per_s, p.shares) for p in self.probes], self.ceiling_per_s)
+
+    def _failed(self) -> Judged | None:
+        """The smallest rate that did not pass: a rate that passed once and did not later, did not."""
+        decided = [
+            p for p in self.probes if p.outcome is Outcome.FAIL or (not p.scout and p.outcome is not Outcome.PASS)
+        ]
+        return min(decided, key=lambda p: (p.rate_per_s, p.outcome is not Outcome.FAIL), default=None)
+
+    def _passed(self) -> float | None:
+        """The largest rate that passed below every rate that did not."""
+        failed = self._failed()
+        rates = [p.rate_per_s for p in self.probes if p.outcome is Outcome.PASS and not p.scout]
+        return max((rate for rate in rates if failed is None or rate < failed.rate_per_s), default=None)
+
+    def _passes(self, rate_per_s: float) -> int:
+        return sum(p.rate_per_s == rate_per_s and p.outcome is Outcome.PASS and not p.scout for p in self.probes)
+
+    # --- what to ask next --------------------------------------------------------------------------------------------
+
+    def _scout(self) -> None:
+        for _ in range(MOST_SCOUTS):
+            if not self._may_go_on():
+                return
+            estimate = self._estimate()
+            if self.probes and estimate.spread <= SCOUTED:
+                return
+            self._ask(min(estimate.rate_per_s, self.ceiling_per_s), scout=True)
+
+    def _next_rate(self) -> float | None:
+        """A rate to decide, or None when a confirmed pair is close enough."""
+        passed, failed = self._passed(), self._failed()
+        decided = any(not probe.scout for probe in self.probes)
+        aim = min(self._estimate().rate_per_s * (AIM if decided else FIRST_AIM), self.ceiling_per_s)
+        if passed is None:
+            return min(aim, failed.rate_per_s * STEP_DOWN) if failed else aim
+        if failed is None and passed >= self.ceiling_per_s:
+            return None if self._passes(passed) >= 2 else passed
+        if failed is None or failed.rate_per_s / passed - 1 > self.rule.tolerance * 1.0001:
+            upper = passed * (1 + UPPER_AIM * self.rule.tolerance)
+            if aim > upper:  # the curve says that the capacity is well above what has passed
+                return aim if failed is None else min(aim, math.sqrt(passed * failed.rate_per_s))
+            return min(upper, self.ceiling_per_s)
+        return None if self._passes(passed) >= 2 else passed
+
+    def _may_go_on(self) -> bool:
+        spent = sum(judged.seconds for judged in self.probes)
+        return len(self.probes) < self.rule.max_probes and spent < self.rule.max_seconds
+
+    # --- one probe ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, rate_per_s: float, *, scout: bool = False) -> Judged:
+        rule = self.rule
+        left_s = rule.max_seconds - sum(judged.seconds for judged in self.probes)
+        first = max(rule.first_requests, math.ceil(rule.min_seconds * rate_per_s))
+        longest = min(self._longest(rate_per_s, first, scout), left_s * rate_per_s)
+        stream = self.start(rate_per_s)
+        parts: list[Float64] = []
+        taken, wanted = 0, first
+        look: Look | None = None
+        while True:
+            part = np.asarray(stream.take(wanted - taken), dtype=np.float64)
+            parts.append(part.reshape(len(part), -1))
+            taken = wanted
+            look = judge(
+                np.concatenate(parts),
+                self.bounds,
+                utilisation=rate_per_s / self.ceiling_per_s,
+                before=look,
+                confidence=rule.confidence,
+            )
+            enough = scout and min(share.effective for share in look.shares) >= SCOUT_EFFECTIVE
+            if (
+                look.outcome is not Outcome.UNDECIDED
+                or enough
+                or taken * 2 > longest
+                or self._hopeless(rate_per_s, look)
+            ):
+                break
+            wanted = taken * 2
+        judged = _describe(rate_per_s, np.concatenate(parts), look, stream.end(), scout, self.bounds)
+        self.probes.append(judged)
+        return judged
+
+    def _longest(self, rate_per_s: float, first: int, scout: bool) -> float:
+        if scout:
+            return float(first * 2 ** (SCOUT_LOOKS - 1))
+        below = [p.requests for p in self.probes if p.outcome is Outcome.PASS and p.rate_per_s < rate_per_s]
+        if self._passes(rate_per_s):
+            return self.rule.max_requests
+        # Half of it for a first try: where that does not pass, a rate a little lower decides sooner.
+        return min(self.rule.max_requests // 2, UPPER_LENGTH * max(below, default=self.rule.max_requests))
+
+    def _hopeless(self, rate_per_s: float, look: Look) -> bool:
+        """Whether all probes with this one say that the capacity is lower, so that more requests would not pass it."""
+        seen = [*((p.rate_per_s, p.shares) for p in self.probes), (rate_per_s, look.shares)]
+        return estimate_capacity(seen, self.ceiling_per_s).high_per_s * HOPE < rate_per_s
+
+    def _note(self, passed: float | None, failed: Judged | None, confirmed: bool) -> str:
+        if passed is None:
+            return "no rate passed within the budget: nothing is claimed"
+        if not confirmed:
+            return "the claim was not confirmed by a second probe within the budget"
+        if failed is None:
+            return "no rate failed up to the completion-rate ceiling"
+        if failed.rate_per_s / passed - 1 > self.rule.tolerance * 1.001:
+            return f"the pair is {failed.rate_per_s / passed - 1:.0%} apart: the budget ended before it was closer"
+        if failed.outcome is not Outcome.FAIL:
+            return "the upper rate was not shown to hold, nor to fail"
+        return ""
+
+
+def _describe(
+    rate_per_s: float, latencies_s: Float64, look: Look, seconds: float, scout: bool, bounds: Sequence[Bound]
+) -> Judged:
+    limits = np.array([bound.limit_s for bound in bounds])
+    met = float((latencies_s <= limits).all(axis=1).mean())
+    first = latencies_s[:, 0]
+    return Judged(
+        rate_per_s=rate_per_s,
+        outcome=look.outcome,
+        why=look.why,
+        scout=scout,
+        requests=len(latencies_s),
+        seconds=seconds,
+        shares=look.shares,
+        p50_s=float(np.quantile(first, 0.5, method="higher")),
+        p99_s=float(np.quantile(first, 0.99, method="higher")),
+        goodput_per_s=rate_per_s * met,
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None

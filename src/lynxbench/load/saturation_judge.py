@@ -1,0 +1,196 @@
+"""What the requests of one probe say about its rate: pass, fail, or not decided.
+
+Requests of one busy period miss together, and counting them as independent passes the capacity itself most of the time.
+So the bound on the share of misses rests on the *effective* number of requests. The story, with the simulations that
+hold it, is docs/methodology/saturation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from lynxbench.model.interval import Interval
+from lynxbench.model.samples import Float64
+from lynxbench.stats.autocorrelation import integrated_time
+from lynxbench.stats.proportion import clopper_pearson
+
+START_UP = 0.2
+"""Share of a probe left out at its start: a queue that starts empty flatters the first requests."""
+CLIP = 2.0
+"""Latencies count at most so many limits when their correlation is estimated: one stuck request must not hide it."""
+ENOUGH_SLOW = 30
+"""Slow requests that can show how they cluster."""
+FEWEST_TIMES = 20.0
+"""A correlation time is only believed when the probe is this many times longer (Sokal 1997 asks for a multiple)."""
+STILL_GROWING = 1.5
+"""A correlation time that grew by this factor when the probe doubled has not been seen whole."""
+BUSIEST = 0.98
+"""Where utilisation stops raising the floor of the correlation time: the ceiling itself is known to about 2 %."""
+MEMORY = 0.5
+"""The floor of the correlation time is this over (1 - utilisation)²; see docs/methodology/saturation.md."""
+BATCHES = 8
+"""Stretches a probe is divided into when asking whether its queue only grows."""
+GROWTH = 3.0
+"""A queue that grows: the last stretch's mean latency over the first's, with every third of it above the one before."""
+DROWNED = 0.95
+"""Share of late requests in the last stretch of a queue that grows: a passing swell seldom reaches it."""
+
+
+class Outcome(StrEnum):
+    """What a probe showed at its rate. Undecided is not a pass."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """At most this share of requests may take longer than the limit, in one of the probe's latencies."""
+
+    limit_s: float
+    violations: float
+    name: str = "latency"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.limit_s) and self.limit_s > 0):
+            raise ValueError(f"limit {self.limit_s} s must be positive")
+        if not 0 < self.violations < 1:
+            raise ValueError(f"share {self.violations} of violations must lie between 0 and 1, such as 0.01 for p99")
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How sure a look must be; a claim needs two independent passes besides.
+
+    A probe is looked at whenever it has doubled, and each look is a chance to pass by luck: the first that could pass
+    may err by `pass_error`, the j-th by that over j^`spending`. Simulated at the capacity itself, where no probe should
+    pass, about a fifth do (docs/methodology/saturation.md), and two in a row a twenty-fifth.
+    """
+
+    pass_error: float = 0.08
+    spending: float = 1.0
+    fail_error: float = 0.025
+
+    def to_pass(self, look: int) -> float:
+        """The confidence of the upper bound at the look of this number, counted from the first that could pass."""
+        return float(1 - self.pass_error / max(look, 1) ** self.spending)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The share of late requests against one bound, and how many independent requests it rests on."""
+
+    bound: Bound
+    interval: Interval
+    effective: float
+    correlation_requests: float
+    seen: bool
+    """Whether the probe is a multiple of its correlation time: without that, no fail."""
+    settled: bool
+    """Whether that time has stopped growing besides: without that, no pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A judgement on the requests so far."""
+
+    outcome: Outcome
+    why: str
+    shares: tuple[Share, ...]
+    number: int = 0
+    """How many looks of this probe could have passed, this one among them."""
+
+
+def judge(
+    latencies_s: Float64,
+    bounds: Sequence[Bound],
+    *,
+    utilisation: float = 0.0,
+    before: Look | None = None,
+    confidence: Confidence | None = None,
+) -> Look:
+    """Judge one probe: rows are requests by arrival, columns bounds. All bounds must pass; one that fails, fails it.
+
+    `utilisation` is the rate over the completion-rate ceiling, and `before` the look at half as many requests.
+    """
+    sure = confidence or Confidence()
+    kept = latencies_s[int(len(latencies_s) * START_UP) :]
+    earlier = before.shares if before else (None,) * len(bounds)
+    shares = [_share(kept[:, place], bound, utilisation, earlier[place]) for place, bound in enumerate(bounds)]
+    number = (before.number if before else 0) + all(_could_pass(share, sure) for share in shares)
+    shares = [_bounded(share, sure, number) for share in shares]
+    return _verdict(kept, shares, number)
+
+
+def _verdict(kept: Float64, shares: Sequence[Share], number: int) -> Look:
+    found = tuple(shares)
+    for place, share in enumerate(found):
+        if _queue_grows(np.minimum(kept[:, place], 10 * share.bound.limit_s), share.bound.limit_s):
+            return Look(Outcome.FAIL, f"{share.bound.name}: the queue only grows", found, number)
+    for share in found:
+        if share.interval.low > share.bound.violations and share.seen:
+            why = f"{share.bound.name}: at least {share.interval.low:.2%} late"
+            return Look(Outcome.FAIL, why, found, number)
+    worst = max(found, key=lambda share: share.interval.high / share.bound.violations)
+    if all(share.settled and share.interval.high <= share.bound.violations for share in found):
+        return Look(Outcome.PASS, f"{worst.bound.name}: at most {worst.interval.high:.2%} late", found, number)
+    why = f"{worst.bound.name}: {worst.interval.estimate:.2%} late on {worst.effective:.0f} effective requests"
+    return Look(Outcome.UNDECIDED, why, found, number)
+
+
+def _could_pass(share: Share, sure: Confidence) -> bool:
+    """Whether a probe without a single miss would pass by now."""
+    return share.settled and share.effective >= math.log(1 / sure.pass_error) / -math.log1p(-share.bound.violations)
+
+
+def _share(latencies_s: Float64, bound: Bound, utilisation: float, before: Share | None) -> Share:
+    count = len(latencies_s)
+    late = latencies_s > bound.limit_s
+    correlation = correlation_requests(latencies_s, bound)
+    seen = count >= FEWEST_TIMES * correlation
+    settled = seen and before is not None and correlation <= STILL_GROWING * before.correlation_requests
+    # In heavy traffic a queue at utilisation ρ forgets over about (1 - ρ)^-2 requests (Asmussen, Applied Probability
+    # and Queues, 2003, X.7); a probe too short to have met its own long waits would otherwise believe itself.
+    floor = MEMORY / (1 - min(max(utilisation, 0.0), BUSIEST)) ** 2
+    effective = max(1.0, count / max(correlation, floor))
+    share = float(late.mean())
+    return Share(bound, Interval(share, share, share), effective, correlation, seen, settled)
+
+
+def _bounded(share: Share, sure: Confidence, number: int) -> Share:
+    hits = share.interval.estimate * share.effective
+    high = clopper_pearson(hits, share.effective, sure.to_pass(number)).high
+    low = clopper_pearson(hits, share.effective, 1 - sure.fail_error).low
+    return replace(share, interval=Interval(low, share.interval.estimate, high))
+
+
+def correlation_requests(latencies_s: Float64, bound: Bound) -> float:
+    """Over how many requests misses hang together: the correlation time of being slow.
+
+    Taken at the limit, and at the lower level that four times as many requests as allowed exceed: there are more of
+    those, and they cluster no less. The latencies' own time stands in while even those are few.
+    """
+    if len(latencies_s) < 8:
+        return float(max(len(latencies_s), 1))
+    clipped = np.minimum(latencies_s, CLIP * bound.limit_s)
+    level = float(np.quantile(clipped, 1 - min(0.2, 4 * bound.violations)))
+    slow = [clipped > threshold for threshold in {level, bound.limit_s}]
+    times = [integrated_time(each.astype(np.float64)) for each in slow if each.sum() >= ENOUGH_SLOW]
+    return max(times) if times else integrated_time(clipped)
+
+
+def _queue_grows(latencies_s: Float64, limit_s: float) -> bool:
+    """Whether a probe is plainly overloaded: each third slower than the one before, in the end hardly any in time."""
+    if len(latencies_s) < 10 * BATCHES:
+        return False
+    means = np.array([part.mean() for part in np.array_split(latencies_s, BATCHES)])
+    thirds = [part.mean() for part in np.array_split(means, 3)]
+    rising = bool(np.all(np.diff(thirds) > 0)) and bool(np.mean(np.diff(means) > 0) > 0.7)
+    drowned = float((latencies_s[-(len(latencies_s) // BATCHES) :] > limit_s).mean()) >= DROWNED
+    return rising and drowned and bool(means[-1] > GROWTH * means[0])

@@ -1,0 +1,341 @@
+"""The ground-truth server's side of a connection: requests read, answers written when they are due."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+from functools import lru_cache
+from time import perf_counter_ns
+
+import msgspec
+
+from lynxbench import __version__
+from lynxbench.load.ground_truth import PROMPT_TOKENS, GroundTruthServer, Outcome
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool = False
+
+
+class _Ask(msgspec.Struct):
+    stream: bool = False
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stream_options: _StreamOptions | None = None
+
+
+_decode_ask = msgspec.json.Decoder(_Ask).decode
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+_COMMON = '"id":"truth-1","created":1700000000,"model":"ground-truth"'
+
+
+def _chunk(text: str) -> bytes:
+    return f"{len(text.encode()):x}\r\n{text}\r\n".encode()
+
+
+def _answer(status: str, body: str, kind: str = "application/json") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body.encode())}\r\n\r\n{body}".encode()
+
+
+@lru_cache(maxsize=1024)
+def _event(chat: bool, tokens: int, last: bool) -> bytes:
+    text = json.dumps(" the" * tokens)
+    finish = '"length"' if last else "null"
+    if chat:
+        choice = f'{{"index":0,"delta":{{"content":{text}}},"finish_reason":{finish}}}'
+        return _chunk(f'data: {{{_COMMON},"object":"chat.completion.chunk","choices":[{choice}]}}\n\n')
+    choice = f'{{"index":0,"text":{text},"finish_reason":{finish}}}'
+    return _chunk(f'data: {{{_COMMON},"object":"text_completion","choices":[{choice}]}}\n\n')
+
+
+_ROLE = _chunk(
+    f'data: {{{_COMMON},"object":"chat.completion.chunk",'
+    '"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+)
+
+
+class _Stream:
+    """One answer being given."""
+
+    __slots__ = (
+        "_base_ns", "_cached", "_chat", "_itl_ns", "_left", "_number", "_outcome", "_peer", "_sent", "_server",
+        "_total", "_ttft_ns", "_usage",
+    )  # fmt: skip
+
+    def __init__(
+        self, server: GroundTruthServer, peer: _Peer, number: int, outcome: Outcome, chat: bool, ask: _Ask, cached: int
+    ) -> None:
+        self._server, self._peer, self._number, self._outcome, self._chat = server, peer, number, outcome, chat
+        behaviour = server.behaviour
+        self._total = behaviour.tokens or ask.max_completion_tokens or ask.max_tokens or 16
+        self._left = self._total
+        self._sent = 0
+        self._usage = behaviour.usage and ask.stream_options is not None and ask.stream_options.include_usage
+        self._cached = cached
+        events = -(-self._total // behaviour.tokens_per_event)
+        self._base_ns, scale = server.occupy(number, server.ttft_ns + (events - 1) * server.itl_ns)
+        self._ttft_ns, self._itl_ns = int(server.ttft_ns * scale), int(server.itl_ns * scale)
+
+    def begin(self) -> None:
+        server = self._server
+        if server.ttft_ns == 0 and server.itl_ns == 0:
+            self._peer.write(_STREAM_HEAD, whole=True)
+            pieces = []
+            while self._left:
+                piece, over = self._next()
+                pieces.append(piece)
+                if over:
+                    break
+            self._peer.write(b"".join(pieces))
+            self._over()
+            return
+        head = _STREAM_HEAD + (_ROLE if server.behaviour.role_at_start and self._chat else b"")
+        self._peer.write(head, whole=True)
+        server.schedule(self, self._base_ns + self._ttft_ns)
+
+    def step(self) -> int:
+        """Send what is due now; the moment of the next event, or 0 at the end."""
+        if self._peer.closed:
+            return 0
+        piece, over = self._next()
+        self._peer.write(piece)
+        if over:
+            self._over()
+            return 0
+        return self._base_ns + self._ttft_ns + self._sent * self._itl_ns
+
+    def _next(self) -> tuple[bytes, bool]:
+        """The next event and whether it is the last thing sent."""
+        server, behaviour = self._server, self._server.behaviour
+        tokens = min(behaviour.tokens_per_event, self._left)
+        self._left -= tokens
+        now = perf_counter_ns()
+        if self._sent == 0:
+            server.first[self._number] = now
+        server.last[self._number] = now
+        self._sent += 1
+        server.events[self._number] = self._sent
+        piece = _event(self._chat, tokens, self._left == 0)
+        if self._outcome is Outcome.DROP and self._total - self._left >= self._total / 2:
+            return piece, True
+        return (piece + self._tail(), True) if self._left == 0 else (piece, False)
+
+    def _tail(self) -> bytes:
+        tail = b""
+        if self._usage:
+            kind = "chat.completion.chunk" if self._chat else "text_completion"
+            usage = _usage(self._total, self._cached)
+            tail += _chunk(f'data: {{{_COMMON},"object":"{kind}","choices":[],"usage":{usage}}}\n\n')
+        if self._server.behaviour.end_marker:
+            tail += _chunk("data: [DONE]\n\n")
+        return tail + b"0\r\n\r\n"
+
+    def _over(self) -> None:
+        self._server.outcome[self._number] = self._outcome
+        if self._outcome is Outcome.DROP:
+            self._peer.hang_up()
+        else:
+            self._peer.answered()
+
+
+class _Peer(asyncio.Protocol):
+    """One client's connection."""
+
+    def __init__(self, server: GroundTruthServer) -> None:
+        self._server = server
+        self._held = b""
+        self._served = 0
+        self._number = -1
+        self.closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment]
+        self._server.connections += 1
+        plain = transport.get_extra_info("ssl_object") is None
+        self._fd = transport.get_extra_info("socket").fileno() if plain else -1
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._fd = -1
+        if self._number >= 0 and self._server.outcome[self._number] == Outcome.OPEN:
+            self._server.outcome[self._number] = Outcome.CLIENT_CLOSED
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        end = self._held.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        length = 0
+        for line in self._held[:end].split(b"\r\n")[1:]:
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        if len(self._held) < end + 4 + length:
+            return
+        head, body = self._held[:end], self._held[end + 4 : end + 4 + length]
+        self._held = self._held[end + 4 + length :]
+        limit = self._server.behaviour.close_after
+        if limit is not None and self._served >= limit:
+            self.hang_up()
+            return
+        self._serve(head.split(b" ", 2)[:2], body)
+
+    def _serve(self, what: list[bytes], body: bytes) -> None:
+        method, path = what[0], what[1].partition(b"?")[0]
+        if method == b"POST" and path in (b"/v1/chat/completions", b"/v1/completions", b"/v1/embeddings"):
+            try:
+                ask = _decode_ask(body)
+            except msgspec.DecodeError as error:
+                self.write(_answer("400 Bad Request", json.dumps({"error": {"message": str(error)}})))
+                return
+            self._infer(path, ask, self._server.look_up(body))
+        elif method == b"POST" and path.startswith(b"/v2/models/") and path.endswith(b"/infer"):
+            self._infer(path, _Ask(), 0)
+        elif path == b"/version":
+            self.write(_answer("200 OK", json.dumps({"version": f"lynxbench {__version__}"})))
+        elif path == b"/v2":
+            self.write(
+                _answer("200 OK", json.dumps({"name": "ground-truth", "version": __version__, "extensions": []}))
+            )
+        elif path == b"/v1/models":
+            self.write(
+                _answer(
+                    "200 OK", '{"object":"list","data":[{"id":"ground-truth","object":"model","max_model_len":32768}]}'
+                )
+            )
+        elif path in (b"/health", b"/ping", b"/"):
+            self.write(_answer("200 OK", "{}"))
+        elif path == b"/metrics":
+            count = len(self._server.arrival)
+            text = f"# TYPE ground_truth_requests_total counter\nground_truth_requests_total {count}\n"
+            if self._server.behaviour.prefix_cache:
+                text += "# TYPE ground_truth:prefix_cache_queries_total counter\n"
+                text += f"ground_truth:prefix_cache_queries_total {self._server.cache_queries}\n"
+                text += "# TYPE ground_truth:prefix_cache_hits_total counter\n"
+                text += f"ground_truth:prefix_cache_hits_total {self._server.cache_hits}\n"
+            self.write(_answer("200 OK", text, "text/plain; version=0.0.4"))
+        else:
+            self.write(_answer("404 Not Found", '{"error":{"message":"no such path"}}'))
+
+    def _infer(self, path: bytes, ask: _Ask, cached: int) -> None:
+        server = self._server
+        number, outcome = server.admit()
+        self._number = number
+        if outcome is Outcome.HTTP500:
+            server.outcome[number] = outcome
+            self.write(_answer("500 Internal Server Error", '{"error":{"message":"a fault on demand"}}'))
+            self.answered()
+        elif outcome is Outcome.STALL:
+            server.outcome[number] = outcome
+            self.write(_STREAM_HEAD, whole=True)
+        elif ask.stream and path != b"/v1/embeddings":
+            _Stream(server, self, number, outcome, path == b"/v1/chat/completions", ask, cached).begin()
+        else:
+            _Whole(server, self, number, outcome, path, ask, cached)
+
+    def write(self, data: bytes, whole: bool = False) -> None:
+        """Send, past the transport's queue where possible, so that the log says when bytes left."""
+        if self.closed:
+            return
+        if self._server.behaviour.split_writes and not whole and len(data) > 2:
+            middle = len(data) // 2
+            self._send(data[:middle])
+            data = data[middle:]
+        self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        if self._fd >= 0 and self._transport.get_write_buffer_size() == 0:
+            try:
+                data = data[os.write(self._fd, data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                self._transport.abort()
+                self.closed = True
+                return
+        if data:
+            self._transport.write(data)
+
+    def answered(self) -> None:
+        """A whole answer was given."""
+        self._served += 1
+        self._number = -1
+
+    def hang_up(self) -> None:
+        """Close without another word."""
+        self._number = -1
+        self.closed = True
+        self._transport.close()
+
+
+class _Whole(_Stream):
+    """An answer that is not streamed."""
+
+    __slots__ = ("_path",)
+
+    def __init__(
+        self,
+        server: GroundTruthServer,
+        peer: _Peer,
+        number: int,
+        outcome: Outcome,
+        path: bytes,
+        ask: _Ask,
+        cached: int,
+    ) -> None:
+        if not path.endswith(b"/completions"):
+            ask = _Ask(max_tokens=1)
+        super().__init__(server, peer, number, outcome, path == b"/v1/chat/completions", ask, cached)
+        self._path = path
+        delay_ns = self._ttft_ns + (self._total - 1) * self._itl_ns
+        if delay_ns == 0:
+            self.step()
+        else:
+            server.schedule(self, self._base_ns + delay_ns)
+
+    def step(self) -> int:
+        server, number = self._server, self._number
+        if self._peer.closed:
+            return 0
+        server.first[number] = server.last[number] = perf_counter_ns()
+        server.events[number] = 1
+        server.outcome[number] = self._outcome
+        if self._outcome is Outcome.DROP:
+            self._peer.hang_up()
+        else:
+            self._peer.write(_answer("200 OK", self._body()))
+            self._peer.answered()
+        return 0
+
+    def _body(self) -> str:
+        if self._path.startswith(b"/v2/"):
+            output = '{"name":"output","datatype":"FP32","shape":[1],"data":[0.5]}'
+            return f'{{"model_name":"ground-truth","model_version":"1","outputs":[{output}]}}'
+        if self._path == b"/v1/embeddings":
+            vector = '{"object":"embedding","index":0,"embedding":[0.1,0.2]}'
+            usage = f'{{"prompt_tokens":{PROMPT_TOKENS},"total_tokens":{PROMPT_TOKENS}}}'
+            return f'{{"object":"list","data":[{vector}],"usage":{usage}}}'
+        text = json.dumps(" the" * self._total)
+        said = f'"message":{{"role":"assistant","content":{text}}}' if self._chat else f'"text":{text}'
+        usage = _usage(self._total, self._cached)
+        return f'{{{_COMMON},"choices":[{{"index":0,{said},"finish_reason":"length"}}],"usage":{usage}}}'
+
+
+def _usage(tokens: int, cached: int) -> str:
+    counts = f'"prompt_tokens":{PROMPT_TOKENS},"completion_tokens":{tokens},"total_tokens":{tokens + PROMPT_TOKENS}'
+    return f'{{{counts},"prompt_tokens_details":{{"cached_tokens":{cached}}}}}'
+
+
+async def listen(server: GroundTruthServer, host: str, port: int) -> asyncio.Server:
+    """Start to answer."""
+    loop = asyncio.get_running_loop()
+    server.start(loop)
+    tls = None
+    if server.behaviour.cert_file is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(server.behaviour.cert_file, server.behaviour.key_file)
+    return await loop.create_server(lambda: _Peer(server), host, port, backlog=4096, ssl=tls)

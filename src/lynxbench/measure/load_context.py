@@ -1,0 +1,103 @@
+"""What gives reason to doubt a served run, and what its figures rest on that the requests do not show."""
+
+from __future__ import annotations
+
+from lynxbench.model.contract import (
+    CacheState,
+    ClosedArrival,
+    Contract,
+    EmpiricalLength,
+    FixedLength,
+    Length,
+    LognormalLength,
+    OpenAiEngine,
+    RampArrival,
+    SaturatingArrival,
+    Task,
+)
+from lynxbench.model.load_figures import LoadFigures
+from lynxbench.model.units import format_duration, format_ratio
+
+LARGEST_FAILED = 0.01
+"""Beyond one failure in a hundred the good requests are no longer a sample of all."""
+LARGEST_LENGTH_MISS = 0.1
+"""Prompts that are a tenth longer or shorter than agreed are other work."""
+LARGEST_UNASKED_CACHE = 0.1
+"""Of the input tokens, where the cache was to be avoided; less is the chat template every prompt begins with."""
+LARGEST_SHORTER = 0.01
+
+
+def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
+    """Reasons to doubt that the load was the one agreed on."""
+    doubts = []
+    counted = load.accounting
+    failed = counted.offered - counted.ok
+    if counted.offered and failed > LARGEST_FAILED * counted.offered:
+        kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in counted.failed.items())
+        doubts.append(f"{failed} of {counted.offered} requests failed ({kinds})")
+    tokens = load.tokens
+    if tokens.source == "unknown":
+        doubts.append(
+            "output tokens are unknown: the server sends no usage and no tokenizer is named; throughput is in requests"
+        )
+    asked = _mean_length(contract.workload.input_tokens)
+    got = tokens.input_mean
+    single = isinstance(contract.engine, OpenAiEngine) and contract.engine.turns == 1
+    if asked is not None and got is not None and single and abs(got / asked - 1) > LARGEST_LENGTH_MISS:
+        doubts.append(
+            f"prompts had {got:.1f} tokens on average by the server's count, the contract asks for {asked:.1f}"
+        )
+    if tokens.shorter_share is not None and tokens.shorter_share > LARGEST_SHORTER:
+        doubts.append(f"{tokens.shorter_share:.1%} of the answers ended before the asked number of tokens")
+    share = load.cache.cached_share
+    if load.cache.regime is not CacheState.ALLOWED and share is not None and share > LARGEST_UNASKED_CACHE:
+        doubts.append(f"{share:.0%} of the input tokens came from the prefix cache that was to be {load.cache.regime}")
+    flown = load.instrument.preflight
+    if flown is not None and flown.problems:
+        doubts.append(f"the instrument before the run: {flown.problems[0]}")
+    found = load.saturation
+    if found is not None and found.passed_per_s is not None and not found.confirmed:
+        doubts.append(f"saturation: {found.note}")
+    return doubts
+
+
+def served_assumptions(contract: Contract) -> tuple[str, ...]:
+    """Everything the figures rest on that the requests themselves do not show."""
+    workload, protocol = contract.workload, contract.protocol
+    lines = [
+        "The unit of repetition is a fresh client with a schedule of its own seed; the server is not restarted. "
+        f"Intervals are {format_ratio(protocol.confidence)} over restarts (t on log run means).",
+        f"Steady means that drift stays within ±{format_ratio(protocol.steady.drift)} by equivalence test, on what was "
+        f"completed in windows of {format_duration(protocol.steady.window_s)} (wider where they hold too few).",
+        "Latency counts from the scheduled arrival; time per token is a request's mean after its first token.",
+        "Percentiles are of answered requests due while counting; in the objective a failed request took for ever.",
+        "Throughput is what came out while counting; tokens are the server's count or a tokenizer's, never events.",
+        "The precision is the server's and declared; accuracy is not measured over HTTP.",
+    ]
+    arrival = workload.arrival
+    if isinstance(arrival, ClosedArrival):
+        lines.append("Closed loop: a slow server is asked less often, so queueing is not part of the latency.")
+    elif isinstance(arrival, RampArrival):
+        lines.append("A ramp is not steady by design; its figures are means over it.")
+    elif isinstance(arrival, SaturatingArrival):
+        lines.append("The saturation pair is for Poisson arrivals; burstier ones saturate earlier.")
+    if workload.task is Task.GENERATE and isinstance(contract.engine, OpenAiEngine):
+        forced = contract.engine.dialect.forces_length
+        lines.append(
+            "Answers have exactly the asked number of tokens; the end-of-text token does not stop them."
+            if forced
+            else f"Dialect {contract.engine.dialect} cannot force the length of an answer: the model may end it early."
+        )
+    return tuple(lines)
+
+
+def _mean_length(length: Length | None) -> float | None:
+    match length:
+        case FixedLength():
+            return float(length.value)
+        case EmpiricalLength():
+            return sum(length.values) / len(length.values)
+        case LognormalLength() | None:
+            return None  # its cut-offs move the mean; the server's count is shown beside the contract's words
+        case _:
+            return (length.low + length.high) / 2

