@@ -10,7 +10,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constrai
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
-test: $(STAMPS)/dev $(STAMPS)/browser lint
+test: $(STAMPS)/dev $(STAMPS)/browser lint servers
 	$(BIN)/python -m pytest -q
 
 lint: $(STAMPS)/dev

@@ -1,7 +1,7 @@
 """The load driver and its peers against one server whose truth is known, in one sitting.
 
     python benchmarks/load_peers.py --truth-source PATH/truth_server.c [--seconds 5] [--json FILE]
-        [--environments .peers] [--only lynxbench,wrk,vllm] [--cases one_token,stamps_512]
+        [--environments .peers] [--only lynxbench,wrk,vllm] [--cases one_token,stamps_512] [--realtime]
 
 The server is compiled into a temporary folder and pinned to one core; every client, with all its processes, is pinned
 to another. What a client achieved is read from the server's log, over the middle 80 % of its completions; what it
@@ -36,8 +36,9 @@ from peers.truth import DROPPED, HTTP_500, OK, STALLED, Truth, compile_server, t
 class Sitting:
     """Where things are, and for how long each is measured."""
 
-    def __init__(self, source: Path, folder: Path, seconds: float) -> None:
+    def __init__(self, source: Path, folder: Path, seconds: float, *, realtime: bool) -> None:
         self.folder, self.seconds = folder, seconds
+        self.priority = ("chrt", "--fifo", "1") if realtime else ()
         self.binary = compile_server(source, folder)
         self.tokenizer = write_tokenizer(folder / "tokenizer")
         cores = sorted(os.sched_getaffinity(0))
@@ -51,14 +52,14 @@ class Sitting:
         if client.missing:
             return {"failure": client.missing}
         folder = Path(tempfile.mkdtemp(prefix=f"{client.name}-{case.name}-", dir=self.folder))
-        with truth_server(self.binary, self.server_core, self.folder, *case.server) as server:
+        with truth_server(self.binary, self.server_core, self.folder, *case.server, prefix=self.priority) as server:
             requests = case.requests or client.requests.get(case.name, 0)
             order = Order(case, server.base, self.seconds, folder, self.tokenizer, requests)
             command = [*client.program, *client.command(order)]
             began_ns = time.perf_counter_ns()
             with (folder / "output.txt").open("wb") as output:
                 process = subprocess.Popen(
-                    ["taskset", "-c", str(self.client_core), *command],
+                    [*self.priority, "taskset", "-c", str(self.client_core), *command],
                     cwd=folder,
                     env=_environment(client),
                     stdout=output,
@@ -121,6 +122,7 @@ def _achieved(truth: Truth, case: Case, meter: Meter) -> dict[str, object]:
             found["requests_per_cpu_s"] = count / usage.client_cpu_s
             found["client_core_other_share"] = usage.client_core_other_share
             found["server_core_busy_share"] = usage.server_core_busy_share
+            found["stolen_ms"] = usage.stolen_s * 1e3
     if case.rate_per_s and len(truth.rows) > 1:
         arrivals = np.sort(truth.rows["arrival"])
         late = truth.lateness_ms(case.rate_per_s)
@@ -157,6 +159,9 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, default=Path(__file__).parents[1] / ".peers")
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--realtime", action="store_true", help="real-time priority for server and client, where others share the cores"
+    )
     parser.add_argument("--only", help="clients, by name, with commas")
     parser.add_argument("--cases", help="cases, by name, with commas")
     options = parser.parse_args()
@@ -166,7 +171,7 @@ def main() -> None:
     cases = [case for case in ALL if not options.cases or case.name in options.cases.split(",")]
     found: dict[str, dict[str, dict[str, object]]] = {}
     with tempfile.TemporaryDirectory(prefix="lynxbench-peers-", ignore_cleanup_errors=True) as folder:
-        sitting = Sitting(options.truth_source, Path(folder), options.seconds)
+        sitting = Sitting(options.truth_source, Path(folder), options.seconds, realtime=options.realtime)
         for case in cases:  # case by case, so that what is put into one ratio was measured within minutes
             for client in chosen:
                 if client.cases is not None and case.name not in client.cases:

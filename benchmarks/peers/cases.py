@@ -55,6 +55,6 @@ FAULTS = Case(
     8,
     concurrency=32,
     requests=1000,
-    limit_s=75.0,
+    limit_s=60.0,
 )
 ALL = (ONE_TOKEN, MANY_TOKENS, *STAMPS, ROLE, OPEN, FAULTS)

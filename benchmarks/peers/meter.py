@@ -13,15 +13,16 @@ EVERY_S = 0.2
 TICKS_PER_S = 100  # of /proc/stat, on every Linux
 BUSY = (0, 1, 2, 5, 6, 7)
 """user, nice, system, irq, softirq, steal of a /proc/stat line."""
+STEAL = (7,)
 
 
-def core_busy_s(core: int) -> float:
-    """Processor seconds that a core has been busy with anything, since boot."""
+def core_s(core: int, kinds: tuple[int, ...] = BUSY) -> float:
+    """Processor seconds of these kinds that a core has spent since boot."""
     with open("/proc/stat", encoding="ascii") as file:
         for line in file:
             if line.startswith(f"cpu{core} "):
                 columns = line.split()[1:]
-                return sum(int(columns[place]) for place in BUSY) / TICKS_PER_S
+                return sum(int(columns[place]) for place in kinds) / TICKS_PER_S
     raise SystemExit(f"core {core} is not in /proc/stat")
 
 
@@ -33,6 +34,8 @@ class Usage:
     client_core_other_share: float
     """Of the client's core, busy with something that was not the client (the kernel's network work counts too)."""
     server_core_busy_share: float
+    stolen_s: float
+    """Taken from either core by the machine below a virtual one: whoever is measured stands still meanwhile."""
 
 
 class Meter:
@@ -41,7 +44,7 @@ class Meter:
     def __init__(self, pid: int, client_core: int, server_core: int) -> None:
         self._process = psutil.Process(pid)
         self._cores = (client_core, server_core)
-        self._rows: list[tuple[float, float, float, float]] = []
+        self._rows: list[tuple[float, float, float, float, float]] = []
         self._seen: dict[int, float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -62,8 +65,9 @@ class Meter:
             except psutil.NoSuchProcess:
                 continue
             self._seen[process.pid] = times.user + times.system
-        client, server = map(core_busy_s, self._cores)
-        self._rows.append((time.perf_counter_ns(), sum(self._seen.values()), client, server))
+        client, server = map(core_s, self._cores)
+        stolen = sum(core_s(core, STEAL) for core in self._cores)
+        self._rows.append((time.perf_counter_ns(), sum(self._seen.values()), client, server, stolen))
 
     def stop(self) -> None:
         """No more samples."""
@@ -75,6 +79,6 @@ class Meter:
         if len(self._rows) < 2 or until_ns <= from_ns:
             return None
         at, *columns = np.array(self._rows).T
-        used, client, server = (np.diff(np.interp((from_ns, until_ns), at, column))[0] for column in columns)
+        used, client, server, stolen = (np.diff(np.interp((from_ns, until_ns), at, column))[0] for column in columns)
         span_s = (until_ns - from_ns) / 1e9
-        return Usage(float(used), float((client - used) / span_s), float(server / span_s))
+        return Usage(float(used), float((client - used) / span_s), float(server / span_s), float(stolen))

@@ -74,6 +74,8 @@ def _stamps(found: Found) -> str:
                 continue
             extra = row["report"].get("extra") or {}
             notes = []
+            if (row.get("stolen_ms") or 0) >= 10:
+                notes.append(f"the hypervisor took {row['stolen_ms']:.0f} ms")
             if extra.get("coalesced_share"):
                 notes.append(f"{extra['coalesced_share']:.2%} coalesced, said")
             if extra.get("void"):

@@ -66,7 +66,7 @@ class Truth:
 class TruthServer:
     """The compiled server, running on its core."""
 
-    def __init__(self, binary: Path, core: int, folder: Path, *options: str) -> None:
+    def __init__(self, binary: Path, core: int, folder: Path, *options: str, prefix: tuple[str, ...] = ()) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -74,7 +74,7 @@ class TruthServer:
         self.url = f"{self.base}/v1"
         self._prefix = folder / f"truth-{self.port}"
         command = [str(binary), "--port", str(self.port), *options, "--dump", str(self._prefix)]
-        self._process = subprocess.Popen(["taskset", "-c", str(core), *command])
+        self._process = subprocess.Popen([*prefix, "taskset", "-c", str(core), *command])
         for _ in range(200):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -96,9 +96,11 @@ class TruthServer:
 
 
 @contextmanager
-def truth_server(binary: Path, core: int, folder: Path, *options: str) -> Iterator[TruthServer]:
-    """A server for one measurement."""
-    server = TruthServer(binary, core, folder, *options)
+def truth_server(
+    binary: Path, core: int, folder: Path, *options: str, prefix: tuple[str, ...] = ()
+) -> Iterator[TruthServer]:
+    """A server for one measurement; the prefix starts it with another priority."""
+    server = TruthServer(binary, core, folder, *options, prefix=prefix)
     try:
         yield server
     finally:

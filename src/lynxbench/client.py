@@ -60,6 +60,8 @@ LOOK_SHARE = 0.05
 CEILING_SHARE = 0.02
 CEILING_S = (2.0, 15.0)
 """The completion-rate ceiling takes this share of the budget, within these bounds; its first third is warm-up."""
+FIRST_PROBE = 1000
+"""Probes of a search are numbered from here, so that none asks what a run asks."""
 BUSY = 0.9
 """A resource this busy is at its limit (the client is held to the same)."""
 
@@ -71,6 +73,8 @@ class ClientJob(Document):
     restart: int
     contract: Contract
     clients: int
+    salt: int = 0
+    """Makes this run's prompts other than those of every run before, which a server's cache may still hold."""
     rate_per_s: float | None = None
     """The rate a search has claimed: the run is a Poisson one at this rate."""
     search: bool = False
@@ -96,7 +100,7 @@ def work(folder: Path) -> JobReport:
     _say(folder, "setup")
     started_ns = perf_counter_ns()
     trace = read_trace(contract)
-    exchange = build_exchange(contract, run=job.index, trace=trace)
+    exchange = build_exchange(contract, run=job.salt + job.index, trace=trace)
     setup_ns = (started_ns, perf_counter_ns())
     if job.search:
         _say(folder, "search")
@@ -242,8 +246,9 @@ def _search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecor
         if streams and streams[-1].record is not None:
             records.append(streams[-1].record)
         span_s = 1.2 * arrival.budget_s + 5.0
-        offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, 1000 + len(streams)))
+        offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
         plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)
+        plan = replace(plan, script=exchange.script_of(job.salt + FIRST_PROBE + len(streams)))
         streams.append(ProbeStream(plan, metrics, patience_s))
         watch.begin(rate_per_s)
         return streams[-1]

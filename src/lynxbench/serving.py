@@ -28,9 +28,10 @@ from lynxbench.client import (
     read_trace,
     seed_of,
 )
+from lynxbench.engines.kserve import parse_triton_stats
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.engines.served import api_key_headers
-from lynxbench.errors import CannotRun, Interrupted
+from lynxbench.errors import BadResult, CannotRun, Interrupted
 from lynxbench.evidence.documents import RESULT_FILE, write_result, write_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.evidence.samples import hash_file, write_samples
@@ -201,6 +202,7 @@ def _ask_all(run: RunFolder, server: CapturedServer, sampler: TelemetrySampler, 
             restart=slot.restart,
             contract=contract,
             clients=run.registration.threads,
+            salt=int(run.registration.nonce[:8], 16),
             rate_per_s=rate_per_s,
             search=search,
         )
@@ -321,7 +323,7 @@ def _conclude_precision(
     instrument = describe_instrument(list(records.values()), bounds, preflight, clients)
     facts = (runs or done)[0].facts
     counters = counted_between(before.counters, after.counters)
-    measured = _measured(contract, runs, records, instrument.cautions)
+    measured = _measured(contract, runs, records)
     load = LoadFigures(
         load=_load_words(contract, saturation),
         budget=tuple(
@@ -336,7 +338,7 @@ def _conclude_precision(
         cache=describe_cache(everything, CacheState(_engine(contract).cache), facts.distinct_prompts, counters),
         instrument=instrument,
         saturation=saturation,
-        server_counters=_told(counters),
+        server_counters={**_told(counters), **_triton(contract, before, after)},
         records=tuple(_record_file(run.path, one.folder / RECORD_FILE, records[one.slot.index]) for one in done),
     )
     findings = [Finding(f"a client failed: {failure}") for failure in failures]
@@ -377,17 +379,16 @@ def _conclude_precision(
     ), processes
 
 
-def _measured(
-    contract: Contract, runs: Sequence[Asked], records: Mapping[int, LoadRecord], cautions: Sequence[str]
-) -> MeasuredLoad | None:
+def _measured(contract: Contract, runs: Sequence[Asked], records: Mapping[int, LoadRecord]) -> MeasuredLoad | None:
     served = []
     for one in runs:
         requests = requests_of(records[one.slot.index])
-        if requests.ok.any() and one.report.setup_ns is not None:
+        if requests.ok.any() and requests.load_end_ns > requests.start_ns and one.report.setup_ns is not None:
             served.append(ServedRun(one.slot.index, one.report.setup_ns, requests))
     if not served:
         return None
-    coalesced = any("read together" in caution for caution in cautions)
+    most = _engine(contract).instrument.coalesced
+    coalesced = any(records[run.process].coalesced_share > most for run in served)
     return measure_load(contract, served, coalesced=coalesced, has_tokens=runs[0].facts.has_tokens)
 
 
@@ -410,6 +411,29 @@ def _told(counters: Mapping[str, float]) -> dict[str, float]:
         name: round(value, 6)
         for name, value in sorted(counters.items())
         if any(part in name for part in TOLD_PARTS) and name.endswith(("_sum", "_total", "_us", "_count"))
+    }
+
+
+def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -> dict[str, float]:
+    """Triton's own account of the run: where inferences spent their time, in seconds."""
+    model = contract.workload.model
+    if before.statistics is None or after.statistics is None or not isinstance(model, ServedModel):
+        return {}
+    version = getattr(contract.engine, "version", None)
+    try:
+        ends = [parse_triton_stats(look.statistics or b"", model.name, version) for look in (before, after)]
+        moved = ends[1].since(ends[0])
+    except BadResult:
+        return {}
+    seconds = {
+        name: getattr(moved, f"{name}_ns") / 1e9
+        for name in ("queue", "compute_input", "compute_infer", "compute_output")
+    }
+    return {
+        "triton_inferences": float(moved.inferences),
+        "triton_executions": float(moved.executions),
+        "triton_cache_hits": float(moved.cache_hits),
+        **{f"triton_{name}_s": value for name, value in seconds.items()},
     }
 
 

@@ -9,19 +9,9 @@ import urllib.request
 import numpy as np
 import pytest
 
-# The two commands in a program of their own, wired as the command line wires them.
-PROGRAM = """
-import typer
-from lynxbench.cli.load import demo_server, selfcheck
-app = typer.Typer(pretty_exceptions_enable=False)
-app.command("selfcheck")(selfcheck)
-app.command("demo-server")(demo_server)
-app()
-"""
-
 
 def start(*arguments):
-    return [sys.executable, "-c", PROGRAM, *arguments]
+    return [sys.executable, "-m", "lynxbench", *arguments]
 
 
 def test_demo_server_answers_and_logs(tmp_path):

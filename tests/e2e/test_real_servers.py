@@ -10,9 +10,11 @@ import urllib.request
 import numpy as np
 import pytest
 
+from command_line import lynxbench
 from lynxbench.engines.kserve import KserveLanguage, KserveService, Tensor, parse_triton_stats
 from lynxbench.engines.kserve import build_request as build_inference
 from lynxbench.engines.openai import Dialect, Endpoint, OpenAiLanguage, OpenAiReader, Service, build_body, build_request
+from lynxbench.evidence.documents import read_result
 from lynxbench.load.driver import run_probe
 from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
 from lynxbench.load.reading import NOTHING, OUTPUT, Rotation
@@ -30,6 +32,37 @@ PROMPTS = (
     "Write two sentences about a lynx in the snow.",
     "What should one check before buying an old bicycle?",
 )
+
+# Bounds on the client are wide: these tests share two cores with a server that fills one of them.
+CONTRACT = """\
+lynxbench: 1
+name: llama-chat
+question: What does llama.cpp with SmolLM2-135M hold on this machine?
+regime: throughput
+workload:
+  task: generate
+  model: {{source: served, name: smollm2}}
+  precisions: [int8-weight-only]
+  input_tokens: {{distribution: fixed, value: 12}}
+  output_tokens: {{distribution: fixed, value: 3}}
+  arrival: {arrival}
+engine:
+  name: openai
+  url: {url}/v1
+  dialect: llamacpp
+  cache: bypassed
+  processes: 1
+  instrument: {{mean_lateness: 100 ms, p99_lateness: 1 s, p99_lag: 1 s, busy: 100 %}}
+objective:
+  slo:
+    - {{metric: latency, percentile: 80, at_most: 5 s}}
+protocol:
+  restarts: 2
+  steady: {{drift: 20 %, window: 1 s}}
+  min_duration: 5 s
+  limit: 6 s
+  foreign_load: 100 %
+"""
 
 
 class WatchedReader(OpenAiReader):
@@ -229,3 +262,54 @@ def test_triton_metrics_are_prometheus_text(triton):
     with urllib.request.urlopen(triton.metrics_url, timeout=10) as answer:
         text = answer.read().decode()
     assert 'nv_inference_request_success{model="double"' in text
+
+
+def run_contract(folder, server, arrival):
+    """Run it through the command line; the result and the folder it lies in."""
+    (folder / "llama.yaml").write_text(CONTRACT.format(url=server.url, arrival=arrival))
+    done = lynxbench("run", "llama.yaml", cwd=folder, timeout_s=170)
+    assert done.code in (0, 1), done.err
+    path = max((folder / "results").iterdir(), key=lambda path: path.stat().st_mtime)
+    return read_result(path), path
+
+
+def test_two_contract_runs_agree_and_account_for_every_request(llamacpp, tmp_path):
+    figures = []
+    for _ in range(2):
+        result, path = run_contract(tmp_path, llamacpp, "{process: closed, concurrency: 2}")
+        (one,) = result.per_precision
+        load = one.load
+        assert load is not None
+        assert load.accounting.offered == load.accounting.ok + sum(load.accounting.failed.values())
+        assert load.accounting.ok > 0
+        assert load.tokens.source == "usage"
+        assert load.tokens.output_mean == pytest.approx(3)
+        assert load.cache.cached_share in (None, 0)
+        assert load.instrument.verdict == "good", load.instrument.reasons
+        assert one.throughput is not None
+        figures.append(one.throughput.interval)
+        assert "2 at a time" in load.load
+        assert (path / "report.html").read_text().startswith("<!doctype html>")
+    a, b = figures
+    assert a.low <= b.high
+    assert b.low <= a.high
+
+
+def test_a_contract_finds_the_servers_saturation(llamacpp, tmp_path):
+    result, path = run_contract(
+        tmp_path, llamacpp, "{process: saturating, tolerance: 50 %, concurrency: 2, budget: 40 s}"
+    )
+    (one,) = result.per_precision
+    assert one.load is not None
+    saturation = one.load.saturation
+    assert saturation is not None, one.load.instrument.reasons
+    assert saturation.curve
+    assert saturation.ceiling_per_s > 0
+    assert all(point.requests > 0 for point in saturation.curve)
+    if saturation.passed_per_s is not None and saturation.failed_per_s is not None:
+        assert saturation.passed_per_s < saturation.failed_per_s
+    else:
+        assert saturation.note, "a missing end says why"
+    report = (path / "report.md").read_text()
+    assert "saturat" in report.lower()
+    assert "goodput" in report.lower()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -681,7 +684,55 @@ def all_unknown() -> Case:
     return Case(base_result(per_precision=(one,), attribution=found))
 
 
+def _served_builder() -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        "lynxbench_served_builder", Path(__file__).with_name("served_builder.py")
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def served() -> Case:
+    """A server under load, at its saturation."""
+    base = base_result()
+    one = base.per_precision[0].model_copy(
+        update={
+            "accuracy": None,
+            "attribution": None,
+            "latency_ms": {
+                name: percentiles(middle)
+                for name, middle in (("time-to-first-token", 160.0), ("time-per-token", 31.0), ("latency", 3820.0))
+            },
+            "load": _served_builder().load_figures(),
+            "executed": ExecutedAs(
+                native=Native.UNKNOWN, how="as the server runs it; the contract declares the precision"
+            ),
+        }
+    )
+    context = base.conditions.model_copy(
+        update={"engine": "openai", "graph": None, "clients": 2, "load": "open loop, poisson 41 /s"}
+    )
+    result = base_result(per_precision=(one,), attribution=None, ceilings=(), conditions=context)
+    return Case(result)
+
+
+def served_void() -> Case:
+    """The same where the client was the limit: no figure is the server's."""
+    case = served()
+    one = case.result.per_precision[0]
+    assert one.load is not None
+    why = Validity(verdict=ValidityVerdict.VOID, reasons=("the client was the limit: it needed 100% of a core",))
+    emptied = {"throughput": None, "sustained": None, "peak": None, "latency_ms": {}, "slo": (), "run_means": ()}
+    void_one = one.model_copy(update={**emptied, "load": _served_builder().starved(one.load), "validity": why})
+    return Case(case.result.model_copy(update={"per_precision": (void_one,), "validity": why}))
+
+
 SHAPES = {
+    "served": served,
+    "served-void": served_void,
     "software-bound": software_bound,
     "void": void,
     "not-steady": not_steady,

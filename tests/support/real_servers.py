@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sysconfig
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,6 +86,7 @@ def _started(name: str, *arguments: str) -> Iterator[RealServer]:
         stderr=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "LD_LIBRARY_PATH": libraries},
+        start_new_session=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -98,11 +100,11 @@ def _started(name: str, *arguments: str) -> Iterator[RealServer]:
         yield RealServer(url, process.pid)
     finally:
         process.stdin.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # Triton's Python stubs outlive it where the machine is busy
+        process.wait()
         process.stdout.close()
 
 

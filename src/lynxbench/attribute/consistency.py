@@ -1,4 +1,4 @@
-"""Contradictions inside a trace that no reader sees event by event: effects before causes, calls outside their operator.
+"""Contradictions inside a trace that no reader sees event by event: effects before causes, calls that stray.
 
 A trace that contradicts itself keeps its shares and loses its verdict: which of its stamps are wrong, nobody can say.
 """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Protocol
 
 CONTENDED = 0.25
 """Share of its threads' runnable time that a process may wait for a CPU before that is worth a name: schedulers hand
 a core round in slices, and a tenth is common on a machine that does anything else at all."""
 OWN_FACTOR = 1.25
-"""A process that wants this many times its CPUs at once competes with itself."""
+"""A process whose work is shared by this many times as many threads as it has CPUs competes with itself."""
 
 
 OWN_THREADS_FIX = "use no more threads than there are CPUs (OMP_NUM_THREADS, engine threads, worker counts)"
@@ -28,6 +29,8 @@ class Scheduled(Protocol):
     def process_run_queue_ns(self) -> int | None: ...
     @property
     def threads(self) -> int | None: ...
+    @property
+    def effective_threads(self) -> float | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Contention:
     used: float
     cpus: int
     threads: int | None
+    sharing: float | None
+    """How many threads shared the work."""
 
     @property
     def matters(self) -> bool:
@@ -47,14 +52,15 @@ class Contention:
 
     @property
     def own(self) -> bool:
-        """Whether the process's own threads are what it waits for: it wants more CPUs than there are."""
-        return self.wanted > OWN_FACTOR * self.cpus
+        """Whether the process's own threads are what it waits for: more of them work than there are CPUs."""
+        return max(self.wanted, self.sharing or 0.0) > OWN_FACTOR * self.cpus
 
     @property
     def why(self) -> str:
         """The reason in words."""
         if self.own:
-            return f"its own threads want {self.wanted:.1f} CPUs at once and there are {self.cpus}"
+            many = max(self.wanted, self.sharing or 0.0)
+            return f"{many:.0f} of its own threads share the work and there are {self.cpus} CPUs"
         return f"it wants {self.wanted:.1f} of {self.cpus} CPUs and gets {self.used:.1f}: other load holds them"
 
     @property
@@ -77,4 +83,6 @@ def measure_contention(steps: Sequence[Scheduled], cpus: int | None) -> Contenti
     if ran + waited <= 0:
         return None
     threads = max((step.threads for step in steps if step.threads is not None), default=None)
-    return Contention(waited / (ran + waited), (ran + waited) / wall, ran / wall, cpus, threads)
+    shared = [step.effective_threads for step in steps if step.effective_threads is not None]
+    sharing = median(shared) if shared else None
+    return Contention(waited / (ran + waited), (ran + waited) / wall, ran / wall, cpus, threads, sharing)

@@ -257,9 +257,8 @@ class _Columns:
         threads, column["thread"] = _ranked(pairs, column["thread"])
         keys, column["signature"] = _ranked(self._signatures.values_in_order, column["signature"])
         shapes, column["launch"] = _ranked(self._launches.values_in_order, column["launch"])
-        ties = (column[key] for key in ("signature", "name", "correlation", "external", "thread"))
-        order = np.lexsort((*ties, -column["dur"], column["start"]))
-        if (order[1:] < order[:-1]).any():
+        order = _time_order(column)
+        if order is not None:
             for key in tuple(column):
                 column[key] = column[key][order]
         return Trace(
@@ -284,6 +283,19 @@ class _Columns:
             notes=notes,
             damaged=damaged,
         )
+
+
+def _time_order(column: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.intp] | None:
+    """By start, longest first, and then by what the events say, whatever the file's order; None where it is so."""
+    start, dur = column["start"], column["dur"]
+    order = np.argsort(start, kind="stable")
+    tied = np.flatnonzero(start[order][1:] == start[order][:-1])
+    if len(tied):
+        rows = np.unique(np.concatenate((tied, tied + 1)))
+        among = order[rows]
+        ties = (column[key][among] for key in ("signature", "name", "correlation", "external", "thread"))
+        order[rows] = among[np.lexsort((*ties, -dur[among], start[among]))]
+    return order if (order[1:] < order[:-1]).any() else None
 
 
 _WIDTH: dict[str, type[np.signedinteger[Any]]] = {

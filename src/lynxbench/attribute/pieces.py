@@ -215,7 +215,7 @@ def _cut_once(rest: bytes, decode: Callable[[bytes], list[T]]) -> tuple[list[T],
         candidates.append(len(body.rstrip(b", \t\r\n")))
     for end in reversed(candidates):
         try:
-            return decode(b"[" + body[:end] + b"]"), body[end:], False
+            return decode(b"".join((b"[", memoryview(body)[:end], b"]"))), body[end:], False
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             whole = _ended_at(error, body, decode)
             if whole is not None:

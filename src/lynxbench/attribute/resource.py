@@ -51,6 +51,7 @@ class ResourceStep(msgspec.Struct, frozen=True):
     block_writes: int = 0
     process_run_queue_ns: int | None = None
     threads: int | None = None
+    effective_threads: float | None = None
 
     def spent_ns(self) -> dict[Category, int]:
         """Wall time by exclusive category; derived from processor time where the record does not split it."""

@@ -73,6 +73,8 @@ class Finding:
     weak: bool
     gain: Interval
     reason: str
+    rivals: tuple[tuple[Layer, str], ...] = ()
+    """Layers that this run's own conditions point to, beside those that the cause always has."""
 
 
 def attribute_steps(
@@ -133,11 +135,16 @@ def attribute_steps(
 
 
 def _contended(finding: Finding, contention: Contention) -> Finding:
-    """Threads that wait for a CPU slow every category alike: what leads the shares is the symptom, not the cause."""
+    """Threads that wait for a CPU slow every category alike: what leads the shares is then the symptom.
+
+    Own threads beyond the CPUs are the workload's doing, and the cause. Other load is a disturbance of the run: it
+    explains slow kernels and open questions, and takes the certainty of the rest.
+    """
+    if not contention.own and finding.cause is not SLOW_KERNELS and finding.bound is not Bound.UNDETERMINED:
+        return dataclasses.replace(finding, weak=True, rivals=((Layer.SYSTEM, contention.why),))
     waited = Interval(0.0, contention.waited, min(MOST_REMOVABLE, contention.waited))
-    cause = dataclasses.replace(
-        STALLED, next_step=OWN_THREADS_FIX if contention.own else FOREIGN_LOAD_FIX, why=contention.why
-    )
+    fix = OWN_THREADS_FIX if contention.own else FOREIGN_LOAD_FIX
+    cause = dataclasses.replace(STALLED, next_step=fix, why=contention.why)
     return Finding(finding.bottleneck, Bound.SOFTWARE, cause, finding.weak, gain_of(waited), contention.why)
 
 
@@ -330,7 +337,7 @@ def _candidates(finding: Finding, shares: Shares, owner: Owner) -> tuple[Candida
     found: dict[Layer, str] = {}
     if finding.cause.layer is not None:
         found[finding.cause.layer] = finding.cause.why
-    for layer, reason in finding.cause.rivals:
+    for layer, reason in (*finding.rivals, *finding.cause.rivals):
         found.setdefault(layer, reason)
     for category in sorted(shares.of, key=lambda c: -shares.estimate(c)):
         cause = CAUSES[category]

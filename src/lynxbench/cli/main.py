@@ -13,6 +13,7 @@ from lynxbench.cli.load import demo_server, selfcheck
 from lynxbench.cli.report import report
 from lynxbench.cli.run import run
 from lynxbench.cli.series import changepoints, steady
+from lynxbench.cli.trace import trace
 from lynxbench.errors import ExitCode, LynxbenchError
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app.add_typer(contract_commands.app, name="contract", help="Write, check, show a
 app.add_typer(executor_commands.app, name="executor", help="The nine layers of this machine, or a difference of two.")
 app.command()(selfcheck)
 app.command("demo-server")(demo_server)
+app.command()(trace)
 app.command()(steady)
 app.command()(changepoints)
 

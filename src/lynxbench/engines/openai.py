@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -186,6 +188,14 @@ class ChatScript:
         self._firsts = (
             [] if opening else [self._request(turns, (), place) for place, turns in enumerate(self._conversations)]
         )
+
+    def of_run(self, run: int) -> ChatScript:
+        """The same conversations, opened as those of another run."""
+        if not isinstance(self._opening, partial):
+            return self
+        other = copy(self)
+        other._opening = partial(self._opening.func, run)
+        return other
 
     def first(self, number: int) -> bytes:
         """The opening turn; conversations rotate."""

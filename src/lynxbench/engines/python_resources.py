@@ -49,6 +49,8 @@ class Account:
     """All threads' waits for a CPU together: it can exceed the wall time."""
     threads: int | None = None
     """How many threads the process had at the end."""
+    effective_threads: float | None = None
+    """How many threads shared the work: (Σ cpu)² / Σ cpu², which is n for n threads that each did as much."""
 
     def exclusive_ns(self) -> dict[str, int]:
         """Wall time split into exclusive categories; they add up to it."""
@@ -71,7 +73,7 @@ class Account:
 
 def account(step: Callable[[int], int], index: int) -> Account:
     """Run one step and read the kernel's counters on both sides of it."""
-    every = _run_queues_ns()
+    every = _read_threads()
     queue, block = _run_queue_ns(), _block_io_ns()
     before = resource.getrusage(resource.RUSAGE_SELF)
     process, thread, start = time.process_time_ns(), time.thread_time_ns(), time.perf_counter_ns()
@@ -79,7 +81,12 @@ def account(step: Callable[[int], int], index: int) -> Account:
     end, thread_end, process_end = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
     after = resource.getrusage(resource.RUSAGE_SELF)
     queue_end, block_end = _run_queue_ns(), _block_io_ns()
-    every_end = _run_queues_ns()
+    every_end = _read_threads()
+    # Threads that lived to the end; those that ended took their counts with them.
+    born = (0, 0)
+    grown = [
+        (ran - every.get(one, born)[0], waited - every.get(one, born)[1]) for one, (ran, waited) in every_end.items()
+    ]
     return Account(
         wall_ns=end - start,
         thread_cpu_ns=thread_end - thread,
@@ -93,14 +100,15 @@ def account(step: Callable[[int], int], index: int) -> Account:
         block_reads=after.ru_inblock - before.ru_inblock,
         block_writes=after.ru_oublock - before.ru_oublock,
         system_ns=round((after.ru_stime - before.ru_stime) * 1e9),
-        process_run_queue_ns=_grown(every, every_end),
+        process_run_queue_ns=sum(waited for _, waited in grown) if every_end else None,
         threads=len(every_end) or None,
+        effective_threads=_effective([ran for ran, _ in grown]),
     )
 
 
-def _grown(before: dict[str, int], after: dict[str, int]) -> int | None:
-    """What the threads that lived to the end waited in between; threads that ended took their count with them."""
-    return sum(waited - before.get(thread, 0) for thread, waited in after.items()) if after else None
+def _effective(ran_ns: list[int]) -> float | None:
+    squares = sum(ran * ran for ran in ran_ns)
+    return sum(ran_ns) ** 2 / squares if squares else None
 
 
 def write_accounts(accounts: list[Account], target: str, threads: int, path: Path) -> Path:
@@ -142,18 +150,19 @@ def _run_queue_ns() -> int | None:
         return None
 
 
-def _run_queues_ns() -> dict[str, int]:
-    """Each thread's wait for a CPU so far; empty where the kernel does not account it."""
-    waits: dict[str, int] = {}
+def _read_threads() -> dict[str, tuple[int, int]]:
+    """Each thread's time on a CPU and wait for one so far; empty where the kernel does not account it."""
+    found: dict[str, tuple[int, int]] = {}
     try:
         for thread in os.listdir(_TASKS):
             try:
-                waits[thread] = int((_TASKS / thread / "schedstat").read_bytes().split()[1])
-            except (OSError, IndexError, ValueError):  # it ended meanwhile
+                ran, waited = (_TASKS / thread / "schedstat").read_bytes().split()[:2]
+                found[thread] = int(ran), int(waited)
+            except (OSError, ValueError):  # it ended meanwhile
                 continue
     except OSError:
         return {}
-    return waits
+    return found
 
 
 def _block_io_ns() -> int | None:

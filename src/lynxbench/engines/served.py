@@ -24,6 +24,8 @@ from lynxbench.workload.texts import read_prompts
 
 MARK_LETTERS = 10
 """Letters that make a prompt unique: 26^10 leaves room for every request of every run."""
+RUNS = 2**20
+"""Runs that are told apart; within one, 26^10 / 2^20 requests are: over a hundred million."""
 _PLACE = "\x02" + "#" * (MARK_LETTERS - 2) + "\x03"
 _PLACE_IN_JSON = b"\\u0002" + b"#" * (MARK_LETTERS - 2) + b"\\u0003"
 _ALPHABET = b"abcdefghijklmnopqrstuvwxyz"
@@ -48,6 +50,10 @@ class Exchange:
     distinct_prompts: int | None
     calibration: Calibration | None
 
+    def script_of(self, run: int) -> Any:
+        """The same requests, marked as those of another run."""
+        return self.script.of_run(run) if hasattr(self.script, "of_run") else self.script
+
 
 class MarkedScript:
     """Prepared requests in turn, each made unique by letters that stand for its number."""
@@ -57,6 +63,10 @@ class MarkedScript:
     def __init__(self, parts: Sequence[tuple[bytes, ...]], run: int) -> None:
         self._parts = list(parts)
         self._run = run
+
+    def of_run(self, run: int) -> MarkedScript:
+        """The same prepared requests with other letters."""
+        return MarkedScript(self._parts, run)
 
     def first(self, number: int) -> bytes:
         """The prepared request with its letters in place."""
@@ -87,7 +97,7 @@ class Rotation:
 
 def mark(run: int, number: int) -> bytes:
     """Letters that no other request of this or another run carries, different from the first one on."""
-    value = (number * 64 + run % 64) * 2_654_435_761 % 26**MARK_LETTERS  # odd and prime to 26: one to one
+    value = (number * RUNS + run % RUNS) * 2_654_435_761 % 26**MARK_LETTERS  # odd and prime to 26: one to one
     letters = bytearray(MARK_LETTERS)
     for place in range(MARK_LETTERS):
         value, letter = divmod(value, 26)

@@ -53,6 +53,8 @@ class CapturedServer:
     """Its Prometheus counters, summed over labels."""
     process: ServerProcess | None
     is_local: bool
+    statistics: bytes | None = None
+    """The KServe statistics of the model, as they were sent."""
 
 
 def capture_server(
@@ -87,7 +89,8 @@ def capture_server(
         why = "its process is not visible to this user" if local else f"the server runs on another host ({name})"
         for layer, missing in ((Layer.SERVING, "server_command"), (Layer.RUNTIME, "server_libraries")):
             layers[layer][missing] = unreadable(f"{why}; declare it with --declare or engine.launch")
-    return CapturedServer(layers, counters, process, local)
+    told = _get(address, f"{root}/v2/models/{model}/stats") if kserve else ""
+    return CapturedServer(layers, counters, process, local, None if isinstance(told, str) else told.text.encode())
 
 
 def with_server(host: Executor, server: CapturedServer) -> Executor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.reading import Language
 from lynxbench.load.selfcheck import (
@@ -16,29 +17,31 @@ from lynxbench.load.selfcheck import (
     measure_stamp_error,
     two_cores,
 )
+from lynxbench.load.truth_process import running_server
 from lynxbench.model.load_figures import PreFlight
 
-CEILING_S = 0.5
-STAMPS_S = 0.5
-OPEN_S = 0.5
+CEILING_S, STAMPS_S, OPEN_S = 0.3, 0.5, 0.3
+STAMP_TOKENS = 8
 MOST_STREAMS = 512
-HIGHEST_RATE_PER_S = 2000.0
+LOWEST_RATE_PER_S, HIGHEST_RATE_PER_S = 50.0, 2000.0
+"""Rates at which a third of a second says something about lateness."""
 NEAR_CEILING = 0.5
 """A run that asks for more than half of what the client can do at all is said to be near its limit."""
 
 
 def fly(language: Language, build: BuildRequest, load: ClosedLoop | OpenLoop, duration_s: float) -> PreFlight:
-    """Ceiling, stamp error and lateness against the bundled server in about three seconds."""
+    """Ceiling, stamp error and lateness against the bundled server in about two seconds."""
     rate_per_s = len(load.offsets_ns) / duration_s if isinstance(load, OpenLoop) else math.nan
     streams = load.concurrency if isinstance(load, ClosedLoop) else min(64, max(1, round(rate_per_s)))
     streams = min(streams, MOST_STREAMS)
     with two_cores() as core:
-        ceiling = measure_ceiling(language, build, 1, CEILING_S, core)
-        error = measure_stamp_error(language, build, streams, STAMPS_S, core)
         open_loop = None
-        if math.isfinite(rate_per_s):
-            asked = min(max(rate_per_s, 20.0), HIGHEST_RATE_PER_S)
-            open_loop = measure_open_loop(language, build, OPEN_S, core, asked)
+        with running_server(Behaviour(), core) as server:
+            ceiling = measure_ceiling(server.url, language, build, 1, CEILING_S)
+            if math.isfinite(rate_per_s):
+                asked = min(max(rate_per_s, LOWEST_RATE_PER_S), HIGHEST_RATE_PER_S)
+                open_loop = measure_open_loop(server.url, language, build, OPEN_S, asked)
+        error = measure_stamp_error(language, build, streams, STAMPS_S, core, STAMP_TOKENS)
     problems = []
     if abs(error.ttft_mean_ms) > LARGEST_TTFT_ERROR_MS:
         problems.append(f"time to first token is {error.ttft_mean_ms:+.2f} ms off at {streams} streams")
@@ -52,8 +55,8 @@ def fly(language: Language, build: BuildRequest, load: ClosedLoop | OpenLoop, du
         )
     return PreFlight(
         streams=streams,
-        requests_per_s=ceiling.requests_per_s,
-        events_per_s=ceiling.events_per_s,
+        requests_per_s=_known(ceiling.requests_per_s) or 0.0,
+        events_per_s=_known(ceiling.events_per_s) or 0.0,
         ttft_error_mean_ms=_known(error.ttft_mean_ms),
         ttft_error_p99_ms=_known(error.ttft_p99_ms),
         itl_error=_known(error.itl_mean_relative),

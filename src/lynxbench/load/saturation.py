@@ -20,15 +20,15 @@ from lynxbench.model.samples import Float64
 
 __all__ = ["Bound", "Judged", "Outcome", "Saturation", "SearchRule", "Start", "Stream", "find_saturation"]
 
-AIM = 0.97
+AIM = 0.965
 """Where a pass is looked for, beside the estimated capacity: nearer, a probe takes several times as long to decide."""
-FIRST_AIM = 0.96
+FIRST_AIM = 0.955
 """The same as long as only scouts were run: they start with an empty queue, and so place the capacity 1 to 3 % high."""
 STEP_DOWN = 0.975
 """From a rate that did not pass to the next that may."""
 UPPER_AIM = 0.8
 """Where the rate above the claim is asked, in tolerances: inside the widest pair allowed, able to move the claim up."""
-UPPER_LENGTH = 3
+UPPER_LENGTH = 2
 """The rate above the claim gets so many times the requests that the claim took; not passing by then is not holding."""
 HOPE = 0.985
 """A probe is given up when even the upper end of the estimated capacity, times this, lies under its rate."""

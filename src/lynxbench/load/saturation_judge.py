@@ -31,7 +31,7 @@ STILL_GROWING = 1.5
 """A correlation time that grew by this factor when the probe doubled has not been seen whole."""
 BUSIEST = 0.98
 """Where utilisation stops raising the floor of the correlation time: the ceiling itself is known to about 2 %."""
-MEMORY = 0.5
+MEMORY = 0.3
 """The floor of the correlation time is this over (1 - utilisation)²; see docs/methodology/saturation.md."""
 BATCHES = 8
 """Stretches a probe is divided into when asking whether its queue only grows."""

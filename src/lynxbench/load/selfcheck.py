@@ -87,18 +87,18 @@ def check_instrument(language: Language, build: BuildRequest, quick: bool = Fals
     """Measure the client against the bundled server, each on a core of its own where there are two."""
     seconds = 1.0 if quick else 4.0
     with two_cores() as server_core:
-        ceilings = tuple(measure_ceiling(language, build, tokens, seconds, server_core) for tokens in (1, 64))
+        with running_server(Behaviour(), server_core) as server:
+            ceilings = tuple(measure_ceiling(server.url, language, build, tokens, seconds) for tokens in (1, 64))
+            open_loop = measure_open_loop(server.url, language, build, seconds)
         errors = tuple(measure_stamp_error(language, build, streams, seconds, server_core) for streams in STREAMS)
-        open_loop = measure_open_loop(language, build, seconds, server_core)
     problems = tuple(_problems(errors, open_loop))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return SelfCheck(not problems, problems, cores, ceilings, errors, open_loop)
 
 
-def measure_ceiling(language: Language, build: BuildRequest, tokens: int, seconds: float, core: int | None) -> Ceiling:
-    """What one core of the client can do at most."""
-    with running_server(Behaviour(), core) as server:
-        record = run_probe(_plan(server.url, language, build, tokens, ClosedLoop(CEILING_STREAMS), seconds))
+def measure_ceiling(url: str, language: Language, build: BuildRequest, tokens: int, seconds: float) -> Ceiling:
+    """What one core of the client can do at most, against a server that answers at once."""
+    record = run_probe(_plan(url, language, build, tokens, ClosedLoop(CEILING_STREAMS), seconds))
     good = record.kind == Kind.OK
     span_s = (int(record.last_ns.max()) - record.start_ns) / 1e9 if good.any() else float("nan")
     done = int(np.count_nonzero(good))
@@ -109,15 +109,15 @@ def measure_ceiling(language: Language, build: BuildRequest, tokens: int, second
 
 
 def measure_stamp_error(
-    language: Language, build: BuildRequest, streams: int, seconds: float, core: int | None
+    language: Language, build: BuildRequest, streams: int, seconds: float, core: int | None, tokens: int = _TOKENS
 ) -> StampError:
     """How far the client's stamps are from the server's log at so many streams."""
     behaviour = Behaviour(ttft_ms=TRUE_TTFT_MS, itl_ms=TRUE_ITL_MS)
-    one_ms = TRUE_TTFT_MS + (_TOKENS - 1) * TRUE_ITL_MS
+    one_ms = TRUE_TTFT_MS + (tokens - 1) * TRUE_ITL_MS
     # Starts are spread over one answer: in lockstep, the queue at the server's own sends would be what is measured.
     load = ClosedLoop(streams, ramp_up_s=one_ms / 1e3 if streams > 1 else 0.0)
     with running_server(behaviour, core) as server:
-        record = run_probe(_plan(server.url, language, build, _TOKENS, load, max(seconds, 2.5 * one_ms / 1e3)))
+        record = run_probe(_plan(server.url, language, build, tokens, load, max(seconds, 2.5 * one_ms / 1e3)))
         truth = server.stop()
     whole = truth.outcome == Outcome.OK
     true_ttft = (truth.first_ns - truth.arrival_ns)[whole] / 1e6
@@ -138,12 +138,11 @@ def measure_stamp_error(
 
 
 def measure_open_loop(
-    language: Language, build: BuildRequest, seconds: float, core: int | None, rate_per_s: float = OPEN_RATE_PER_S
+    url: str, language: Language, build: BuildRequest, seconds: float, rate_per_s: float = OPEN_RATE_PER_S
 ) -> OpenLoopCheck:
-    """Punctuality at a rate."""
+    """Punctuality at a rate, against a server that answers at once."""
     offsets = schedule.poisson(rate_per_s, seconds, seed=1)
-    with running_server(Behaviour(), core) as server:
-        record = run_probe(_plan(server.url, language, build, 1, OpenLoop(offsets), seconds))
+    record = run_probe(_plan(url, language, build, 1, OpenLoop(offsets), seconds))
     late = record.lateness_ns() / 1e6
     asked = record.scheduled_ns[-1] - record.scheduled_ns[0]
     took = record.sent_ns.max() - record.sent_ns[record.sent_ns > 0].min()

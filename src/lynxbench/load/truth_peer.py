@@ -197,6 +197,8 @@ class _Peer(asyncio.Protocol):
             self._infer(path, _Ask(), 0)
         elif path == b"/version":
             self.write(_answer("200 OK", json.dumps({"version": f"lynxbench {__version__}"})))
+        elif path.startswith(b"/v2/models/") and path.endswith(b"/stats"):
+            self.write(_answer("200 OK", self._statistics(path.split(b"/")[3].decode("utf-8", "replace"))))
         elif path == b"/v2":
             self.write(
                 _answer("200 OK", json.dumps({"name": "ground-truth", "version": __version__, "extensions": []}))
@@ -236,6 +238,16 @@ class _Peer(asyncio.Protocol):
             _Stream(server, self, number, outcome, path == b"/v1/chat/completions", ask, cached).begin()
         else:
             _Whole(server, self, number, outcome, path, ask, cached)
+
+    def _statistics(self, model: str) -> str:
+        """In Triton's form: all of the time is inference, unless slots made requests wait."""
+        truth = self._server.truth()
+        good = truth.outcome == Outcome.OK
+        served_ns = int((truth.last_ns - truth.arrival_ns)[good].sum())
+        done = {"count": int(good.sum()), "ns": served_ns}
+        stats = {"success": done, "compute_infer": done}
+        told = {"name": model, "version": "1", "inference_count": done["count"], "execution_count": done["count"]}
+        return json.dumps({"model_stats": [told | {"inference_stats": stats}]})
 
     def write(self, data: bytes, whole: bool = False) -> None:
         """Send, past the transport's queue where possible, so that the log says when bytes left."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from lynxbench.measure.load_phases import LoadPhases, find_load_phases, is_stationary, phase_of, work_stamps, work_units
 from lynxbench.measure.precision import PERCENTILES, WORST_FIRST, Measured, bounded_percentile, figure_of
-from lynxbench.model.contract import Contract, Slo, SloMetric
+from lynxbench.model.contract import Contract, OpenAiEngine, Slo, SloMetric
 from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Mask, Requests
@@ -66,7 +66,8 @@ def measure_load(
     throughput = figure_of(log_mean_interval(np.array(means), protocol.confidence), f"{unit}s/s")
     steady = _steady(runs, found)
     counted = [_counted(r, f) for r, f in zip(requests, found, strict=True)]
-    latencies = _latencies(requests, counted)
+    streamed = isinstance(contract.engine, OpenAiEngine) and contract.engine.stream and has_tokens
+    latencies = _latencies(requests, counted, streamed)
     percentiles = {
         metric: tuple(bounded_percentile(parts, p, protocol.confidence) for p in PERCENTILES)
         for metric, parts in latencies.items()
@@ -241,16 +242,16 @@ def _steady(runs: Sequence[ServedRun], found: Sequence[LoadPhases]) -> Steady:
     )
 
 
-def _latencies(requests: Sequence[Requests], counted: Sequence[Mask]) -> dict[str, list[Float64]]:
+def _latencies(requests: Sequence[Requests], counted: Sequence[Mask], streamed: bool) -> dict[str, list[Float64]]:
     """Latencies of the good requests that were due while counting, one array a run, by arrival."""
     latencies: dict[str, list[Float64]] = {}
-    for metric in SloMetric:
+    for metric in SloMetric if streamed else (SloMetric.LATENCY,):
         parts = [request_latency_ms(r, metric)[c] for r, c in zip(requests, counted, strict=True)]
         known = [part[np.isfinite(part)] for part in parts]
         if any(len(part) for part in known):
             latencies[metric.value] = known
-    if all(not len(r.event_row) for r in requests):
-        return {SloMetric.LATENCY.value: latencies.get(SloMetric.LATENCY.value, [])}
+    if not streamed:
+        return latencies
     gaps = [r.gap_s[c[r.gap_row]] * 1e3 for r, c in zip(requests, counted, strict=True)]
     if any(len(part) for part in gaps):
         latencies[INTER_EVENT] = gaps

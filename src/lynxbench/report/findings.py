@@ -16,6 +16,9 @@ from lynxbench.model.workload import Task
 from lynxbench.report import words
 from lynxbench.report.words import NBSP, clean
 
+FEW = 2
+"""Reasons that a headline names; all of them stand in the line about validity."""
+
 
 class Tone(StrEnum):
     """How a statement is coloured; the word itself always says it too."""
@@ -76,21 +79,24 @@ def no_figures_because(one: PrecisionResult, result: Result) -> str:
     if one.skipped is not None:
         return f"skipped: {clean(one.skipped.reason)}"
     if one.validity.verdict is ValidityVerdict.VOID:
-        return f"void: {listed(one.validity.reasons) or 'no reason was recorded'}"
+        return f"void: {listed(one.validity.reasons, FEW) or 'no reason was recorded'}"
     if is_void(result):
         return "void with the run: no figure is shown"
     return "" if one.throughput is not None else "no figure: nothing was counted"
 
 
-def listed(reasons: tuple[str, ...]) -> str:
-    """Reasons in one line."""
-    return "; ".join(clean(reason) for reason in reasons)
+def listed(reasons: tuple[str, ...], most: int | None = None) -> str:
+    """Reasons in one line; beyond `most` they are only counted."""
+    shown_reasons = reasons if most is None else reasons[:most]
+    text = "; ".join(clean(reason) for reason in shown_reasons)
+    left = len(reasons) - len(shown_reasons)
+    return f"{text}; and {words.count(left, 'more reason')}" if left else text
 
 
 def headline(result: Result) -> Headline:
     """Void before everything, then no figures, then the attribution; a missing steady state always stands beside it."""
     if is_void(result):
-        why = listed(result.validity.reasons) or "no reason was recorded"
+        why = listed(result.validity.reasons, FEW) or "no reason was recorded"
         return Headline(Tone.BAD, "void", f"no figure of this run may be used: {why}", (), None, None)
     if not shown(result):
         whys = "; ".join(f"{one.precision} {no_figures_because(one, result)}" for one in result.per_precision)

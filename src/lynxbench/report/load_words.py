@@ -61,8 +61,11 @@ def _figures(one: PrecisionResult, load: LoadFigures) -> list[Line]:
     for metric in (SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.LATENCY):
         pair = [findings.percentile_of(one, metric, wanted) for wanted in (50, 99)]
         if pair[0] is not None:
-            name = "first token" if metric is SloMetric.TIME_TO_FIRST_TOKEN else "latency"
-            lines.append((name, f"p50 / p99 {findings.pair_text(*pair)} from the scheduled arrival", Tone.PLAIN))
+            label, name = (
+                ("ttft", "time to first token ") if metric is SloMetric.TIME_TO_FIRST_TOKEN else ("latency", "")
+            )
+            text = f"{name}p50 / p99 {findings.pair_text(*pair)} from the scheduled arrival"
+            lines.append((label, text, Tone.PLAIN))
     return lines
 
 

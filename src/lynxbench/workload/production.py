@@ -57,6 +57,8 @@ WINDOW_REQUESTS = 10.0
 """Mean arrivals in a window where coarse time stamps allow only counting."""
 COARSE = 0.2
 """Share of simultaneous arrivals from which on the stamps are too coarse for gaps."""
+PIECES = 10
+"""Stretches of a log whose scatter gives the error of its burstiness."""
 RATE_BINS = 24
 VARYING = 3.0
 """Counts of 24 equal stretches scatter this many times more than the gaps explain: the rate itself moves."""
@@ -332,8 +334,11 @@ def arrival_burstiness(log: RequestLog) -> Burstiness:
     # A gap is part of the mean of m that it is divided by, which shrinks cv² to about (m - 1) cv² / (m + cv²); undone.
     squared = float(np.var(scaled) / np.mean(scaled) ** 2)
     squared = squared * around / max(around - 1 - squared, 1.0)
-    pieces = np.array([np.var(part) / np.mean(part) ** 2 for part in np.array_split(scaled, 10) if part.sum() > 0])
-    error = float(np.std(pieces, ddof=1) / math.sqrt(len(pieces))) if len(pieces) > 1 and len(gaps) >= 40 else math.inf
+    if len(gaps) < 4 * PIECES:
+        return Burstiness(math.sqrt(squared), math.inf, "gaps")
+    parts = [part for part in np.array_split(scaled, PIECES) if part.mean() > 1e-6]
+    pieces = np.array([np.var(part) / np.mean(part) ** 2 for part in parts])
+    error = float(np.std(pieces, ddof=1) / math.sqrt(len(pieces))) if len(pieces) > 1 else math.inf
     variation = math.sqrt(squared)
     return Burstiness(variation, error / (2 * max(variation, 1e-9)), "gaps")
 

@@ -107,7 +107,7 @@ def test_more_threads_than_cpus_is_told_apart_from_other_load() -> None:
         threads=8,
     )
     assert (said.bottleneck, said.layer) == (Category.QUEUEING, Layer.SYSTEM)
-    assert "its own threads want 8.0 CPUs at once and there are 2" in said.sentence
+    assert "8 of its own threads share the work and there are 2 CPUs" in said.sentence
     assert "no more threads" in said.next_step
     assert Layer.APPLICATION in {candidate.layer for candidate in said.candidates}
 
@@ -146,6 +146,7 @@ def test_accounts_of_the_whole_process_are_kept() -> None:
         assert one.threads >= 1
         assert one.process_run_queue_ns is not None
         assert one.process_run_queue_ns >= 0
+        assert one.effective_threads is None or 0 < one.effective_threads <= one.threads
     assert sum(one.exclusive_ns().values()) == one.wall_ns
     assert len(os.sched_getaffinity(0)) >= 1
 

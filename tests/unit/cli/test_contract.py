@@ -159,3 +159,67 @@ def test_the_module_imports_nothing_heavy() -> None:
     code = f"import sys, lynxbench.cli.contract; print([m for m in {heavy} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
+
+
+def production_log(folder: Path, name: str, seed: int, longer: float = 1.0) -> Path:
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    arrivals = np.cumsum(rng.exponential(0.2, 1500))
+    prompts = np.maximum(1, np.round(longer * 300 * np.exp(0.8 * rng.standard_normal(1500)))).astype(int)
+    answers = np.maximum(1, np.round(150 * np.exp(0.5 * rng.standard_normal(1500)))).astype(int)
+    rows = zip(arrivals, prompts, answers, strict=True)
+    file = folder / name
+    file.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(f"{a:.4f},{p},{o}\n" for a, p, o in rows))
+    return file
+
+
+def test_new_from_a_log_fits_the_workload_and_states_how_well(tmp_path: Path) -> None:
+    file = tmp_path / "chat.yaml"
+    options = (
+        "--from-log",
+        production_log(tmp_path, "log.csv", 1),
+        "--model",
+        "served:chat",
+        "--url",
+        "http://gpu:9000/v1",
+    )
+    code, out, _ = invoke("new", file, *options)
+    assert code == 0
+    assert out.startswith("like production in 6 of 6 dimensions")
+    text = file.read_text(encoding="utf-8")
+    assert "# Fitted to a log of 1500 requests" in text
+    assert str(tmp_path) not in text
+    contract = parse_contract(text)
+    assert contract.engine.name == "openai"
+    assert contract.workload.input_tokens is not None
+    assert contract.workload.input_tokens.distribution == "lognormal"
+    assert contract.workload.arrival.process == "poisson"
+
+
+def test_check_against_a_log_says_when_production_has_moved_on(tmp_path: Path) -> None:
+    file = tmp_path / "chat.yaml"
+    invoke("new", file, "--from-log", production_log(tmp_path, "log.csv", 1))
+    code, out, _ = invoke("check", file, "--against-log", production_log(tmp_path, "later.csv", 2))
+    assert code == 0
+    assert "like production in 6 of 6" in out
+    code, out, _ = invoke(
+        "check", file, "--json", "--against-log", production_log(tmp_path, "longer.csv", 3, longer=1.6)
+    )
+    assert code == ExitCode.VERDICT_NO
+    likeness = json.loads(out)["contracts"][0]["likeness"]
+    assert likeness["verdict"] == "differs"
+    assert next(d["name"] for d in likeness["dimensions"] if d["verdict"] == "differs") == "input lengths"
+
+
+def test_a_log_that_cannot_be_used_writes_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("arrival,input_tokens\n1,two\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"log\.csv:2: input_tokens is 'two', not a number"):
+        invoke("new", tmp_path / "chat.yaml", "--from-log", log)
+    assert not (tmp_path / "chat.yaml").exists()
+
+
+def test_an_address_needs_a_server(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--url goes with a server"):
+        invoke("new", tmp_path / "chat.yaml", "--url", "http://gpu:9000/v1")

@@ -25,6 +25,8 @@ SOUND = (Path(__file__).parents[2] / "data" / "contracts" / "sound.yaml").read_t
 
 BUNDLED_IDS = {
     "callable-example": "5f24373d6c0a48f1acb0afdd720414158a070f2eee9a6dec8ab4eb7aa8f4ac71",
+    "chat-demo": "e8c96fed9fc294262b092286ddb58c8ef5239fd0a7493946f0b3898d065d8687",
+    "chat-serving": "e89c5cdac7f48a96ed6b7ff3a50262b725f066d84ff263eebdc312a6bfbbfc53",
     "embedding": "5965caccef1ba97915c89b147b41473508248044edb0bcfbc1108d2906af7a16",
     "quickstart": "d584f3ad1f9be727ef2cdb9dee76f2ff2297ab5ba6a7f5b25418284a044c577b",
     "training-step": "666415564cadfd73892579d703a5f27df960f86b9eff5e310c4261387efc28ff",
@@ -148,7 +150,7 @@ def test_too_large_a_file_is_refused_before_it_is_parsed(tmp_path: Path) -> None
     ("name", "says"),
     [
         ("quikstart", "did you mean quickstart"),
-        ("nowhere.yaml", "bundled are callable-example, embedding, quickstart, training-step"),
+        ("nowhere.yaml", "bundled are callable-example, chat-demo, chat-serving, embedding"),
         (".", "is a folder"),
         ("nul\0.yaml", "cannot be read"),
         ("n" * 5000, "cannot be read"),
@@ -161,7 +163,7 @@ def test_what_is_not_there_is_named(name: str, says: str) -> None:
 
 
 def test_an_unreadable_bundled_name_lists_the_readable_ones() -> None:
-    with pytest.raises(BadContract, match="there are callable-example, embedding"):
+    with pytest.raises(BadContract, match="there are callable-example, chat-demo"):
         read_bundled_text("../loader")
 
 

@@ -5,10 +5,11 @@ import json
 import time
 from contextlib import closing
 
+import numpy as np
 import pytest
 
 from lynxbench.errors import BadInput
-from lynxbench.load.ground_truth import Behaviour, Outcome
+from lynxbench.load.ground_truth import Behaviour, GroundTruthServer, Outcome
 from lynxbench.load.truth_process import running_server
 
 
@@ -70,3 +71,26 @@ def test_small_endpoints_and_bad_requests():
 def test_behaviour_is_checked(wrong):
     with pytest.raises(BadInput):
         Behaviour(**wrong)
+
+
+def test_slots_make_requests_wait_in_order_of_arrival():
+    state = GroundTruthServer(Behaviour(ttft_ms=10, slots=2))
+    for at in (0, 1, 2, 3):
+        number, _ = state.admit()
+        state.arrival[number] = at * 1_000_000
+    starts = [state.occupy(number, 10_000_000)[0] / 1e6 for number in range(4)]
+    assert starts == [0, 1, 10, 11]
+
+
+def test_exponential_service_times_have_the_mean_they_should():
+    state = GroundTruthServer(Behaviour(ttft_ms=10, service="exponential"))
+    state.arrival.append(0)
+    scales = [state.occupy(0, 10_000_000)[1] for _ in range(4000)]
+    assert np.mean(scales) == pytest.approx(1, abs=0.06)
+    assert np.std(scales) == pytest.approx(1, abs=0.1)
+
+
+def test_a_repeated_body_comes_from_the_cache():
+    with running_server(Behaviour(prefix_cache=True)) as server:
+        usages = [json.loads(ask(server.url, stream=False)[1])["usage"] for _ in range(2)]
+    assert [usage["prompt_tokens_details"]["cached_tokens"] for usage in usages] == [0, 8]

@@ -95,7 +95,7 @@ def test_several_bounds_the_first_to_break_decides() -> None:
 
 
 def test_a_server_without_limit_passes_up_to_the_ceiling() -> None:
-    # So near to the ceiling a queue could hide behind any probe of ordinary length: this one may be as long as it takes.
+    # So near to the ceiling a queue could hide behind any probe of ordinary length: this may be as long as it takes.
     rule = SearchRule(max_requests=400 * 2**13)
     found = by_formula(lambda rate: [0.0], [Bound(1.0, 0.01)], 100.0, rule)
     assert found.passed_per_s == 100.0

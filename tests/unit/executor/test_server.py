@@ -1,0 +1,143 @@
+"""A server as an executor: what it tells, its process, and nothing secret."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from lynxbench.executor.host import Host
+from lynxbench.executor.server import (
+    Address,
+    CapturedServer,
+    capture_server,
+    counted_between,
+    describe_metrics,
+    is_this_host,
+    parse_counters,
+    with_server,
+    without_changing,
+)
+from lynxbench.executor.server_process import ProcessHost, find_server_process, redact_command
+from lynxbench.load.ground_truth import Behaviour
+from lynxbench.load.truth_process import running_server
+from lynxbench.model.executor import Executor, Status, Tier, difference, measured
+from lynxbench.model.layers import Layer
+
+METRICS = """\
+# HELP vllm:request_success_total done
+# TYPE vllm:request_success_total counter
+vllm:request_success_total{finished_reason="stop",model_name="m"} 3.0
+vllm:request_success_total{finished_reason="length",model_name="m"} 4.0
+# TYPE vllm:request_queue_time_seconds histogram
+vllm:request_queue_time_seconds_sum{model_name="m"} 0.5
+vllm:request_queue_time_seconds_bucket{le="0.3",model_name="m"} 7.0
+vllm:request_queue_time_seconds_count{model_name="m"} 7.0
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{model_name="m"} 2.0
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",enable_prefix_caching="True",token="hf_abcdefghijkl"} 1.0
+broken line without a number
+"""
+
+
+def test_counters_are_summed_and_info_is_read():
+    counters = parse_counters(METRICS)
+    assert counters == {
+        "vllm:request_success_total": 7.0,
+        "vllm:request_queue_time_seconds_sum": 0.5,
+        "vllm:request_queue_time_seconds_count": 7.0,
+    }
+    fields = describe_metrics(METRICS)
+    assert fields["server_info"].value == {
+        "vllm:cache_config_info": {"block_size": "16", "enable_prefix_caching": "True"}
+    }
+    assert fields["server_metrics_sha256"].tier is Tier.STATE
+
+
+def test_a_counter_that_went_back_is_a_restart():
+    assert counted_between({"a": 1.0, "b": 2.0}, {"a": 4.0, "b": 2.0}) == {"a": 3.0}
+    assert counted_between({"a": 5.0}, {"a": 4.0}) == {}
+
+
+def test_what_only_says_when_is_left_out():
+    told = {"data": [{"id": "m", "created": 17, "permission": [1]}]}
+    assert without_changing(told) == {"data": [{"id": "m"}]}
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["serve", "--api-key", "topsecret", "--port", "1"], ["serve", "--api-key", "<withheld>", "--port", "1"]),
+        (["serve", "--api-key=topsecret"], ["serve", "--api-key=<withheld>"]),
+        (["serve", "--hf-token", "abc", "--dtype", "bf16"], ["serve", "--hf-token", "<withheld>", "--dtype", "bf16"]),
+        (["x", "https://me:pw@host/"], ["x", "<withheld>"]),
+        (["x", "--max-tokens-per-batch", "--flag"], ["x", "--max-tokens-per-batch", "--flag"]),
+    ],
+)
+def test_command_lines_carry_no_secrets(words, kept):
+    assert redact_command(words) == kept
+
+
+def test_a_server_on_this_host_is_captured_with_its_process():
+    with running_server(Behaviour()) as server:
+        address = Address(server.url)
+        first = capture_server(address, model="ground-truth", launch=["--slots", "4"])
+        second = capture_server(address, model="ground-truth", launch=["--slots", "4"])
+        host = Executor(
+            layers={Layer.FRAMEWORK: {"python_version": measured("3", "x")}, Layer.SYSTEM: {"os": measured("l", "x")}}
+        )
+        before, after = with_server(host, first), with_server(host, second)
+    assert first.is_local
+    assert first.process is not None
+    assert first.process.pid == server.pid
+    serving = before.layers[Layer.SERVING]
+    assert serving["server_launch"].status is Status.DECLARED
+    assert "lynxbench.load.truth_process" in serving["server_command"].value
+    assert serving["server_models"].value["data"][0]["id"] == "ground-truth"
+    assert serving["server_properties"].status is Status.UNREADABLE
+    libraries = before.layers[Layer.RUNTIME]["server_libraries"].value
+    assert any(name.startswith("numpy") for name in libraries)
+    assert "numpy" in before.layers[Layer.FRAMEWORK]["server_frameworks"].value
+    assert before.layers[Layer.FRAMEWORK]["client_python_version"].tier is Tier.STATE
+    assert "os" in before.layers[Layer.SYSTEM]
+    assert "server_affinity" in before.layers[Layer.SYSTEM]
+    assert difference(before, after, (Tier.CONFIGURATION,)) == ()
+    assert first.counters == {"ground_truth_requests_total": 0.0}
+
+
+def test_a_server_elsewhere_leaves_its_layers_unreadable():
+    elsewhere = CapturedServer({layer: {} for layer in Layer}, {}, None, False)
+    host = Executor(
+        layers={Layer.SYSTEM: {"os": measured("linux", "x")}, Layer.FACILITY: {"cooling": measured("air", "y")}}
+    )
+    merged = with_server(host, elsewhere)
+    assert merged.layers[Layer.SYSTEM]["client_os"].tier is Tier.STATE
+    assert merged.layers[Layer.SYSTEM]["server_host"].status is Status.UNREADABLE
+    assert merged.get(Layer.FACILITY, "cooling") == "air"
+
+
+def test_a_server_that_does_not_answer_is_said():
+    silent = capture_server(Address("http://127.0.0.1:9"), model="m", kserve=True)
+    assert silent.process is None
+    assert silent.layers[Layer.SERVING]["server_metadata"].status is Status.UNREADABLE
+    assert silent.layers[Layer.SERVING]["server_command"].status is Status.UNREADABLE
+    assert silent.counters == {}
+
+
+def test_who_is_this_host():
+    assert is_this_host("127.0.0.1")
+    assert is_this_host("localhost")
+    assert not is_this_host("192.0.2.1")
+    assert not is_this_host("no-such-host.invalid")
+
+
+def test_another_process_s_files_are_read():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        host = ProcessHost(pid=other.pid)
+        assert host.text("/proc/self/comm").startswith("python")
+        assert host.path("/proc/self/cgroup").as_posix() == f"/proc/{other.pid}/cgroup"
+        assert Host().path("/proc/self/cgroup").as_posix() == "/proc/self/cgroup"
+        other.communicate(b"\n")
+    assert find_server_process(9) is None

@@ -1,0 +1,168 @@
+"""Figures of a served run, on requests whose truth is known."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lynxbench.contract.loader import parse_contract
+from lynxbench.measure.load_context import judge_requests, served_assumptions
+from lynxbench.measure.serving import INTER_EVENT, ServedRun, measure_load, request_latency_ms, within_bounds
+from lynxbench.model.contract import CacheState, SloMetric
+from lynxbench.model.load_figures import (
+    Accounting,
+    CacheRecord,
+    InstrumentRecord,
+    LoadFigures,
+    TokenCount,
+)
+from lynxbench.model.requests import Requests
+from served import served_contract
+
+TTFT_S, ITL_S, TOKENS = 0.05, 0.01, 5
+FIRST_TOKEN = "{metric: time-to-first-token, percentile: 90, at_most: 60 ms}"
+SLO = f"{FIRST_TOKEN}, {{metric: time-per-token, percentile: 90, at_most: 9 ms}}"
+
+
+def contract(slo: str = SLO):
+    text = served_contract(
+        "http://127.0.0.1:8000/v1", arrival="{process: constant, rate: 50 /s}", slo=slo, tokens=TOKENS
+    )
+    return parse_contract(text)
+
+
+def streamed(rate_per_s=50.0, duration_s=4.0, failed=(), start=10_000_000_000) -> Requests:
+    count = int(rate_per_s * duration_s)
+    due = start + (np.arange(count) / rate_per_s * 1e9).astype(np.int64)
+    events = due[:, None] + ((TTFT_S + np.arange(TOKENS) * ITL_S) * 1e9).astype(np.int64)
+    ok = np.ones(count, dtype=bool)
+    ok[list(failed)] = False
+    rows = np.repeat(np.arange(count), TOKENS)
+    kept = ok[rows]
+    return Requests(
+        start_ns=start,
+        load_end_ns=int(due.max()),
+        scheduled_ns=due,
+        sent_ns=due,
+        first_token_ns=np.where(ok, events[:, 0], 0),
+        last_ns=np.where(ok, events[:, -1] + 2_000_000, 0),  # usage and the end marker follow the last token
+        ok=ok,
+        output_tokens=np.where(ok, TOKENS, -1),
+        input_tokens=np.full(count, 10),
+        cached_tokens=np.zeros(count, dtype=np.int64),
+        event_row=rows[kept],
+        event_ns=events.ravel()[kept],
+        gap_row=np.repeat(np.arange(count), TOKENS - 1)[np.repeat(ok, TOKENS - 1)],
+        gap_s=np.full(int(ok.sum()) * (TOKENS - 1), ITL_S),
+    )
+
+
+def test_throughput_latencies_and_goodput():
+    runs = [ServedRun(i, (0, 1_000_000), streamed()) for i in range(2)]
+    found = measure_load(contract(), runs, coalesced=False)
+    one = found.measured
+    assert one.throughput.unit == "tokens/s"
+    assert one.throughput.estimate == pytest.approx(50 * TOKENS, rel=0.04)
+    middle = {metric: values[0].estimate for metric, values in one.latency_ms.items()}
+    assert middle["time-to-first-token"] == pytest.approx(50)
+    assert middle["time-per-token"] == pytest.approx(10)  # what follows the last token is no part of it
+    assert middle["latency"] == pytest.approx(92)
+    assert middle[INTER_EVENT] == pytest.approx(10)
+    assert [outcome.verdict for outcome in one.slo] == ["met", "missed"]
+    assert found.goodput_per_s.estimate == 0  # every request misses the time per token
+    assert found.requests_per_s.estimate == pytest.approx(50, rel=0.04)
+    assert found.in_flight_mean == pytest.approx(50 * 0.092, rel=0.06)
+    assert one.steady.counted_iterations > 300
+    assert {part.phase for part in one.steady.excluded} == {"setup", "warm-up", "transient", "drain"}
+    assert len(one.processes) == 2
+    assert len(one.processes[0].samples.marks.at_ns) == 200 * TOKENS
+
+
+def test_coalesced_events_leave_single_distances_unresolved():
+    found = measure_load(contract(), [ServedRun(0, (0, 1), streamed())], coalesced=True)
+    assert not any(p.resolved for p in found.measured.latency_ms[INTER_EVENT])
+    assert found.measured.latency_ms["time-per-token"][0].resolved
+
+
+def test_a_failed_request_took_for_ever():
+    failed = range(0, 200, 5)  # a fifth: the 90th percentile is out of reach
+    slo = "{metric: latency, percentile: 90, at_most: 1 s}, {metric: latency, percentile: 50, at_most: 1 s}"
+    found = measure_load(contract(slo), [ServedRun(0, (0, 1), streamed(failed=failed))], coalesced=False)
+    high, middle = found.measured.slo
+    assert high.verdict == "missed"
+    assert high.measured.estimate is None
+    assert middle.verdict == "met"
+    assert found.goodput_per_s.estimate == pytest.approx(40, rel=0.05)
+    assert found.measured.latency_ms["latency"][3].estimate == pytest.approx(92)  # of those that were answered
+
+
+def test_requests_without_token_counts_are_counted_as_requests():
+    unknown = replace(streamed(), output_tokens=np.full(200, -1))
+    found = measure_load(
+        contract("{metric: latency, percentile: 90, at_most: 1 s}"), [ServedRun(0, (0, 1), unknown)], coalesced=False
+    )
+    assert found.unit == "request"
+    assert found.measured.throughput.estimate == pytest.approx(50, rel=0.04)
+    assert "time-per-token" not in found.measured.latency_ms
+
+
+def test_one_request_meets_its_bounds_by_itself():
+    some = streamed(failed=(3,))
+    assert not within_bounds(some, contract().objective.slo).any()
+    assert within_bounds(some, contract().objective.slo[:1]).sum() == len(some) - 1
+    assert np.isinf(request_latency_ms(some, SloMetric.LATENCY)[3])
+
+
+def figures(**changes: object) -> LoadFigures:
+    values: dict[str, object] = {
+        "load": "open loop",
+        "budget": (),
+        "accounting": Accounting(offered=100, sent=100, ok=100, failed={}, retries=0, said={}),
+        "tokens": TokenCount(
+            source="usage",
+            input_mean=10.0,
+            output_mean=5.0,
+            asked_output_mean=5.0,
+            shorter_share=0.0,
+            coalesced_share=0.0,
+        ),
+        "cache": CacheRecord(regime=CacheState.AVOIDED, distinct_prompts=None, cached_share=0.0, counters={}),
+        "instrument": InstrumentRecord(
+            verdict="good", reasons=(), cautions=(), processes=1, mean_lateness_ms=0.1, p99_lateness_ms=0.2,
+            p99_lag_ms=0.3, busiest_share=0.1, preflight=None,
+        ),
+    }  # fmt: skip
+    return LoadFigures.model_validate(values | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, ""),
+        (
+            {"accounting": Accounting(offered=100, sent=100, ok=95, failed={"reset": 5}, retries=0, said={})},
+            "5 of 100 requests failed \\(reset 5\\)",
+        ),
+        ({"tokens": {"input_mean": 20.0}}, "20.0 tokens on average by the server's count"),
+        ({"tokens": {"shorter_share": 0.3}}, "30.0% of the answers ended before"),
+        ({"tokens": {"source": "unknown"}}, "output tokens are unknown"),
+        ({"cache": {"cached_share": 0.5}}, "50% of the input tokens came from the prefix cache"),
+    ],
+)
+def test_what_gives_reason_to_doubt(changes, says):
+    base = figures()
+    for name, value in changes.items():
+        update = value if not isinstance(value, dict) else getattr(base, name).model_copy(update=value)
+        base = base.model_copy(update={name: update})
+    doubts = judge_requests(contract(), base)
+    assert bool(doubts) is bool(says)
+    assert not says or re.search(says, doubts[0])
+
+
+def test_assumptions_say_what_a_restart_is():
+    lines = " ".join(served_assumptions(contract()))
+    assert "the server is not restarted" in lines
+    assert "cannot force the length" in lines

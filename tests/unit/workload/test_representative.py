@@ -1,0 +1,120 @@
+"""A contract fitted to a log is like a later one of the same production, and unlike one that drifted."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lynxbench.model.workload import Workload
+from lynxbench.workload.production import fit_log
+from lynxbench.workload.representative import Likeness, Representativeness, distance
+from lynxbench.workload.request_log import RequestLog
+
+
+def production(
+    seed: int,
+    count: int = 1500,
+    prompt: float = 300.0,
+    answer: float = 150.0,
+    rate: float = 5.0,
+    variation: float = 1.0,
+    together: float = 0.0,
+) -> RequestLog:
+    """Lognormal prompts and answers (`together` correlates them), gamma arrivals."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.standard_normal((2, count))
+    b = together * a + np.sqrt(1 - together**2) * b
+    inputs = np.clip(np.round(prompt * np.exp(0.8 * a)), 1, 8192).astype(np.int64)
+    outputs = np.clip(np.round(answer * np.exp(0.6 * b)), 1, 8192).astype(np.int64)
+    arrival = np.cumsum(rng.gamma(1 / variation**2, variation**2 / rate, count))
+    return RequestLog("log", arrival - arrival[0], inputs, outputs, rng.exponential(2.0, count), None, 0)
+
+
+def workload(keys: dict[str, object]) -> Workload:
+    model = {"source": "served", "name": "m"}
+    return Workload.model_validate_json(
+        json.dumps({"task": "generate", "model": model, "precisions": ["bf16"], **keys})
+    )
+
+
+def fitted(log: RequestLog) -> Workload:
+    return workload(fit_log(log).workload_keys())
+
+
+def verdict(found: Representativeness, name: str) -> Likeness:
+    return next(dimension.verdict for dimension in found.dimensions if dimension.name == name)
+
+
+@pytest.mark.slow
+def test_an_undrifted_log_is_called_like_production() -> None:
+    found = [distance(fitted(production(seed)), production(1000 + seed)) for seed in range(40)]
+    assert sum(each.verdict is Likeness.DIFFERS for each in found) <= 1
+    assert sum(each.verdict is Likeness.LIKE for each in found) >= 38
+
+
+@pytest.mark.parametrize(
+    ("drift", "dimension"),
+    [
+        ({"prompt": 420.0}, "input lengths"),
+        ({"answer": 220.0}, "output lengths"),
+        ({"rate": 8.0}, "rate"),
+        ({"variation": 1.8}, "burstiness"),
+        ({"together": 0.6}, "length correlation"),
+        ({"together": 0.8}, "mix"),
+    ],
+)
+def test_a_drifted_log_is_called_different(drift: dict[str, float], dimension: str) -> None:
+    contract = fitted(production(1))
+    found = [distance(contract, production(50 + seed, **drift)) for seed in range(4)]  # type: ignore[arg-type]
+    assert all(each.verdict is Likeness.DIFFERS for each in found)
+    assert all(verdict(each, dimension) is Likeness.DIFFERS for each in found)
+    assert all(dimension in each.sentence() for each in found)
+
+
+def test_few_requests_say_so_instead_of_agreeing() -> None:
+    found = distance(fitted(production(1)), production(2, count=60))
+    assert found.verdict is Likeness.TOO_FEW
+    assert "too few requests for" in found.sentence()
+
+
+def test_a_closed_loop_is_held_against_the_concurrency_of_the_log() -> None:
+    keys = {**fit_log(production(1)).workload_keys(), "arrival": {"process": "closed", "concurrency": 10}}
+    alike, apart = workload(keys), workload({**keys, "arrival": {"process": "closed", "concurrency": 64}})
+    assert verdict(distance(alike, production(2)), "concurrency") is Likeness.LIKE  # 5 /s × 2 s
+    assert verdict(distance(apart, production(2)), "concurrency") is Likeness.DIFFERS
+    assert verdict(distance(alike, production(2)), "burstiness") is Likeness.NOT_RECORDED
+
+
+@pytest.mark.parametrize(
+    ("arrival", "burstiness", "rate"),
+    [
+        ({"process": "constant", "rate": "5 /s"}, Likeness.DIFFERS, Likeness.LIKE),
+        ({"process": "bursts", "rate": "5 /s", "size": 8}, Likeness.DIFFERS, Likeness.LIKE),
+        ({"process": "ramp", "from": "0 /s", "to": "10 /s"}, Likeness.LIKE, Likeness.LIKE),
+        ({"process": "saturating"}, Likeness.LIKE, Likeness.NOT_RECORDED),
+        ({"process": "replay", "path": "trace.jsonl"}, Likeness.NOT_RECORDED, Likeness.NOT_RECORDED),
+    ],
+)
+def test_every_arrival_process_has_an_answer(arrival: dict[str, object], burstiness: Likeness, rate: Likeness) -> None:
+    found = distance(workload({**fit_log(production(1)).workload_keys(), "arrival": arrival}), production(2))
+    assert verdict(found, "burstiness") is burstiness
+    assert verdict(found, "rate") is rate
+
+
+def test_a_log_without_answers_judges_what_it_has() -> None:
+    whole = production(2)
+    log = RequestLog("log", whole.arrival_s, whole.input_tokens, None, None, None, 0)
+    found = distance(fitted(production(1)), log)
+    assert verdict(found, "output lengths") is Likeness.NOT_RECORDED
+    assert found.verdict is Likeness.LIKE
+
+
+def test_the_same_log_gives_the_same_answer_as_plain_json() -> None:
+    contract, log = fitted(production(1)), production(2)
+    document = distance(contract, log).document()
+    assert document == distance(contract, log).document()
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    lines = distance(contract, log).render().splitlines()
+    assert len(lines) == 1 + len(distance(contract, log).dimensions)
