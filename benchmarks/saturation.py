@@ -8,7 +8,8 @@ to all searches is wrong by 2 % (standard deviation).
 
 The two others use the same rule for a pass, at 95 % in one look, on probes of one fixed duration: the shortest (by
 doublings) at which a rate 3.5 % under the capacity passes at least every other time and the binary search's median
-error is at most 5 %, or the longest tried. That choice uses the truth, in their favour. The binary search halves (0, ceiling]
+error is at most 5 %, or the longest tried. That choice uses the truth, in their favour. The binary search halves
+(0, ceiling]
 until its pair is within 5 %; the sweep takes ten equal steps up to the ceiling, and is as exact as its steps at best.
 Seconds are those of the simulated servers, mean service time 1 s.
 """

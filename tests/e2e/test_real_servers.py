@@ -20,7 +20,6 @@ from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
 from lynxbench.load.reading import NOTHING, OUTPUT, Rotation
 from lynxbench.load.record import Kind
 from lynxbench.load.schedule import constant
-from lynxbench.stats.intervals import log_mean_interval
 from real_servers import llamacpp_server, triton_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -202,18 +201,6 @@ def test_wrong_requests_are_counted_and_quoted(llamacpp):
     assert set(record.http_status.tolist()) <= {400, 500}
     assert sum(record.notes.values()) == 4
     assert "messages" in " ".join(record.notes)
-
-
-def test_two_runs_agree(llamacpp):
-    """Five probes each, taken in turn so that a drift of the machine meets both."""
-    rates = {"a": [], "b": []}
-    for _ in range(5):
-        for run in rates:
-            record = drive(service_of(llamacpp), ClosedLoop(2, requests=2), tokens=12)
-            rates[run].append(record.output_tokens.sum() / ((record.last_ns.max() - record.sent_ns.min()) / 1e9))
-    a, b = (log_mean_interval(values) for values in rates.values())
-    assert a.low <= b.high
-    assert b.low <= a.high
 
 
 def inference(server, rows, *, model="double", **options):
