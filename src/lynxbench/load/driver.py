@@ -26,6 +26,10 @@ from lynxbench.load.wire import Connection, Ticket
 BACKOFF_NS = 100_000_000
 """A closed loop waits this long after a failed connect: one that is down must not be hammered, nor fill the record."""
 KEPT_NOTES = 50
+SENT_TOGETHER = 16
+"""A closed loop's next requests are written in one go, at the latest when so many are due: a server that waits is woken
+once and not for each, which is a quarter of the client's cost a request. Below saturation a turn of the loop holds one
+or two, and nothing waits; at saturation a request waits for at most fifteen others, under half a millisecond."""
 MOST_AT_ONCE = 64
 """Requests sent in one turn of the event loop; a client that is behind must still read, or it would never catch up."""
 
@@ -56,6 +60,7 @@ class Probe:
         self._open: set[Connection] = set()
         self._opening: set[Opening] = set()
         self._waiting: deque[Ticket] = deque()
+        self._held: list[tuple[Connection, Ticket]] = []
         self._later: list[tuple[int, int, Ticket | None]] = []
         self._outstanding = 0
         self._issued = 0
@@ -207,10 +212,23 @@ class Probe:
         self._next += 1
         self._outstanding += 1
         ticket = Ticket(number, now, self._plan.script.first(number))
-        if connection is not None and connection.usable:
-            self._send(connection, ticket, now)
-        else:
+        if connection is None or not connection.usable:
             self._dispatch(ticket)
+            return
+        self._held.append((connection, ticket))
+        if len(self._held) >= SENT_TOGETHER:
+            self._send_held()
+        elif len(self._held) == 1:
+            self._loop.call_soon(self._send_held)
+
+    def _send_held(self) -> None:
+        """Write the next requests of the slots that came free in this turn of the event loop."""
+        held, self._held = self._held, []
+        for connection, ticket in held:
+            if connection.usable:
+                self._send(connection, ticket, ticket.scheduled_ns)
+            else:
+                self._dispatch(ticket)  # the server closed it in between
 
     def _dispatch(self, ticket: Ticket) -> None:
         while self._idle:
@@ -355,6 +373,9 @@ class Probe:
             opening.abandon()
             self._store_unanswered(opening.ticket, Kind.UNSENT if opening.ticket.sent_ns == 0 else Kind.CUT_OFF)
         for ticket in self._waiting:
+            self._store_unanswered(ticket, Kind.UNSENT)
+        held, self._held = self._held, []
+        for _, ticket in held:
             self._store_unanswered(ticket, Kind.UNSENT)
         for due_ns, _, following in self._later:
             if following is not None:
