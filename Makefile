@@ -10,7 +10,7 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constrai
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
-test: $(STAMPS)/dev $(STAMPS)/browser lint servers
+test: $(STAMPS)/dev $(STAMPS)/browser lint
 	$(BIN)/python -m pytest -q
 
 lint: $(STAMPS)/dev
@@ -71,7 +71,10 @@ PEERS := .peers
 TRUTH_SOURCE ?=
 INTO = $(BIN)/uv pip install --quiet --compile-bytecode --python
 
-.PHONY: servers bench-peers
+.PHONY: servers test-servers bench-peers
+
+test-servers: $(STAMPS)/dev servers
+	$(BIN)/python -m pytest -q -m servers tests/e2e/test_real_servers.py
 
 servers: $(STAMPS)/server-llamacpp $(STAMPS)/server-triton
 
