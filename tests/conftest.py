@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from command_line import QUICK_CONTRACT, SPINNING, lynxbench
+
+# A shell starts background jobs with SIGINT ignored, and children inherit it: an interrupting test would test nothing.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
