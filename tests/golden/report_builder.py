@@ -215,7 +215,7 @@ def steady(verdict: SteadyVerdict = SteadyVerdict.STEADY, drift: Interval | None
     """A steady-state verdict over three processes."""
     return Steady(
         verdict=verdict,
-        reason=reason or "drift and thirds lie inside ±5 %",
+        reason=reason,
         drift=drift or Interval(-0.007, -0.002, 0.003),
         counted_s=61.2,
         counted_iterations=1157,

@@ -80,10 +80,16 @@ def find_phases(iterations: Iterations, protocol: Protocol) -> FoundPhases:
     _, ends_ns = busy_time(iterations)
     phase = np.full(len(iterations), Phase.TRANSIENT, dtype=np.int8)
     phase[ends_ns <= _end_of(series, _warmup_length(series.rate_per_s))] = Phase.WARMUP
-    if judgement.verdict is SteadyVerdict.STEADY:
-        cut_ns = _end_of(series, judgement.truncate)
-        phase[ends_ns > cut_ns] = Phase.STEADY
-    return FoundPhases(phase, judgement, series)
+    found = FoundPhases(phase, judgement, series)
+    return mark_steady(iterations, found) if judgement.verdict is SteadyVerdict.STEADY else found
+
+
+def mark_steady(iterations: Iterations, found: FoundPhases) -> FoundPhases:
+    """The same phases with everything after the cut counted as steady."""
+    _, ends_ns = busy_time(iterations)
+    phase = found.phase.copy()
+    phase[ends_ns > _end_of(found.series, found.judgement.truncate)] = Phase.STEADY
+    return FoundPhases(phase, found.judgement, found.series)
 
 
 def _end_of(series: RateSeries, stretches: int) -> int:

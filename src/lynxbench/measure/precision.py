@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.measure.phases import FoundPhases, busy_time, find_phases
+from lynxbench.measure.phases import FoundPhases, busy_time, find_phases, mark_steady
 from lynxbench.model.contract import Contract, Slo
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Excluded, Figure, Percentile, SloOutcome, Steady
@@ -17,11 +17,10 @@ from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.autocorrelation import effective_count
 from lynxbench.stats.batches import best_window
 from lynxbench.stats.intervals import log_mean_interval
+from lynxbench.stats.pooled import PooledJudgement, judge_together
 from lynxbench.stats.tails import percentile_interval
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
-
-WORST_FIRST = (SteadyVerdict.NOT_STEADY, SteadyVerdict.INCONCLUSIVE, SteadyVerdict.STEADY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,12 @@ def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], uni
     """Find the phases of each process, count the steady ones, and put intervals on what they say. Needs one process."""
     protocol = contract.protocol
     found = [find_phases(process.iterations, protocol) for process in samples]
+    together = judge_together([phases.judgement for phases in found], protocol.steady.drift)
+    if together.pooled:
+        found = [mark_steady(process.iterations, phases) for process, phases in zip(samples, found, strict=True)]
     run_means = tuple(_run_mean(process, phases) for process, phases in zip(samples, found, strict=True))
     overall = log_mean_interval(np.array(run_means), protocol.confidence)
-    steady = _steady(samples, found)
+    steady = _steady(samples, found, together)
     figure = figure_of(overall, f"{unit}s/s")
     latencies = _latencies(samples, found)
     percentiles = {
@@ -88,17 +90,14 @@ def _peak(samples: Sequence[ProcessSamples], window_s: float, unit: str) -> Figu
     return Figure(low=None, estimate=max(best), high=None, unit=f"{unit}s/s")
 
 
-def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) -> Steady:
-    verdicts = [phases.judgement.verdict for phases in found]
-    worst = min(range(len(found)), key=lambda i: WORST_FIRST.index(verdicts[i]))
-    judgement = found[worst].judgement
+def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases], together: PooledJudgement) -> Steady:
     counted = [phases.counted for phases in found]
     counted_s = sum(float(p.iterations.seconds[c].sum()) for p, c in zip(samples, counted, strict=True))
     executed_s = sum(float(p.iterations.seconds.sum()) for p in samples)
     return Steady(
-        verdict=verdicts[worst],
-        reason=judgement.reason.value,
-        drift=judgement.drift,
+        verdict=together.verdict,
+        reason=together.reason,
+        drift=together.drift,
         counted_s=counted_s,
         counted_iterations=sum(int(c.sum()) for c in counted),
         executed_s=executed_s + sum(_span_s(p.setup_ns) + _span_s(p.compile_ns) for p in samples),

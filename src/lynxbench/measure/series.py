@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from lynxbench.errors import BadSeries
+from lynxbench.measure.series_table import Cell, Table, number_in, parse_table
 from lynxbench.stats.arrays import Floats
 from lynxbench.stats.batches import BestRun, best_run, means_by_time
 from lynxbench.stats.steady import SteadyJudgement, judge_steady
@@ -39,7 +36,6 @@ LOWER_IS_BETTER = re.compile(r"(^|[_ .])(ms|us|ns|s|sec|seconds|latency|duration
 TIME_UNITS = {"_ns": 1e-9, "_us": 1e-6, "_ms": 1e-3, "_s": 1.0}
 EPOCH_UNITS = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))  # Unix times this large count ns, µs, ms
 HEX = re.compile(r"0[xX][0-9a-fA-F]+$")
-Cell = str | float | None
 Rows = list[int]
 
 
@@ -120,7 +116,7 @@ def parse_series(
     """Pick value column, time column and groups from CSV or JSON text; what is malformed is one line of BadSeries."""
     if not text.strip():
         raise BadSeries(f"{source}: is empty; give CSV with a header or a JSON list of numbers")
-    table = _parse_json(text, source) if text.lstrip()[0] in "[{" else _parse_csv(text, source)
+    table = parse_table(text, source)
     rows = list(range(len(next(iter(table.values())))))
     filtered = set()
     for condition in where:
@@ -196,118 +192,16 @@ def _window(group: SeriesGroup, asked: float | None) -> float:
     return DEFAULT_WINDOW_S if spacing <= DEFAULT_WINDOW_S / 2 and span >= MIN_WINDOWS * DEFAULT_WINDOW_S else 0.0
 
 
-# --- text to table ---------------------------------------------------------------------------------------------------
-
-
-def _parse_csv(text: str, source: str) -> dict[str, list[Cell]]:
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    if not lines:
-        raise BadSeries(f"{source}: holds only comments")
-    delimiter = max(",;\t", key=lines[0].count)
-    try:
-        records = list(csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter, skipinitialspace=True))
-    except csv.Error as problem:
-        raise BadSeries(f"{source}: is not CSV ({problem})") from None
-    first = [cell.strip() for cell in records[0]]
-    headless = all(_number(cell) is not None for cell in first)
-    names = [str(i + 1) for i in range(len(first))] if headless else first
-    if len(set(names)) != len(names):
-        raise BadSeries(f"{source}: two columns are called {next(n for n in names if names.count(n) > 1)!r}")
-    body = records if headless else records[1:]
-    if not body:
-        raise BadSeries(f"{source}: has a header and no rows")
-    for i, record in enumerate(body):
-        if len(record) != len(names):
-            model = "first row" if headless else "header"
-            raise BadSeries(f"{source}: row {i + 1} has {len(record)} cells, the {model} has {len(names)}")
-    return {name: [record[j].strip() for record in body] for j, name in enumerate(names)}
-
-
-def _parse_json(text: str, source: str) -> dict[str, list[Cell]]:
-    try:
-        document = json.loads(text)
-    except RecursionError:
-        raise BadSeries(f"{source}: JSON nested too deeply; a series is a list of numbers or of flat objects") from None
-    except ValueError as problem:
-        document = _json_lines(text)
-        if document is None:
-            raise BadSeries(f"{source}: is not JSON ({problem})") from None
-    if isinstance(document, Mapping):
-        columns = {str(name): cells for name, cells in document.items() if isinstance(cells, list)}
-        columns = {name: cells for name, cells in columns.items() if _flat(cells)}
-        if not columns:
-            raise BadSeries(f'{source}: no list of numbers in the object; {{"values": [1.0, 2.0, …]}} would be right')
-    elif not document:
-        raise BadSeries(f"{source}: the list is empty")
-    elif all(isinstance(row, Mapping) for row in document):
-        names = list(document[0])
-        for i, row in enumerate(document):
-            if set(row) != set(names):
-                raise BadSeries(
-                    f"{source}: object {i} has other keys than the first one ({', '.join(map(str, names))})"
-                )
-        columns = {str(name): [row[name] for row in document] for name in names}
-        columns = {name: cells for name, cells in columns.items() if _flat(cells)}
-        if not columns:
-            raise BadSeries(f"{source}: the objects hold no plain values")
-    elif _flat(document):
-        columns = {"value": document}
-    else:
-        raise BadSeries(
-            f"{source}: the list mixes numbers with lists or objects; all numbers or all objects would be right"
-        )
-    sizes = {name: len(cells) for name, cells in columns.items()}
-    if len(set(sizes.values())) > 1:
-        raise BadSeries(f"{source}: columns differ in length ({', '.join(f'{k} {v}' for k, v in sizes.items())})")
-    if not next(iter(sizes.values())):
-        raise BadSeries(f"{source}: the columns are empty")
-    return {name: [_cell(cell) for cell in cells] for name, cells in columns.items()}
-
-
-def _json_lines(text: str) -> list[Any] | None:
-    try:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError):
-        return None
-    return rows if len(rows) > 1 else None
-
-
-def _flat(cells: list[Any]) -> bool:
-    return not any(isinstance(cell, (list, Mapping)) for cell in cells)
-
-
-def _cell(cell: object) -> Cell:
-    if cell is None or isinstance(cell, str):
-        return cell
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    try:
-        return float(cell)  # type: ignore[arg-type]
-    except (OverflowError, TypeError, ValueError):
-        return math.inf
-
-
-def _number(cell: Cell) -> float | None:
-    if isinstance(cell, float):
-        return cell
-    if not cell or "_" in cell:  # float() accepts 1_000, no exporter means it
-        return None
-    try:
-        return float(cell)
-    except ValueError:
-        return None
-
-
 # --- table to columns ------------------------------------------------------------------------------------------------
 
 
 def _is_numeric(cells: Sequence[Cell]) -> bool:
     return any(cell not in (None, "") for cell in cells) and all(
-        cell in (None, "") or _number(cell) is not None for cell in cells
+        cell in (None, "") or number_in(cell) is not None for cell in cells
     )
 
 
-def _named(table: Mapping[str, list[Cell]], name: str, source: str) -> str:
+def _named(table: Table, name: str, source: str) -> str:
     if name in table:
         return name
     alike = [c for c in table if _plain(c) == _plain(name)]
@@ -321,7 +215,7 @@ def _plain(name: str) -> str:
     return name.split("[")[0].strip().lower()
 
 
-def _choose_value(table: Mapping[str, list[Cell]], time: str | None, source: str) -> str:
+def _choose_value(table: Table, time: str | None, source: str) -> str:
     numeric = [name for name, cells in table.items() if _is_numeric(cells) and name != time]
     if not numeric:
         raise BadSeries(f"{source}: no numeric column{_first_flaw(table)}")
@@ -340,16 +234,16 @@ def _choose_value(table: Mapping[str, list[Cell]], time: str | None, source: str
     raise BadSeries(f"{source}: several numeric columns ({', '.join(numeric)}); choose one with --column")
 
 
-def _first_flaw(table: Mapping[str, list[Cell]]) -> str:
+def _first_flaw(table: Table) -> str:
     """Where the most nearly numeric column goes wrong."""
-    name, cells = max(table.items(), key=lambda item: sum(_number(cell) is not None for cell in item[1]))
-    if not any(_number(cell) is not None for cell in cells):
+    name, cells = max(table.items(), key=lambda item: sum(number_in(cell) is not None for cell in item[1]))
+    if not any(number_in(cell) is not None for cell in cells):
         return f" among {', '.join(table)}"
-    row = next(i for i, cell in enumerate(cells) if cell not in (None, "") and _number(cell) is None)
+    row = next(i for i, cell in enumerate(cells) if cell not in (None, "") and number_in(cell) is None)
     return f": {name} comes nearest, but row {row + 1} holds {str(cells[row])[:40]!r}"
 
 
-def _choose_time(table: Mapping[str, list[Cell]], value: str) -> str:
+def _choose_time(table: Table, value: str) -> str:
     by_name = {_plain(name): name for name in reversed(list(table)) if name != value}
     return next((by_name[name] for name in TIME_NAMES if name in by_name), "")
 
@@ -357,7 +251,7 @@ def _choose_time(table: Mapping[str, list[Cell]], value: str) -> str:
 def _numbers(cells: Sequence[Cell], rows: Rows, name: str, source: str) -> Floats:
     values = np.empty(len(rows))
     for i, row in enumerate(rows):
-        number = _number(cells[row])
+        number = number_in(cells[row])
         if number is None or not math.isfinite(number):
             held = "nothing" if cells[row] in (None, "") else repr(str(cells[row])[:40])
             raise BadSeries(f"{source}: column {name}, row {row + 1} holds {held}; every value must be a finite number")
@@ -383,7 +277,7 @@ def _times(cells: Sequence[Cell], rows: Rows, name: str, source: str, *, strict:
 
 
 def _instant(cell: Cell) -> float:
-    number = _number(cell)
+    number = number_in(cell)
     if number is not None:
         return number
     try:
@@ -392,16 +286,16 @@ def _instant(cell: Cell) -> float:
         return math.nan
 
 
-def _matching(table: Mapping[str, list[Cell]], condition: str, source: str) -> tuple[str, set[int]]:
+def _matching(table: Table, condition: str, source: str) -> tuple[str, set[int]]:
     name, equals, wanted = condition.partition("=")
     if not equals:
         raise BadSeries(f"{condition!r} is no condition; --where phase=steady would be one")
     column, wanted = _named(table, name.strip(), source), wanted.strip()
-    number = _number(wanted)
+    number = number_in(wanted)
     matching = {
         row
         for row, cell in enumerate(table[column])
-        if cell == wanted or (number is not None and _number(cell) == number)
+        if cell == wanted or (number is not None and number_in(cell) == number)
     }
     if not matching:
         known = ", ".join(list(dict.fromkeys(str(cell) for cell in table[column]))[:8])
@@ -409,17 +303,23 @@ def _matching(table: Mapping[str, list[Cell]], condition: str, source: str) -> t
     return column, matching
 
 
-def _choose_split(table: Mapping[str, list[Cell]], rows: Rows, taken: set[str]) -> str:
+def _choose_split(table: Table, rows: Rows, taken: set[str]) -> str:
     """The first column of words that puts the rows into a few groups; codes and identifiers are not words."""
     for name, cells in table.items():
         if name in taken or _plain(name) in TIME_NAMES:
             continue
         words = [cells[row] for row in rows]
-        if not all(isinstance(word, str) and word and _number(word) is None and not HEX.match(word) for word in words):
+        if not all(
+            isinstance(word, str) and word and number_in(word) is None and not HEX.match(word) for word in words
+        ):
             continue
         if 2 <= len(set(words)) <= min(MAX_GROUPS, len(words) // MIN_VALUES):
             return name
     return ""
+
+
+def _is_word(cell: Cell) -> bool:
+    return isinstance(cell, str) and bool(cell) and number_in(cell) is None and not HEX.match(cell)
 
 
 def _split(

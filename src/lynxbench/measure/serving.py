@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from lynxbench.measure.load_phases import LoadPhases, find_load_phases, is_stationary, phase_of, work_stamps, work_units
-from lynxbench.measure.precision import PERCENTILES, WORST_FIRST, Measured, bounded_percentile, figure_of
+from lynxbench.measure.precision import PERCENTILES, Measured, bounded_percentile, figure_of
 from lynxbench.model.contract import Contract, OpenAiEngine, Slo, SloMetric
 from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Mask, Requests
 from lynxbench.model.result import Excluded, Percentile, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Iterations, Marks, Phase, ProcessSamples
+from lynxbench.model.verdicts import WORST_FIRST, SteadyVerdict
 from lynxbench.stats.intervals import log_mean_interval
 
 INTER_EVENT = "time-between-events"
@@ -79,7 +80,7 @@ def measure_load(
     measured = Measured(
         processes=tuple(_samples(run, f, precision, unit) for run, f in zip(runs, found, strict=True)),
         throughput=throughput,
-        sustained=throughput if steady.verdict is WORST_FIRST[-1] else None,
+        sustained=throughput if steady.verdict is SteadyVerdict.STEADY else None,
         peak=Figure(low=None, estimate=max(_best(r, f, unit) for r, f in _pairs(requests, found)), high=None,
                     unit=f"{unit}s/s"),
         latency_ms=percentiles,

@@ -11,3 +11,6 @@ class SteadyVerdict(StrEnum):
     STEADY = "steady"
     NOT_STEADY = "not steady"
     INCONCLUSIVE = "inconclusive"
+
+
+WORST_FIRST = (SteadyVerdict.NOT_STEADY, SteadyVerdict.INCONCLUSIVE, SteadyVerdict.STEADY)

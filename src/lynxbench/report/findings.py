@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Accuracy, Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
+from lynxbench.model.result import Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import Task
 from lynxbench.report import words
+from lynxbench.report.accuracy_words import accuracy_metric, accuracy_text, accuracy_tone
+from lynxbench.report.tone import Tone
 from lynxbench.report.words import NBSP, clean
 
 FEW = 2
 """Reasons that a headline names; all of them stand in the line about validity."""
-
-
-class Tone(StrEnum):
-    """How a statement is coloured; the word itself always says it too."""
-
-    GOOD = "good"
-    WARN = "warn"
-    BAD = "bad"
-    PLAIN = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,17 +226,6 @@ def percentile_of(one: PrecisionResult, metric: str, wanted: float) -> Percentil
     return None
 
 
-def accuracy_metric(result: Result) -> str:
-    """The policy's metric, else the first that the task has."""
-    policy = result.contract.policy.accuracy
-    present = {name for one in result.per_precision if one.accuracy for name in one.accuracy.metrics}
-    if policy is not None and policy.metric.value in present:
-        return policy.metric.value
-    usual = ("task", "perplexity", "top1", "cosine", "training-loss", "relative-error")
-    fallback = "no metric of its own" if present else "not measured"
-    return next((metric for metric in usual if metric in present), fallback)
-
-
 def table_rows(result: Result) -> tuple[Row, ...]:
     """The precision table in words."""
     metric, accuracy = main_latency(result), accuracy_metric(result)
@@ -301,42 +282,6 @@ def executed_how(one: PrecisionResult) -> str:
     return f"{executed_as(one)}: {how}" if how else executed_as(one)
 
 
-def accuracy_text(accuracy: Accuracy | None, metric: str) -> str:
-    """`15.48 (+1.8 %) go`: the metric, its change against the reference, the policy's verdict."""
-    if accuracy is None or accuracy.verdict == "not measured":
-        return "not measured"
-    value = accuracy.metrics.get(metric)
-    shown_value = metric_text(metric, value)
-    if accuracy.is_reference:
-        return f"{shown_value}{NBSP}(reference)" if value is not None else "reference"
-    change = accuracy.metrics.get(f"{metric}-change")
-    text = shown_value if change is None else f"{shown_value}{NBSP}({words.percent(change, signed=True)})"
-    verdict = {"go": " go", "no-go": " NO-GO", "no policy": " (no policy)"}.get(accuracy.verdict, "")
-    return text + verdict.replace(" ", NBSP)
-
-
-def metric_text(metric: str, value: float | None) -> str:
-    """A value of an accuracy metric with the digits that make sense for it."""
-    if value is None or not math.isfinite(value):
-        return "unknown"
-    if metric.endswith("-change"):
-        return words.percent(value, signed=True)
-    if metric == "relative-error":
-        return words.percent(value)
-    if metric == "top1":
-        return words.percent(value, decimals=1)
-    if metric == "cosine":
-        return words.number(value, 5)
-    return words.digits(value, 4)
-
-
-def accuracy_tone(accuracy: Accuracy | None) -> Tone:
-    """Red for a no-go, quiet otherwise."""
-    if accuracy is None or accuracy.verdict == "not measured":
-        return Tone.WARN
-    return {"no-go": Tone.BAD, "go": Tone.GOOD}.get(accuracy.verdict, Tone.PLAIN)
-
-
 # --- what was counted, and whether it holds -------------------------------------------------------------------------
 
 
@@ -368,7 +313,8 @@ def stability_line(one: PrecisionResult) -> tuple[str, str, Tone]:
     tone = Tone.GOOD if steady.verdict is SteadyVerdict.STEADY else Tone.BAD
     if steady.verdict is SteadyVerdict.INCONCLUSIVE:
         tone = Tone.WARN
-    return f"drift {words.percent_interval(steady.drift)} {steady.verdict}", governed, tone
+    how = f" ({clean(steady.reason)})" if steady.verdict is SteadyVerdict.STEADY and steady.reason else ""
+    return f"drift {words.percent_interval(steady.drift)} {steady.verdict}{how}", governed, tone
 
 
 def validity_line(result: Result) -> tuple[str, Tone]:

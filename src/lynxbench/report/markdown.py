@@ -6,7 +6,7 @@ import re
 
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
-from lynxbench.report import findings, words
+from lynxbench.report import accuracy_words, findings, words
 from lynxbench.report.answers import answer_four, category_name
 from lynxbench.report.load_words import load_lines
 from lynxbench.report.words import NBSP, clean
@@ -67,7 +67,7 @@ def _table(result: Result) -> str:
         f"sustained {unit}",
         "peak",
         f"{latency} p50 / p99",
-        f"accuracy ({findings.accuracy_metric(result)})",
+        f"accuracy ({accuracy_words.accuracy_metric(result)})",
         "executed as",
     )
     lines = ["| " + " | ".join(escaped(cell) for cell in head) + " |", "|:--|--:|--:|--:|--:|:--|"]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
-from lynxbench.report import findings, words
-from lynxbench.report.findings import Row, Tone
+from lynxbench.report import accuracy_words, findings, words
+from lynxbench.report.findings import Row
 from lynxbench.report.load_words import load_lines
+from lynxbench.report.tone import Tone
 from lynxbench.report.words import NBSP, clean
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _precisions(result: Result, width: int) -> list[list[Piece]]:
         f"sustained {findings.rate_unit(result)}",
         "peak",
         f"{latency} p50 / p99",
-        f"accuracy ({findings.accuracy_metric(result)})",
+        f"accuracy ({accuracy_words.accuracy_metric(result)})",
     )
     cells = [(row.precision.value, row.sustained, row.peak, row.latency, row.accuracy) for row in rows if not row.note]
     if not cells:
@@ -151,7 +152,7 @@ def _stacked(result: Result, rows: Iterable[Row], width: int, latency: str) -> l
             continue
         sustained = f"{row.sustained}{NBSP}{findings.rate_unit(result)}"
         peak = f"peak{NBSP}{row.peak}"
-        name, metric = row.precision.value, findings.accuracy_metric(result)
+        name, metric = row.precision.value, accuracy_words.accuracy_metric(result)
         lines += _labelled(name, [Piece(f"sustained {sustained}   {peak}")], width, "bold")
         lines += _labelled("", [Piece(f"{latency} p50 / p99 {row.latency}")], width)
         accuracy = Piece(row.accuracy, _STYLES[row.accuracy_tone])

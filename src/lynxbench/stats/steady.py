@@ -71,6 +71,7 @@ class SteadyJudgement:
     level: Interval  # mean of the counted points as they are, outliers included
     drift: Interval  # change of the fitted line over what is counted (or over the horizon asked for)
     tail_shift: Interval  # last third minus first third
+    head: Interval  # head minus last half: what a settling that was cut too early would leave
     outliers: int  # points clipped for the tests, never for the mean
     n_eff: float
     phi: float  # first-order autocorrelation of the noise
@@ -125,6 +126,7 @@ def judge_steady(
         level=_level(series[start:] / scale, noise, level).scaled(scale),
         drift=drift,
         tail_shift=shift,
+        head=view.head,
         outliers=int(outliers.size),
         n_eff=noise.n_eff,
         phi=noise.phi,
@@ -228,8 +230,9 @@ def _decide(whole: Floats, cut: Truncation, view: _View, bound: float) -> tuple[
 
 def _no_figures(series: Floats, reason: SteadyReason) -> SteadyJudgement:
     mean = Interval(math.nan, float(np.mean(series)) if series.size else math.nan, math.nan)
+    unknown = UNKNOWN_INTERVAL
     return SteadyJudgement(
-        SteadyVerdict.INCONCLUSIVE, reason, 0, series.size, mean, UNKNOWN_INTERVAL, UNKNOWN_INTERVAL, 0, 0.0, 0.0
+        SteadyVerdict.INCONCLUSIVE, reason, 0, series.size, mean, unknown, unknown, unknown, 0, 0.0, 0.0
     )
 
 

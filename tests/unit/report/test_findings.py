@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lynxbench.report import findings
-from lynxbench.report.findings import Tone
+from lynxbench.report.tone import Tone
 
 
 def test_a_sound_verdict_names_layer_owner_and_next_step(build) -> None:

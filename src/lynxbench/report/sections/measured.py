@@ -9,7 +9,7 @@ from lynxbench.model.contract import SloMetric
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import PrecisionResult, Result, Steady
 from lynxbench.model.samples import CountedProcess, Telemetry
-from lynxbench.report import findings, words
+from lynxbench.report import accuracy_words, findings, words
 from lynxbench.report.markup import Child, Safe, said, tag
 from lynxbench.report.sections.parts import plot, section, table, wide_cell_row
 from lynxbench.report.series import (
@@ -32,7 +32,7 @@ Cells = list[list[str | int | float]]
 
 def render_precisions(result: Result) -> Safe:
     """All precisions side by side: no speed without the accuracy beside it."""
-    metric, accuracy = findings.main_latency(result), findings.accuracy_metric(result)
+    metric, accuracy = findings.main_latency(result), accuracy_words.accuracy_metric(result)
     unit = findings.rate_unit(result)
     head = (
         "Precision",
@@ -75,7 +75,7 @@ def _fidelity(result: Result) -> Safe | None:
         [
             one.precision.value,
             *(
-                findings.metric_text(n, one.accuracy.metrics.get(n)) if n in one.accuracy.metrics else "–"
+                accuracy_words.metric_text(n, one.accuracy.metrics.get(n)) if n in one.accuracy.metrics else "–"
                 for n in names
             ),
             one.accuracy.verdict,

@@ -6,12 +6,13 @@ import math
 
 from lynxbench.model.attribution import Bound
 from lynxbench.model.result import Percentile, PrecisionResult, Result
-from lynxbench.report import findings, words
+from lynxbench.report import accuracy_words, findings, words
 from lynxbench.report.answers import answer_four
-from lynxbench.report.findings import Headline, Tone
+from lynxbench.report.findings import Headline
 from lynxbench.report.markup import Child, Safe, code, said, tag
 from lynxbench.report.sections.parts import bullets, chip, fact, section
 from lynxbench.report.svg.bars import draw_interval
+from lynxbench.report.tone import Tone
 
 _CONTENTS = (
     ("figures", "Figures"),
@@ -136,8 +137,8 @@ def _card(one: PrecisionResult, result: Result) -> Safe:
         steady=steady,
     )
     metric = findings.main_latency(result)
-    accuracy = findings.accuracy_text(one.accuracy, findings.accuracy_metric(result))
-    tone = findings.accuracy_tone(one.accuracy)
+    accuracy = accuracy_words.accuracy_text(one.accuracy, accuracy_words.accuracy_metric(result))
+    tone = accuracy_words.accuracy_tone(one.accuracy)
     peak = one.peak.estimate if one.peak and one.peak.estimate is not None else math.nan
     return tag(
         "article",
@@ -149,7 +150,7 @@ def _card(one: PrecisionResult, result: Result) -> Safe:
             "dl",
             fact("Best window", words.estimate_text(one.peak, held)),
             fact(_short_latency(metric, findings.is_served(result)), findings.pair_text(*_pair(one, metric))),
-            fact(f"Accuracy ({findings.accuracy_metric(result)})", tag("span", accuracy, class_=f"tone-{tone}")),
+            fact(f"Accuracy ({accuracy_words.accuracy_metric(result)})", tag("span", accuracy, class_=f"tone-{tone}")),
             fact("Executed as", said(findings.executed_how(one))),
             class_="small",
         ),

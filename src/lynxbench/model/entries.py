@@ -1,0 +1,260 @@
+"""What a ledger holds: signed entries about contracts, runs, results, doubts, changes and decisions.
+
+An entry is small. The documents it speaks of (result, samples, registration, trace) are blobs named by their SHA-256.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field as Bound_
+from pydantic import JsonValue
+
+from lynxbench.model.canonical import content_id
+from lynxbench.model.contract import Contract
+from lynxbench.model.document import Bounds, Document
+from lynxbench.model.figures import Figure
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import ValidityVerdict
+
+ENTRY_SCHEMA: Literal[1] = 1
+
+Sha256 = Annotated[str, Bound_(pattern=r"^[0-9a-f]{64}$")]
+Reason = Annotated[str, Bound_(min_length=1, max_length=4000)]
+
+
+class Role(StrEnum):
+    """In which capacity a key signs."""
+
+    RUNNER = "runner"
+    """Measured it."""
+    WITNESS = "witness"
+    """Verified or co-signed it, and belongs to another team."""
+
+
+class EntryKind(StrEnum):
+    """What an entry says."""
+
+    CONTRACT = "contract"
+    REGISTRATION = "registration"
+    RESULT = "result"
+    ABANDONED = "abandoned"
+    VERIFICATION = "verification"
+    RERUN = "rerun"
+    CONTEST = "contest"
+    RETRACTION = "retraction"
+    CHANGE = "change"
+    CHANGE_MEASURED = "change-measured"
+    DECISION = "decision"
+    FOREIGN = "foreign"
+
+
+class Blob(Document):
+    """A document that an entry speaks of, held by its content."""
+
+    name: Annotated[str, Bound_(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+    sha256: Sha256
+    size_bytes: Annotated[int, Bound_(ge=0)]
+
+
+class ContractAgreed(Document):
+    """A contract, from now on named by its id."""
+
+    kind: Literal[EntryKind.CONTRACT] = EntryKind.CONTRACT
+    contract_id: Sha256
+    contract: Contract
+
+
+class RunRegistered(Document):
+    """A run that is about to be measured; its result or its abandonment must follow."""
+
+    kind: Literal[EntryKind.REGISTRATION] = EntryKind.REGISTRATION
+    run_id: str
+    nonce: str
+    contract_id: Sha256
+    executor_id: Sha256
+    processes_planned: int
+
+
+class PrecisionSummary(Document):
+    """The figures by which results are listed; the whole result is the blob."""
+
+    precision: Precision
+    throughput: Figure | None
+    run_means: tuple[float, ...] = ()
+    validity: ValidityVerdict
+    steady: str | None = None
+
+
+class ResultRecorded(Document):
+    """A finished run, also a void one."""
+
+    kind: Literal[EntryKind.RESULT] = EntryKind.RESULT
+    result_id: Sha256
+    run_id: str
+    nonce: str
+    contract_id: Sha256
+    contract_name: str
+    executor_id: Sha256
+    instance_id: Sha256
+    layer_ids: dict[Layer, Sha256]
+    """Configuration hash of each layer: which one changed is known without opening the documents."""
+    weights: Sha256 | None
+    """Hash over the model's files: a change of the model is not a change of the executor."""
+    started_at: str
+    finished_at: str
+    validity: ValidityVerdict
+    per_precision: tuple[PrecisionSummary, ...]
+    attempts: int
+    """Processes started, including those that failed or were interrupted."""
+    bottleneck: str | None = None
+
+
+class RunAbandoned(Document):
+    """A registered run that ended without a result, and why."""
+
+    kind: Literal[EntryKind.ABANDONED] = EntryKind.ABANDONED
+    run_id: str
+    nonce: str
+    contract_id: Sha256
+    attempts: int
+    reason: Reason
+
+
+class ResultVerified(Document):
+    """Somebody recomputed a result from its samples."""
+
+    kind: Literal[EntryKind.VERIFICATION] = EntryKind.VERIFICATION
+    result_id: Sha256
+    holds: bool
+    checks: tuple[str, ...]
+
+
+class RerunVerdict(StrEnum):
+    """What a second execution of the same contract says."""
+
+    REPRODUCED = "reproduced"
+    NOT_REPRODUCED = "not reproduced"
+    EXECUTOR_DIFFERS = "executor differs"
+    INCONCLUSIVE = "inconclusive"
+
+
+class ResultRerun(Document):
+    """The same contract executed again, by whoever signs this."""
+
+    kind: Literal[EntryKind.RERUN] = EntryKind.RERUN
+    result_id: Sha256
+    rerun_id: Sha256
+    verdict: RerunVerdict
+    effects: dict[Precision, Bounds]
+    """Rerun over original, by precision."""
+    differing: tuple[str, ...] = ()
+    """layer.field of every difference."""
+
+
+class ResultContested(Document):
+    """Somebody does not accept a result, and says why."""
+
+    kind: Literal[EntryKind.CONTEST] = EntryKind.CONTEST
+    result_id: Sha256
+    reason: Reason
+    cites: tuple[Sha256, ...] = ()
+
+
+class ResultRetracted(Document):
+    """Its own team takes a result back; it stays in the record."""
+
+    kind: Literal[EntryKind.RETRACTION] = EntryKind.RETRACTION
+    result_id: Sha256
+    reason: Reason
+
+
+class ChangeDeclared(Document):
+    """One intervention in one layer by its owner, with what it is expected to do, before it is measured."""
+
+    kind: Literal[EntryKind.CHANGE] = EntryKind.CHANGE
+    contract_id: Sha256
+    layer: Layer
+    owner: str
+    what: Reason
+    expected: Bounds
+    """Throughput after over before."""
+
+    @property
+    def change_id(self) -> str:
+        """SHA-256 of the declaration."""
+        return content_id(self.model_dump(mode="json", by_alias=True))
+
+
+class ChangeVerdict(StrEnum):
+    """What was expected against what came."""
+
+    AS_EXPECTED = "as expected"
+    LESS = "less than expected"
+    MORE = "more than expected"
+    NO_EFFECT = "no effect"
+    INCONCLUSIVE = "inconclusive"
+
+
+class ChangeMeasured(Document):
+    """A declared change, re-measured."""
+
+    kind: Literal[EntryKind.CHANGE_MEASURED] = EntryKind.CHANGE_MEASURED
+    change_id: Sha256
+    contract_id: Sha256
+    before: Sha256
+    after: Sha256
+    precision: Precision
+    effect: Bounds
+    verdict: ChangeVerdict
+    layers_differing: tuple[Layer, ...]
+
+
+class DecisionTaken(Document):
+    """A decision and the evidence it cites."""
+
+    kind: Literal[EntryKind.DECISION] = EntryKind.DECISION
+    question: str
+    contract_id: Sha256 | None
+    answer: Reason
+    cites: tuple[Sha256, ...]
+    document: dict[str, JsonValue] = {}
+
+
+class ForeignImported(Document):
+    """A result of another tool, with what it fails to state."""
+
+    kind: Literal[EntryKind.FOREIGN] = EntryKind.FOREIGN
+    tool: str
+    figures: dict[str, Figure]
+    stated: dict[str, JsonValue]
+    missing: tuple[str, ...]
+
+
+EntryBody = Annotated[
+    ContractAgreed
+    | RunRegistered
+    | ResultRecorded
+    | RunAbandoned
+    | ResultVerified
+    | ResultRerun
+    | ResultContested
+    | ResultRetracted
+    | ChangeDeclared
+    | ChangeMeasured
+    | DecisionTaken
+    | ForeignImported,
+    Bound_(discriminator="kind"),
+]
+
+
+class Entry(Document):
+    """One statement, before it is signed."""
+
+    schema_version: Literal[1] = ENTRY_SCHEMA
+    made_at: str
+    """UTC, ISO 8601, by the signer's clock; the ledger's order is its own."""
+    body: EntryBody
+    blobs: tuple[Blob, ...] = ()
