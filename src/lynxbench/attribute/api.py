@@ -7,17 +7,17 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from lynxbench.attribute.accounting import Book, keep_book
 from lynxbench.attribute.consistency import check_consistency
 from lynxbench.attribute.contention import Contention, measure_contention
-from lynxbench.attribute.detail import Detail, describe
+from lynxbench.attribute.detail import describe
 from lynxbench.attribute.device_book import keep_device_book
 from lynxbench.attribute.inflation import correct_shares
 from lynxbench.attribute.kineto import read_trace
-from lynxbench.attribute.nsight import is_nsight, read_nsight
 from lynxbench.attribute.operands import DTYPE_PRECISION
 from lynxbench.attribute.operators import OperatorKind, operator_kind
-from lynxbench.attribute.perfetto import write_perfetto
 from lynxbench.attribute.resource import attribute_resource, is_resource, read_resource
 from lynxbench.attribute.results import add_results
 from lynxbench.attribute.roofline import Ceilings
@@ -30,8 +30,10 @@ from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
+from lynxbench.model.trace_detail import Detail
 
 CPU_READS_AS_COPY = 0.5
+SQLITE_MAGIC = b"SQLite format 3"
 HEAD_BYTES = 512
 """Enough to tell what kind of file it is."""
 MISNESTED_LIMIT = 0.01
@@ -97,6 +99,8 @@ def analyse_trace(
     shares = correct_shares(judged.book, step_ms * 1e6 if step_ms else None).of
     gains = tuple(estimate_swap(shares, swap, judged.book.groups, judged.ceilings) for swap in swaps)
     if perfetto is not None:
+        from lynxbench.attribute.perfetto import write_perfetto
+
         write_perfetto(path, trace, judged.book, perfetto)
     name = trace.device or device
     return Analysis(judged.attribution, describe(trace, judged.book, judged.windows, known, name), gains)
@@ -104,15 +108,16 @@ def analyse_trace(
 
 def infer_precision(trace: Trace) -> Precision:
     """The precision of most of the products' time, by operands; TF32 where kernels are named so."""
+    rows = trace.rows_of(EventKind.OPERATOR)
+    product = np.array([operator_kind(name) is OperatorKind.PRODUCT for name in trace.names], dtype=bool)
+    rows = rows[product[trace.name[rows]] & (trace.signature[rows] != NONE)]
+    taken = np.bincount(trace.signature[rows], weights=trace.dur_ns[rows]) if len(rows) else np.zeros(0)
     spent: Counter[Precision] = Counter()
-    for row in trace.rows_of(EventKind.OPERATOR).tolist():
-        signature = int(trace.signature[row])
-        if signature == NONE or operator_kind(trace.names[trace.name[row]]) is not OperatorKind.PRODUCT:
-            continue
+    for signature in np.flatnonzero(taken).tolist():
         tensors = trace.signatures[signature].tensors
         found = next((DTYPE_PRECISION[t.dtype] for t in tensors if t.dtype in DTYPE_PRECISION), None)
         if found is not None:
-            spent[found] += int(trace.dur_ns[row])
+            spent[found] += int(taken[signature])
     common = spent.most_common(1)[0][0] if spent else Precision.FP32
     narrow = common is Precision.FP32 and any("tf32" in name.lower() for name in trace.names)
     return Precision.TF32 if narrow else common
@@ -133,7 +138,11 @@ def attribute_cpu(
 
 
 def _read(path: Path) -> Trace:
-    return check_consistency(read_nsight(path) if is_nsight(_head(path)) else add_results(read_trace(path)))
+    if _head(path).startswith(SQLITE_MAGIC):
+        from lynxbench.attribute.nsight import read_nsight  # with it comes SQLite
+
+        return check_consistency(read_nsight(path))
+    return check_consistency(add_results(read_trace(path)))
 
 
 def _head(path: Path) -> bytes:
@@ -180,11 +189,17 @@ def _judge_device(
         owner=owner,
         steps_how=windows.how,
         annotated=windows.annotated,
-        notes=trace.notes,
+        notes=(*trace.notes, *_counter_note(trace)),
         damaged=trace.damaged or book.misnested > MISNESTED_LIMIT * max(1, len(trace)),
         device=trace.device or device,
     )
     return _Judged(said, book, windows, ceilings)
+
+
+def _counter_note(trace: Trace) -> tuple[str, ...]:
+    if trace.counters is None:
+        return ()
+    return (f"{len(trace.counters):,} samples of hardware counters decide which ceiling binds a kernel",)
 
 
 def _judge_cpu(
@@ -207,7 +222,7 @@ def _judge_cpu(
         steps_how=steps.how,
         annotated=steps.annotated,
         notes=trace.notes,
-        damaged=trace.damaged or timeline.misnested > MISNESTED_LIMIT * max(1, len(trace)),
+        damaged=trace.damaged or not book.groups or timeline.misnested > MISNESTED_LIMIT * max(1, len(trace)),
         device=device,
         contention=contention,
     )

@@ -6,21 +6,29 @@ A trace that contradicts itself keeps its shares and loses its verdict: which of
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 
+from lynxbench.attribute.steps import STEP_NAME
 from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace
 
 TOLERATED = 0.01
 """Share of events that may contradict each other: profilers drop a few records at their edges."""
+LOST = 0.1
+"""Share of the device's activities that may lack their call: what was queued before the profiler started."""
+LOST_WORK = 0.5
+"""… and of the launching calls that may show no activity: those that a graph recorded have none of their own."""
 CLOCK_SLACK_NS = 100_000
 """Device and host clocks are matched by the driver to some microseconds, worst to some tens."""
 NESTING_SLACK_NS = 2_000
+_LAUNCHES = re.compile(r"^(cuda|cu|hip)(LaunchKernel|GraphLaunch|Memcpy|Memset|ModuleLaunchKernel|LaunchCooperative)")
 
 
 def check_consistency(trace: Trace) -> Trace:
     """The trace, marked as damaged with a note for each contradiction found."""
-    notes = [note for note in (_early_activities(trace), _stray_calls(trace), _shared_ids(trace)) if note]
+    checks = (_early_activities, _unlaunched, _without_effect, _stray_calls, _shared_ids, _crossing_steps)
+    notes = [note for check in checks if (note := check(trace))]
     return dataclasses.replace(trace, notes=(*trace.notes, *notes), damaged=True) if notes else trace
 
 
@@ -41,6 +49,47 @@ def _early_activities(trace: Trace) -> str | None:
     if early.mean() <= TOLERATED:
         return None
     return f"{early.mean():.0%} of the device's activities begin before the call that launched them: a clock jumped"
+
+
+def _unlaunched(trace: Trace) -> str | None:
+    calls, activities = trace.rows_of(EventKind.RUNTIME), trace.rows_of(*DEVICE_KINDS)
+    if not len(activities):
+        return None
+    _, found = _matching(trace.correlation[calls], trace.correlation[activities])
+    lost = 1.0 - len(found) / len(activities)
+    if lost <= LOST:
+        return None
+    return f"{lost:.0%} of the device's activities have no call that launched them: why the device idled is not known"
+
+
+def _without_effect(trace: Trace) -> str | None:
+    calls, activities = trace.rows_of(EventKind.RUNTIME), trace.rows_of(*DEVICE_KINDS)
+    launches = np.array([_LAUNCHES.match(name) is not None for name in trace.names], dtype=bool)
+    calls = calls[launches[trace.name[calls]]]
+    if not len(calls):
+        return None
+    _, found = _matching(trace.correlation[activities], trace.correlation[calls])
+    lost = 1.0 - len(found) / len(calls)
+    if lost <= LOST_WORK:
+        return None
+    return f"{lost:.0%} of the calls that start device work show none: the device's activities are missing"
+
+
+def _crossing_steps(trace: Trace) -> str | None:
+    named = np.array([STEP_NAME.match(name) is not None for name in trace.names], dtype=bool)
+    family = np.array([name.lower().startswith("profilerstep") for name in trace.names], dtype=bool)
+    rows = trace.rows_of(EventKind.ANNOTATION, EventKind.OPERATOR)
+    rows = rows[named[trace.name[rows]]]
+    crossing = total = 0
+    for key in np.unique(trace.thread[rows] * 2 + family[trace.name[rows]]).tolist():
+        mine = rows[trace.thread[rows] * 2 + family[trace.name[rows]] == key]
+        reach = np.maximum.accumulate(trace.end_ns[mine])[:-1]
+        begins, ends = trace.start_ns[mine][1:], trace.end_ns[mine][1:]
+        crossing += int(((begins < reach - NESTING_SLACK_NS) & (ends > reach + NESTING_SLACK_NS)).sum())
+        total += len(mine)
+    if crossing <= TOLERATED * total:
+        return None
+    return f"{crossing} of {total} marked steps begin before the one before them ends: which time is whose is not known"
 
 
 def _stray_calls(trace: Trace) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Protocol
+
+import numpy as np
 
 CONTENDED = 0.25
 """Share of its threads' runnable time that a process may wait for a CPU before that is worth a name: schedulers hand
@@ -84,5 +85,5 @@ def measure_contention(steps: Sequence[Scheduled], cpus: int | None) -> Contenti
         return None
     threads = max((step.threads for step in steps if step.threads is not None), default=None)
     shared = [step.effective_threads for step in steps if step.effective_threads is not None]
-    sharing = median(shared) if shared else None
+    sharing = float(np.median(shared)) if shared else None
     return Contention(waited / (ran + waited), (ran + waited) / wall, ran / wall, cpus, threads, sharing)

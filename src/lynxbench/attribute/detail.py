@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from lynxbench.attribute.accounting import CATEGORIES, Book
@@ -11,92 +9,18 @@ from lynxbench.attribute.kernels import kernel_kind
 from lynxbench.attribute.operators import OperatorKind
 from lynxbench.attribute.roofline import Ceilings
 from lynxbench.attribute.steps import Steps
-from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace
+from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, is_of
 from lynxbench.model.attribution import Category
+from lynxbench.model.trace_detail import Detail, Movement, RooflinePoint, StepTime, Stretch, WorstGap
 
 SHOWN_STEPS = 60
 SHOWN_POINTS = 40
 SHOWN_STRETCHES = 160
+PICTURE_COLUMNS = 400
 AROUND_GAP = 0.6
 """How much of the gap's own length is shown on either side of it."""
 LEAST_AROUND_NS = 20_000
 AT_WORK = (Category.COMPUTE, Category.MEMORY_BANDWIDTH)
-
-
-@dataclass(frozen=True, slots=True)
-class StepTime:
-    """One step and what it was spent on, in milliseconds."""
-
-    index: int
-    ms: float
-    spent_ms: dict[Category, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A named stretch on a lane, relative to the beginning of the picture."""
-
-    lane: str
-    name: str
-    category: Category | None
-    start_us: float
-    dur_us: float
-
-
-@dataclass(frozen=True, slots=True)
-class WorstGap:
-    """The longest stretch of a step in which no kernel worked, and what lies around it."""
-
-    step: int
-    category: Category
-    start_us: float
-    dur_us: float
-    stretches: tuple[Stretch, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RooflinePoint:
-    """An operator against the roofline: operations a byte, operations a second, and what its ceilings allow."""
-
-    name: str
-    category: Category
-    intensity: float
-    per_s: float
-    attainable_per_s: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """Copies of one kind: `HtoD (Pageable -> Device)`, or the collectives, in a step."""
-
-    name: str
-    ms_per_step: float
-    exposed_ms_per_step: float
-    bytes_per_step: float | None
-
-    @property
-    def bytes_per_s(self) -> float | None:
-        """What each copy reached."""
-        return self.bytes_per_step / self.ms_per_step * 1e3 if self.bytes_per_step and self.ms_per_step else None
-
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """Small enough to travel between processes, whatever the trace weighed."""
-
-    source: str
-    device: str
-    rank: int | None
-    raw_bytes: int
-    events: int
-    steps: tuple[StepTime, ...]
-    gap: WorstGap | None
-    points: tuple[RooflinePoint, ...]
-    movements: tuple[Movement, ...]
-    arithmetic_per_s: float | None
-    bytes_per_s: float | None
-    """The ceilings that the roofline is drawn with."""
 
 
 def describe(trace: Trace, book: Book, windows: Steps, ceilings: Ceilings, device: str) -> Detail:
@@ -164,17 +88,33 @@ def _stretches(trace: Trace, book: Book, low: int, high: int) -> tuple[Stretch, 
 
     tiles = book.tiles
     seen = np.flatnonzero((tiles.end_ns > low) & (tiles.start_ns < high))
-    for start, end, code in merged(tiles.start_ns[seen], tiles.end_ns[seen], tiles.code[seen])[:SHOWN_STRETCHES]:
+    stretches = merged(tiles.start_ns[seen], tiles.end_ns[seen], tiles.code[seen])
+    if len(stretches) > SHOWN_STRETCHES:
+        stretches = _sampled(tiles.start_ns[seen], tiles.end_ns[seen], tiles.code[seen], low, high)
+    for start, end, code in stretches:
         add("category", CATEGORIES[code].value, CATEGORIES[code], start, end)
-    inside = (trace.start_ns < high) & (trace.end_ns > low) & (trace.dur_ns > 0)
-    device = np.isin(trace.kind, [int(kind) for kind in DEVICE_KINDS])
-    host = np.isin(trace.kind, [int(EventKind.OPERATOR), int(EventKind.RUNTIME), int(EventKind.ANNOTATION)])
-    for lane, wanted in (("device", device), ("host", host)):
-        rows = np.flatnonzero(inside & wanted)
-        rows = rows[np.argsort(-trace.dur_ns[rows], kind="stable")[:SHOWN_STRETCHES]]
+    category_of = dict(zip(tiles.row[seen].tolist(), tiles.code[seen].tolist(), strict=True))
+    until = int(np.searchsorted(trace.start_ns, high))
+    begins, took = trace.start_ns[:until], trace.dur_ns[:until]
+    inside = np.flatnonzero((begins + took > low) & (took > 0))
+    host_kinds = (EventKind.OPERATOR, EventKind.RUNTIME, EventKind.ANNOTATION)
+    for lane, kinds in (("device", DEVICE_KINDS), ("host", host_kinds)):
+        rows = inside[is_of(trace.kind[inside], kinds)]
+        rows = rows[np.argsort(-took[rows], kind="stable")[:SHOWN_STRETCHES]]
         for row in np.sort(rows).tolist():
-            add(lane, trace.names[trace.name[row]], None, int(trace.start_ns[row]), int(trace.end_ns[row]))
+            begin = int(begins[row])
+            category = CATEGORIES[category_of[row]] if lane == "device" and row in category_of else None
+            add(lane, trace.names[trace.name[row]], category, begin, begin + int(took[row]))
     return tuple(out)
+
+
+def _sampled(start: Int64, end: Int64, code: Int64, low: int, high: int) -> list[tuple[int, int, int]]:
+    """What is drawn of more stretches than a picture has room for: the category at each of its columns."""
+    edges = np.linspace(low, high, PICTURE_COLUMNS + 1).astype(np.int64)
+    centre = (edges[1:] + edges[:-1]) // 2
+    at = np.maximum(np.searchsorted(start, centre, side="right") - 1, 0)
+    inside = (centre >= start[at]) & (centre < end[at])
+    return merged(edges[:-1][inside], edges[1:][inside], code[at[inside]])
 
 
 def merged(start: Int64, end: Int64, code: Int64) -> list[tuple[int, int, int]]:
@@ -225,16 +165,16 @@ def _movements(trace: Trace, book: Book, windows: Steps) -> tuple[Movement, ...]
     busy = tiles.row != NONE
     exposed = np.bincount(tiles.row[busy], weights=(tiles.end_ns - tiles.start_ns)[busy], minlength=len(trace))
     count = len(book.wall_ns)
-    found: dict[str, list[float]] = {}
-    for row in rows.tolist():
-        collective = trace.kind[row] == EventKind.KERNEL
-        name = "collectives" if collective else trace.names[trace.name[row]]
-        entry = found.setdefault(name, [0.0, 0.0, 0.0, 0.0])
-        entry[0] += float(trace.dur_ns[row])
-        entry[1] += float(exposed[row])
-        entry[2] += max(0.0, float(trace.nbytes[row]))
-        entry[3] += trace.nbytes[row] > 0
-    return tuple(
-        Movement(name, took / count / 1e6, bare / count / 1e6, moved / count if known else None)
-        for name, (took, bare, moved, known) in sorted(found.items(), key=lambda item: -item[1][0])
-    )
+    kinds, of = np.unique(np.where(trace.kind[rows] == EventKind.KERNEL, NONE, trace.name[rows]), return_inverse=True)
+    took, bare = np.bincount(of, weights=trace.dur_ns[rows]), np.bincount(of, weights=exposed[rows])
+    moved = np.bincount(of, weights=np.maximum(trace.nbytes[rows], 0))
+    found = [
+        Movement(
+            "collectives" if kind == NONE else trace.names[kind],
+            float(took[i]) / count / 1e6,
+            float(bare[i]) / count / 1e6,
+            float(moved[i]) / count if moved[i] > 0 else None,
+        )
+        for i, kind in enumerate(kinds.tolist())
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.ms_per_step, one.name)))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.accounting import CATEGORIES, LONG_GAP_NS, Book, Gaps, OperatorGroup, Tiles
+from lynxbench.attribute.counters import Counted, count_by_name
 from lynxbench.attribute.device_timeline import (
     Activities,
     DeviceTiles,
@@ -28,6 +31,7 @@ from lynxbench.attribute.work import estimate_work
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
 
+EVENTS_AT_ONCE = 50_000
 REPLAY_GAP_NS = 1_000.0
 """What the device still idles between two kernels of a replayed graph (0.8 to 1.3 µs on Hopper)."""
 
@@ -46,13 +50,9 @@ def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[Book, Steps]:
     activities = link_activities(trace, steps)
     windows = device_windows(trace, steps, activities) or steps
     tiles = tile_device(trace, windows, activities)
-    host = tile_steps(trace, windows)
-    pieces, host_row = split_by_host(tiles, host.start_ns, host.row)
+    pieces, idle, misnested = _join([_idle_causes(trace, activities, tiles, part) for part in _parts(trace, windows)])
     groups, row_code, row_group = _group(trace, activities, pieces, ceilings)
     busy = pieces.row != NONE
-    idle = _idle_codes(trace, pieces, host_row)
-    # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
-    idle[_queued(trace, activities, pieces)] = _CODE[Category.LAUNCH]
     code = np.where(busy, row_code[pieces.row], idle)
     spent = np.zeros((len(windows), len(CATEGORIES)), dtype=np.int64)
     np.add.at(spent, (pieces.step, code), pieces.dur_ns)
@@ -68,13 +68,54 @@ def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[Book, Steps]:
         groups=groups,
         gaps=_gaps(pieces, busy),
         operators_per_step=sum(group.calls for group in groups) / count,
-        misnested=host.misnested,
+        misnested=misnested,
         sequence=tuple(row_group[distinct(last)].tolist()),
         stalled_ns=0.0,
         residual_ns={Category.LAUNCH: sum(group.calls for group in groups) / count * REPLAY_GAP_NS},
         tiles=Tiles(pieces.step, pieces.start_ns, pieces.end_ns, code, pieces.row),
     )
     return book, windows
+
+
+def _parts(trace: Trace, windows: Steps) -> list[tuple[int, Steps]]:
+    """Runs of windows with some ten thousand events each: what is worked out at once stays small for any trace."""
+    seen = np.searchsorted(trace.start_ns, windows.end_ns)
+    part = (seen - seen[0]) // EVENTS_AT_ONCE
+    edges = np.flatnonzero(np.diff(part, prepend=-1)).tolist()
+    return [
+        (low, Steps(windows.thread, windows.start_ns[low:high], windows.end_ns[low:high], windows.how, 0))
+        for low, high in pairwise([*edges, len(windows)])
+    ]
+
+
+_Causes = tuple[DeviceTiles, Int64, int]
+
+
+def _idle_causes(trace: Trace, activities: Activities, tiles: DeviceTiles, part: tuple[int, Steps]) -> _Causes:
+    """The device's tiles of some windows, idle ones cut where the cause changes, with the causes."""
+    first, windows = part
+    low, high = np.searchsorted(tiles.step, (first, first + len(windows)))
+    mine = DeviceTiles(*(column[low:high] for column in (tiles.step, tiles.start_ns, tiles.end_ns, tiles.row)))
+    host = tile_steps(trace, windows)
+    # The host only matters where the device idles: elsewhere its edges would cut for nothing.
+    pieces, host_row = split_by_host(mine, host.start_ns, host.row)
+    idle = _idle_codes(trace, pieces, host_row)
+    # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
+    idle[_queued(trace, activities, pieces)] = _CODE[Category.LAUNCH]
+    idle[pieces.row != NONE] = NONE
+    opens = np.ones(len(idle), dtype=bool)
+    changes = [column[1:] != column[:-1] for column in (pieces.step, pieces.row, idle)]
+    opens[1:] = changes[0] | changes[1] | changes[2]
+    begins = np.flatnonzero(opens)
+    ends = np.concatenate((begins[1:], [len(idle)])) - 1
+    joined = DeviceTiles(pieces.step[begins], pieces.start_ns[begins], pieces.end_ns[ends], pieces.row[begins])
+    return joined, idle[begins], host.misnested
+
+
+def _join(parts: list[_Causes]) -> _Causes:
+    columns = [(p.step, p.start_ns, p.end_ns, p.row, idle) for p, idle, _ in parts]
+    step, start, end, row, idle = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return DeviceTiles(step, start, end, row), idle, sum(misnested for _, _, misnested in parts)
 
 
 def _operator_of(trace: Trace, activities: Activities) -> Int64:
@@ -103,14 +144,16 @@ def _group(
     operator[activities.row] = _operator_of(trace, activities)
     rows = distinct(pieces.row[busy])
     heavy = _heaviest(rows, operator[rows], own[rows])
-    keys: dict[tuple[int, int, int, bool], list[int]] = {}
-    for row, by, leads in zip(rows.tolist(), operator[rows].tolist(), heavy.tolist(), strict=True):
-        shape = (int(trace.name[by]), int(trace.signature[by])) if by != NONE else (NONE, NONE)
-        keys.setdefault((*shape, int(trace.name[row]), leads), []).append(row)
-    found = []
-    for (name, signature, kernel, leads), members in keys.items():
-        took = own[members]
-        group = _classify(trace, name, signature, kernel, leads, int(trace.kind[members[0]]), took, ceilings)
+    counted = _counted(trace)
+    found: list[tuple[OperatorGroup, Int64]] = []
+    for members in _alike(trace, rows, operator[rows], heavy):
+        first = int(members[0])
+        by = int(operator[first])
+        name, signature = (int(trace.name[by]), int(trace.signature[by])) if by != NONE else (NONE, NONE)
+        leads = bool(heavy[np.searchsorted(rows, first)])
+        kernel, kind = int(trace.name[first]), int(trace.kind[first])
+        group = _classify(trace, name, signature, kernel, leads, kind, own[members], ceilings)
+        group = _as_counted(group, counted.get(kernel) if kind == EventKind.KERNEL else None)
         found.append((group, members))
     found.sort(key=lambda pair: (-pair[0].self_ns, pair[0].name))
     code = np.full(len(trace), _CODE[Category.UNATTRIBUTED], dtype=np.int64)
@@ -119,6 +162,23 @@ def _group(
         code[members] = _CODE[group.category]
         number[members] = i
     return tuple(group for group, _ in found), code, number
+
+
+def _alike(trace: Trace, rows: Int64, operator: Int64, heavy: npt.NDArray[np.bool_]) -> list[Int64]:
+    """Rows of the same operator, operands, kernel and role together, in the order in which they first came."""
+    if not len(rows):
+        return []
+    by = np.maximum(operator, 0)
+    known = operator != NONE
+    called = np.where(known, trace.name[by], NONE)
+    operands = np.where(known, trace.signature[by], NONE)
+    keys = (heavy, trace.name[rows], operands, called)
+    order = np.lexsort((rows, *keys))
+    opens = np.zeros(len(rows), dtype=bool)
+    for key in keys:
+        opens[1:] |= key[order][1:] != key[order][:-1]
+    groups: list[Int64] = np.split(rows[order], np.flatnonzero(opens))
+    return sorted(groups, key=lambda members: int(members[0]))
 
 
 def _heaviest(rows: npt.NDArray[np.int64], operator: Int64, took: Int64) -> npt.NDArray[np.bool_]:
@@ -161,6 +221,21 @@ def _classify(
         category = Category.MEMORY_BANDWIDTH
     attainable = best.ns * len(took) if best is not None and best.exact else None
     return OperatorGroup(label, kind, category, len(took), total, work, attainable)
+
+
+def _counted(trace: Trace) -> dict[int, Counted]:
+    if trace.counters is None:
+        return {}
+    kernels = trace.rows_of(EventKind.KERNEL)
+    return count_by_name(trace.counters, trace.start_ns[kernels], trace.dur_ns[kernels], trace.name[kernels])
+
+
+def _as_counted(group: OperatorGroup, counted: Counted | None) -> OperatorGroup:
+    """Counters decide between arithmetic and memory, and how near its ceiling a kernel ran."""
+    if counted is None or group.category not in (Category.COMPUTE, Category.MEMORY_BANDWIDTH, Category.UNATTRIBUTED):
+        return group
+    category = Category.COMPUTE if counted.arithmetic_binds else Category.MEMORY_BANDWIDTH
+    return dataclasses.replace(group, category=category, attainable_ns=group.self_ns * counted.reached)
 
 
 def _idle_codes(trace: Trace, pieces: DeviceTiles, host: Int64) -> Int64:

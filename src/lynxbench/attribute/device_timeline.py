@@ -146,11 +146,14 @@ def _cut_to_windows(tiles: _Tiles, windows: Steps) -> DeviceTiles:
 
 
 def split_by_host(tiles: DeviceTiles, start_ns: Int64, row: Int64) -> tuple[DeviceTiles, Int64]:
-    """Tiles cut at the host's stretches (which tile the same windows), with the host row in each."""
-    edges = distinct(np.concatenate((tiles.start_ns, tiles.end_ns, start_ns)))
-    low, high = edges[:-1], edges[1:]
-    at = np.searchsorted(tiles.start_ns, low, side="right") - 1
-    keep = (at >= 0) & (low < tiles.end_ns[np.maximum(at, 0)])
-    low, high, at = low[keep], high[keep], at[keep]
+    """Idle tiles cut at the host's stretches (which tile the same windows), with the host row at the start of each."""
+    at = np.searchsorted(tiles.start_ns, start_ns, side="right") - 1
+    inside = (at >= 0) & (tiles.row[at] == NONE) & (start_ns > tiles.start_ns[at]) & (start_ns < tiles.end_ns[at])
+    cuts, of = start_ns[inside], at[inside]
+    low = np.concatenate((tiles.start_ns, cuts))
+    order = np.argsort(low, kind="stable")
+    low = low[order]
+    of = np.concatenate((np.arange(len(tiles.row)), of))[order]
+    high = np.minimum(np.concatenate((low[1:], tiles.end_ns[-1:])), tiles.end_ns[of])
     host: npt.NDArray[np.int64] = row[np.maximum(np.searchsorted(start_ns, low, side="right") - 1, 0)]
-    return DeviceTiles(tiles.step[at], low, high, tiles.row[at]), host
+    return DeviceTiles(tiles.step[of], low, high, tiles.row[of]), host

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.attribute.counters import Counters, combine_metrics
 from lynxbench.attribute.timeline import nest_events
 from lynxbench.attribute.trace import NONE, EventKind, Int64, Launch, Trace
 from lynxbench.errors import BadInput
 
-MAGIC = b"SQLite format 3\x00"
 FETCHED_ROWS = 50_000
+SQLITE_HEAD_BYTES = 100
 KERNEL_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
 GRAPH_TABLE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 GRAPH_NAME = "CUDA graph"
@@ -33,11 +35,6 @@ _OPERATOR = re.compile(r"^(?P<name>[A-Za-z_]\w*::[\w.]+)(?:,|$)")
 _VERSION_SUFFIX = re.compile(r"_v\d+$|_ptsz(_v\d+)?$")
 
 
-def is_nsight(head: bytes) -> bool:
-    """Whether a file that begins so is an SQLite database."""
-    return head.startswith(MAGIC)
-
-
 def read_nsight(path: Path | str) -> Trace:
     """The trace in an export; BadInput in one line where it is none, notes where only a part could be read."""
     path = Path(path)
@@ -47,17 +44,20 @@ def read_nsight(path: Path | str) -> Trace:
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
             _read(database, rows)
             device = _device(database)
+            counters = _read_counters(database)
     except sqlite3.Error as error:
         if not rows.count:
             raise BadInput(f"{path}: not a readable Nsight Systems export ({error}); export it again") from None
         rows.notes.append(f"the database is damaged ({error}); what came before is kept")
-        device = None
+        device = counters = None
     if not rows.count:
         raise BadInput(
             f"{path}: holds no CUDA activities or ranges; export with `nsys export --type sqlite` from a run "
             "recorded with --trace=cuda,nvtx"
         )
-    return rows.trace(str(path), device, path.stat().st_size)
+    if (missing := _missing_bytes(path)) > 0:
+        rows.notes.append(f"the file is cut off: {missing:,} bytes are missing")
+    return dataclasses.replace(rows.trace(str(path), device, path.stat().st_size), counters=counters)
 
 
 @dataclass
@@ -150,10 +150,22 @@ def _externals(kind: npt.NDArray[np.int8], table: Int64) -> Int64:
     return out
 
 
+def _missing_bytes(path: Path) -> int:
+    """How much shorter the file is than its own head says: a cut file opens, and reads as far as its pages go."""
+    with path.open("rb") as file:
+        head = file.read(SQLITE_HEAD_BYTES)
+    if len(head) < SQLITE_HEAD_BYTES or head[24:28] != head[92:96]:
+        return 0  # the page count is only kept by writers that also keep the version beside it
+    page = int.from_bytes(head[16:18], "big")
+    return (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big") - path.stat().st_size
+
+
 def _read(database: sqlite3.Connection, rows: _Rows) -> None:
     found = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
     tables = {str(name) for (name,) in found}
     strings = _strings(database, tables)
+    if not strings and tables & {*KERNEL_TABLES, "CUPTI_ACTIVITY_KIND_RUNTIME"}:
+        rows.notes.append("the export has no StringIds: what its kernels and calls are named is not known")
     _read_kernels(database, tables, strings, rows)
     _read_copies(database, tables, rows)
     _read_calls(database, tables, strings, rows)
@@ -284,6 +296,35 @@ def _read_ranges(database: sqlite3.Connection, tables: set[str], strings: dict[i
             what = int(EventKind.OPERATOR if operator else EventKind.ANNOTATION)
             out.append((what, name, first, took, _host_thread(rows, thread), NONE, NONE, NONE, NONE))
         rows.add(out)
+
+
+def _read_counters(database: sqlite3.Connection) -> Counters | None:
+    """Samples of `--gpu-metrics-devices`: one row for each metric and time, in percent of what the unit can do."""
+    names = {
+        (type_id, metric): str(name)
+        for type_id, metric, name in _rows_of(
+            database, "SELECT typeId, metricId, metricName FROM TARGET_INFO_GPU_METRICS"
+        )
+    }
+    series: dict[str, tuple[list[int], list[float]]] = {}
+    query = "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS ORDER BY timestamp"
+    for at, type_id, metric, value in _rows_of(database, query) if names else ():
+        name = names.get((type_id, metric))
+        if name is not None and isinstance(at, int) and isinstance(value, (int, float)):
+            times, values = series.setdefault(name, ([], []))
+            times.append(at)
+            values.append(float(value))
+    return combine_metrics(
+        {name: (np.array(at, dtype=np.int64), np.array(values)) for name, (at, values) in series.items()}
+    )
+
+
+def _rows_of(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """Rows of a query, none where this export lacks the table."""
+    try:
+        yield from database.execute(query)
+    except sqlite3.OperationalError:
+        return
 
 
 def _device(database: sqlite3.Connection) -> str | None:

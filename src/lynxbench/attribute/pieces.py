@@ -19,8 +19,8 @@ from lynxbench.errors import BadInput
 
 PIECE_BYTES = 1 << 20
 """Large enough that the decoder's start-up vanishes, small enough that a piece's objects stay in cache-sized memory."""
-CUT_WINDOW_BYTES = 64 << 10
-"""Where a cut between two events is looked for first; hundreds of events fit."""
+CUT_WINDOW_BYTES = 16 << 10
+"""Where a cut between two events is looked for first; tens of events fit."""
 LONGEST_EVENT_BYTES = 64 << 20
 """An event longer than this is no event."""
 HEAD_BYTES = 16 << 20
@@ -68,6 +68,7 @@ def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: Reading
                 return
             continue
         events, rest, ended = found
+        rest = rest.lstrip(b", \t\r\n")  # now, while it is short: with the next piece it would be copied whole
         yield events
         if ended:
             reading.complete = True

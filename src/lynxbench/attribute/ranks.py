@@ -6,14 +6,13 @@ its step, which is as long as everybody's, but its own work: the step without th
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+
+import numpy as np
 
 from lynxbench.attribute.api import Analysis, analyse_trace
 from lynxbench.attribute.whatif import STANDARD_SWAPS, Swap
@@ -104,6 +103,10 @@ def analyse_ranks(paths: Sequence[Path], settings: Settings, *, perfetto: Path |
         return RankReport((Rank(_number(paths[0], analysis, 0), str(paths[0]), analysis),), *_alone(paths[0], analysis))
     if perfetto is not None:
         raise BadInput("--perfetto writes one trace; give one file")
+    # A fifth of the time that one small trace takes would go into these imports.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     workers = min(len(paths), _cpus())
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
@@ -164,7 +167,7 @@ def compare_ranks(ranks: Sequence[Rank]) -> RankReport:
     if not read:
         raise BadInput(f"none of {len(ranks)} traces could be read; the first: {ranks[0].problem}")
     pacing = max(read, key=lambda rank: (rank.own_ms, -rank.number))
-    usual = median(rank.own_ms for rank in read)
+    usual = float(np.median([rank.own_ms for rank in read]))
     waits = sorted(rank.exposed_ms for rank in read)
     lines = [
         f"{len(read)} ranks: steps of {min(r.step_ms for r in read):.3g} to {max(r.step_ms for r in read):.3g} ms; "

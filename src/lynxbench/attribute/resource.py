@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import msgspec
+import numpy as np
 
 from lynxbench.attribute.contention import FOREIGN_LOAD_FIX, OWN_THREADS_FIX, Contention, measure_contention
 from lynxbench.errors import BadInput
@@ -124,7 +124,7 @@ def attribute_resource(record: ResourceRecord, *, owner: Callable[[Layer], str])
     weak = top is Category.COMPUTE or share.estimate < DOMINANT or share.estimate - second < CLEAR_LEAD
     if share.estimate < DOMINANT or (share.estimate - second < CLEAR_LEAD and ranked[1] is Category.COMPUTE):
         bound, layer = Bound.UNDETERMINED, None
-    wall_ms = median(step.wall_ns for step in record.steps) / 1e6
+    wall_ms = float(np.median([step.wall_ns for step in record.steps])) / 1e6
     said = WORDS.get(top, "{0} of a step").format(f"{round(share.estimate * 100)} %")
     lead = f"{bound.value}-bound" if bound is not Bound.UNDETERMINED else "undetermined"
     tail = "; whether hardware or code bounds it, counters cannot say" if top is Category.COMPUTE else f"; {why}"
@@ -173,6 +173,9 @@ def _judge(
         own = contention is not None and contention.own
         why = contention.why if contention is not None else "it could run, and others held the CPUs"
         return Bound.SOFTWARE, Layer.SYSTEM, why, OWN_THREADS_FIX if own else FOREIGN_LOAD_FIX
+    if top is Category.SYNCHRONIZATION and contention is not None and contention.matters:
+        # The caller waits for threads which themselves wait for a CPU.
+        return Bound.SOFTWARE, Layer.SYSTEM, contention.why, OWN_THREADS_FIX if contention.own else FOREIGN_LOAD_FIX
     if top is Category.SYNCHRONIZATION:
         wall = sum(step.wall_ns for step in record.steps)
         cores = sum(step.process_cpu_ns for step in record.steps) / wall

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.steps import Steps, is_input
-from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace
+from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace, is_of
 
 NESTING_SLACK_NS = 1_000
 """Stamps of begin and end are taken a little apart; an inner event may outlast its outer one by this much."""
@@ -39,11 +39,11 @@ class Timeline:
 
 def tile_steps(trace: Trace, steps: Steps) -> Timeline:
     """Tile each step with the innermost event on its thread, and with the backward pass where that runs elsewhere."""
-    own, misnested = _flatten(trace, _rows_on(trace, (steps.thread,)))
+    own, misnested = _flatten(trace, _rows_on(trace, steps.thread, steps))
     starts, ends, rows, which = _clip(own, steps)
     helpers = _backward_threads(trace, steps.thread)
     for thread in helpers:
-        other, more = _flatten(trace, _rows_on(trace, (thread,)))
+        other, more = _flatten(trace, _rows_on(trace, thread, steps))
         misnested += more
         starts, ends, rows, which = _overlay(trace, (starts, ends, rows, which), other)
     return Timeline(which, starts, ends, rows, misnested)
@@ -59,11 +59,12 @@ def conserved(timeline: Timeline, steps: Steps) -> bool:
 _Tiles = tuple[Int64, Int64, Int64]
 
 
-def _rows_on(trace: Trace, threads: tuple[int, ...]) -> npt.NDArray[np.intp]:
-    rows = trace.rows_of(*_HOST_KINDS)
-    on = np.zeros(len(trace.threads), dtype=bool)
-    on[list(threads)] = True
-    return rows[on[trace.thread[rows]] & (trace.dur_ns[rows] > 0)]
+def _rows_on(trace: Trace, thread: int, steps: Steps) -> npt.NDArray[np.intp]:
+    """The thread's events that reach into the steps."""
+    until = int(np.searchsorted(trace.start_ns, steps.end_ns[-1]))
+    kind, begin, took = trace.kind[:until], trace.start_ns[:until], trace.dur_ns[:until]
+    wanted = is_of(kind, _HOST_KINDS) & (trace.thread[:until] == thread)
+    return np.flatnonzero(wanted & (took > 0) & (begin + took > steps.start_ns[0]))
 
 
 def _backward_threads(trace: Trace, main: int) -> list[int]:

@@ -165,36 +165,23 @@ def _swap(text: str) -> Swap:
 def _view(report: RankReport, settings: Settings, version: str) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
     from lynxbench.attribute.whatif import compare_swaps
-    from lynxbench.report import trace_view as shown
+    from lynxbench.report.trace_view import TraceView
 
     main = report.main
     assert main.analysis is not None
     said, detail, swaps = main.analysis.attribution, main.analysis.detail, main.analysis.swaps
     values: dict[str, Any] = {}
     if detail is not None:
-        gap = detail.gap
         values = {
-            "steps": tuple(shown.StepBar(s.index, s.ms, s.spent_ms) for s in detail.steps),
-            "gap": gap
-            and shown.GapPicture(
-                gap.step,
-                gap.category,
-                gap.start_us,
-                gap.dur_us,
-                tuple(shown.LaneStretch(s.lane, s.name, s.category, s.start_us, s.dur_us) for s in gap.stretches),
-            ),
-            "dots": tuple(
-                shown.RooflineDot(p.name, p.category, p.intensity, p.per_s, p.attainable_per_s, p.share)
-                for p in detail.points
-            ),
-            "movements": tuple(
-                shown.MovementRow(m.name, m.ms_per_step, m.exposed_ms_per_step, m.bytes_per_s) for m in detail.movements
-            ),
+            "steps": detail.steps,
+            "gap": detail.gap,
+            "dots": detail.points,
+            "movements": detail.movements,
             "arithmetic_per_s": detail.arithmetic_per_s,
             "bytes_per_s": detail.bytes_per_s,
         }
     several = len(report.ranks) > 1
-    return shown.TraceView(
+    return TraceView(
         source=f"{len(report.ranks)} ranks, rank {main.number} shown" if several else Path(main.source).name,
         device=detail.device if detail is not None else "cpu",
         version=version,

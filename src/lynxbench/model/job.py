@@ -10,6 +10,7 @@ from lynxbench.model.attribution import Ceiling
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Field
+from lynxbench.model.interventions import Change
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision
 
@@ -27,6 +28,8 @@ class Job(Document):
     take_ceilings: bool = False
     reference_step_s: float | None = None
     """Step time at the reference precision, once known: what an emulated precision is estimated from."""
+    change: Change | None = None
+    """What an intervention changes inside the engine; None measures the contract as it stands."""
 
 
 class ExecutedAs(Document):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -101,6 +102,15 @@ def _legend(shares: dict[Category, float]) -> Safe:
     return tag("ul", items, class_="legend")
 
 
+def _key(categories: Sequence[Category]) -> Safe:
+    """Colours in words, for pictures that stand far from the legend with the shares."""
+    items = [
+        tag("li", tag("span", class_=f"swatch {category_class(c)}"), tag("span", c.value.replace("_", " ")))
+        for c in categories
+    ]
+    return tag("ul", items, class_="legend")
+
+
 def _shares(view: TraceView) -> Safe:
     title = "Share of a step by category"
     shares = view.attribution.shares
@@ -118,6 +128,7 @@ def _steps(view: TraceView) -> Safe | None:
     title = "Step by step"
     pictures = [draw_steps(view.steps, title, width) for width in (WIDE, NARROW)]
     present = [c for c in Category if any(step.spent_ms.get(c, 0.0) > 0 for step in view.steps)]
+    pictures.append(_key(present))
     data: list[list[str | int | float]] = [
         [step.index, step.ms, *(step.spent_ms.get(c, 0.0) for c in present)] for step in view.steps
     ]
@@ -143,13 +154,20 @@ def _gap(view: TraceView) -> Safe | None:
 def _roofline(view: TraceView) -> Safe | None:
     if not view.dots or not view.arithmetic_per_s or not view.bytes_per_s:
         return None
-    title = "Roofline"
+    title = "Operators under the roof"
     pictures = [draw_roofline(view.dots, view.arithmetic_per_s, view.bytes_per_s, title, w) for w in (WIDE, NARROW)]
     data: list[list[str | int | float]] = [
         [words.clean(d.name), d.category.value, d.intensity, d.per_s, d.attainable_per_s, d.share] for d in view.dots
     ]
     head = ("operator", "bound by", "operations a byte", "operations a second", "attainable", "share")
-    caption = "Left of the ridge memory binds, right of it arithmetic. The roof is what bare kernels reached."
+    declared = any(ceiling.how.startswith("declared") for ceiling in view.attribution.ceilings)
+    roof = "declared for bare kernels of such a device" if declared else "what bare kernels reached on this machine"
+    caption = (
+        f"Left of the ridge memory binds, right of it arithmetic. The roof is {roof}. The larger a dot, the larger its "
+        "share of the step; one above the roof worked from a cache."
+    )
+    present = [c for c in Category if any(dot.category is c for dot in view.dots)]
+    pictures.append(_key(present))
     return section("roofline", "Roofline", plot("roofline-plot", title, caption, pictures, head, data))
 
 
@@ -216,7 +234,8 @@ def _swaps(view: TraceView) -> Safe | None:
     rows: list[list[Child]] = [[said(name), words.factor_text(gain)] for name, gain in view.swaps]
     rows.append([said(f"the fix: {fix.next_step}"), words.factor_text(fix.gain_if_removed)])
     body = table("Expected gain", ("Change", "Gain"), rows, (1,))
-    lead = "Estimates by replaying the step under scaled ceilings, never measurements. " + view.swap_sentence
+    said_so = view.swap_sentence.removeprefix("estimate: ")
+    lead = f"Estimates by replaying the step under scaled ceilings, never measurements: {said_so}"
     return section("whatif", "What if", body, lead=lead)
 
 

@@ -4,61 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lynxbench.model.attribution import Attribution, Category
+from lynxbench.model.attribution import Attribution
 from lynxbench.model.interval import Interval
-
-
-@dataclass(frozen=True, slots=True)
-class StepBar:
-    """One step: its length, and what it was spent on."""
-
-    index: int
-    ms: float
-    spent_ms: dict[Category, float]
-
-
-@dataclass(frozen=True, slots=True)
-class LaneStretch:
-    """A stretch on a lane of the picture around the worst gap."""
-
-    lane: str
-    name: str
-    category: Category | None
-    start_us: float
-    dur_us: float
-
-
-@dataclass(frozen=True, slots=True)
-class GapPicture:
-    """The longest stretch without a working kernel, with what lies around it."""
-
-    step: int
-    category: Category
-    start_us: float
-    dur_us: float
-    stretches: tuple[LaneStretch, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RooflineDot:
-    """One operator: operations a byte against operations a second."""
-
-    name: str
-    category: Category
-    intensity: float
-    per_s: float
-    attainable_per_s: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class MovementRow:
-    """Copies of one kind, or the collectives."""
-
-    name: str
-    ms_per_step: float
-    exposed_ms_per_step: float
-    bytes_per_s: float | None
+from lynxbench.model.trace_detail import Movement, RooflinePoint, StepTime, WorstGap
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +29,12 @@ class TraceView:
     device: str
     version: str
     attribution: Attribution
-    steps: tuple[StepBar, ...] = ()
-    gap: GapPicture | None = None
-    dots: tuple[RooflineDot, ...] = ()
+    steps: tuple[StepTime, ...] = ()
+    gap: WorstGap | None = None
+    dots: tuple[RooflinePoint, ...] = ()
     arithmetic_per_s: float | None = None
     bytes_per_s: float | None = None
-    movements: tuple[MovementRow, ...] = ()
+    movements: tuple[Movement, ...] = ()
     swaps: tuple[tuple[str, Interval], ...] = ()
     swap_sentence: str = ""
     ranks: tuple[RankRow, ...] = ()

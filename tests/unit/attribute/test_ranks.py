@@ -46,6 +46,35 @@ def test_the_straggler_is_the_one_that_does_not_wait(write_trace: Write, make_ev
     assert report.ranks[0].analysis.attribution.shares[Category.COMMUNICATION] == pytest.approx(0.49, abs=0.02)
 
 
+def test_communication_behind_kernels_is_not_exposed(write_trace: Write, make_event: Make) -> None:
+    """The same collective, once after the product and once beside it on another stream."""
+    paths = []
+    for number, beside in enumerate((False, True)):
+        events = []
+        for i in range(6):
+            at = i * 1_000.0
+            events.append(make_event(f"step#{i}", at, 999.0, cat="user_annotation"))
+            begin = 110.0 if beside else 610.0
+            for k, (name, start, took, stream) in enumerate(
+                (("gemm", 10.0, 600.0, 7), ("ncclDevKernel_AllReduce", begin, 300.0, 20))
+            ):
+                link = 10 * i + k + 1
+                events.append(make_event("cudaLaunchKernel", at + 2 + k, 1.0, cat="cuda_runtime", correlation=link))
+                events.append(
+                    make_event(name, at + start, took, cat="kernel", tid=stream, stream=stream, correlation=link)
+                )
+        paths.append(write_trace(events, f"rank{number}.json", distributedInfo={"rank": number}))
+    exposed, hidden = analyse_ranks(paths, Settings()).ranks
+    assert exposed.exposed_ms == pytest.approx(0.3, rel=0.02)
+    assert hidden.exposed_ms == pytest.approx(0.0, abs=1e-6)
+    assert hidden.analysis is not None
+    assert hidden.analysis.detail is not None
+    (collectives,) = hidden.analysis.detail.movements
+    assert collectives.name == "collectives"
+    assert collectives.ms_per_step == pytest.approx(0.3, rel=0.02)
+    assert collectives.exposed_ms_per_step == pytest.approx(0.0, abs=1e-6)
+
+
 def test_equal_ranks_have_no_straggler_and_a_bad_one_is_named(write_trace: Write, make_event: Make) -> None:
     paths = [write_trace(rank_events(make_event, 500.0), f"trace_{i}.json") for i in (4, 5)]
     broken = paths[0].parent / "trace_6.json"

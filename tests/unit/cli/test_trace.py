@@ -46,6 +46,19 @@ def test_the_document_carries_the_attribution_of_a_result() -> None:
     assert any("not measured on this machine" in line for line in said["attribution"]["evidence"])
 
 
+def test_the_document_has_the_keys_that_others_rely_on() -> None:
+    said = document(DATA / "input_stall.json.gz", "--device", "h200", "--step-ms", 11.0)
+    assert {"attribution", "wall_ms_per_step", "steps", "device", "what_if", "movements"} <= set(said)
+    found = said["attribution"]
+    assert {"bottleneck", "bound", "layer", "owner", "shares", "gain_if_removed", "evidence"} <= set(found)
+    assert found["bottleneck"] == "input"
+    assert found["bound"] in {"hardware", "software", "demand", "undetermined"}
+    assert sum(found["shares"].values()) == pytest.approx(1.0)
+    assert all(isinstance(line, str) for line in found["evidence"])
+    gain = found["gain_if_removed"]
+    assert 1.0 <= gain["low"] <= gain["estimate"] <= gain["high"]
+
+
 def test_terminal_html_and_perfetto(tmp_path: Path) -> None:
     page, export = tmp_path / "t.html", tmp_path / "p.json"
     source = DATA / "unfused_elementwise.json.gz"
@@ -89,6 +102,36 @@ def test_a_folder_of_ranks(tmp_path: Path) -> None:
     said = document(tmp_path)
     assert [row["rank"] for row in said["ranks"]] == [0, 1]
     assert said["straggler"] is None
+
+
+def _rank(path: Path, work_us: float) -> None:
+    """Steps of a product and a collective that waits for the slowest rank."""
+    events: list[dict[str, Any]] = []
+    for i in range(6):
+        at = i * 1_000.0
+        spans = (("gemm", 10.0, work_us), ("ncclDevKernel_AllReduce", 10.0 + work_us, 980.0 - work_us))
+        events.append({"cat": "user_annotation", "name": f"step#{i}", "tid": 1, "ts": at, "dur": 999.0})
+        for k, (name, start, took) in enumerate(spans):
+            args = {"correlation": 10 * i + k + 1, "stream": 7}
+            events.append(
+                {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": at + 2 + k, "dur": 1, "args": args}
+            )
+            events.append({"cat": "kernel", "name": name, "tid": 7, "ts": at + start, "dur": took, "args": args})
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "pid": 1, **event} for event in events]}))
+
+
+def test_a_straggler_is_named_to_programs_and_people(tmp_path: Path) -> None:
+    for number, work_us in enumerate((500.0, 505.0, 800.0)):
+        _rank(tmp_path / f"rank{number}.json", work_us)
+    said = document(tmp_path)
+    assert said["straggler"] == 2
+    waits = [row["exposed_communication_ms"] for row in said["ranks"]]
+    assert waits[2] < 0.25 < 0.4 < waits[0]
+    assert [row["note"] for row in said["ranks"]] == ["", "", "straggles"]
+    shown = run(tmp_path, "--html", tmp_path / "ranks.html")
+    assert shown.exit_code == 0
+    assert "rank 2 straggles" in shown.stdout
+    assert "Ranks side by side" in (tmp_path / "ranks.html").read_text()
 
 
 @pytest.mark.parametrize(

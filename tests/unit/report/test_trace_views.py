@@ -7,37 +7,30 @@ import re
 from lynxbench.model.attribution import Attribution, Bound, Candidate, Category, OperatorTime
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
+from lynxbench.model.trace_detail import Movement, RooflinePoint, StepTime, Stretch, WorstGap
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.trace_html import render_trace_html
 from lynxbench.report.trace_sections.plots import draw_gap, draw_roofline, draw_steps
 from lynxbench.report.trace_terminal import render_trace_terminal
-from lynxbench.report.trace_view import (
-    GapPicture,
-    LaneStretch,
-    MovementRow,
-    RankRow,
-    RooflineDot,
-    StepBar,
-    TraceView,
-)
+from lynxbench.report.trace_view import RankRow, TraceView
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
-STEPS = tuple(StepBar(i, 2.0 + i, {Category.COMPUTE: 1.5, Category.LAUNCH: 0.5 + i}) for i in range(5))
-GAP = GapPicture(
+STEPS = tuple(StepTime(i, 2.0 + i, {Category.COMPUTE: 1.5, Category.LAUNCH: 0.5 + i}) for i in range(5))
+GAP = WorstGap(
     3,
     Category.LAUNCH,
     20.0,
     60.0,
     (
-        LaneStretch("category", "launch", Category.LAUNCH, 0.0, 100.0),
-        LaneStretch("device", HOSTILE, None, 0.0, 20.0),
-        LaneStretch("host", "aten::linear", None, 5.0, 90.0),
-        LaneStretch("host", "aten::addmm", None, 10.0, 30.0),
+        Stretch("category", "launch", Category.LAUNCH, 0.0, 100.0),
+        Stretch("device", HOSTILE, None, 0.0, 20.0),
+        Stretch("host", "aten::linear", None, 5.0, 90.0),
+        Stretch("host", "aten::addmm", None, 10.0, 30.0),
     ),
 )
 DOTS = (
-    RooflineDot("aten::mm", Category.COMPUTE, 120.0, 8e13, 1e14, 0.5),
-    RooflineDot(HOSTILE, Category.MEMORY_BANDWIDTH, 0.2, 4e11, 8e11, 0.1),
+    RooflinePoint("aten::mm", Category.COMPUTE, 120.0, 8e13, 1e14, 0.5),
+    RooflinePoint(HOSTILE, Category.MEMORY_BANDWIDTH, 0.2, 4e11, 8e11, 0.1),
 )
 
 
@@ -77,7 +70,7 @@ def view(**changes: object) -> TraceView:
         "dots": DOTS,
         "arithmetic_per_s": 1e14,
         "bytes_per_s": 4e12,
-        "movements": (MovementRow("Memcpy HtoD (Pageable -> Device)", 2.0, 1.0, 1.5e10), MovementRow("x", 1, 0, None)),
+        "movements": (Movement("Memcpy HtoD (Pageable -> Device)", 2.0, 1.0, 3e7), Movement("x", 1, 0, None)),
         "swaps": (("compute ×2", Interval(1.0, 1.02, 1.06)),),
         "swap_sentence": "estimate: compute ×2 gains at most 6 %; the fix gains 1.5 to 3.3×",
         "ranks": (RankRow(0, 3.0, 2.0, 1.0, "launch", "straggles"), RankRow(1, None, None, None, "not read", "cut")),

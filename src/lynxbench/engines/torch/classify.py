@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from pydantic import JsonValue
 
-from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.feeding import Batch, Feed
 from lynxbench.engines.torch.inputs import prompt_tokens, seeded_images
+from lynxbench.engines.torch.pacing import Pace
+from lynxbench.engines.torch.replay import Replay
 from lynxbench.engines.torch.work import Loaded
 from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
@@ -41,14 +43,18 @@ class Batches:
         else:
             self._prompts = prompt_tokens(loaded.tokenizer, vocabulary=loaded.vocabulary, seed=self._workload.seed)
             self.origin = self._prompts.origin
+        self.feed = None if self.is_vision else Feed(self._windows, self._device)
 
-    def of(self, index: int) -> dict[str, torch.Tensor]:
+    def of(self, index: int) -> Batch:
         """The keyword arguments of the step of that index."""
-        if self.is_vision:
+        if self.feed is None:
             return {"pixel_values": self._images[index % STAGED_BATCHES]}
+        return self.feed.at(index)
+
+    def _windows(self, index: int) -> Batch:
         batch, asked = self._workload.batch, sample_length(self.length, seed=self._workload.seed, index=index)
         rows = [self._prompts.window(index * batch + row, asked) for row in range(batch)]
-        return {"input_ids": torch.tensor(rows, device=self._device)}
+        return {"input_ids": torch.tensor(rows)}
 
 
 class Classify:
@@ -59,17 +65,22 @@ class Classify:
         self._batches = Batches(loaded)
         self._forward: Any = loaded.model
         self.unit = "image" if self._batches.is_vision else "sample"
+        self.feed, self.pace = self._batches.feed, Pace(loaded.device)
 
     def compile(self, mode: str) -> None:
         """Compile the model; lengths vary unless they are fixed."""
         fixed = isinstance(self._batches.length, FixedLength)
         self._forward = torch.compile(self._loaded.model, mode=mode, dynamic=not fixed)
 
+    def replay(self) -> None:
+        """The whole forward pass as a graph."""
+        self._forward = Replay(self._loaded.model, self._loaded.device)
+
     def step(self, index: int, marks: list[int]) -> int:
         """Classify the next batch."""
         with torch.inference_mode():
             self._forward(**self._batches.of(index))
-        synchronise(self._loaded.device)
+        self.pace.end_step()
         return self._loaded.workload.batch
 
     def brief_step(self) -> None:

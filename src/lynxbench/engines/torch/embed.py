@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from pydantic import JsonValue
 
-from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.feeding import Batch, Feed
 from lynxbench.engines.torch.inputs import prompt_tokens
+from lynxbench.engines.torch.pacing import Pace
+from lynxbench.engines.torch.replay import Replay
 from lynxbench.engines.torch.work import Loaded
 from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
@@ -35,6 +37,7 @@ class Embed:
         self._prompts = prompt_tokens(loaded.tokenizer, vocabulary=loaded.vocabulary, seed=loaded.workload.seed)
         self._sentences = self._tokenised()
         self._frame = self._special_tokens()
+        self.feed, self.pace = Feed(self._batch, loaded.device), Pace(loaded.device)
 
     def _tokenised(self) -> list[list[int]]:
         tokenizer = self._loaded.tokenizer
@@ -58,8 +61,17 @@ class Embed:
         fixed = isinstance(self._loaded.workload.input_tokens, FixedLength)
         self._forward = torch.compile(self._loaded.model, mode=mode, dynamic=not fixed)
 
+    def replay(self) -> None:
+        """The whole forward pass as a graph for each length that comes."""
+        self._forward = Replay(self._loaded.model, self._loaded.device)
+
     def step(self, index: int, marks: list[int]) -> int:
         """Embed the next batch."""
+        self._embed(self.feed.at(index), self._forward)
+        self.pace.end_step()
+        return self._loaded.workload.batch
+
+    def _batch(self, index: int) -> Batch:
         batch = self._loaded.workload.batch
         first = index * batch
         length = self._loaded.workload.input_tokens
@@ -70,23 +82,18 @@ class Embed:
             asked = sample_length(length, seed=self._loaded.workload.seed, index=index)
             inner = max(asked - len(before) - len(after), 0)
             rows = [(before + self._prompts.window(first + row, inner) + after)[:asked] for row in range(batch)]
-        self._embed(rows, self._forward)
-        synchronise(self._loaded.device)
-        return batch
+        return _padded(rows)
 
-    def _embed(self, rows: list[list[int]], forward: Any) -> torch.Tensor:
-        widest = max(len(row) for row in rows)
-        ids = torch.zeros((len(rows), widest), dtype=torch.long)
-        mask = torch.zeros((len(rows), widest), dtype=torch.long)
-        for number, row in enumerate(rows):
-            ids[number, : len(row)] = torch.tensor(row)
-            mask[number, : len(row)] = 1
-        ids, mask = ids.to(self._loaded.device), mask.to(self._loaded.device)
+    def _embed(self, batch: Batch, forward: Any) -> torch.Tensor:
+        mask = batch["attention_mask"]
         with torch.inference_mode():
-            hidden = forward(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+            hidden = forward(**batch).last_hidden_state.float()
             weight = mask.unsqueeze(-1).float()
             mean = (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp_min(1e-9)
             return torch.nn.functional.normalize(mean, dim=-1)
+
+    def _brought(self, rows: list[list[int]]) -> Batch:
+        return {name: tensor.to(self._loaded.device) for name, tensor in _padded(rows).items()}
 
     def brief_step(self) -> None:
         """A step is brief enough."""
@@ -98,7 +105,8 @@ class Embed:
         vectors: dict[int, Any] = {}
         for first in range(0, len(order), JUDGED_BATCH):
             chosen = order[first : first + JUDGED_BATCH]
-            embedded = self._embed([self._sentences[number] for number in chosen], self._loaded.model).cpu().numpy()
+            batch = self._brought([self._sentences[number] for number in chosen])
+            embedded = self._embed(batch, self._loaded.model).cpu().numpy()
             vectors.update(zip(chosen, embedded, strict=True))
         arrays = {"vectors": np.stack([vectors[number] for number in range(len(order))])}
         if self._loaded.tokenizer is None:
@@ -120,3 +128,13 @@ class Embed:
             "application.pooling": "mean over tokens, normalised",
             "serving.batching": f"static, {self._loaded.workload.batch} rows",
         }
+
+
+def _padded(rows: list[list[int]]) -> Batch:
+    widest = max(len(row) for row in rows)
+    ids = torch.zeros((len(rows), widest), dtype=torch.long)
+    mask = torch.zeros((len(rows), widest), dtype=torch.long)
+    for number, row in enumerate(rows):
+        ids[number, : len(row)] = torch.tensor(row)
+        mask[number, : len(row)] = 1
+    return {"input_ids": ids, "attention_mask": mask}

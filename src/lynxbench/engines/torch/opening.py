@@ -48,7 +48,7 @@ def open_session(job: Job) -> TorchSession:
         prepared=prepared,
         reload=load,
     )
-    return TorchSession(loaded, _work(loaded), engine)
+    return TorchSession(loaded, _work(loaded), engine, job.change)
 
 
 def _attention(engine: TorchEngine, config: dict[str, Any]) -> str:

@@ -15,8 +15,10 @@ from lynxbench.engines.torch.device import device_facts, memory_peak_bytes, rele
 from lynxbench.engines.torch.probe import measure_slowdown
 from lynxbench.engines.torch.profiling import count_telling, kernels_of, matrix_kernels, names_say, write_trace
 from lynxbench.engines.torch.work import Loaded, Work
+from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.contract import Graph, TorchEngine
+from lynxbench.model.interventions import Change
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.samples import Outputs
@@ -24,18 +26,23 @@ from lynxbench.model.samples import Outputs
 FIRST_CALLS = 3
 """Compiled code is built in the first call, and CUDA graphs are recorded in the second and third."""
 
+CUDA_ONLY = (Change.REPLAY, Change.PIN, Change.NO_TRANSFER, Change.NO_SYNC)
+ABOUT_INPUTS = (Change.PRESTAGE, Change.PIN, Change.NO_TRANSFER)
+
 
 class TorchSession:
     """Steps through a task until it is closed."""
 
-    def __init__(self, loaded: Loaded, work: Work, engine: TorchEngine) -> None:
-        self._loaded, self._work, self._engine = loaded, work, engine
+    def __init__(self, loaded: Loaded, work: Work, engine: TorchEngine, change: Change | None = None) -> None:
+        self._loaded, self._work, self._engine, self._change = loaded, work, engine, change
         self._executed: ExecutedAs | None = None
         self.unit = work.unit
         self.marks: list[int] = []
 
     def compile(self) -> None:
-        """Compile where the contract asks for it and make the first calls; nothing to do when eager."""
+        """Compile or record where that is asked for and make the first calls; nothing to do when eager."""
+        if self._change is not None:
+            self._intervene(self._change)
         if self._engine.graph is Graph.EAGER:
             return
         check_compiler(self._loaded.device)
@@ -45,6 +52,22 @@ class TorchSession:
             for index in range(FIRST_CALLS):
                 self.step(index)
         self.marks.clear()
+
+    def _intervene(self, change: Change) -> None:
+        """Change the one thing that an intervention asks for; CannotRun where there is no such thing here."""
+        if change in CUDA_ONLY and self._loaded.device.type != "cuda":
+            raise CannotRun(f"does not apply: {self._loaded.device} is no CUDA device")
+        if change in ABOUT_INPUTS:
+            if self._work.feed is None:
+                raise CannotRun("does not apply: the images lie on the device before the clock starts")
+            self._work.feed.change(change)
+        elif change is Change.NO_SYNC:
+            self._work.pace.stop_waiting()
+        elif change is Change.REPLAY:
+            self._work.replay()
+            for index in range(FIRST_CALLS):
+                self.step(index)
+            self.marks.clear()
 
     def step(self, index: int) -> int:
         """One iteration on the inputs of that index."""
@@ -67,6 +90,7 @@ class TorchSession:
             "runtime.quantisation_toolchain": prepared.toolchain or "none",
             "runtime.graph": self._engine.graph.value,
             "runtime.attention": self._engine.attention,
+            **({"runtime.intervention": self._change.value} if self._change is not None else {}),
             "framework.torch": str(torch.__version__),
             "framework.transformers": _version("transformers"),
             "framework.fp32_products": prepared.float32_products,

@@ -10,8 +10,9 @@ import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.classify import Batches
-from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.work import Loaded
+from lynxbench.errors import CannotRun
 from lynxbench.model.contract import FixedLength
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
@@ -35,6 +36,11 @@ class Train:
         self._loaded = loaded
         self._batches = Batches(loaded)
         self._trainee = _Trainee(loaded, loaded.model, None)
+        self.feed, self.pace = self._batches.feed, Pace(loaded.device)
+
+    def replay(self) -> None:
+        """An optimiser and a loss scaler that look at their numbers on the host cannot be recorded."""
+        raise CannotRun("does not apply: a training step with its optimiser is not recorded as a CUDA graph")
 
     def compile(self, mode: str) -> None:
         """Compile forward and backward."""
@@ -42,8 +48,10 @@ class Train:
 
     def step(self, index: int, marks: list[int]) -> int:
         """Forward, backward, update."""
-        self._trainee.step(self._batches.of(index))
-        synchronise(self._loaded.device)
+        loss = self._trainee.step(self._batches.of(index))
+        if self.pace.waits:
+            float(loss)  # as a training loop that logs its loss
+        self.pace.end_step()
         return self._loaded.workload.batch
 
     def brief_step(self) -> None:
@@ -56,7 +64,7 @@ class Train:
         losses: list[float] = []
         gradient: Any = None
         for index in range(JUDGED_STEPS):
-            losses.append(fresh.step(self._batches.of(index)))
+            losses.append(float(fresh.step(self._batches.of(index))))
             if index == 0:
                 gradient = fresh.gradient()
         arrays = {"losses": np.asarray(losses, dtype=np.float64), "gradient": gradient}
@@ -96,8 +104,8 @@ class _Trainee:
         self._optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=fused, foreach=False)
         self._scaler = torch.amp.GradScaler(loaded.device.type, enabled=self._mixed is torch.float16)
 
-    def step(self, batch: dict[str, torch.Tensor]) -> float:
-        """One update; returns the loss."""
+    def step(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        """One update; returns the loss, still on its device."""
         self._optimiser.zero_grad(set_to_none=True)
         with self._autocast():
             loss = self._forward(**batch, labels=self._labels(batch)).loss
@@ -105,7 +113,8 @@ class _Trainee:
         self._scaler.unscale_(self._optimiser)
         self._scaler.step(self._optimiser)
         self._scaler.update()
-        return float(loss.detach())
+        done: torch.Tensor = loss.detach()
+        return done
 
     def _autocast(self) -> Any:
         return torch.autocast(self._device.type, dtype=self._mixed) if self._mixed else contextlib.nullcontext()

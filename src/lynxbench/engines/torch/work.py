@@ -9,7 +9,9 @@ from typing import Any, Protocol
 import torch
 from pydantic import JsonValue
 
+from lynxbench.engines.torch.feeding import Feed
 from lynxbench.engines.torch.loading import Source
+from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.precision import Prepared
 from lynxbench.model.contract import Workload
 from lynxbench.model.precision import Precision
@@ -40,9 +42,17 @@ class Work(Protocol):
     """One task on one loaded model."""
 
     unit: str
+    pace: Pace
+
+    @property
+    def feed(self) -> Feed | None:
+        """Where its inputs come from; None where they lie on the device before the clock starts."""
 
     def compile(self, mode: str) -> None:
         """Replace the model's forward by a compiled one."""
+
+    def replay(self) -> None:
+        """Replace the model's forward by a CUDA graph of it; CannotRun where the task has none."""
 
     def step(self, index: int, marks: list[int]) -> int:
         """One iteration; stamps go into marks, the units of work come back."""

@@ -6,18 +6,20 @@ import math
 from collections.abc import Sequence
 
 from lynxbench.model.attribution import Category
+from lynxbench.model.trace_detail import RooflinePoint, StepTime, WorstGap
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.palette import category_class
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, box, curve, rule, svg, text
-from lynxbench.report.trace_view import GapPicture, RooflineDot, StepBar
 from lynxbench.report.words import clean, digits, scaled_text
 
 ROW = 18
 """Height of one nested event in the timeline."""
 DEEPEST = 8
+TOUCHING_US = 0.002
+"""Stretches that end and begin within the stamps' rounding follow each other; they are not nested."""
 
 
-def draw_steps(steps: Sequence[StepBar], title: str, width: int) -> Safe:
+def draw_steps(steps: Sequence[StepTime], title: str, width: int) -> Safe:
     """One bar a step, as high as the step is long; its parts are exclusive."""
     left, top, bottom = 56, 8, 190
     longest = max((step.ms for step in steps), default=1.0) or 1.0
@@ -41,7 +43,7 @@ def draw_steps(steps: Sequence[StepBar], title: str, width: int) -> Safe:
     return svg(width, bottom + 38, title, said, drawn)
 
 
-def draw_gap(gap: GapPicture, title: str, width: int) -> Safe:
+def draw_gap(gap: WorstGap, title: str, width: int) -> Safe:
     """Our categories, the device and the host on one axis of time; the gap between two rules."""
     left = 74 if width > NARROW else 10
     ends = [s.start_us + s.dur_us for s in gap.stretches]
@@ -57,7 +59,7 @@ def draw_gap(gap: GapPicture, title: str, width: int) -> Safe:
         if width > NARROW:
             drawn.append(text(left - 8, top + 13, lane, css="tick strong", anchor="end"))
         for stretch in mine:
-            while open_until and open_until[-1] <= stretch.start_us:
+            while open_until and open_until[-1] <= stretch.start_us + TOUCHING_US:
                 open_until.pop()
             depth = min(len(open_until), DEEPEST - 1)
             open_until.append(stretch.start_us + stretch.dur_us)
@@ -80,7 +82,7 @@ def draw_gap(gap: GapPicture, title: str, width: int) -> Safe:
 
 
 def draw_roofline(
-    dots: Sequence[RooflineDot], arithmetic_per_s: float, bytes_per_s: float, title: str, width: int
+    dots: Sequence[RooflinePoint], arithmetic_per_s: float, bytes_per_s: float, title: str, width: int
 ) -> Safe:
     """Operators under the roof of the ceilings, both axes in powers of ten; a dot's area is its share of the step."""
     left, top, bottom = 66, 10, 270
@@ -89,7 +91,7 @@ def draw_roofline(
     xs = [math.log10(v) for v in (*(dot.intensity for dot in known), ridge)]
     ys = [math.log10(v) for v in (*(dot.per_s for dot in known), arithmetic_per_s)]
     x = Scale(math.floor(min(xs)), math.ceil(max(xs) + 0.2), left, width - 12)
-    y = Scale(math.floor(min(ys)), math.ceil(max(ys) + 0.1), bottom, top)
+    y = Scale(math.floor(min(ys)), math.ceil(max(ys) + 0.3), bottom, top)
     drawn: list[Safe] = []
     for power in range(int(x.low), int(x.high) + 1):
         drawn += [
@@ -106,6 +108,11 @@ def draw_roofline(
         for at in (x.low, math.log10(ridge), x.high)
     ]
     drawn.append(curve([x(a) for a, _ in roof], [max(top, min(bottom, y(b))) for _, b in roof], "curve"))
+    drawn.append(
+        text(width - 14, y(math.log10(arithmetic_per_s)) - 6, scaled_text(arithmetic_per_s, "op/s"), anchor="end")
+    )
+    foot = min(bottom - 14, max(top + 12, y(x.low + math.log10(bytes_per_s)) - 24))
+    drawn.append(text(left + 6, foot, scaled_text(bytes_per_s, "B/s")))
     for dot in sorted(known, key=lambda one: -one.share):
         tip = (
             f"{clean(dot.name)}: {digits(dot.intensity)} operations a byte, {scaled_text(dot.per_s, 'op/s')} of "

@@ -1,0 +1,83 @@
+"""What a person looks at beside a trace's verdict: computed by `attribute`, drawn by `report`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lynxbench.model.attribution import Category
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """One step and what it was spent on, in milliseconds."""
+
+    index: int
+    ms: float
+    spent_ms: dict[Category, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A named stretch on a lane, relative to the beginning of the picture."""
+
+    lane: str
+    name: str
+    category: Category | None
+    start_us: float
+    dur_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorstGap:
+    """The longest stretch of a step in which no kernel worked, and what lies around it."""
+
+    step: int
+    category: Category
+    start_us: float
+    dur_us: float
+    stretches: tuple[Stretch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """An operator against the roofline: operations a byte, operations a second, and what its ceilings allow."""
+
+    name: str
+    category: Category
+    intensity: float
+    per_s: float
+    attainable_per_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """Copies of one kind: `HtoD (Pageable -> Device)`, or the collectives, in a step."""
+
+    name: str
+    ms_per_step: float
+    exposed_ms_per_step: float
+    bytes_per_step: float | None
+
+    @property
+    def bytes_per_s(self) -> float | None:
+        """What each copy reached."""
+        return self.bytes_per_step / self.ms_per_step * 1e3 if self.bytes_per_step and self.ms_per_step else None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Small enough to travel between processes, whatever the trace weighed."""
+
+    source: str
+    device: str
+    rank: int | None
+    raw_bytes: int
+    events: int
+    steps: tuple[StepTime, ...]
+    gap: WorstGap | None
+    points: tuple[RooflinePoint, ...]
+    movements: tuple[Movement, ...]
+    arithmetic_per_s: float | None
+    bytes_per_s: float | None
+    """The ceilings that the roofline is drawn with."""
