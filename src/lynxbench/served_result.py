@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lynxbench import __version__
-from lynxbench.client.job import (
-    RECORD_FILE,
-    SATURATION_FILE,
-    ClientFacts,
-)
+from lynxbench.client.job import RECORD_FILE, REPORT_FILE, SATURATION_FILE, ClientFacts
+from lynxbench.concluding import NO_REPORT
 from lynxbench.engines.kserve import parse_triton_stats
 from lynxbench.engines.served import api_key_headers
 from lynxbench.errors import BadResult
 from lynxbench.evidence.documents import RESULT_FILE, write_result
+from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.evidence.samples import hash_file, write_samples
 from lynxbench.executor.capture import capture_host
@@ -46,6 +44,18 @@ from lynxbench.model.precision import Native
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished
+
+RESTARTED = "the server was restarted during the run"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTold:
+    """What a server said of itself over the run; read live, so nobody can read it again."""
+
+    counters: Mapping[str, float]
+    where_time_went: Mapping[str, float]
+    shares_host: bool
+    """Whether it ran on the host whose telemetry was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +106,13 @@ def conclude(
     after = look_at(contract)
     executor = with_server(host, after)
     drift = _drift(with_server(host, before), with_server(capture_host(declaration), after))
-    one, processes = _conclude_precision(contract, run, asked, preflight, telemetry, before, after)
+    counters = counted_between(before.counters, after.counters)
+    told = ServerTold(counters, {**_told(counters), **_triton(contract, before, after)}, before.is_local)
+    one, processes = conclude_served(run, asked, preflight, telemetry, told)
     whole = [*judge_drift(drift), *_restarted(before, after)]
     validity = combine_validity(whole, {one.precision.value: one.validity})
     if validity.verdict is ValidityVerdict.VOID:
-        one = without_figures(one)
-        if one.load is not None:
-            one = one.model_copy(update={"load": one.load.without_figures()})
+        one = void_served(one)
     result = Result(
         lynxbench_version=__version__,
         run_id=registration.run_id,
@@ -123,18 +133,43 @@ def conclude(
         samples=write_samples(run.path / SAMPLES_FILE, processes),
     ).sealed()
     write_result(run.path / RESULT_FILE, result)
+    write_manifest(run.path)
     return Finished(result, run.path, processes, telemetry)
 
 
-def _conclude_precision(
-    contract: Contract,
-    run: RunFolder,
-    asked: Sequence[Asked],
-    preflight: PreFlight,
-    telemetry: Telemetry | None,
-    before: CapturedServer,
-    after: CapturedServer,
+def void_served(one: PrecisionResult) -> PrecisionResult:
+    """A void run's figures are nobody's; what was sent and how the client fared stays."""
+    emptied = without_figures(one)
+    if emptied.load is None:
+        return emptied
+    return emptied.model_copy(update={"load": emptied.load.without_figures()})
+
+
+def kept_asked(run: RunFolder) -> list[Asked]:
+    """What a finished run concluded from: each client that finished, else the last one's failure."""
+    asked = []
+    for slot in run.registration.plan:
+        folders = run.attempts(slot)
+        reports = [(folder, _report(folder)) for folder in folders]
+        done = next(((folder, one) for folder, one in reports if one.status is JobStatus.DONE), None)
+        chosen = done or (reports[-1] if reports else None)
+        if chosen is not None:
+            asked.append(Asked(slot, *chosen))
+    return asked
+
+
+def _report(folder: Path) -> JobReport:
+    file = folder / REPORT_FILE
+    if not file.exists():
+        return JobReport(status=JobStatus.FAILED, error=NO_REPORT)
+    return JobReport.model_validate_json(file.read_bytes())
+
+
+def conclude_served(
+    run: RunFolder, asked: Sequence[Asked], preflight: PreFlight, telemetry: Telemetry | None, told: ServerTold
 ) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
+    """Everything that the clients' records say, beside what the server told of itself."""
+    contract = run.registration.contract
     done = [one for one in asked if one.report.status is JobStatus.DONE]
     failures = [one.report.error for one in asked if one.report.error]
     searches = isinstance(contract.workload.arrival, SaturatingArrival)
@@ -145,7 +180,6 @@ def _conclude_precision(
     bounds, clients = engine_of(contract).instrument, run.registration.threads
     instrument = describe_instrument(list(records.values()), bounds, preflight, clients)
     facts = (runs or done)[0].facts
-    counters = counted_between(before.counters, after.counters)
     measured = _measured(contract, runs, records)
     load = LoadFigures(
         load=_load_words(contract, saturation),
@@ -158,10 +192,10 @@ def _conclude_precision(
         goodput_per_s=measured.goodput_per_s if measured else None,
         in_flight_mean=measured.in_flight_mean if measured else None,
         tokens=describe_tokens(everything, facts.tokens, facts.asked_output_mean, facts.shorter_share),
-        cache=describe_cache(everything, CacheState(engine_of(contract).cache), facts.distinct_prompts, counters),
+        cache=describe_cache(everything, CacheState(engine_of(contract).cache), facts.distinct_prompts, told.counters),
         instrument=instrument,
         saturation=saturation,
-        server_counters={**_told(counters), **_triton(contract, before, after)},
+        server_counters=dict(told.where_time_went),
         records=tuple(_record_file(run.path, one.folder / RECORD_FILE, records[one.slot.index]) for one in done),
     )
     findings = [Finding(f"a client failed: {failure}") for failure in failures]
@@ -182,17 +216,16 @@ def _conclude_precision(
     spans = [counted_span_ns(process) for process in processes]
     conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
     findings += [*judge_precision(measured.measured, contract.protocol, ()), *(Finding(line) for line in conditions)]
-    shares_host = before.is_local
     return PrecisionResult(
         precision=precision,
         throughput=measured.measured.throughput,
         latency_ms=measured.measured.latency_ms,
         peak=measured.measured.peak,
         sustained=measured.measured.sustained,
-        governed_by=find_governor(telemetry, spans) if shares_host else None,
+        governed_by=find_governor(telemetry, spans) if told.shares_host else None,
         steady=measured.measured.steady,
         executed=executed,
-        energy_j_per_unit=energy_per_unit(telemetry, processes, measured.unit) if shares_host else None,
+        energy_j_per_unit=energy_per_unit(telemetry, processes, measured.unit) if told.shares_host else None,
         slo=measured.measured.slo,
         validity=validity_of(findings),
         restarts=len(runs),
@@ -274,5 +307,5 @@ def _drift(before: Executor, after: Executor) -> tuple[FieldChange, ...]:
 def _restarted(before: CapturedServer, after: CapturedServer) -> list[Finding]:
     one, two = before.process, after.process
     if one is not None and (two is None or (one.pid, one.started) != (two.pid, two.started)):
-        return [Finding("the server was restarted during the run", void=True)]
+        return [Finding(RESTARTED, void=True)]
     return []

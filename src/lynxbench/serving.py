@@ -22,7 +22,9 @@ from lynxbench.client.job import (
     read_trace,
     seed_of,
 )
+from lynxbench.engines.asking import Calibration
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
+from lynxbench.engines.served import ask_first
 from lynxbench.errors import CannotRun, Interrupted
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
@@ -38,29 +40,37 @@ from lynxbench.model.contract import Contract, SaturatingArrival
 from lynxbench.model.executor import Executor
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.load_figures import PreFlight
-from lynxbench.running import TELEMETRY_FILE, Finished, Progress
+from lynxbench.running import TELEMETRY_FILE, Finished, Progress, Recorder, kept
 from lynxbench.served_result import Asked, conclude, engine_of, look_at, saturation_of
 
 PREFLIGHT_FILE = "preflight.json"
 CONNECT_S = 5.0
 
 
-def run_served(contract: Contract, out: Path, declaration: Declaration | None, progress: Progress) -> Finished:
+def run_served(
+    contract: Contract, out: Path, declaration: Declaration | None, progress: Progress, recorder: Recorder | None = None
+) -> Finished:
     """Run a served contract from the beginning."""
+    read_trace(contract)  # a trace that cannot be read is said before anything is asked or registered
     _refuse_unreachable(contract)
-    read_trace(contract)  # a trace that cannot be read is said before anything is registered
+    calibration = ask_first(contract)
     host, server = capture_host(declaration), look_at(contract)
     clients = clients_of(contract)
     now = datetime.now(UTC)
     run = RunFolder.create(out, contract, with_server(host, server), clients, slots_of(contract), now)
-    return _carry_out(run, host, server, declaration, progress)
+    with kept(run, recorder):
+        return _carry_out(run, host, server, calibration, declaration, progress)
 
 
-def resume_served(run: RunFolder, declaration: Declaration | None, progress: Progress) -> Finished:
+def resume_served(
+    run: RunFolder, declaration: Declaration | None, progress: Progress, recorder: Recorder | None = None
+) -> Finished:
     """Go on with an unfinished run; the server is captured anew, and must be the one it was."""
     contract = run.registration.contract
     _refuse_unreachable(contract)
-    return _carry_out(run, capture_host(declaration), look_at(contract), declaration, progress)
+    calibration = ask_first(contract)
+    with kept(run, recorder):
+        return _carry_out(run, capture_host(declaration), look_at(contract), calibration, declaration, progress)
 
 
 def slots_of(contract: Contract) -> tuple[Slot, ...]:
@@ -89,7 +99,12 @@ def _refuse_unreachable(contract: Contract) -> None:
 
 
 def _carry_out(
-    run: RunFolder, host: Executor, server: CapturedServer, declaration: Declaration | None, progress: Progress
+    run: RunFolder,
+    host: Executor,
+    server: CapturedServer,
+    calibration: Calibration | None,
+    declaration: Declaration | None,
+    progress: Progress,
 ) -> Finished:
     started = perf_counter()
     progress.begin(run)
@@ -97,7 +112,7 @@ def _carry_out(
     preflight = _preflight(run)
     with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
         try:
-            asked = _ask_all(run, server, sampler, progress)
+            asked = _ask_all(run, server, calibration, sampler, progress)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted; finished clients are kept in {run.path}. Go on with the same command and --resume"
@@ -137,7 +152,13 @@ def _preflight(run: RunFolder) -> PreFlight:
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
-def _ask_all(run: RunFolder, server: CapturedServer, sampler: TelemetrySampler, progress: Progress) -> list[Asked]:
+def _ask_all(
+    run: RunFolder,
+    server: CapturedServer,
+    calibration: Calibration | None,
+    sampler: TelemetrySampler,
+    progress: Progress,
+) -> list[Asked]:
     contract = run.registration.contract
     searches = isinstance(contract.workload.arrival, SaturatingArrival)
     asked: list[Asked] = []
@@ -152,6 +173,7 @@ def _ask_all(run: RunFolder, server: CapturedServer, sampler: TelemetrySampler, 
             salt=int(run.registration.nonce[:8], 16),
             rate_per_s=rate_per_s,
             search=search,
+            calibration=calibration,
         )
         one = _earlier(run, slot) or _ask(run, slot, job, server, sampler, progress)
         asked.append(one)

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import lynxbench
@@ -39,18 +40,22 @@ def test_the_demonstration_runs_as_its_contract_says(tmp_path):
         text = text.replace("limit: 8 s", "limit: 4 s\n  foreign_load: 100 %").replace("  foreign_load: 25 %  ", "  # ")
         text = text.replace("  timeouts:", "  instrument: {p99_lateness: 1 s, p99_lag: 1 s, busy: 100 %}\n  timeouts:")
         (tmp_path / "demo.yaml").write_text(text, encoding="utf-8")
-        began = time.monotonic()
+        began_ns = time.perf_counter_ns()
         done = lynxbench("run", "demo.yaml", cwd=tmp_path)
-        took = time.monotonic() - began
+        took = (time.perf_counter_ns() - began_ns) / 1e9
         truth = server.stop()
     assert done.code in (0, 1), done.err
     assert took < 40
+    # A second on a machine that does nothing else (docs/benchmarks-load.md); long before the load, on any.
+    first_s, third_s = ((np.sort(truth.arrival_ns)[[0, 2]] - began_ns) / 1e9).tolist()
+    assert first_s < 4
+    assert first_s < third_s - 1
     folder = next((tmp_path / "results").iterdir())
     result = json.loads((folder / "result.json").read_text())
     load, one = load_of(result), result["per_precision"][0]
     counted = load["accounting"]
     assert counted["offered"] == counted["ok"] + sum(counted["failed"].values())
-    assert truth.count(Outcome.OK) == counted["ok"] + 2 * 2  # each client asks twice before, to see how tokens count
+    assert truth.count(Outcome.OK) == counted["ok"] + 2  # two questions come first, to see how tokens count
     assert load["tokens"]["source"] == "usage"
     assert load["tokens"]["output_mean"] == 16
     assert load["cache"] == {"regime": "avoided", "distinct_prompts": None, "cached_share": 0.0, "counters": {}}
@@ -100,7 +105,6 @@ def test_faults_are_counted_exactly_and_the_run_ends(tmp_path):
 @pytest.mark.slow
 def test_a_starved_client_is_void_and_exits_1(tmp_path):
     cores = sorted(os.sched_getaffinity(0))
-    hogs = []
     with running_server(Behaviour(), cores[0]) as server:
         text = served_contract(
             server.url,
@@ -112,16 +116,15 @@ def test_a_starved_client_is_void_and_exits_1(tmp_path):
             instrument=STRICT_BOUNDS,
         )
         (tmp_path / "served.yaml").write_text(text, encoding="utf-8")
+        hog = subprocess.Popen(
+            ["taskset", "-c", str(cores[-1]), "sh", "-c", "while :; do :; done"]
+        )  # half a core is left
         try:
-            hogs = [
-                subprocess.Popen(["taskset", "-c", str(cores[-1]), "sh", "-c", "while :; do :; done"]) for _ in range(2)
-            ]
             command = ["taskset", "-c", str(cores[-1]), sys.executable, "-m", "lynxbench", "run", "served.yaml"]
             done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
         finally:
-            for hog in hogs:
-                hog.kill()
-                hog.wait()
+            hog.kill()
+            hog.wait()
     assert done.returncode == 1, done.stderr
     assert "void: no figure of this run may be used" in done.stdout
     assert "the client was the limit" in done.stdout

@@ -7,7 +7,8 @@ from lynxbench.engines.openai import OpenAiReader
 from lynxbench.load import schedule
 from lynxbench.load.http import EventSplitter
 from lynxbench.load.record import Kind, RowStore, assemble
-from lynxbench.load.wire import Connection, Ticket, Timeouts
+from lynxbench.load.ticket import Ticket, Timeouts
+from lynxbench.load.wire import Connection
 
 
 class _Owner:

@@ -14,6 +14,7 @@ from lynxbench.client.run import work
 from lynxbench.errors import ExitCode, LynxbenchError
 from lynxbench.evidence.documents import write_text
 from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.secrets import secret_values, withhold
 
 
 def _leave_with_parent() -> None:
@@ -21,6 +22,10 @@ def _leave_with_parent() -> None:
     while os.read(0, 4096):
         pass
     os.killpg(0, signal.SIGTERM)  # the client's own processes are in its group
+
+
+def _withheld(line: str) -> str:
+    return withhold(line, secret_values(os.environ))
 
 
 def main() -> None:
@@ -32,12 +37,12 @@ def main() -> None:
     try:
         report = work(folder)
     except LynxbenchError as error:
-        report = JobReport(status=JobStatus.FAILED, error=str(error))
+        report = JobReport(status=JobStatus.FAILED, error=_withheld(str(error)))
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         line = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
-        report = JobReport(status=JobStatus.FAILED, error=f"{type(error).__name__} at {where}: {line}")
+        report = JobReport(status=JobStatus.FAILED, error=_withheld(f"{type(error).__name__} at {where}: {line}"))
         (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
     write_text(folder / REPORT_FILE, report.model_dump_json())
     os._exit(int(ExitCode.DONE))  # the thread above waits for ever

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lynxbench.engines.asking import Calibration
 from lynxbench.engines.served import Exchange
 from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
-from lynxbench.load.wire import Timeouts
+from lynxbench.load.ticket import Timeouts
 from lynxbench.model.contract import Contract, ReplayArrival
 from lynxbench.model.document import Document
 from lynxbench.model.serving import ServedEngine
@@ -36,6 +37,8 @@ class ClientJob(Document):
     rate_per_s: float | None = None
     """The rate a search has claimed: the run is a Poisson one at this rate."""
     search: bool = False
+    calibration: Calibration | None = None
+    """How the server counts words, where it was asked before."""
 
 
 class ClientFacts(Document):

@@ -42,7 +42,7 @@ def work(folder: Path) -> JobReport:
     _say(folder, "setup")
     started_ns = perf_counter_ns()
     trace = read_trace(contract)
-    exchange = build_exchange(contract, run=job.salt + job.index, trace=trace)
+    exchange = build_exchange(contract, run=job.salt + job.index, trace=trace, calibration=job.calibration)
     setup_ns = (started_ns, perf_counter_ns())
     if job.search:
         _say(folder, "search")

@@ -50,7 +50,7 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
     patience_s = 2 * slowest_s + 1.0 if only_latency else engine.timeouts.total_s
     records: list[LoadRecord] = []
     ceiling_per_s = _ceiling(job, exchange, arrival, folder)
-    watch = _Watch(parse_target(engine.url).port)
+    watch = ServerWatch(parse_target(engine.url).port)
     streams: list[ProbeStream] = []
 
     def start(rate_per_s: float) -> ProbeStream:
@@ -121,7 +121,7 @@ def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, fol
         span_s = min(2 * span_s, longest)  # a slow server: its answers take longer than the span
 
 
-class _Watch:
+class ServerWatch:
     """How busy the server's processes are during probes, where they run on this host."""
 
     def __init__(self, port: int) -> None:

@@ -11,11 +11,14 @@ from urllib.parse import urlsplit
 from lynxbench.engines import openai
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import OpenAiEngine
+from lynxbench.model.serving import ServedEngine
 from lynxbench.workload.texts import read_prompts
 
 SHORT_WORDS, LONG_WORDS = 8, 72
 """Two prompts whose difference tells the tokens of a word, and whose rest is the template's and the mark's."""
 _MARK = "qzkvjxwfyb "
+TRIES = 3
+"""A server that drops one in ten requests, and says so in its answers, is measured all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ def calibrate(
         prompt = _MARK + " ".join(words[:many])
         body = openai.build_body(service, prompt, 2, cache_salt="calibration" if service.bypass_cache else "")
         reader = openai.OpenAiReader(keep_text=False)
-        _read(engine, service, openai.build_request(service, body, environment), reader)
+        _read(ask(engine, openai.build_request(service, body, environment)), reader)
         if reader.input_tokens < 0:
             return Calibration(reader.output_tokens >= 0, 0.0, 0.0)
         counts.append(reader.input_tokens)
@@ -45,12 +48,40 @@ def calibrate(
     return Calibration(reader.output_tokens >= 0, slope, counts[0] - slope * SHORT_WORDS)
 
 
-def _read(engine: OpenAiEngine, service: openai.Service, request: bytes, reader: openai.OpenAiReader) -> None:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A whole answer, status 200."""
+
+    where: str
+    content_type: str
+    data: bytes
+
+
+def ask(engine: ServedEngine, request: bytes) -> Asked:
+    """Send one prepared request and wait for the whole answer; a server that stumbles is asked again."""
+    path = request.split(b" ", 2)[1].decode("ascii")
+    parts = urlsplit(engine.url)
+    where = f"{parts.scheme}://{parts.netloc}{path}"
+    said = ""
+    for _ in range(TRIES):
+        try:
+            status, content_type, data = _post(engine, path, request)
+        except TimeoutError:
+            raise CannotRun(f"{where}: no answer within {engine.timeouts.first_byte_s:g} s") from None
+        except (OSError, http.client.HTTPException) as error:
+            said = f"the server does not answer ({_words(error)}); is it running?"
+            continue
+        if status == 200:
+            return Asked(where, content_type, data)
+        said = f"the server answers {status}: {' '.join(data[:200].decode('utf-8', 'replace').split())}"
+        if status < 500:
+            break  # it will not change its mind
+    raise CannotRun(f"{where}: {said}")
+
+
+def _post(engine: ServedEngine, path: str, request: bytes) -> tuple[int, str, bytes]:
     head, _, body = request.partition(b"\r\n\r\n")
-    lines = head.decode("ascii").split("\r\n")
-    path = lines[0].split(" ")[1]
-    headers = dict(line.split(": ", 1) for line in lines[1:])
-    where = f"{engine.url}"
+    headers = dict(line.split(": ", 1) for line in head.decode("ascii").split("\r\n")[1:])
     parts = urlsplit(engine.url)
     assert parts.hostname is not None
     timeout_s = engine.timeouts.first_byte_s
@@ -67,23 +98,24 @@ def _read(engine: OpenAiEngine, service: openai.Service, request: bytes, reader:
     try:
         connection.request("POST", path, body, headers)
         answer = connection.getresponse()
-        data = answer.read()
-    except (OSError, http.client.HTTPException) as error:
-        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise CannotRun(f"{where}: the server does not answer ({said}); is it running?") from None
+        return answer.status, answer.headers.get_content_type(), answer.read()
     finally:
         connection.close()
-    if answer.status != 200:
-        shown = " ".join(data[:200].decode("utf-8", "replace").split())
-        raise CannotRun(f"{where}{service.endpoint.path}: the server answers {answer.status}: {shown}")
+
+
+def _read(asked: Asked, reader: openai.OpenAiReader) -> None:
     try:
-        if answer.headers.get_content_type() == "text/event-stream":
-            for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
+        if asked.content_type == "text/event-stream":
+            for block in asked.data.replace(b"\r\n", b"\n").split(b"\n\n"):
                 if block.startswith(b"data: "):
                     reader.event(block[6:])
         else:
-            reader.body(data)
+            reader.body(asked.data)
     except ValueError as error:
-        raise CannotRun(f"{where}{service.endpoint.path}: the answer cannot be read: {error}") from None
+        raise CannotRun(f"{asked.where}: the answer cannot be read: {error}") from None
     if reader.failure:
-        raise CannotRun(f"{where}{service.endpoint.path}: the server fails: {reader.failure[:200]}")
+        raise CannotRun(f"{asked.where}: the server fails: {reader.failure[:200]}")
+
+
+def _words(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

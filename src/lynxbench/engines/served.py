@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lynxbench.engines import kserve, openai
-from lynxbench.engines.asking import Calibration, calibrate
+from lynxbench.engines.asking import Calibration, ask, calibrate
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.contract import CacheState, Contract, KserveEngine, OpenAiEngine, ReplayArrival, ServedModel, Task
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
@@ -109,10 +109,29 @@ def _opening(run: int, number: int) -> str:
     return mark(run, number).decode()
 
 
+def ask_first(contract: Contract, environment: Mapping[str, str] | None = None) -> Calibration | None:
+    """The first requests of all: CannotRun where the server does not answer them, else how it counts words.
+
+    They come before anything else, so that a wrong name or key, or a server that dies of its first request, is said at
+    once. None is counted.
+    """
+    engine, model = contract.engine, contract.workload.model
+    if isinstance(engine, OpenAiEngine) and isinstance(model, ServedModel):
+        return calibrate(engine, service_of(contract, engine, model), environment)
+    if isinstance(engine, KserveEngine):
+        ask(engine, build_exchange(contract, run=0, environment=environment).script.first(0))
+    return None
+
+
 def build_exchange(
-    contract: Contract, *, run: int, trace: RequestLog | None = None, environment: Mapping[str, str] | None = None
+    contract: Contract,
+    *,
+    run: int,
+    trace: RequestLog | None = None,
+    calibration: Calibration | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Exchange:
-    """The contract's requests for one run; asks the server how it counts, where no tokenizer says it."""
+    """The contract's requests for one run; asks the server how it counts, where that is not known yet."""
     engine, model = contract.engine, contract.workload.model
     if not isinstance(model, ServedModel):
         raise CannotRun(f"engine {engine.name} asks a server: model source must be served")
@@ -122,10 +141,10 @@ def build_exchange(
         raise CannotRun(f"engine {engine.name} is no server")
     count = load_counter(model.tokenizer) if model.tokenizer else None
     service = service_of(contract, engine, model)
-    calibration = calibrate(engine, service, environment)
+    calibration = calibration or calibrate(engine, service, environment)
     writer = _Writer(contract, engine, service, run, count, calibration, trace)
     generates = contract.workload.task is Task.GENERATE
-    known = calibration is not None and calibration.has_usage
+    known = calibration.has_usage
     asked = tuple(writer.output_length(index) for index in range(writer.size)) if generates else ()
     return Exchange(
         script=writer.script(environment),

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from lynxbench.errors import CannotRun
 from lynxbench.load.plan import Target
 from lynxbench.load.record import Kind
-from lynxbench.load.wire import Connection, Ticket
+from lynxbench.load.ticket import Ticket
+from lynxbench.load.wire import Connection
 
 
 class Asker(Protocol):
@@ -70,7 +71,41 @@ class Opening:
             self._probe.opened(self, connection)
 
 
+class Way:
+    """The server's address and TLS context, found once: a look-up in the middle of a run would be timed as its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, target: Target, address: tuple[str, int]) -> None:
+        self._loop, self._address = loop, address
+        self._tls = tls_context(target)
+        self._name = target.host if self._tls is not None else None
+
+    def connect(self, connection: Connection) -> Coroutine[Any, Any, object]:
+        """Open a connection."""
+        host, port = self._address
+        return self._loop.create_connection(lambda: connection, host, port, ssl=self._tls, server_hostname=self._name)
+
+    async def is_open(self, connection: Connection, timeout_ns: int) -> bool:
+        """Open it before the clock starts; where that fails, the requests meet the same trouble and count it."""
+        try:
+            async with asyncio.timeout(timeout_ns / 1e9):
+                await self.connect(connection)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
+
+async def find_way(loop: asyncio.AbstractEventLoop, target: Target) -> Way:
+    """Look the server's name up."""
+    try:
+        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise CannotRun(f"server {target.host}:{target.port}: {error.strerror or error}; check the address") from None
+    host, port = found[0][4][:2]
+    return Way(loop, target, (str(host), int(port)))
+
+
 def tls_context(target: Target) -> ssl.SSLContext | None:
+    """None for plain connections."""
     if not target.tls:
         return None
     context = ssl.create_default_context(cafile=target.ca_file)
@@ -78,13 +113,3 @@ def tls_context(target: Target) -> ssl.SSLContext | None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-async def resolve(loop: asyncio.AbstractEventLoop, target: Target) -> tuple[str, int]:
-    """Look the name up once: a look-up in the middle of a run would be timed as the server's."""
-    try:
-        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise CannotRun(f"server {target.host}:{target.port}: {error.strerror or error}; check the address") from None
-    host, port = found[0][4][:2]
-    return str(host), int(port)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
+from collections.abc import Callable
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -22,3 +25,17 @@ def raise_file_limit() -> int:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
+
+
+def watch_interrupt(loop: asyncio.AbstractEventLoop, stop: Callable[[str], None]) -> Callable[[], None]:
+    """Ctrl-C ends the run and keeps the record, where signals can be watched at all; what is returned undoes that."""
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    previous = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, stop, "interrupted")
+
+    def undo() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, previous)
+
+    return undo

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from lynxbench.model.secrets import secret_values, withhold
+
 POLL_S = 0.5
 GRACE_S = 3.0
 
@@ -37,6 +39,7 @@ def run_fresh(module: str, folder: Path, threads: int, watch: Callable[[int], No
                 time.sleep(POLL_S)
         finally:
             _end(child)
+            _withhold_secrets(folder)
     return child.returncode
 
 
@@ -44,6 +47,16 @@ def last_words(folder: Path) -> str:
     """The last line a process wrote to its error stream."""
     text = (folder / "stderr.txt").read_text(errors="replace").strip() if (folder / "stderr.txt").exists() else ""
     return text.splitlines()[-1] if text else "no message"
+
+
+def _withhold_secrets(folder: Path) -> None:
+    """A model may print what it likes; what is kept of it is shown to every team."""
+    secrets = secret_values(os.environ)
+    for log in folder.glob("*.txt"):
+        text = log.read_bytes().decode("utf-8", errors="surrogateescape")
+        clean = withhold(text, secrets)
+        if clean != text:
+            log.write_bytes(clean.encode("utf-8", errors="surrogateescape"))
 
 
 def _environment(inherited: Mapping[str, str], threads: int) -> dict[str, str]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from lynxbench.errors import BadInput
 from lynxbench.load.reading import Language, Script
-from lynxbench.load.wire import Timeouts
+from lynxbench.load.ticket import Timeouts
 from lynxbench.model.samples import Int64
 
 DEFAULT_DRAIN_S = 30.0

@@ -1,6 +1,6 @@
 """The largest rate whose objective holds, and the smallest where it does not: found by few, self-ending probes.
 
-Pure: a probe is anything that can be asked for more arrivals at a rate (saturation_stream.py makes one of the load
+Pure: a probe is anything that can be asked for more arrivals at a rate (probe_stream.py makes one of the load
 driver). Short scouts place the capacity on a curve; long probes, just under it and just over it, decide; the rate that
 is claimed has passed twice, in independent probes. The method is told in docs/methodology/saturation.md.
 """
@@ -15,29 +15,45 @@ from typing import Protocol
 import numpy as np
 
 from lynxbench.load.saturation_curve import Estimate, estimate_capacity, find_knee
-from lynxbench.load.saturation_judge import Bound, Confidence, Look, Outcome, Share, judge
+from lynxbench.load.saturation_judge import (
+    Bound,
+    Confidence,
+    Look,
+    Outcome,
+    Share,
+    fewest_requests,
+    judge,
+    memory_floor,
+)
 from lynxbench.model.samples import Float64
 
 __all__ = ["Bound", "Judged", "Outcome", "Saturation", "SearchRule", "Start", "Stream", "find_saturation"]
 
-AIM = 0.965
-"""Where a pass is looked for, beside the estimated capacity: nearer, a probe takes several times as long to decide."""
-FIRST_AIM = 0.955
+AIM = 0.6
+"""How far under the estimated capacity a pass is looked for, in tolerances: nearer, a probe takes several times as long
+to decide."""
+FIRST_AIM = 0.8
 """The same as long as only scouts were run: they start with an empty queue, and so place the capacity 1 to 3 % high."""
-STEP_DOWN = 0.975
-"""From a rate that did not pass to the next that may."""
+STEP_DOWN = 0.5
+"""From a rate that did not pass to the next that may, in tolerances."""
 UPPER_AIM = 0.8
 """Where the rate above the claim is asked, in tolerances: inside the widest pair allowed, able to move the claim up."""
-UPPER_LENGTH = 2
-"""The rate above the claim gets so many times the requests that the claim took; not passing by then is not holding."""
+UPPER_LENGTH = 3
+"""The rate above the claim gets so many times the requests that the claim took, times what its queue remembers longer;
+not passing by then is not holding."""
+TELLING, TELLING_SIGMAS = 0.1, 1.645
+"""The rate above the claim gets at least the requests that, were they independent, tell the allowed share from one
+lower by this part (one-sided 95 %): a claim that passed early, because few were late, must not end the search."""
 HOPE = 0.985
 """A probe is given up when even the upper end of the estimated capacity, times this, lies under its rate."""
-SCOUTED = 0.03
-"""Relative spread (80 %) of the estimated capacity at which scouting ends."""
+SCOUTED = 0.6
+"""Relative spread (80 %) of the estimated capacity at which scouting ends, in tolerances."""
 MOST_SCOUTS = 7
 SCOUT_LOOKS = 5
 """A scout doubles at most so often, and only while it rests on fewer than SCOUT_EFFECTIVE effective requests."""
 SCOUT_EFFECTIVE = 30.0
+SCOUT_SHARE, PROBE_SHARE = 0.08, 0.5
+"""Of the seconds left, a scout may be lengthened to this share and a probe to that; all are left to a confirmation."""
 
 
 class Stream(Protocol):
@@ -160,13 +176,18 @@ class SearchRule:
 
     tolerance: float = 0.05
     confidence: Confidence = field(default_factory=Confidence)
-    first_requests: int = 400
+    first_requests: int | None = None
+    """Requests at the first look; None: a few more than could pass the bounds if none were late."""
     max_requests: int = 400 * 2**10
     min_seconds: float = 0.0
     """Each probe lasts at least so long."""
     max_probes: int = 30
     max_seconds: float = math.inf
     """No probe is begun, and none lengthened, beyond this."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance <= 1:
+            raise ValueError(f"tolerance {self.tolerance} must lie between 0 and 1, such as 0.05")
 
 
 def find_saturation(
@@ -236,7 +257,7 @@ class _Search:
             if not self._may_go_on():
                 return
             estimate = self._estimate()
-            if self.probes and estimate.spread <= SCOUTED:
+            if self.probes and estimate.spread <= SCOUTED * self.rule.tolerance:
                 return
             self._ask(min(estimate.rate_per_s, self.ceiling_per_s), scout=True)
 
@@ -244,9 +265,10 @@ class _Search:
         """A rate to decide, or None when a confirmed pair is close enough."""
         passed, failed = self._passed(), self._failed()
         decided = any(not probe.scout for probe in self.probes)
-        aim = min(self._estimate().rate_per_s * (AIM if decided else FIRST_AIM), self.ceiling_per_s)
+        under = (AIM if decided else FIRST_AIM) * self.rule.tolerance
+        aim = min(self._estimate().rate_per_s * (1 - under), self.ceiling_per_s)
         if passed is None:
-            return min(aim, failed.rate_per_s * STEP_DOWN) if failed else aim
+            return min(aim, failed.rate_per_s * (1 - STEP_DOWN * self.rule.tolerance)) if failed else aim
         if failed is None and passed >= self.ceiling_per_s:
             return None if self._passes(passed) >= 2 else passed
         if failed is None or failed.rate_per_s / passed - 1 > self.rule.tolerance * 1.0001:
@@ -265,8 +287,11 @@ class _Search:
     def _ask(self, rate_per_s: float, *, scout: bool = False) -> Judged:
         rule = self.rule
         left_s = rule.max_seconds - sum(judged.seconds for judged in self.probes)
-        first = max(rule.first_requests, math.ceil(rule.min_seconds * rate_per_s))
-        longest = min(self._longest(rate_per_s, first, scout), left_s * rate_per_s)
+        fewest = rule.first_requests or fewest_requests(self.bounds, rule.confidence)
+        first = max(fewest, math.ceil(rule.min_seconds * rate_per_s))
+        longest = min(
+            self._longest(rate_per_s, first, scout), self._affordable_s(rate_per_s, left_s, scout) * rate_per_s
+        )
         stream = self.start(rate_per_s)
         parts: list[Float64] = []
         taken, wanted = 0, first
@@ -298,11 +323,26 @@ class _Search:
     def _longest(self, rate_per_s: float, first: int, scout: bool) -> float:
         if scout:
             return float(first * 2 ** (SCOUT_LOOKS - 1))
-        below = [p.requests for p in self.probes if p.outcome is Outcome.PASS and p.rate_per_s < rate_per_s]
         if self._passes(rate_per_s):
             return self.rule.max_requests
         # Half of it for a first try: where that does not pass, a rate a little lower decides sooner.
-        return min(self.rule.max_requests // 2, UPPER_LENGTH * max(below, default=self.rule.max_requests))
+        longest = self.rule.max_requests / 2
+        claimed = [p for p in self.probes if p.outcome is Outcome.PASS and not p.scout and p.rate_per_s < rate_per_s]
+        if claimed:
+            memory = memory_floor(rate_per_s / self.ceiling_per_s)
+            longer = max(p.requests * memory / memory_floor(p.rate_per_s / self.ceiling_per_s) for p in claimed)
+            longest = min(longest, max(UPPER_LENGTH * longer, self._telling_requests()))
+        return longest
+
+    def _affordable_s(self, rate_per_s: float, left_s: float, scout: bool) -> float:
+        """What one probe may take of the seconds that are left: the ones after it need theirs."""
+        if scout:
+            return left_s * SCOUT_SHARE
+        return left_s if self._passes(rate_per_s) else left_s * PROBE_SHARE
+
+    def _telling_requests(self) -> float:
+        """Independent requests that tell the allowed share from one a little under it."""
+        return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.bounds)
 
     def _hopeless(self, rate_per_s: float, look: Look) -> bool:
         """Whether all probes with this one say that the capacity is lower, so that more requests would not pass it."""

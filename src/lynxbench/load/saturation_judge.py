@@ -23,6 +23,10 @@ START_UP = 0.2
 """Share of a probe left out at its start: a queue that starts empty flatters the first requests."""
 CLIP = 2.0
 """Latencies count at most so many limits when their correlation is estimated: one stuck request must not hide it."""
+SHORTEST = 30
+"""Requests of the shortest probe: less its start, they are just enough for a correlation time of one to be seen."""
+FIRST_LOOK = 1.15
+"""A first look comes at so many times the requests that could pass."""
 ENOUGH_SLOW = 30
 """Slow requests that can show how they cluster."""
 FEWEST_TIMES = 20.0
@@ -31,6 +35,11 @@ STILL_GROWING = 1.5
 """A correlation time that grew by this factor when the probe doubled has not been seen whole."""
 BUSIEST = 0.98
 """Where utilisation stops raising the floor of the correlation time: the ceiling itself is known to about 2 %."""
+BLOCKS = 1024
+"""A probe is cut into at most so many blocks before its correlation is estimated: the scatter of service times, which
+hides how waits hang together, averages out in a block; and the cost does not grow with the probe."""
+FEWEST_MISSES = 0.2
+"""Of the allowed share: with fewer misses than this, a probe is taken to have had so many in `memory_at_bound`."""
 MEMORY = 0.3
 """The floor of the correlation time is this over (1 - utilisation)²; see docs/methodology/saturation.md."""
 BATCHES = 8
@@ -70,10 +79,10 @@ class Confidence:
 
     A probe is looked at whenever it has doubled, and each look is a chance to pass by luck: the first that could pass
     may err by `pass_error`, the j-th by that over j^`spending`. Simulated at the capacity itself, where no probe should
-    pass, about a fifth do (docs/methodology/saturation.md), and two in a row a twenty-fifth.
+    pass, up to a third do (docs/methodology/saturation.md): hence two in a row.
     """
 
-    pass_error: float = 0.08
+    pass_error: float = 0.12
     spending: float = 1.0
     fail_error: float = 0.025
 
@@ -146,7 +155,17 @@ def _verdict(kept: Float64, shares: Sequence[Share], number: int) -> Look:
 
 def _could_pass(share: Share, sure: Confidence) -> bool:
     """Whether a probe without a single miss would pass by now."""
-    return share.settled and share.effective >= math.log(1 / sure.pass_error) / -math.log1p(-share.bound.violations)
+    return share.settled and share.effective >= _fewest_effective(share.bound, sure)
+
+
+def _fewest_effective(bound: Bound, sure: Confidence) -> float:
+    return math.log(1 / sure.pass_error) / -math.log1p(-bound.violations)
+
+
+def fewest_requests(bounds: Sequence[Bound], sure: Confidence) -> int:
+    """Where a first look is worth its while: independent requests, none of them late, would pass there."""
+    needed = max(_fewest_effective(bound, sure) for bound in bounds)
+    return max(SHORTEST, math.ceil(FIRST_LOOK * needed / (1 - START_UP)))
 
 
 def _share(latencies_s: Float64, bound: Bound, utilisation: float, before: Share | None) -> Share:
@@ -155,11 +174,9 @@ def _share(latencies_s: Float64, bound: Bound, utilisation: float, before: Share
     correlation = correlation_requests(latencies_s, bound)
     seen = count >= FEWEST_TIMES * correlation
     settled = seen and before is not None and correlation <= STILL_GROWING * before.correlation_requests
-    # In heavy traffic a queue at utilisation ρ forgets over about (1 - ρ)^-2 requests (Asmussen, Applied Probability
-    # and Queues, 2003, X.7); a probe too short to have met its own long waits would otherwise believe itself.
-    floor = MEMORY / (1 - min(max(utilisation, 0.0), BUSIEST)) ** 2
-    effective = max(1.0, count / max(correlation, floor))
     share = float(late.mean())
+    memory = max(correlation * memory_at_bound(share, bound.violations), memory_floor(utilisation))
+    effective = max(1.0, count / memory)
     return Share(bound, Interval(share, share, share), effective, correlation, seen, settled)
 
 
@@ -168,6 +185,28 @@ def _bounded(share: Share, sure: Confidence, number: int) -> Share:
     high = clopper_pearson(hits, share.effective, sure.to_pass(number)).high
     low = clopper_pearson(hits, share.effective, 1 - sure.fail_error).low
     return replace(share, interval=Interval(low, share.interval.estimate, high))
+
+
+def memory_floor(utilisation: float) -> float:
+    """Over how many requests misses hang together at the least, whatever a probe has seen of it.
+
+    In heavy traffic a queue at utilisation ρ forgets over about (1 - ρ)^-2 requests (Asmussen, Applied Probability and
+    Queues, 2003, X.7); a probe too short to have met its own long waits would otherwise believe itself.
+    """
+    return MEMORY / (1 - min(max(utilisation, 0.0), BUSIEST)) ** 2
+
+
+def memory_at_bound(share: float, allowed: float) -> float:
+    """By how much longer misses would hang together if as many were late as the bound allows; 1 where as many are.
+
+    The question a pass answers is whether so few misses could come from a rate that breaks the bound, so its error is
+    that of such a rate. Waits have a tail exp(-θt), and a queue forgets over a time that goes with θ^-2; a share p at
+    the limit says θ ~ ln(1/p). A lucky probe, which met few of its own long waits, would otherwise also believe that
+    they are short.
+    """
+    if share >= allowed:
+        return 1.0
+    return (math.log(max(share, FEWEST_MISSES * allowed)) / math.log(allowed)) ** 2
 
 
 def correlation_requests(latencies_s: Float64, bound: Bound) -> float:
@@ -181,8 +220,18 @@ def correlation_requests(latencies_s: Float64, bound: Bound) -> float:
     clipped = np.minimum(latencies_s, CLIP * bound.limit_s)
     level = float(np.quantile(clipped, 1 - min(0.2, 4 * bound.violations)))
     slow = [clipped > threshold for threshold in {level, bound.limit_s}]
-    times = [integrated_time(each.astype(np.float64)) for each in slow if each.sum() >= ENOUGH_SLOW]
-    return max(times) if times else integrated_time(clipped)
+    times = [_blocked_time(each.astype(np.float64)) for each in slow if each.sum() >= ENOUGH_SLOW]
+    return max(times) if times else _blocked_time(clipped)
+
+
+def _blocked_time(values: Float64) -> float:
+    """The integrated time by way of block means: what they vary more than independent values would, times their own."""
+    size = len(values) // BLOCKS
+    spread = float(values.var())
+    if size < 2 or spread == 0:
+        return integrated_time(values)
+    means = values[: len(values) // size * size].reshape(-1, size).mean(axis=1)
+    return max(1.0, size * float(means.var()) / spread * integrated_time(means))
 
 
 def _queue_grows(latencies_s: Float64, limit_s: float) -> bool:

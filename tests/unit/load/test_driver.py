@@ -19,8 +19,8 @@ from lynxbench.load.ground_truth import Behaviour, Outcome
 from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, Target, parse_target
 from lynxbench.load.reading import Rotation
 from lynxbench.load.record import Kind
+from lynxbench.load.ticket import Timeouts
 from lynxbench.load.truth_process import running_server
-from lynxbench.load.wire import Timeouts
 
 
 def requests(url, tokens=4, **changes):

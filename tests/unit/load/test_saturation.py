@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lynxbench.load.saturation import Bound, Outcome, Saturation, SearchRule, find_saturation
+from lynxbench.load.saturation_judge import fewest_requests
 from lynxbench.model.samples import Float64
 from lynxbench.stats.queues import capacity
 
@@ -68,7 +69,7 @@ def by_formula(
 def test_claims_stay_under_the_capacity_of_a_queue() -> None:
     bound = Bound(6.0, 0.05)
     truth = capacity(1.0, 8, bound.limit_s, bound.violations)
-    found = [search(8, bound, seed) for seed in range(20)]
+    found = [search(8, bound, seed) for seed in range(10)]
     errors = np.array([(each.passed_per_s or 0.0) / truth - 1 for each in found])
     assert (errors > 0).sum() <= 1
     assert np.median(np.abs(errors)) <= 0.05
@@ -141,7 +142,8 @@ def test_the_budget_is_kept_and_said() -> None:
     assert not found.confirmed
     assert "budget" in found.note
     # A probe that has begun ends with its first look; none is lengthened beyond the budget.
-    assert found.seconds <= 60.0 + rule.first_requests / min(p.rate_per_s for p in found.probes)
+    first = fewest_requests([Bound(1.0, 0.01)], rule.confidence)
+    assert found.seconds <= 60.0 + first / min(p.rate_per_s for p in found.probes)
 
 
 def test_every_probe_lasts_as_long_as_asked() -> None:
@@ -159,6 +161,23 @@ def test_what_a_report_needs_is_plain_json() -> None:
     assert document["goodput_per_s"] == pytest.approx(document["passed_per_s"], rel=0.06)
     assert document["goodput_per_s"] < document["passed_per_s"]
     assert document["probes"][-1]["violations"][0]["allowed"] == 0.05
+
+
+def test_a_wide_tolerance_costs_less() -> None:
+    late: Callable[[float], list[float]] = lambda rate: [min(1.0, 0.05 * (rate / 50) ** 20)]  # noqa: E731
+    exact, rough = (by_formula(late, [Bound(1.0, 0.05)], 100.0, SearchRule(tolerance=t)) for t in (0.05, 0.4))
+    assert rough.confirmed
+    assert rough.passed_per_s is not None
+    assert rough.failed_per_s is not None
+    assert 30 < rough.passed_per_s < 50
+    assert rough.failed_per_s / rough.passed_per_s <= 1.4001
+    assert rough.seconds < exact.seconds
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1.5])
+def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
+    with pytest.raises(ValueError, match="tolerance"):
+        SearchRule(tolerance=tolerance)
 
 
 @pytest.mark.parametrize("ceiling", [0.0, -1.0, math.nan, math.inf])

@@ -4,7 +4,8 @@ import pytest
 
 from lynxbench.engines.openai import OpenAiReader
 from lynxbench.load.record import COLUMNS, Kind, RowStore, assemble
-from lynxbench.load.wire import Connection, Ticket, Timeouts
+from lynxbench.load.ticket import Ticket, Timeouts
+from lynxbench.load.wire import Connection
 
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":" the"},"finish_reason":null}]}\n\n'
 ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'

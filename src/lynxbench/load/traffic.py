@@ -1,0 +1,291 @@
+"""Who is asked what and when: requests handed out by a schedule or a concurrency, over a pool of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Coroutine
+from time import perf_counter_ns
+from typing import Any
+
+from lynxbench.load.connecting import Opening, Way
+from lynxbench.load.plan import ClosedLoop, Plan
+from lynxbench.load.record import Kind, RowStore
+from lynxbench.load.ticket import Ticket, unanswered_row
+from lynxbench.load.timers import PreciseTimer, TimerWheel
+from lynxbench.load.wire import Connection
+
+BACKOFF_NS = 100_000_000
+"""A closed loop waits this long after a failed connect: one that is down must not be hammered, nor fill the record."""
+KEPT_NOTES = 50
+SENT_TOGETHER = 16
+"""A closed loop's next requests are written in one go, at the latest when so many are due: a server that waits is woken
+once and not for each, which is a quarter of the client's cost a request. Below saturation a turn of the loop holds one
+or two, and nothing waits; at saturation a request waits for at most fifteen others, under half a millisecond."""
+MOST_AT_ONCE = 64
+"""Requests sent in one turn of the event loop; a client that is behind must still read, or it would never catch up."""
+
+
+class Traffic:
+    """One process's requests and connections; when they end is told by who runs it (driver.py)."""
+
+    _loop: asyncio.AbstractEventLoop
+    _way: Way
+    _wheel: TimerWheel
+    _timer: PreciseTimer
+    _start_ns: int
+    _end_ns: int
+
+    def __init__(self, plan: Plan, part: int = 0, parts: int = 1) -> None:
+        self._plan = plan
+        self._part, self._parts = part, parts
+        self._store = RowStore()
+        self._notes: dict[str, int] = {}
+        self._idle: list[Connection] = []
+        self._open: set[Connection] = set()
+        self._opening: set[Opening] = set()
+        self._waiting: deque[Ticket] = deque()
+        self._held: list[tuple[Connection, Ticket]] = []
+        self._later: list[tuple[int, int, Ticket | None]] = []
+        self._outstanding = 0
+        self._issued = 0
+        self._ending = False
+        self._stop_reason = ""
+        self._multi_turn = not plan.script.stands_alone
+        self.connect_timeout_ns = plan.timeouts.connect_ns
+        load = plan.load
+        self._closed = isinstance(load, ClosedLoop)
+        if isinstance(load, ClosedLoop):
+            self._slots = share_of(load.concurrency, part, parts)
+            self._quota = None if load.requests is None else share_of(load.requests, part, parts)
+            self._offsets: list[int] = []
+        else:
+            self._slots, self._quota = 0, None
+            mine = load.offsets_ns[part::parts]
+            self._offsets = mine[mine < plan.duration_s * 1e9].tolist()
+
+    def _settle(self, now: int) -> None:
+        """Something ended: is everything over?"""
+        raise NotImplementedError
+
+    # --- handing out -------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self._next = 0
+        if not self._closed:
+            if self._offsets:
+                self._timer.arm(self._start_ns + self._offsets[0])
+            else:
+                self._stop_reason = "the schedule is empty"
+                self._loop.call_soon(self._settle, perf_counter_ns())
+            return
+        load = self._plan.load
+        assert isinstance(load, ClosedLoop)
+        step_ns = int(load.ramp_up_s * 1e9 / self._slots)
+        for slot in range(self._slots):
+            self._put_later(None, self._start_ns + slot * step_ns)
+        self._arm_later()
+
+    def _due(self) -> None:
+        """The timer: send everything whose moment has come."""
+        now = perf_counter_ns()
+        start, offsets, place = self._start_ns, self._offsets, self._next
+        count = min(len(offsets), place + MOST_AT_ONCE)
+        while place < count and start + offsets[place] <= now:
+            number = self._part + place * self._parts
+            self._next = place = place + 1
+            self._outstanding += 1
+            self._dispatch(Ticket(number, start + offsets[place - 1], self._plan.script.first(number)))
+            now = perf_counter_ns()
+        for _ in range(MOST_AT_ONCE):
+            if not self._later or self._later[0][0] > now:
+                break
+            due_ns, _, ticket = heapq.heappop(self._later)
+            if ticket is None:
+                self._next_of_slot(None)
+            else:
+                ticket.scheduled_ns = due_ns
+                self._dispatch(ticket)
+            now = perf_counter_ns()
+        self._arm_later()
+
+    def _arm_later(self) -> None:
+        at = self._later[0][0] if self._later else 0
+        if self._next < len(self._offsets):
+            due = self._start_ns + self._offsets[self._next]
+            at = min(at, due) if at else due
+        if at:
+            self._timer.arm(at)
+
+    def _put_later(self, ticket: Ticket | None, at_ns: int) -> None:
+        self._issued += 1
+        heapq.heappush(self._later, (at_ns, self._issued, ticket))
+
+    def _next_of_slot(self, connection: Connection | None) -> None:
+        """A closed loop's slot is free: its next request, or the end."""
+        now = perf_counter_ns()
+        if now >= self._end_ns or (self._quota is not None and self._next >= self._quota):
+            self._slots -= 1
+            if connection is not None and connection.usable:
+                self._idle.append(connection)
+            self._settle(now)
+            return
+        number = self._part + self._next * self._parts
+        self._next += 1
+        self._outstanding += 1
+        ticket = Ticket(number, now, self._plan.script.first(number))
+        if connection is None or not connection.usable:
+            self._dispatch(ticket)
+            return
+        self._held.append((connection, ticket))
+        if len(self._held) >= SENT_TOGETHER:
+            self._send_held()
+        elif len(self._held) == 1:
+            self._loop.call_soon(self._send_held)
+
+    def _send_held(self) -> None:
+        """Write the next requests of the slots that came free in this turn of the event loop."""
+        held, self._held = self._held, []
+        for connection, ticket in held:
+            if connection.usable:
+                self._send(connection, ticket, ticket.scheduled_ns)
+            else:
+                self._dispatch(ticket)  # the server closed it in between
+
+    def _dispatch(self, ticket: Ticket) -> None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.usable:
+                self._send(connection, ticket, ticket.scheduled_ns)
+                return
+        if len(self._open) + len(self._opening) < self._plan.max_connections:
+            Opening(self, ticket)
+        else:
+            self._waiting.append(ticket)
+
+    def _send(self, connection: Connection, ticket: Ticket, now: int) -> None:
+        connection.send(ticket)
+        if not connection.watched:
+            connection.watched = True
+            self._wheel.watch(connection, now)
+
+    # --- what connections tell ---------------------------------------------------------------------------------------
+
+    def answered(self, connection: Connection, ticket: Ticket, kind: int) -> None:
+        """A row is stored: go on with the conversation, the slot or the queue."""
+        self._outstanding -= 1
+        if self._ending:
+            return
+        continued = self._multi_turn and kind == Kind.OK and self._continue(ticket, connection.reader.text())
+        if self._closed and not continued:
+            self._next_of_slot(connection)
+            return
+        if connection.usable:
+            if self._waiting:
+                self._send(connection, self._waiting.popleft(), perf_counter_ns())
+            else:
+                self._idle.append(connection)
+        if self._outstanding == 0:
+            self._settle(perf_counter_ns())
+
+    def refused(self, ticket: Ticket) -> None:
+        """Closed before the first byte by keep-alive's race: once more, on a connection of its own."""
+        if self._ending:
+            self._outstanding -= 1
+            self._store_unanswered(ticket, Kind.RESET)
+        else:
+            Opening(self, ticket)
+
+    def gone(self, connection: Connection) -> None:
+        """A connection has closed; its place can be used by who waits."""
+        self._open.discard(connection)
+        if self._waiting and not self._ending:
+            Opening(self, self._waiting.popleft())
+
+    def note(self, text: str) -> None:
+        """Count what failing responses say, up to a number of distinct texts."""
+        if text in self._notes or len(self._notes) < KEPT_NOTES:
+            self._notes[text] = self._notes.get(text, 0) + 1
+
+    def opened(self, opening: Opening, connection: Connection) -> None:
+        """A connection asked for by a ticket is there."""
+        self._opening.discard(opening)
+        self._open.add(connection)
+        ticket = opening.ticket
+        if self._ending:
+            connection.close()
+            return
+        now = perf_counter_ns()
+        if ticket.sent_ns == 0:  # the second connection of a retry comes after the first write
+            ticket.connect_ns = now - opening.since_ns
+        self._send(connection, ticket, now)
+
+    def unreachable(self, opening: Opening, kind: Kind, why: str) -> None:
+        """A connection asked for by a ticket did not come about."""
+        if opening not in self._opening:
+            return
+        self._opening.discard(opening)
+        ticket = opening.ticket
+        if ticket.sent_ns == 0:
+            ticket.connect_ns = perf_counter_ns() - opening.since_ns
+        self._outstanding -= 1
+        self.note(f"{kind.word}: {why}")
+        self._store_unanswered(ticket, kind)
+        if self._ending:
+            return
+        if self._closed:
+            self._put_later(None, perf_counter_ns() + BACKOFF_NS)
+            self._arm_later()
+        elif self._outstanding == 0:
+            self._settle(perf_counter_ns())
+
+    def _continue(self, ticket: Ticket, answer: str) -> bool:
+        """Queue the next turn of a conversation; False when it is over."""
+        if perf_counter_ns() >= self._end_ns:
+            return False
+        answers = (*ticket.answers, answer)
+        request = self._plan.script.follow(ticket.number, answers)
+        if request is None:
+            return False
+        following = Ticket(ticket.number, 0, request)
+        following.turn = ticket.turn + 1
+        following.answers = answers
+        self._outstanding += 1
+        self._put_later(following, perf_counter_ns() + int(self._plan.think_s * 1e9))
+        self._arm_later()
+        return True
+
+    def _store_unanswered(self, ticket: Ticket, kind: Kind) -> None:
+        self._store.add(unanswered_row(ticket, self._part, kind))
+        if self._plan.keep_text or self._multi_turn:
+            self._store.texts.append("")
+
+    # --- connecting --------------------------------------------------------------------------------------------------
+
+    def connection(self) -> Connection:
+        """A connection of this probe, not yet open."""
+        keep = self._plan.keep_text or self._multi_turn
+        reader = self._plan.language.reader(keep)
+        return Connection(self, reader, self._store, self._plan.timeouts, process=self._part, keep_text=keep)
+
+    def connect(self, connection: Connection) -> Coroutine[Any, Any, object]:
+        """Open it."""
+        return self._way.connect(connection)
+
+    async def _preconnect(self) -> None:
+        connection = self.connection()
+        if await self._way.is_open(connection, self.connect_timeout_ns):
+            connection.used = True
+            self._open.add(connection)
+            self._idle.append(connection)
+
+    def begin_opening(self, opening: Opening) -> None:
+        """Count and watch a connection attempt."""
+        self._opening.add(opening)
+        self._wheel.watch(opening, opening.since_ns)
+
+
+def share_of(whole: int, part: int, parts: int) -> int:
+    """A part's share of a whole number; the first parts take what does not divide."""
+    return whole // parts + (part < whole % parts)

@@ -1,0 +1,123 @@
+"""The first requests of a run: a server that stumbles is asked again, one that refuses is quoted at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from lynxbench.contract.loader import parse_contract
+from lynxbench.engines.asking import TRIES, calibrate
+from lynxbench.engines.served import ask_first, build_exchange, service_of
+from lynxbench.errors import CannotRun
+from served import served_contract
+
+WHOLE = {"choices": [{"message": {"content": "yes"}}], "usage": {"prompt_tokens": 9, "completion_tokens": 1}}
+KSERVE = """\
+lynxbench: 1
+name: tensors
+question: Does it answer?
+regime: latency
+workload:
+  task: classify
+  model: {{source: served, name: double}}
+  precisions: [fp32]
+  arrival: {{process: closed, concurrency: 1}}
+engine:
+  name: kserve
+  url: {url}
+  inputs: [{{name: values, datatype: FP32, shape: [1, 4]}}]
+objective:
+  slo: [{{metric: latency, percentile: 90, at_most: 1 s}}]
+"""
+
+
+@contextmanager
+def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives these answers in turn, the last one for ever; status 0 closes without a word."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status, body = answers[min(len(asked), len(answers) - 1)]
+            asked.append(self.path)
+            if status == 0:
+                self.connection.close()
+                return
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def calibrated(url: str):
+    contract = parse_contract(served_contract(f"{url}/v1"))
+    return calibrate(contract.engine, service_of(contract, contract.engine, contract.workload.model))
+
+
+GOOD = (200, json.dumps(WHOLE).encode())
+
+
+@pytest.mark.parametrize("stumble", [(503, b"loading"), (0, b"")])
+def test_a_server_that_stumbles_is_asked_again(stumble) -> None:
+    with answering(stumble, GOOD) as (url, asked):
+        assert calibrated(url).has_usage
+    assert asked == ["/v1/chat/completions"] * 3  # one stumble, two questions
+
+
+def test_a_server_that_only_stumbles_is_given_up() -> None:
+    with answering((503, b"loading the model")) as (url, asked):
+        with pytest.raises(CannotRun, match="answers 503: loading the model"):
+            calibrated(url)
+        assert len(asked) == TRIES
+
+
+def test_a_refusal_is_quoted_at_once() -> None:
+    with answering((401, b'{"error": "no key"}')) as (url, asked):
+        with pytest.raises(CannotRun, match=rf"{url}/v1/chat/completions: the server answers 401: .*no key"):
+            calibrated(url)
+        assert len(asked) == 1
+
+
+def test_an_answer_that_is_no_answer_is_said() -> None:
+    with answering((200, b"<html>")) as (url, _), pytest.raises(CannotRun, match="cannot be read"):
+        calibrated(url)
+
+
+def test_what_was_learned_first_is_not_asked_again() -> None:
+    with answering(GOOD) as (url, asked):
+        contract = parse_contract(served_contract(f"{url}/v1"))
+        known = ask_first(contract)
+        assert known is not None
+        assert len(asked) == 2
+        build_exchange(contract, run=0, calibration=known)
+        assert len(asked) == 2
+        build_exchange(contract, run=0)
+        assert len(asked) == 4
+
+
+def test_a_tensor_server_is_asked_one_inference() -> None:
+    with answering((200, b"{}")) as (url, asked):
+        assert ask_first(parse_contract(KSERVE.format(url=url))) is None
+    assert asked == ["/v2/models/double/infer"]
+    with answering((404, b"no such model")) as (url, _), pytest.raises(CannotRun, match="404: no such model"):
+        ask_first(parse_contract(KSERVE.format(url=url)))
