@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 from lynxbench import __version__
-from lynxbench.attribute.api import attribute_trace
+from lynxbench.concluding import Attempt, conclude_precision, read_attempt, reference_outputs, with_processes
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.evidence.documents import RESULT_FILE, write_result
+from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
 from lynxbench.evidence.samples import write_samples
 from lynxbench.executor.capture import capture_host
@@ -24,64 +24,56 @@ from lynxbench.executor.declaration import Declaration
 from lynxbench.intervening import intervene
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.journal import count_journal, read_journal
-from lynxbench.measure.accuracy import compare_outputs
-from lynxbench.measure.conditions import judge_conditions
 from lynxbench.measure.context import assumptions_of, conditions_of
-from lynxbench.measure.power import counted_span_ns, energy_per_unit, find_governor
-from lynxbench.measure.precision import Measured, measure_precision
 from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry
-from lynxbench.measure.validity import (
-    Finding,
-    combine_validity,
-    judge_drift,
-    judge_precision,
-    validity_of,
-    without_figures,
-)
-from lynxbench.model.attribution import Attribution
+from lynxbench.measure.validity import combine_validity, judge_drift, without_figures
 from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine
-from lynxbench.model.executor import Executor, Tier, difference
-from lynxbench.model.job import Job, JobReport, JobStatus, Skip
-from lynxbench.model.precision import Native, Precision, reference_of
-from lynxbench.model.result import Accuracy, PrecisionResult, Result, ValidityVerdict
-from lynxbench.model.samples import CountedProcess, Outputs, ProcessSamples, Telemetry
-from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress
+from lynxbench.model.executor import Tier, difference
+from lynxbench.model.interventions import Scope
+from lynxbench.model.job import Job, JobReport, JobStatus
+from lynxbench.model.precision import Precision, reference_of
+from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
+from lynxbench.model.samples import CountedProcess
+from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, kept
 from lynxbench.serving import resume_served, run_served
-from lynxbench.worker import JOB_FILE, OUTPUTS_FILE, REPORT_FILE, STAGE_FILE, read_outputs
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What one process of the plan left behind."""
-
-    slot: Slot
-    folder: Path
-    report: JobReport
+from lynxbench.worker import JOB_FILE, REPORT_FILE, STAGE_FILE
 
 
 def run_contract(
-    contract: Contract, out: Path, declaration: Declaration | None, progress: Progress, intervening: bool = False
+    contract: Contract,
+    out: Path,
+    declaration: Declaration | None,
+    progress: Progress,
+    intervening: Scope | None = None,
+    recorder: Recorder | None = None,
 ) -> Finished:
     """Run a contract from the beginning; `intervening` also tests the verdict by changing what it blames."""
     if isinstance(contract.engine, ServedEngine):
-        return run_served(contract, out, declaration, progress)
+        return run_served(contract, out, declaration, progress, recorder)
     _refuse_open_loop(contract)
     executor = capture_host(declaration)
     now = datetime.now(UTC)
     run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now)
-    return _carry_out(run, declaration, progress, intervening)
+    with kept(run, recorder):
+        return _carry_out(run, declaration, progress, intervening)
 
 
 def resume_contract(
-    contract: Contract, out: Path, declaration: Declaration | None, progress: Progress, intervening: bool = False
+    contract: Contract,
+    out: Path,
+    declaration: Declaration | None,
+    progress: Progress,
+    intervening: Scope | None = None,
+    recorder: Recorder | None = None,
 ) -> Finished:
     """Go on with the newest unfinished run of a contract."""
     run = find_unfinished(out, contract.contract_id)
     if run is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
     if isinstance(contract.engine, ServedEngine):
-        return resume_served(run, declaration, progress)
-    return _carry_out(run, declaration, progress, intervening)
+        return resume_served(run, declaration, progress, recorder)
+    with kept(run, recorder):
+        return _carry_out(run, declaration, progress, intervening)
 
 
 def plan_of(contract: Contract) -> tuple[Slot, ...]:
@@ -95,7 +87,9 @@ def plan_of(contract: Contract) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def _carry_out(run: RunFolder, declaration: Declaration | None, progress: Progress, intervening: bool) -> Finished:
+def _carry_out(
+    run: RunFolder, declaration: Declaration | None, progress: Progress, intervening: Scope | None
+) -> Finished:
     started = perf_counter()
     progress.begin(run)
     with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
@@ -107,7 +101,7 @@ def _carry_out(run: RunFolder, declaration: Declaration | None, progress: Progre
                 f"interrupted; {kept} samples kept in {run.path}. Go on with the same command and --resume"
             ) from None
     progress.note("comparing and attributing")
-    test = partial(intervene, run, progress=progress) if intervening else None
+    test = partial(intervene, run, progress=progress, scope=intervening) if intervening else None
     return _conclude(run, attempts, declaration, started, test)
 
 
@@ -131,11 +125,7 @@ def _measure(run: RunFolder, sampler: TelemetrySampler, progress: Progress) -> l
 
 
 def _earlier_attempt(run: RunFolder, slot: Slot) -> Attempt | None:
-    for folder in run.attempts(slot):
-        file = folder / REPORT_FILE
-        if file.exists():
-            return Attempt(slot, folder, JobReport.model_validate_json(file.read_bytes()))
-    return None
+    return next((found for folder in run.attempts(slot) if (found := read_attempt(slot, folder)) is not None), None)
 
 
 def _measure_slot(
@@ -194,14 +184,14 @@ def _conclude(
 ) -> Finished:
     registration, contract = run.registration, run.registration.contract
     telemetry = read_telemetry(run.path / TELEMETRY_FILE)
-    executor = _with_processes(registration.executor, attempts)
+    executor = with_processes(registration.executor, attempts)
     drift = difference(registration.executor, capture_host(declaration), (Tier.CONFIGURATION,))
-    reference = _reference_outputs(attempts)
+    reference = reference_outputs(attempts)
     results: list[PrecisionResult] = []
     processes: list[CountedProcess] = []
     for precision in contract.workload.precisions:
         mine = [attempt for attempt in attempts if attempt.slot.precision is precision]
-        one, counted = _conclude_precision(contract, precision, mine, telemetry, reference)
+        one, counted = conclude_precision(contract, precision, mine, telemetry, reference)
         results.append(test(one) if test is not None else one)
         processes += counted
     processes.sort(key=lambda process: process.samples.process)
@@ -230,118 +220,8 @@ def _conclude(
         samples=write_samples(run.path / SAMPLES_FILE, tuple(processes)),
     ).sealed()
     write_result(run.path / RESULT_FILE, result)
+    write_manifest(run.path)
     return Finished(result, run.path, tuple(processes), telemetry)
-
-
-def _conclude_precision(
-    contract: Contract,
-    precision: Precision,
-    attempts: Sequence[Attempt],
-    telemetry: Telemetry | None,
-    reference: tuple[Precision, Outputs] | None,
-) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
-    done = [attempt for attempt in attempts if attempt.report.status is JobStatus.DONE]
-    failures = [attempt.report.error for attempt in attempts if attempt.report.error]
-    skip = next((attempt.report.skip for attempt in attempts if attempt.report.skip), None)
-    if not done:
-        findings = [Finding(f"not measured: {skip.reason}")] if skip else [Finding(f, void=True) for f in failures]
-        native = Native.EMULATED if skip and skip.estimated_s is not None else Native.UNSUPPORTED
-        return PrecisionResult(
-            precision=precision,
-            skipped=skip or Skip(reason=f"failed: {failures[0]}" if failures else "not attempted"),
-            native=native if skip else Native.UNKNOWN,
-            validity=validity_of(findings),
-        ), ()
-    measured = measure_precision(contract, [_samples_of(attempt) for attempt in done], done[0].report.unit)
-    spans = [counted_span_ns(process) for process in measured.processes]
-    conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
-    findings = [*judge_precision(measured, contract.protocol, failures), *(Finding(line) for line in conditions)]
-    executed = done[0].report.executed
-    attribution, missing = _attribution(contract, precision, done[0], measured)
-    return PrecisionResult(
-        precision=precision,
-        throughput=measured.throughput,
-        latency_ms=measured.latency_ms,
-        peak=measured.peak,
-        sustained=measured.sustained,
-        governed_by=find_governor(telemetry, spans),
-        steady=measured.steady,
-        accuracy=_accuracy(contract, precision, done[0], reference),
-        native=executed.native if executed else Native.UNKNOWN,
-        executed=executed,
-        memory_bytes=max((a.report.peak_memory_bytes or 0 for a in done), default=0) or None,
-        device_memory_bytes=max((a.report.peak_device_memory_bytes or 0 for a in done), default=0) or None,
-        energy_j_per_unit=energy_per_unit(telemetry, measured.processes, done[0].report.unit),
-        slo=measured.slo,
-        validity=validity_of(findings),
-        restarts=len(done),
-        run_means=measured.run_means,
-        attribution=attribution,
-        attribution_missing=missing,
-    ), measured.processes
-
-
-def _samples_of(attempt: Attempt) -> ProcessSamples:
-    iterations, marks = read_journal(attempt.folder)
-    assert attempt.report.setup_ns is not None
-    return ProcessSamples(
-        process=attempt.slot.index,
-        precision=attempt.slot.precision.value,
-        setup_ns=attempt.report.setup_ns,
-        compile_ns=attempt.report.compile_ns,
-        iterations=iterations,
-        marks=marks,
-    )
-
-
-def _reference_outputs(attempts: Sequence[Attempt]) -> tuple[Precision, Outputs] | None:
-    kept = {a.slot.precision: a.folder / OUTPUTS_FILE for a in attempts if (a.folder / OUTPUTS_FILE).exists()}
-    if not kept:
-        return None
-    reference = reference_of(tuple(kept))
-    return reference, read_outputs(kept[reference])
-
-
-def _accuracy(
-    contract: Contract, precision: Precision, attempt: Attempt, reference: tuple[Precision, Outputs] | None
-) -> Accuracy | None:
-    file = attempt.folder / OUTPUTS_FILE
-    if reference is None or not file.exists():
-        return None
-    return compare_outputs(
-        reference[1],
-        read_outputs(file),
-        contract.policy.accuracy,
-        reference_precision=reference[0],
-        is_reference=precision is reference[0],
-    )
-
-
-def _attribution(
-    contract: Contract, precision: Precision, attempt: Attempt, measured: Measured
-) -> tuple[Attribution | None, str | None]:
-    """Where the time went, or why that is not known: a trace that cannot be read costs the attribution, not the run."""
-    if attempt.report.trace is None:
-        return None, f"engine {contract.engine.name} has no profiler"
-    unprofiled_ms = next((p.estimate for p in measured.latency_ms["latency"] if p.percentile == 50.0), None)
-    try:
-        attribution = attribute_trace(
-            attempt.folder / attempt.report.trace,
-            ceilings=attempt.report.ceilings,
-            precision=precision,
-            unprofiled_step_ms=unprofiled_ms,
-            owner=contract.owner,
-        )
-    except BadInput as error:
-        return None, str(error)
-    return attribution, None
-
-
-def _with_processes(executor: Executor, attempts: Sequence[Attempt]) -> Executor:
-    """The host's layers with what the measured processes themselves knew; the reference's process speaks first."""
-    for attempt in reversed([a for a in attempts if a.report.status is JobStatus.DONE]):
-        executor = executor.merged(attempt.report.fields)
-    return executor
 
 
 def _threads(contract: Contract) -> int:

@@ -35,6 +35,7 @@ from lynxbench.model.attribution import Ceiling
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.layers import Layer
 from lynxbench.model.samples import Iterations, Outputs
+from lynxbench.model.secrets import secret_values, withhold
 
 JOB_FILE = "job.json"
 REPORT_FILE = "report.json"
@@ -151,6 +152,10 @@ def _say(folder: Path, stage: str) -> None:
     (folder / STAGE_FILE).write_text(stage)
 
 
+def _withheld(line: str) -> str:
+    return withhold(line, secret_values(os.environ))
+
+
 def main() -> None:
     """Run the job; every end leaves a report, and the exit code follows from it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pipeline's to handle: it ends this process in order
@@ -159,13 +164,13 @@ def main() -> None:
     try:
         report = work(folder)
     except LynxbenchError as error:
-        report = JobReport(status=JobStatus.FAILED, error=str(error))
+        report = JobReport(status=JobStatus.FAILED, error=_withheld(str(error)))
         (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
     except Exception as error:  # a user's model can raise anything; the pipeline reports it in one line
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
         line = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
-        report = JobReport(status=JobStatus.FAILED, error=f"{type(error).__name__} at {where}: {line}")
+        report = JobReport(status=JobStatus.FAILED, error=_withheld(f"{type(error).__name__} at {where}: {line}"))
         (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
     write_text(folder / REPORT_FILE, report.model_dump_json())
 

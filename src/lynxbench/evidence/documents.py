@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 
 from pydantic import ValidationError
+from rfc8785 import CanonicalizationError
 
 from lynxbench.errors import BadResult
 from lynxbench.evidence.samples import hash_file
+from lynxbench.model.canonical import JsonValue, content_id
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
@@ -36,8 +38,9 @@ def read_result(path: Path) -> Result:
     """A result document, whose id matches its content; BadResult in one line otherwise."""
     if path.is_dir():
         path = path / RESULT_FILE
-    result = parse_result(_read_bytes(path), str(path))
-    if result.result_id != result.computed_id():
+    data = read_bytes(path)
+    result = parse_result(data, str(path))
+    if result.result_id != document_id(data, str(path)):
         raise BadResult(f"{path}: result_id does not match the content; the document was changed after it was sealed")
     if result.contract_id != result.contract.contract_id:
         raise BadResult(
@@ -52,9 +55,19 @@ def read_result(path: Path) -> Result:
 
 def parse_result(data: bytes, file: str) -> Result:
     """The document's value; does not check ids."""
+    _parse_plain(data, file)
     try:
-        text = data.decode("utf-8")
-        plain = parse_strict_json(text)
+        return Result.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "document"
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise BadResult(f"{file}: {where}: {first['msg']}{more}") from None
+
+
+def _parse_plain(data: bytes, file: str) -> dict[str, JsonValue]:
+    try:
+        plain = parse_strict_json(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise BadResult(f"{file}: not UTF-8 text (byte {error.start}); not a result document") from None
     except NotStrictJson as error:
@@ -62,13 +75,16 @@ def parse_result(data: bytes, file: str) -> Result:
         raise BadResult(f"{where}: {error}") from None
     if not isinstance(plain, dict):
         raise BadResult(f"{file}: a result is a JSON object, this is {_kind(plain)}")
+    return plain
+
+
+def document_id(data: bytes, file: str) -> str:
+    """The id of a result document as it is written: keys that a later version added are not in it, and do not count."""
+    plain = _parse_plain(data, file)
     try:
-        return Result.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "document"
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise BadResult(f"{file}: {where}: {first['msg']}{more}") from None
+        return content_id({key: value for key, value in plain.items() if key != "result_id"})
+    except (CanonicalizationError, UnicodeEncodeError) as error:
+        raise BadResult(f"{file}: has no canonical form ({error})") from None
 
 
 def check_samples(result: Result, folder: Path) -> Path:
@@ -82,7 +98,8 @@ def check_samples(result: Result, folder: Path) -> Path:
     return path
 
 
-def _read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a result document; BadResult where there is none."""
     try:
         if path.stat().st_size > MAX_RESULT_BYTES:
             raise BadResult(f"{path}: larger than {MAX_RESULT_BYTES >> 20} MiB; not a result document")

@@ -8,6 +8,7 @@ RUN/result.json …              written last
 
 from __future__ import annotations
 
+import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
 from lynxbench.model.precision import Precision
+from lynxbench.model.secrets import find_literal, find_secret, secret_values
 
 REGISTRATION_FILE = "registration.json"
 
@@ -56,7 +58,8 @@ class RunFolder:
     def create(
         cls, out: Path, contract: Contract, executor: Executor, threads: int, plan: tuple[Slot, ...], now: datetime
     ) -> RunFolder:
-        """Register a new run under `out`."""
+        """Register a new run under `out`. A contract that holds a secret is refused before anything is written."""
+        _refuse_secrets(contract)
         nonce = secrets.token_hex(16)
         run_id = f"{contract.name}-{now.astimezone(UTC):%Y%m%dT%H%M%S}-{nonce[:6]}"
         path = out / run_id
@@ -105,6 +108,17 @@ class RunFolder:
         folder = self.path / "attempts" / f"{slot.index:03d}-{len(self.attempts(slot)) + 1:02d}"
         folder.mkdir(parents=True)
         return folder
+
+
+def _refuse_secrets(contract: Contract) -> None:
+    """What is registered is shown to every team, and nothing is ever deleted."""
+    document = contract.model_dump(mode="json", by_alias=True)
+    where = find_secret({"engine": document["engine"]}) or find_literal(document, secret_values(os.environ))
+    if where is not None:
+        raise BadInput(
+            f"{contract.name}: {where} holds a secret, and a contract is shown to everybody; leave it out, "
+            "or name the variable that holds it (api_key_env)"
+        )
 
 
 def find_unfinished(out: Path, contract_id: str) -> RunFolder | None:

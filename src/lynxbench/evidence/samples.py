@@ -27,18 +27,26 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip entry can carry: equal
 
 def write_samples(path: Path, processes: tuple[CountedProcess, ...]) -> SamplesFile:
     """Write the columns as an uncompressed .npz whose bytes depend on the samples alone."""
+    data = encode_samples(processes)
+    path.write_bytes(data)
+    return SamplesFile(
+        file=path.name,
+        sha256=hashlib.sha256(data).hexdigest(),
+        rows=sum(len(one.samples.iterations) for one in processes),
+        marks=sum(len(one.samples.marks.at_ns) for one in processes),
+    )
+
+
+def encode_samples(processes: tuple[CountedProcess, ...]) -> bytes:
+    """The bytes of a samples file: equal samples give equal bytes."""
     columns = _columns_of(processes)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in COLUMNS:
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, columns[name], allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", date_time=_EPOCH), buffer.getvalue())
-    return SamplesFile(
-        file=path.name,
-        sha256=hash_file(path),
-        rows=len(columns["start_ns"]),
-        marks=len(columns["mark_ns"]),
-    )
+    return file.getvalue()
 
 
 def read_samples(path: Path) -> tuple[CountedProcess, ...]:

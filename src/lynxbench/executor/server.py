@@ -20,7 +20,12 @@ from pydantic import JsonValue
 
 from lynxbench.executor.environment import value_is_credential
 from lynxbench.executor.host import Host, exact_json, explain
-from lynxbench.executor.server_process import ServerProcess, capture_server_process, find_server_process
+from lynxbench.executor.server_process import (
+    ServerProcess,
+    capture_server_process,
+    find_server_process,
+    redact_command,
+)
 from lynxbench.model.executor import Executor, Field, Tier, declared, measured, unreadable
 from lynxbench.model.layers import Layer
 
@@ -77,7 +82,7 @@ def capture_server(
         counters = parse_counters(text.text)
         layers[Layer.SERVING].update(describe_metrics(text.text))
     layers[Layer.SERVING]["server_launch"] = (
-        declared([redact(word) for word in launch], "contract, engine.launch")
+        declared([*redact_command(list(launch))], "contract, engine.launch")
         if launch
         else unreadable("not declared: name the launch arguments in engine.launch", Tier.STATE)
     )
@@ -121,11 +126,6 @@ def is_this_host(name: str) -> bool:
         return False
     own = {address.address.partition("%")[0] for listed in psutil.net_if_addrs().values() for address in listed}
     return all(ipaddress.ip_address(ip.partition("%")[0]).is_loopback or ip in own for ip in found)
-
-
-def redact(word: str) -> str:
-    """A launch argument without what looks like a credential."""
-    return "<withheld>" if value_is_credential(word) else word
 
 
 # --- what the server tells -------------------------------------------------------------------------------------------

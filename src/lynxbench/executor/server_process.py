@@ -11,7 +11,7 @@ import psutil
 from pydantic import JsonValue
 
 from lynxbench.executor.confinement import read_cpu_limit, read_memory_limit
-from lynxbench.executor.environment import name_looks_secret, select_environment, value_is_credential
+from lynxbench.executor.environment import select_environment, value_is_credential
 from lynxbench.executor.host import Host, explain, format_cpu_list
 from lynxbench.executor.mapped import MappedLibrary, generated_folders, name_libraries, parse_maps
 from lynxbench.executor.nvidia import load_nvml, opened
@@ -19,6 +19,7 @@ from lynxbench.executor.packages import FRAMEWORKS
 from lynxbench.executor.process import describe_cuda, hash_libraries
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
+from lynxbench.model.secrets import option_looks_secret
 
 _PACKAGES = re.compile(r"^(.*/(?:site|dist)-packages)/")
 _OPTION = re.compile(r"^--?([A-Za-z][\w-]*)(=.*)?$")
@@ -114,7 +115,7 @@ def redact_command(words: list[str]) -> list[str]:
             hide_next = False
             continue
         hide_next = False
-        if option is not None and name_looks_secret(option.group(1).replace("-", "_").upper()):
+        if option is not None and option_looks_secret(option.group(1)):
             hide_next = option.group(2) is None
             kept.append(word if hide_next else f"{word.partition('=')[0]}={WITHHELD}")
         else:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import NoReturn
+import math
+from typing import Final, NoReturn
 
 from lynxbench.model.canonical import JsonValue
+
+DEEPEST: Final = 200
+"""Levels of nesting that no document of ours comes near; what reads a value recursively stays safe below it."""
 
 
 class NotStrictJson(ValueError):
@@ -19,7 +23,9 @@ class NotStrictJson(ValueError):
 def parse_strict_json(text: str) -> JsonValue:
     """The value of a JSON text; NotStrictJson in one line otherwise."""
     try:
-        value: JsonValue = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_constant)
+        value: JsonValue = json.loads(
+            text, object_pairs_hook=_without_twins, parse_constant=_no_constant, parse_float=_finite
+        )
     except json.JSONDecodeError as error:
         raise NotStrictJson(f"not JSON: {error.msg} (column {error.colno})", error.lineno) from None
     except RecursionError:
@@ -28,6 +34,7 @@ def parse_strict_json(text: str) -> JsonValue:
         raise
     except ValueError as error:  # an integer with thousands of digits
         raise NotStrictJson(f"not usable JSON: {str(error).split(';', maxsplit=1)[0]}") from None
+    _refuse_depth(value)
     return value
 
 
@@ -42,3 +49,25 @@ def _without_twins(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
 
 def _no_constant(name: str) -> NoReturn:
     raise NotStrictJson(f"{name} is not JSON; a missing number is null")
+
+
+def _finite(text: str) -> float:
+    """1e999 would be read as infinity, which canonical bytes write as null: two documents with one id."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise NotStrictJson(f"{text[:20]} is beyond what a number can hold; a missing number is null")
+    return number
+
+
+def _refuse_depth(value: JsonValue) -> None:
+    level: list[JsonValue] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            item
+            for holder in level
+            if isinstance(holder, (dict, list))
+            for item in (holder.values() if isinstance(holder, dict) else holder)
+        ]
+        if not level:
+            return
+    raise NotStrictJson(f"not usable JSON: nested more than {DEEPEST} levels deep")

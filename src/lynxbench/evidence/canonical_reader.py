@@ -1,0 +1,48 @@
+"""Signed JSON read with suspicion: one value has one form (RFC 8785), and any other form is refused.
+
+What cannot be written in two ways cannot be changed without its hash and signature changing with it.
+"""
+
+from __future__ import annotations
+
+import rfc8785
+
+from lynxbench.errors import EvidenceInvalid
+from lynxbench.model.canonical import JsonValue, strict_canonical_bytes
+from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
+
+EXACT_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader agrees on; larger numbers are floating point in RFC 8785."""
+
+
+def parse_canonical(data: bytes, what: str, most_bytes: int) -> JsonValue:
+    """The value of canonical JSON bytes; EvidenceInvalid in one line for anything else."""
+    if len(data) > most_bytes:
+        raise EvidenceInvalid(f"{what}: {len(data)} bytes, more than the {most_bytes} allowed")
+    try:
+        value = as_written(parse_strict_json(data.decode("utf-8")))
+    except UnicodeDecodeError as error:
+        raise EvidenceInvalid(f"{what}: not UTF-8 (byte {error.start})") from None
+    except NotStrictJson as error:
+        raise EvidenceInvalid(f"{what}: {error}") from None
+    if _canonical(value) != data:
+        raise EvidenceInvalid(f"{what}: not in canonical form (RFC 8785); the same content has another spelling")
+    return value
+
+
+def as_written(value: JsonValue) -> JsonValue:
+    """Integers beyond 2^53 are floating point there: the canonical form of 1e17 has no exponent."""
+    if isinstance(value, dict):
+        return {key: as_written(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [as_written(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > EXACT_INTEGER:
+        return float(value)
+    return value
+
+
+def _canonical(value: JsonValue) -> bytes | None:
+    try:
+        return strict_canonical_bytes(value)
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError):  # a lone surrogate has no UTF-8 form
+        return None

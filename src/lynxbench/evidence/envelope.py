@@ -1,0 +1,207 @@
+"""DSSE envelopes: a payload, its type, and Ed25519 signatures over both. One envelope has exactly one byte form.
+
+https://github.com/secure-systems-lab/dsse, with everything that the specification leaves open closed: canonical JSON,
+standard padded base64, no unknown keys, no key twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from lynxbench.errors import EvidenceInvalid
+from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.trust import Revocation, TrustedKey, TrustList
+from lynxbench.model.canonical import JsonValue, canonical_bytes, short
+from lynxbench.model.entries import Role
+
+STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
+"""An in-toto statement: every entry of a ledger."""
+CHECKPOINT_TYPE: Final = "application/vnd.lynxbench.checkpoint+json"
+"""A ledger's size and root hash at one moment."""
+KNOWN_TYPES: Final = frozenset({STATEMENT_TYPE, CHECKPOINT_TYPE})
+
+MAX_ENVELOPE_BYTES: Final = 8 << 20
+"""An entry is small (its documents are blobs); the largest, a foreign result, keeps far below this."""
+MAX_SIGNATURES: Final = 64
+SIGNATURE_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """One key's signature over the pre-authentication encoding."""
+
+    keyid: str
+    sig: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A payload with its type and signatures."""
+
+    payload_type: str
+    payload: bytes
+    signatures: tuple[Signature, ...]
+
+    def to_bytes(self) -> bytes:
+        """The envelope's only byte form."""
+        return canonical_bytes(
+            {
+                "payload": _encode(self.payload),
+                "payloadType": self.payload_type,
+                "signatures": [{"keyid": one.keyid, "sig": _encode(one.sig)} for one in self.signatures],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A trusted key that signed, and what it stands for."""
+
+    keyid: str
+    team: str
+    roles: tuple[Role, ...]
+    since_revoked: Revocation | None = None
+    """Set where the key was revoked after it signed: the signature stays, and people are told."""
+
+
+def parse_envelope(data: bytes) -> Envelope:
+    """An envelope from its bytes; EvidenceInvalid for any other spelling. Does not look at the signatures' worth."""
+    value = parse_canonical(data, "envelope", MAX_ENVELOPE_BYTES)
+    parts = _object(value, ("payload", "payloadType", "signatures"), "envelope")
+    payload_type, listed = parts["payloadType"], parts["signatures"]
+    if not isinstance(payload_type, str):
+        raise EvidenceInvalid("envelope: payloadType is not a text")
+    if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_SIGNATURES:
+        raise EvidenceInvalid(f"envelope: signatures must be a list of 1 to {MAX_SIGNATURES}")
+    signatures = tuple(_signature(one) for one in listed)
+    if len({one.keyid for one in signatures}) != len(signatures):
+        raise EvidenceInvalid("envelope: one key signs twice; a key counts once")
+    return Envelope(payload_type, _decode(parts["payload"], "payload"), signatures)
+
+
+def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
+    """What is signed: the type and the payload, each with its length (DSSE PAE)."""
+    kind = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def sign(payload_type: str, payload: bytes, keys: Sequence[SigningKey]) -> Envelope:
+    """A payload signed by each of the keys."""
+    _refuse_unknown_type(payload_type)
+    if not keys:
+        raise EvidenceInvalid("nothing signs: at least one key is needed")
+    envelope = Envelope(payload_type, payload, ())
+    for key in keys:
+        envelope = add_signature(envelope, key)
+    return envelope
+
+
+def add_signature(envelope: Envelope, key: SigningKey) -> Envelope:
+    """The same envelope with one more signature; a key signs once."""
+    _refuse_unknown_type(envelope.payload_type)
+    if any(one.keyid == key.keyid for one in envelope.signatures):
+        raise EvidenceInvalid(f"key {short(key.keyid)} has already signed this")
+    signed = key.sign(pre_authentication_encoding(envelope.payload_type, envelope.payload))
+    return replace(envelope, signatures=(*envelope.signatures, Signature(key.keyid, signed)))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSignatures:
+    """Who signed an envelope, and which signatures count for nothing, with the reason."""
+
+    signers: tuple[Signer, ...]
+    ignored: tuple[str, ...]
+
+
+def check_signatures(
+    envelope: Envelope, trust: TrustList, *, payload_type: str = STATEMENT_TYPE, at: datetime | None = None
+) -> CheckedSignatures:
+    """Every signature held against the trust list at a time (now, unless told).
+
+    A wrong signature in the name of a trusted key is an attack or damage and raises EvidenceInvalid. Keys that nobody
+    trusts, or did not yet or no longer at that time, are ignored and listed.
+    """
+    _refuse_unknown_type(envelope.payload_type)
+    if envelope.payload_type != payload_type:
+        raise EvidenceInvalid(f"payload is {envelope.payload_type!r}, {payload_type!r} is expected here")
+    moment = at or datetime.now(UTC)
+    message = pre_authentication_encoding(envelope.payload_type, envelope.payload)
+    signers: dict[bytes, Signer] = {}
+    ignored: list[str] = []
+    for signature in envelope.signatures:
+        known = trust.find(signature.keyid)
+        if known is None:
+            ignored.append(f"key {short(signature.keyid)} is not in the trust list")
+            continue
+        if not known.public.verify(message, signature.sig):
+            raise EvidenceInvalid(f"the signature of key {short(signature.keyid)} ({known.team}) does not hold")
+        refusal = known.refusal_at(moment)
+        if refusal is not None:
+            ignored.append(f"key {short(signature.keyid)} ({known.team}) {refusal}")
+        else:
+            signers.setdefault(known.public.raw, _signer(known))
+    return CheckedSignatures(tuple(signers.values()), tuple(ignored))
+
+
+def verify_signatures(
+    envelope: Envelope, trust: TrustList, *, payload_type: str = STATEMENT_TYPE, at: datetime | None = None
+) -> tuple[Signer, ...]:
+    """The distinct trusted keys that signed; EvidenceInvalid when there is none."""
+    checked = check_signatures(envelope, trust, payload_type=payload_type, at=at)
+    if not checked.signers:
+        raise EvidenceInvalid(f"no trusted signature: {'; '.join(checked.ignored) or 'it is not signed'}")
+    return checked.signers
+
+
+def _signer(key: TrustedKey) -> Signer:
+    return Signer(key.keyid, key.team, key.roles, key.revoked)
+
+
+def _refuse_unknown_type(payload_type: str) -> None:
+    if payload_type not in KNOWN_TYPES:
+        raise EvidenceInvalid(
+            f"payload type {payload_type[:80]!r} is not known here; only {', '.join(sorted(KNOWN_TYPES))}"
+        )
+
+
+def _signature(value: JsonValue) -> Signature:
+    parts = _object(value, ("keyid", "sig"), "signature")
+    keyid = parts["keyid"]
+    if not isinstance(keyid, str) or len(keyid) != 64 or not set(keyid) <= set("0123456789abcdef"):
+        raise EvidenceInvalid("signature: keyid is not the SHA-256 of a public key in hex")
+    sig = _decode(parts["sig"], "sig")
+    if len(sig) != SIGNATURE_BYTES:
+        raise EvidenceInvalid(f"signature: {len(sig)} bytes, an Ed25519 signature has {SIGNATURE_BYTES}")
+    return Signature(keyid, sig)
+
+
+def _object(value: JsonValue, keys: tuple[str, ...], what: str) -> dict[str, JsonValue]:
+    if not isinstance(value, dict):
+        raise EvidenceInvalid(f"{what}: not a JSON object")
+    wrong = sorted(value.keys() ^ set(keys))
+    if wrong:
+        raise EvidenceInvalid(f"{what}: key {wrong[0]!r} is {'missing' if wrong[0] in keys else 'not known'}")
+    return value
+
+
+def _encode(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _decode(value: JsonValue, what: str) -> bytes:
+    """Standard base64 with padding, in its only spelling: decoders that skip characters or bits let texts differ."""
+    if not isinstance(value, str):
+        raise EvidenceInvalid(f"{what}: not a base64 text")
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise EvidenceInvalid(f"{what}: not standard base64") from None
+    if _encode(data) != value:
+        raise EvidenceInvalid(f"{what}: base64 in another spelling than the standard one")
+    return data

@@ -1,0 +1,106 @@
+"""One person's keys and trust list together: which key signs, and who is trusted, changed under one lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from lynxbench.errors import BadInput
+from lynxbench.evidence.documents import write_text
+from lynxbench.evidence.keys import HOME_VARIABLE, LOCAL_TEAM, KeyFolder, SigningKey, home, new_signing_key
+from lynxbench.evidence.trust import TRUST_FILE, TrustList, read_trust
+from lynxbench.model.canonical import short
+from lynxbench.model.entries import Role
+
+KEY_VARIABLE: Final = "LYNXBENCH_KEY"
+FIRST_KEY: Final = "local"
+"""Name of the key that is made where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The key that signs, and one line for people when it was made just now."""
+
+    key: SigningKey
+    news: str | None = None
+
+
+class Keyring:
+    """The keys and the trust list under one home folder."""
+
+    def __init__(self, where: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self.where = where or home(self._environment)
+        self.keys = KeyFolder.of(self.where, self._environment)
+
+    @property
+    def trust(self) -> TrustList:
+        """Whom this person trusts."""
+        return read_trust(self.where)
+
+    def change_trust(self, change: Callable[[TrustList], TrustList]) -> TrustList:
+        """Change the trust list; two programs at once do not lose each other's change."""
+        with self._locked():
+            changed = change(read_trust(self.where))
+            self._write_trust(changed)
+        return changed
+
+    def create(self, name: str, team: str, roles: tuple[Role, ...], now: datetime) -> SigningKey:
+        """A fresh key, which its owner trusts from the start."""
+        with self._locked():
+            return self._create(name, team, roles, now)
+
+    def signing_key(self, now: datetime, name: str | None = None) -> Chosen:
+        """The key that signs: by name, by $LYNXBENCH_KEY, or the only one; made where there is none."""
+        name = name or self._environment.get(KEY_VARIABLE) or None
+        if name is not None:
+            return Chosen(self.keys.open(name))
+        names = self.keys.names()
+        if not names:
+            with self._locked():
+                names = self.keys.names()  # somebody may have been quicker
+                if not names:
+                    key = self._create(FIRST_KEY, LOCAL_TEAM, (Role.RUNNER,), now)
+                    news = (
+                        f"made key {short(key.keyid)} for team {LOCAL_TEAM!r} in {self.keys.path}; it signs from now on"
+                    )
+                    return Chosen(key, news)
+        if len(names) > 1:
+            raise BadInput(f"{self.keys.path}: {len(names)} keys ({', '.join(names)}); choose one with {KEY_VARIABLE}")
+        return Chosen(self.keys.open(names[0]))
+
+    def _create(self, name: str, team: str, roles: tuple[Role, ...], now: datetime) -> SigningKey:
+        trust = read_trust(self.where)
+        trust.refuse_twin(team)
+        self.keys.refuse_taken(name)
+        key = new_signing_key(team, roles, now)
+        self._write_trust(trust.adding(key.card, now))  # before the key can be seen: it never signs untrusted
+        self.keys.store(name, key)
+        return key
+
+    def _write_trust(self, trust: TrustList) -> None:
+        try:
+            write_text(self.where / TRUST_FILE, trust.to_bytes().decode("utf-8"))
+        except OSError as error:
+            raise BadInput(f"{self.where / TRUST_FILE}: {error.strerror or error}") from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self.where.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self.where / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise BadInput(
+                f"{self.where}: {error.strerror or error}; set {HOME_VARIABLE} to a folder of yours"
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

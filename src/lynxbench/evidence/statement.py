@@ -1,0 +1,161 @@
+"""Entries as in-toto statements (v1): what is said, about which documents, sealed in a signed envelope.
+
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final, cast
+
+from pydantic import ValidationError
+from rfc8785 import CanonicalizationError
+
+from lynxbench.errors import EvidenceInvalid
+from lynxbench.evidence.canonical_reader import as_written, parse_canonical
+from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, Signer, sign, verify_signatures
+from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.trust import TrustList
+from lynxbench.model.canonical import JsonValue, canonical_bytes, content_id
+from lynxbench.model.entries import ContractAgreed, Entry, EntryKind
+
+IN_TOTO_STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPES: Final = {kind: f"urn:lynxbench:entry:{kind.value}:1" for kind in EntryKind}
+
+_NAMED_IDS = (
+    "contract_id",
+    "executor_id",
+    "instance_id",
+    "result_id",
+    "rerun_id",
+    "change_id",
+    "before",
+    "after",
+    "weights",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedEntry:
+    """An entry read from the very bytes that its signers signed."""
+
+    entry: Entry
+    entry_id: str
+    signers: tuple[Signer, ...]
+
+
+def seal_entry(entry: Entry, keys: Sequence[SigningKey]) -> Envelope:
+    """An entry as a signed statement. Refuses one that would not open again."""
+    predicate = cast("JsonValue", entry.model_dump(mode="json", by_alias=True))
+    try:
+        payload = _payload(entry, predicate)
+    except (CanonicalizationError, UnicodeEncodeError) as error:
+        raise EvidenceInvalid(f"entry: a value has no canonical form ({error}); write large integers as text") from None
+    _open(payload)
+    return sign(STATEMENT_TYPE, payload, keys)
+
+
+def open_entry(envelope: Envelope) -> Entry:
+    """The entry that an envelope's payload states; EvidenceInvalid where it is not exactly one. Trusts no signature."""
+    if envelope.payload_type != STATEMENT_TYPE:
+        raise EvidenceInvalid(f"payload type {envelope.payload_type[:80]!r} is not a statement ({STATEMENT_TYPE})")
+    return _open(envelope.payload)[0]
+
+
+def verify_entry(envelope: Envelope, trust: TrustList, *, logged_at: datetime | None = None) -> VerifiedEntry:
+    """The entry and its signers, both from the same bytes; EvidenceInvalid where either does not hold.
+
+    Keys are judged at the later of the entry's own time and the time it was logged, where that is known: a stolen key
+    can write an early date into an entry, not into the log.
+    """
+    entry, entry_id = _open(envelope.payload)
+    made = parse_time(entry.made_at)
+    moment = max(made, logged_at) if logged_at is not None else made
+    return VerifiedEntry(entry, entry_id, verify_signatures(envelope, trust, at=moment))
+
+
+def entry_id(entry: Entry) -> str:
+    """SHA-256 of the entry as it is sealed."""
+    return content_id(cast("JsonValue", entry.model_dump(mode="json", by_alias=True)))
+
+
+def leaf_bytes(envelope: Envelope) -> bytes:
+    """What a ledger hashes: the whole envelope, signatures included."""
+    return envelope.to_bytes()
+
+
+def subjects_of(entry: Entry, identifier: str) -> tuple[tuple[str, str], ...]:
+    """Name and SHA-256 of everything an entry speaks of: itself, its blobs, the ids in its body."""
+    body = entry.body
+    subjects = [("entry", identifier)]
+    subjects += [(f"blob:{blob.name}", blob.sha256) for blob in entry.blobs]
+    for name in _NAMED_IDS:
+        value = getattr(body, name, None)
+        if isinstance(value, str):
+            subjects.append((name, value))
+    subjects += [(f"cites:{index}", cited) for index, cited in enumerate(getattr(body, "cites", ()))]
+    subjects += [(f"layer:{layer.value}", value) for layer, value in getattr(body, "layer_ids", {}).items()]
+    return tuple(sorted(subjects))
+
+
+def parse_time(text: str) -> datetime:
+    """A moment in UTC as entries write it (ISO 8601 with its offset); EvidenceInvalid otherwise."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise EvidenceInvalid(f"{text[:40]!r} is not an ISO 8601 time") from None
+    if moment.utcoffset() != timedelta(0):
+        raise EvidenceInvalid(f"{text[:40]!r} is not in UTC")
+    return moment.astimezone(UTC)
+
+
+@lru_cache(maxsize=16)  # pure; what was just sealed is opened again on its way into the log
+def _open(payload: bytes) -> tuple[Entry, str]:
+    statement = parse_canonical(payload, "statement", MAX_ENVELOPE_BYTES)
+    if not isinstance(statement, dict) or statement.keys() != {"_type", "subject", "predicateType", "predicate"}:
+        raise EvidenceInvalid("statement: not an in-toto statement with _type, subject, predicateType and predicate")
+    predicate = statement["predicate"]
+    try:  # canonical bytes have one reading, so a second parser sees the same value
+        entry = Entry.model_validate_json(canonical_bytes(predicate))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "predicate"
+        raise EvidenceInvalid(f"statement: {where}: {first['msg']}") from None
+    if statement["predicateType"] != PREDICATE_TYPES[entry.body.kind]:
+        raise EvidenceInvalid(
+            f"statement: predicate type {str(statement['predicateType'])[:80]!r} on a {entry.body.kind}"
+        )
+    # Values that a reader would quietly normalise (0.50 s for 0.5 s) are refused; keys with defaults may be absent,
+    # so that entries sealed before such a key existed still open.
+    written = entry.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if _payload(entry, as_written(cast("JsonValue", written))) != payload:
+        raise EvidenceInvalid("statement: subjects or values differ from what the entry itself says")
+    _refuse_incoherent(entry)
+    return entry, content_id(predicate)
+
+
+def _payload(entry: Entry, predicate: JsonValue) -> bytes:
+    return canonical_bytes(
+        {
+            "_type": IN_TOTO_STATEMENT,
+            "subject": [
+                {"digest": {"sha256": digest}, "name": name}
+                for name, digest in subjects_of(entry, content_id(predicate))
+            ],
+            "predicateType": PREDICATE_TYPES[entry.body.kind],
+            "predicate": predicate,
+        }
+    )
+
+
+def _refuse_incoherent(entry: Entry) -> None:
+    parse_time(entry.made_at)
+    names = [blob.name for blob in entry.blobs]
+    if len(set(names)) != len(names):
+        raise EvidenceInvalid("entry: two blobs share a name")
+    body = entry.body
+    if isinstance(body, ContractAgreed) and body.contract_id != body.contract.contract_id:
+        raise EvidenceInvalid("entry: contract_id is not the id of the contract inside")

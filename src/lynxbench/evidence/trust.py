@@ -1,0 +1,221 @@
+"""Whose signatures count: a list of public keys with team, roles, validity and revocation, and how many are needed.
+
+HOME/trust.json, canonical JSON. Each person or ledger has one; nothing is trusted that is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Final, Literal, Protocol
+
+from pydantic import AfterValidator, ValidationError, model_validator
+from pydantic import Field as Bound_
+
+from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, parse_public_key
+from lynxbench.evidence.teams import Team, looks_like
+from lynxbench.model.canonical import canonical_bytes, short
+from lynxbench.model.document import Document
+from lynxbench.model.entries import Reason, Role, Sha256
+
+TRUST_FILE: Final = "trust.json"
+MAX_TRUST_BYTES: Final = 4 << 20
+
+
+def _in_utc(text: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not an ISO 8601 time") from None
+    if moment.utcoffset() != timedelta(0):
+        raise ValueError(f"{text[:40]!r} is not in UTC")
+    return text
+
+
+Moment = Annotated[str, AfterValidator(_in_utc)]
+
+
+class Revocation(Document):
+    """From when on a key's signatures do not count, and why."""
+
+    at: Moment
+    reason: Reason
+
+
+class TrustedKey(Document):
+    """A public key whose signatures count, for whom, in which roles and when."""
+
+    keyid: Sha256
+    public_key: PublicKeyText
+    team: Team
+    roles: Roles
+    valid_from: Moment
+    valid_until: Moment | None = None
+    revoked: Revocation | None = None
+
+    @property
+    def public(self) -> PublicKey:
+        """The key itself."""
+        return parse_public_key(self.public_key)
+
+    def refusal_at(self, moment: datetime) -> str | None:
+        """Why a signature made at that time does not count, or None when it does."""
+        if moment < datetime.fromisoformat(self.valid_from):
+            return f"was not valid before {self.valid_from}"
+        if self.valid_until is not None and moment > datetime.fromisoformat(self.valid_until):
+            return f"was valid until {self.valid_until}"
+        if self.revoked is not None and moment >= datetime.fromisoformat(self.revoked.at):
+            return f"was revoked at {self.revoked.at}: {self.revoked.reason}"
+        return None
+
+    @model_validator(mode="after")
+    def _coherent(self) -> TrustedKey:
+        if self.keyid != self.public.keyid:
+            raise ValueError(f"keyid {short(self.keyid)} is not the SHA-256 of its public key")
+        if self.valid_until is not None and not _before(self.valid_from, self.valid_until):
+            raise ValueError(f"key {short(self.keyid)} is valid until before it is valid from")
+        return self
+
+
+class Thresholds(Document):
+    """How many distinct keys must stand behind a result."""
+
+    runner: Annotated[int, Bound_(ge=1, le=16)] = 1
+    witness: Annotated[int, Bound_(ge=0, le=16)] = 0
+    """Witnesses come from teams that are not the runner's, each from a team of its own."""
+
+
+class Standing(Protocol):
+    """What thresholds look at: whose key signed, and in which roles it may."""
+
+    @property
+    def team(self) -> str: ...
+    @property
+    def roles(self) -> tuple[Role, ...]: ...
+
+
+class TrustList(Document):
+    """The keys that count, and how many are needed."""
+
+    schema_version: Literal[1] = 1
+    keys: tuple[TrustedKey, ...] = ()
+    thresholds: Thresholds = Thresholds()
+
+    def find(self, keyid: str) -> TrustedKey | None:
+        """The trusted key of an id."""
+        return next((key for key in self.keys if key.keyid == keyid), None)
+
+    def find_prefix(self, prefix: str) -> TrustedKey:
+        """The one trusted key whose id begins so; BadInput where there is none or more than one."""
+        found = [key for key in self.keys if key.keyid.startswith(prefix)]
+        if len(found) == 1 and prefix:
+            return found[0]
+        if not found:
+            raise BadInput(f"{prefix}: no key of the trust list begins so; lynxbench key list shows them")
+        raise BadInput(f"{prefix}: {len(found)} keys of the trust list begin so; give more digits")
+
+    def refuse_twin(self, team: str) -> None:
+        """Refuse a team whose name can be mistaken for one that is already here."""
+        twin = next((key.team for key in self.keys if looks_like(key.team, team)), None)
+        if twin is not None:
+            raise BadInput(
+                f"team {team!r} can be mistaken for {twin!r}, which is in the trust list; choose another name"
+            )
+
+    def adding(self, card: KeyCard, valid_from: datetime, valid_until: datetime | None = None) -> TrustList:
+        """The list with one more key."""
+        known = self.find(card.keyid)
+        if known is not None:
+            state = "revoked" if known.revoked else "trusted"
+            raise BadInput(f"key {short(card.keyid)} is already in the trust list ({state}, {known.team})")
+        new = TrustedKey(
+            keyid=card.keyid,
+            public_key=card.public_key,
+            team=card.team,
+            roles=card.roles,
+            valid_from=_text(valid_from),
+            valid_until=_text(valid_until) if valid_until is not None else None,
+        )
+        return self._rebuilt((*self.keys, new))
+
+    def revoking(self, keyid: str, reason: str, at: datetime) -> TrustList:
+        """The list with one key revoked from a time on; it stays in the list, and so do its older signatures."""
+        known = self.find(keyid)
+        if known is None:
+            raise BadInput(f"key {short(keyid)} is not in the trust list")
+        if known.revoked is not None:
+            raise BadInput(f"key {short(keyid)} was already revoked at {known.revoked.at}: {known.revoked.reason}")
+        revoked = known.model_copy(update={"revoked": Revocation(at=_text(at), reason=reason)})
+        return self._rebuilt(tuple(revoked if key is known else key for key in self.keys))
+
+    def needing(self, thresholds: Thresholds) -> TrustList:
+        """The list with other thresholds."""
+        return self.model_copy(update={"thresholds": thresholds})
+
+    def shortfalls(self, signers: Sequence[Standing]) -> tuple[str, ...]:
+        """Which thresholds the signers of a result (and of its verifications) do not meet, in words; empty: all met."""
+        runners = [one for one in signers if Role.RUNNER in one.roles]
+        teams = {one.team for one in runners}
+        witnesses = {one.team for one in signers if Role.WITNESS in one.roles and one.team not in teams}
+        short_of: list[str] = []
+        if len(runners) < self.thresholds.runner:
+            short_of.append(f"{len(runners)} of {self.thresholds.runner} runner signatures")
+        if len(witnesses) < self.thresholds.witness:
+            short_of.append(f"{len(witnesses)} of {self.thresholds.witness} witness teams other than the runner's")
+        return tuple(short_of)
+
+    def to_bytes(self) -> bytes:
+        """The list's only byte form."""
+        return canonical_bytes(self.model_dump(mode="json"))
+
+    def _rebuilt(self, keys: tuple[TrustedKey, ...]) -> TrustList:
+        try:
+            return TrustList(keys=keys, thresholds=self.thresholds)
+        except ValidationError as error:
+            raise BadInput(error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")) from None
+
+    @model_validator(mode="after")
+    def _distinct(self) -> TrustList:
+        for index, one in enumerate(self.keys):
+            for two in self.keys[:index]:
+                if one.public_key == two.public_key:
+                    raise ValueError(f"key {short(one.keyid)} is listed twice")
+                if looks_like(one.team, two.team):
+                    raise ValueError(f"teams {two.team!r} and {one.team!r} can be mistaken for one another; rename one")
+        return self
+
+
+def parse_trust(data: bytes, file: str = TRUST_FILE) -> TrustList:
+    """A trust list from canonical bytes; EvidenceInvalid for anything else."""
+    parse_canonical(data, file, MAX_TRUST_BYTES)
+    try:
+        trust = TrustList.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "list"
+        raise EvidenceInvalid(f"{file}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+    return trust
+
+
+def read_trust(where: Path) -> TrustList:
+    """The trust list under a home folder; an empty one where none was written yet."""
+    file = where / TRUST_FILE
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_TRUST_BYTES + 1)
+    except FileNotFoundError:
+        return TrustList()
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror or error}") from error
+    return parse_trust(data, str(file))
+
+
+def _before(one: str, two: str) -> bool:
+    return datetime.fromisoformat(one) < datetime.fromisoformat(two)
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,87 @@
+"""What verifying says: one named line a check, each with its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lynxbench.model.canonical import JsonValue
+
+SIGNATURE_CHECKS: Final = frozenset({"signature", "signatures"})
+"""Lines that speak of who signed: in the folder, and in the ledger."""
+
+
+class Outcome(StrEnum):
+    """Doubt is an answer here too: what cannot be recomputed is said, and is not counted as holding."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    CANNOT = "cannot be recomputed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing a result states, held against what it rests on."""
+
+    name: str
+    outcome: Outcome
+    why: str = ""
+    """What differs, why it cannot be recomputed, or what was looked at."""
+
+    @property
+    def line(self) -> str:
+        """For people, and for the verification entry in a ledger."""
+        return f"{self.name}: {self.outcome.value}" + (f": {self.why}" if self.why else "")
+
+
+def holds(name: str, note: str = "") -> Check:
+    """A check that held."""
+    return Check(name, Outcome.HOLDS, note)
+
+
+def fails(name: str, why: str) -> Check:
+    """A check that did not."""
+    return Check(name, Outcome.DOES_NOT_HOLD, why)
+
+
+def cannot(name: str, why: str) -> Check:
+    """A statement that nothing here can confirm or refute."""
+    return Check(name, Outcome.CANNOT, why)
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationReport:
+    """All checks of one result."""
+
+    result_id: str
+    checks: tuple[Check, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that does not hold."""
+        return all(check.outcome is not Outcome.DOES_NOT_HOLD for check in self.checks)
+
+    @property
+    def signed(self) -> bool:
+        """Whether a trusted key stands behind it."""
+        return any(one.name in SIGNATURE_CHECKS and one.outcome is Outcome.HOLDS for one in self.checks)
+
+    def adding(self, checks: Sequence[Check]) -> VerificationReport:
+        """The report with further lines."""
+        return VerificationReport(self.result_id, (*self.checks, *checks))
+
+    def count(self, outcome: Outcome) -> int:
+        """How many checks ended so."""
+        return sum(check.outcome is outcome for check in self.checks)
+
+    def document(self) -> dict[str, JsonValue]:
+        """The JSON document."""
+        return {
+            "result_id": self.result_id,
+            "holds": self.holds,
+            "signed": self.signed,
+            "counts": {outcome.value: self.count(outcome) for outcome in Outcome},
+            "checks": [{"name": one.name, "outcome": one.outcome.value, "why": one.why} for one in self.checks],
+        }
