@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,16 @@ from command_line import QUICK_CONTRACT, SPINNING, lynxbench
 
 # A shell starts background jobs with SIGINT ignored, and children inherit it: an interrupting test would test nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keys, trust and ledger of the tests, never those of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LYNXBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        for name in ("LYNXBENCH_LEDGER", "LYNXBENCH_BLOBS", "LYNXBENCH_KEY"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

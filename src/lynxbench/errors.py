@@ -6,7 +6,8 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
     ├── BadInput                       2   a file, option or value is wrong
     │   ├── BadContract                2   … in a contract (carries file, line and key)
     │   ├── BadResult                  2   … in a result document or its samples
-    │   └── BadSeries                  2   … in a series given to `steady` or `changepoints`
+    │   ├── BadSeries                  2   … in a series given to `steady` or `changepoints`
+    │   └── BadLedger                  2   … a ledger that cannot be reached, read or written
     ├── Refused                        3   the answer would be unsound, so none is given
     ├── CannotRun                      4   this executor cannot run this contract
     ├── EvidenceInvalid                5   evidence does not verify
@@ -59,6 +60,10 @@ class BadResult(BadInput):
 
 class BadSeries(BadInput):
     """A series that has no usable numbers."""
+
+
+class BadLedger(BadInput):
+    """A ledger that cannot be reached, read or written; what it acknowledged is not touched."""
 
 
 class Refused(LynxbenchError):

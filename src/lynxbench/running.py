@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -39,3 +41,31 @@ class Finished:
     folder: Path
     processes: tuple[CountedProcess, ...]
     telemetry: Telemetry | None
+
+
+class Recorder(Protocol):
+    """Who keeps the record of a run. None of these may fail for reasons of their own: a run is never lost to its record."""
+
+    def register(self, run: RunFolder) -> None:
+        """A run is about to take its first sample, or to go on."""
+
+    def abandon(self, run: RunFolder, reason: str) -> None:
+        """A run ended without a result."""
+
+    def record(self, folder: Path) -> None:
+        """A run has its result."""
+
+
+@contextmanager
+def kept(run: RunFolder, recorder: Recorder | None) -> Iterator[None]:
+    """Announce a run, and say what became of it, whatever that is."""
+    if recorder is None:
+        yield
+        return
+    recorder.register(run)
+    try:
+        yield
+    except BaseException as error:
+        recorder.abandon(run, f"{type(error).__name__}: {error}")
+        raise
+    recorder.record(run.path)

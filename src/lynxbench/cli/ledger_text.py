@@ -1,0 +1,156 @@
+"""What the ledger says, as text for people and as documents for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from lynxbench.model.canonical import short
+
+if TYPE_CHECKING:
+    from lynxbench.ledger.checkpoints import Signed
+    from lynxbench.ledger.log import Logged, TreeHead
+    from lynxbench.ledger.queries import Listed, ListedFigure, OpenRun
+    from lynxbench.model.entries import Entry
+    from lynxbench.model.standing import Standing, Voice
+
+Plain = dict[str, object]
+
+
+def render_list(listed: Sequence[Listed], standing: Mapping[str, Standing], unfinished: Sequence[OpenRun]) -> str:
+    """One line a precision: the figure with its interval, where it came from, what it stands on."""
+    if not listed:
+        return "no result fits\n" + _unfinished(unfinished)
+    rows = [("result", "contract", "executor", "started (UTC)", "precision", "throughput", "validity", "standing")]
+    for one in listed:
+        for index, figure in enumerate(one.figures or (None,)):
+            lead = (short(one.result_id), one.contract_name[:28], short(one.executor_id), one.started_at[:16])
+            rows.append(
+                (
+                    *(lead if index == 0 else ("", "", "", "")),
+                    figure.precision if figure else "",
+                    _figure(figure),
+                    figure.validity if figure else one.validity,
+                    standing[one.result_id].short if index == 0 else "",
+                )
+            )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join(lines) + "\n" + _unfinished(unfinished)
+
+
+def list_document(
+    listed: Sequence[Listed], standing: Mapping[str, Standing], unfinished: Sequence[OpenRun], head: TreeHead
+) -> Plain:
+    """The same for programs."""
+    return {
+        "tree_size": head.size,
+        "root_hash": head.root.hex(),
+        "results": [
+            {
+                "result_id": one.result_id,
+                "run_id": one.run_id,
+                "contract_id": one.contract_id,
+                "contract_name": one.contract_name,
+                "executor_id": one.executor_id,
+                "instance_id": one.instance_id,
+                "started_at": one.started_at,
+                "validity": one.validity,
+                "attempts": one.attempts,
+                "bottleneck": one.bottleneck,
+                "per_precision": [
+                    {
+                        "precision": figure.precision,
+                        "throughput": figure.throughput.model_dump() if figure.throughput else None,
+                        "validity": figure.validity,
+                        "steady": figure.steady,
+                        "run_means": list(figure.run_means),
+                    }
+                    for figure in one.figures
+                ],
+                "standing": standing_document(standing[one.result_id]),
+            }
+            for one in listed
+        ],
+        "unfinished": [asdict(one) for one in unfinished],
+    }
+
+
+def render_about(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> str:
+    """The standing of a result and everything that was said about it, in the log's order."""
+    lines = ["standing   " + "; ".join(standing.words)]
+    for logged, voice in about:
+        lines.append(f"  #{logged.seq:<6} {logged.entry.made_at[:19]}  {say(logged.entry):60}  {voice.name}")
+    return "\n".join(lines) + "\n"
+
+
+def about_document(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> Plain:
+    """The same for programs."""
+    return {
+        "standing": standing_document(standing),
+        "entries": [
+            {
+                "seq": logged.seq,
+                "logged_at": logged.logged_at,
+                "teams": list(voice.teams),
+                "keys": list(voice.keys),
+                "entry": logged.entry.model_dump(mode="json", by_alias=True),
+            }
+            for logged, voice in about
+        ],
+    }
+
+
+def standing_document(standing: Standing) -> Plain:
+    """A standing with its words."""
+    return {"summary": standing.short, "words": list(standing.words), **standing.model_dump(mode="json")}
+
+
+def say(entry: Entry) -> str:
+    """An entry in one short phrase."""
+    body = entry.body
+    detail = (
+        getattr(body, "reason", None)
+        or getattr(body, "what", None)
+        or getattr(body, "question", None)
+        or getattr(getattr(body, "verdict", None), "value", None)
+        or getattr(body, "run_id", None)
+        or ""
+    )
+    if body.kind.value == "verification":
+        detail = "holds" if getattr(body, "holds", False) else "does not hold"
+    return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value
+
+
+def render_log(name: str, origin: str, head: TreeHead, checkpoints: Sequence[Signed], verified: str | None) -> str:
+    """The state of a ledger."""
+    lines = [
+        f"ledger      {name}",
+        f"origin      {origin}",
+        f"entries     {head.size}",
+        f"root        {head.root.hex()}",
+    ]
+    if verified is not None:
+        lines.append(f"verified    {verified}")
+    for one in checkpoints:
+        who = ", ".join(f"{signer.team}" for signer in one.signers)
+        keys = ", ".join(short(signature.keyid) for signature in one.envelope.signatures)
+        lines.append(f"checkpoint  {one.checkpoint.tree_size} entries, {one.checkpoint.made_at}, by {who or keys}")
+    return "\n".join(lines) + "\n"
+
+
+def _figure(figure: ListedFigure | None) -> str:
+    if figure is None or figure.throughput is None or figure.throughput.estimate is None:
+        return "—"
+    found = figure.throughput
+    bounds = "" if found.low is None or found.high is None else f" [{found.low:.4g}, {found.high:.4g}]"
+    return f"{found.estimate:.4g}{bounds} {found.unit}"
+
+
+def _unfinished(unfinished: Sequence[OpenRun]) -> str:
+    if not unfinished:
+        return ""
+    names = ", ".join(one.run_id for one in unfinished[:3])
+    more = f" and {len(unfinished) - 3} more" if len(unfinished) > 3 else ""
+    return f"{len(unfinished)} registered without an end: {names}{more}\n"

@@ -1,0 +1,231 @@
+"""`lynxbench results`: the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from lynxbench.errors import BadInput
+
+if TYPE_CHECKING:
+    from lynxbench.ledger.location import OpenLedger
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+LEDGER = typer.Option(None, "--ledger", help="Folder or URL of the ledger, in place of $LYNXBENCH_LEDGER.")
+AS_JSON = typer.Option(False, "--json", help="Print one JSON document on standard output, nothing else.")
+
+
+@app.command("list")
+def list_(
+    contract: str | None = typer.Option(None, help="Only results of this contract (id or its beginning)."),
+    executor: str | None = typer.Option(None, help="Only results of this executor (id or its beginning)."),
+    precision: str | None = typer.Option(None, help="Only results that measured this precision."),
+    since: str | None = typer.Option(None, help="Only results started at or after this date (ISO 8601, UTC)."),
+    valid: str | None = typer.Option(None, help="Only results that are `valid`, `doubtful` or `void`."),
+    limit: int = typer.Option(20, min=1, max=1_000_000, help="At most this many, newest first."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List results, newest first, with their intervals and standing."""
+    import os
+
+    from lynxbench.cli.ledger_text import list_document, render_list
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.ledger.names import find_id
+    from lynxbench.ledger.queries import Wanted, list_results, open_runs, standings
+    from lynxbench.recalling import opened
+
+    with opened(ledger, os.environ) as open_:
+        wanted = Wanted(
+            contract=find_id(open_.log, contract, "contract") if contract else None,
+            executor=find_id(open_.log, executor, "executor") if executor else None,
+            precision=_precision(precision),
+            since_s=_seconds(since),
+            validity=_validity(valid),
+            limit=limit,
+        )
+        listed = list_results(open_.log, wanted)
+        standing = standings(open_.log, [one.result_id for one in listed], Keyring().trust)
+        unfinished = open_runs(open_.log, wanted.contract)
+        if as_json:
+            _print_json(list_document(listed, standing, unfinished, open_.log.head()))
+        else:
+            print(render_list(listed, standing, unfinished), end="")
+
+
+@app.command()
+def show(
+    result: str = typer.Argument(help="A result: id, its unique beginning, or a path."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show a result, what it stands on, and everything that was said about it."""
+    import os
+
+    from lynxbench.cli.ledger_text import about_document, render_about
+    from lynxbench.cli.output import print_result
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.ledger.queries import entries_about, standings, voice_of
+    from lynxbench.recalling import opened, result_document
+
+    trust = Keyring().trust
+    with opened(ledger, os.environ) as open_:
+        result_id = named_result(open_, result)
+        document = result_document(open_, result_id)
+        about = [(one, voice_of(one, trust)) for one in entries_about(open_.log, [result_id, document.run_id])]
+        standing = standings(open_.log, [result_id], trust)[result_id]
+    if as_json:
+        _print_json({"result": document.document(), **about_document(about, standing)})
+        return
+    print_result(document, {}, False, recorded=True)
+    print("\n" + render_about(about, standing), end="")
+
+
+@app.command()
+def export(
+    results: list[str] = typer.Argument(help="Results: ids, their unique beginnings, or paths."),
+    output: Path = typer.Option(..., "--output", "-o", help="The bundle to write."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Write results with everything about them into one file that another ledger can import and verify."""
+    import os
+    from datetime import UTC, datetime
+
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.ledger.bundle import export_bundle
+    from lynxbench.recalling import opened
+
+    keyring, now = Keyring(), datetime.now(UTC)
+    key = keyring.signing_key(now).key
+    with opened(ledger, os.environ) as open_:
+        names = [named_result(open_, one) for one in results]
+        done = export_bundle(open_, names, output, key, keyring.trust, now)
+    if as_json:
+        _print_json(
+            {
+                "file": str(output),
+                "results": list(done.results),
+                "entries": done.entries,
+                "blobs": done.blobs,
+                "checkpoint": done.checkpoint.model_dump(mode="json"),
+            }
+        )
+        return
+    size = output.stat().st_size / 1e6
+    print(f"{output}: {len(done.results)} results, {done.entries} entries, {done.blobs} documents, {size:.1f} MB")
+
+
+@app.command("import")
+def import_(
+    file: Path = typer.Argument(help="A bundle of `results export`, or the folder of a run that is not recorded yet."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Verify a bundle against your own trust list and take it in, or record the folder of a run."""
+    import os
+    from datetime import UTC, datetime
+
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.ledger.bundle import import_bundle
+    from lynxbench.model.canonical import short
+    from lynxbench.recalling import opened
+    from lynxbench.recording import record_folder
+
+    keyring = Keyring()
+    with opened(ledger, os.environ, create=True) as open_:
+        if file.is_dir():
+            one = record_folder(open_, file, keyring.signing_key(datetime.now(UTC)).key)
+            open_.seen.check(open_.log)
+            if as_json:
+                _print_json({"results": [one.result_id], "entries": 1, "new": int(one.new), "seq": one.seq})
+            else:
+                print(f"{short(one.result_id)}: {'recorded' if one.new else 'was recorded already'} as entry {one.seq}")
+            return
+        done = import_bundle(open_, file, keyring.trust)
+    if as_json:
+        _print_json(
+            {
+                "results": list(done.results),
+                "entries": done.entries,
+                "new": done.new,
+                "blobs": done.blobs,
+                "origin": done.origin,
+                "teams": list(done.teams),
+            }
+        )
+        return
+    names = ", ".join(short(one) for one in done.results)
+    print(f"{names}: verified, signed by {', '.join(done.teams)}; {done.new} of {done.entries} entries are new here")
+
+
+@app.command()
+def log(
+    verify: bool = typer.Option(False, "--verify", help="Recompute the whole tree from the entries' bytes."),
+    checkpoint: Path | None = typer.Option(None, help="Sign the ledger's state and write it to this file."),
+    cosign: Path | None = typer.Option(None, help="Prove this ledger against a checkpoint file and sign it as well."),
+    against: Path | None = typer.Option(None, help="Prove this ledger against a checkpoint file."),
+    accept: bool = typer.Option(False, "--accept", help="Trust the ledger as it is now, whatever was seen before."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """State, checkpoints and proofs of the log. Exit code 5 when entries were changed, taken away or forked."""
+    import os
+
+    from lynxbench.cli.ledger_log import LogRequest, log_document, work_on_log
+    from lynxbench.cli.ledger_text import render_log
+
+    request = LogRequest(verify, checkpoint, cosign, against, accept)
+    found = work_on_log(ledger, os.environ, request)
+    if as_json:
+        _print_json(log_document(found))
+        return
+    print(render_log(found.name, found.origin, found.head, found.checkpoints, found.verified), end="")
+
+
+def named_result(ledger: OpenLedger, text: str) -> str:
+    """The id of a result that a person named by path, id or beginning of an id."""
+    from lynxbench.evidence.documents import read_result
+    from lynxbench.ledger.names import find_id
+
+    path = Path(text)
+    if path.exists():
+        return read_result(path).result_id
+    return find_id(ledger.log, text, "result")
+
+
+def _precision(text: str | None) -> str | None:
+    from lynxbench.model.precision import Precision
+
+    if text is not None and text not in set(Precision):
+        raise BadInput(f"--precision {text!r}: one of {', '.join(Precision)}")
+    return text
+
+
+def _validity(text: str | None) -> str | None:
+    from lynxbench.model.result import ValidityVerdict
+
+    if text is not None and text not in set(ValidityVerdict):
+        raise BadInput(f"--valid {text!r}: one of {', '.join(ValidityVerdict)}")
+    return text
+
+
+def _seconds(text: str | None) -> int | None:
+    from datetime import UTC, datetime
+
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(f"--since {text!r}: not a date; write 2026-11-15 or 2026-11-15T09:00:00+00:00") from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _print_json(document: dict[str, object]) -> None:
+    import json
+
+    print(json.dumps(document, indent=1, ensure_ascii=False))

@@ -1,0 +1,86 @@
+"""One file that holds many, in exactly one form: a plain tar (USTAR) whose every byte follows from its members.
+
+Nothing is compressed, so nothing can explode; a header that is not the one this file would write is refused, and with
+it links, odd modes, odd names and hidden bytes. `tar tf` reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.ledger.blobs import MAX_BLOB_BYTES
+
+BLOCK = tarfile.BLOCKSIZE
+MAX_MEMBERS = 200_000
+_END = bytes(2 * BLOCK)
+_NAME = re.compile(r"[a-z]{1,20}(?:/[0-9a-f]{10,64})?(?:\.json)?")
+
+
+def write_archive(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
+    """Write the members in this order, whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as stream:
+            for name, data in members:
+                stream.write(_header(name, len(data)))
+                stream.write(data)
+                stream.write(bytes(-len(data) % BLOCK))
+            stream.write(_END)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+
+
+def read_archive(stream: BinaryIO, file: str) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each member, in order; EvidenceInvalid at the first byte that is not as it must be."""
+    left = os.fstat(stream.fileno()).st_size
+    seen: set[str] = set()
+    while True:
+        block = stream.read(BLOCK)
+        left -= len(block)
+        if block == bytes(BLOCK):
+            break
+        name, size = _parse_header(block, file)
+        if name in seen:
+            raise EvidenceInvalid(f"{file}: member {name!r} is there twice")
+        seen.add(name)
+        padded = size + -size % BLOCK
+        if size > MAX_BLOB_BYTES or padded > left or len(seen) > MAX_MEMBERS:
+            raise EvidenceInvalid(f"{file}: member {name!r} claims {size} bytes, more than the file holds; truncated?")
+        data = stream.read(padded)
+        left -= padded
+        if len(data) != padded or any(data[size:]):
+            raise EvidenceInvalid(f"{file}: member {name!r} is truncated or followed by foreign bytes")
+        yield name, data[:size]
+    if left != BLOCK or stream.read(BLOCK + 1) != bytes(BLOCK):
+        raise EvidenceInvalid(f"{file}: the end is missing, or bytes follow it")
+
+
+def _header(name: str, size: int) -> bytes:
+    if not _NAME.fullmatch(name):
+        raise EvidenceInvalid(f"{name[:80]!r} is no name of a member")
+    facts = tarfile.TarInfo(name)
+    facts.size = size
+    facts.mode = 0o644
+    return facts.tobuf(tarfile.USTAR_FORMAT)
+
+
+def _parse_header(block: bytes, file: str) -> tuple[str, int]:
+    try:
+        facts = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+        name, size = facts.name, facts.size
+        honest = size >= 0 and _header(name, size) == block
+    except (tarfile.HeaderError, ValueError, UnicodeError):
+        raise EvidenceInvalid(f"{file}: not a bundle of lynxbench, or truncated or damaged") from None
+    if not honest:
+        raise EvidenceInvalid(f"{file}: member {name[:80]!r} is not a plain file as lynxbench writes it")
+    return name, size

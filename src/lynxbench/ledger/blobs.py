@@ -1,0 +1,182 @@
+"""Documents held by their content: a folder, or any store that fsspec reaches (S3 and what speaks its language).
+
+What is read is hashed again, always: a store can lose a document, it cannot change one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+from typing import Any, Protocol
+
+from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
+from lynxbench.model.canonical import short
+
+MAX_BLOB_BYTES = 4 << 30
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class BlobStore(Protocol):
+    """Where documents are kept."""
+
+    def put(self, data: bytes) -> str:
+        """Keep a document; its SHA-256 is its name. Durable when this returns."""
+
+    def get(self, sha256: str) -> bytes:
+        """A document, proven to be the one asked for."""
+
+    def has(self, sha256: str) -> bool:
+        """Whether a document is there."""
+
+
+def open_blobs(url: str) -> BlobStore:
+    """The store at a folder or URL."""
+    if "://" in url and not url.startswith("file://"):
+        return UrlBlobs(url)
+    return FolderBlobs(Path(url.removeprefix("file://")))
+
+
+class FolderBlobs:
+    """ROOT/ab/cdef…: one file a document."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, data: bytes) -> str:
+        """Write the file whole, flush it to the disk, then give it its name."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        file = self._file(sha256)
+        if self.has(sha256):
+            return sha256
+        part = file.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            self._make_folder(file.parent)
+            descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+            try:
+                with os.fdopen(descriptor, "wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                part.replace(file)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+            _sync_folder(file.parent)
+        except OSError as error:
+            raise BadLedger(f"{file}: {error.strerror or error}; the document was not kept") from error
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        """Read without following links, and hash."""
+        file = self._file(sha256)
+        if file.parent.is_symlink():
+            raise EvidenceInvalid(f"{file.parent}: a symbolic link in the ledger's documents; it was tampered with")
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError as error:
+            if file.is_symlink():
+                raise EvidenceInvalid(f"{file}: a symbolic link in place of a document; it was tampered with") from None
+            raise EvidenceInvalid(f"{file}: {error.strerror or error}; document {short(sha256)} is not there") from None
+        with os.fdopen(descriptor, "rb") as stream:
+            facts = os.fstat(stream.fileno())
+            if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_BLOB_BYTES:
+                raise EvidenceInvalid(f"{file}: not a document of this ledger")
+            return _proven(stream.read(), sha256, str(file))
+
+    def has(self, sha256: str) -> bool:
+        """Whether a plain file of that name is there; half-written ones never have the name."""
+        file = self._file(sha256)
+        return file.is_file() and not file.is_symlink() and not file.parent.is_symlink()
+
+    def _file(self, sha256: str) -> Path:
+        _refuse_name(sha256)
+        return self._root / sha256[:2] / sha256[2:]
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.is_symlink():
+            raise EvidenceInvalid(f"{folder}: a symbolic link in the ledger's documents; it was tampered with")
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            _sync_folder(folder.parent)
+
+
+class UrlBlobs:
+    """URL/ab/cdef… through fsspec: s3://bucket/prefix, gs://…, memory://…"""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import fsspec
+        except ModuleNotFoundError:
+            raise BadInput(f"{url}: needs fsspec; pip install 'lynxbench[s3]'") from None
+        try:
+            self._system: Any
+            self._system, self._root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise BadInput(f"{url}: {error}; pip install 'lynxbench[s3]', or give a folder") from None
+        self._url = url
+
+    def put(self, data: bytes) -> str:
+        """One object a document; object stores write whole or not at all."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        if not self.has(sha256):
+            try:
+                self._system.pipe_file(self._path(sha256), data)
+            except Exception as error:  # every store has errors of its own
+                raise BadLedger(f"{self._url}: {_said(error)}; the document was not kept") from error
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        """Fetch and hash."""
+        path = self._path(sha256)
+        try:
+            if int(self._system.info(path)["size"]) > MAX_BLOB_BYTES:
+                raise EvidenceInvalid(f"{path}: not a document of this ledger")
+            data = self._system.cat_file(path)
+        except FileNotFoundError:
+            raise EvidenceInvalid(f"{path}: document {short(sha256)} is not there") from None
+        except EvidenceInvalid:
+            raise
+        except Exception as error:
+            raise BadLedger(f"{self._url}: {_said(error)}") from error
+        return _proven(bytes(data), sha256, path)
+
+    def has(self, sha256: str) -> bool:
+        """Whether the object is there."""
+        try:
+            return bool(self._system.isfile(self._path(sha256)))
+        except Exception as error:
+            raise BadLedger(f"{self._url}: {_said(error)}") from error
+
+    def _path(self, sha256: str) -> str:
+        _refuse_name(sha256)
+        return f"{str(self._root).rstrip('/')}/{sha256[:2]}/{sha256[2:]}"
+
+
+def _proven(data: bytes, sha256: str, where: str) -> bytes:
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise EvidenceInvalid(f"{where}: holds {short(found)}…, not {short(sha256)}…: the document was changed")
+    return data
+
+
+def _refuse_name(sha256: str) -> None:
+    if not _SHA256.fullmatch(sha256):
+        raise BadInput(f"{sha256[:80]!r} is no name of a document; it is 64 lower-case hex digits")
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # not every file system can
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _said(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

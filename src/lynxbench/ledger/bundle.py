@@ -1,0 +1,335 @@
+"""Results with everything about them in one file: envelopes, documents, proofs, checkpoint, and the signers' keys.
+
+manifest.json          the results, and name, size and SHA-256 of every other member
+checkpoint.json        the exporting ledger's signed state
+proofs.json            for every entry, the path from it to the checkpoint's root
+keys.json              public keys of everybody who signed, with the team they claim; the importer's trust list decides
+entries/NUMBER.json    the signed envelopes, by their number in the exporting ledger
+blobs/SHA256           the documents
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field as Bound_
+from pydantic import ValidationError
+
+from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.documents import RESULT_FILE, parse_result
+from lynxbench.evidence.envelope import Envelope, parse_envelope
+from lynxbench.evidence.keys import KeyCard, SigningKey
+from lynxbench.evidence.statement import leaf_bytes, verify_entry
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.archive import read_archive, write_archive
+from lynxbench.ledger.blobs import BlobStore
+from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
+from lynxbench.ledger.location import OpenLedger
+from lynxbench.ledger.log import Ledger, Logged
+from lynxbench.ledger.merkle import includes, leaf_hash
+from lynxbench.ledger.queries import entries_about
+from lynxbench.model.canonical import canonical_bytes, short
+from lynxbench.model.document import Document
+from lynxbench.model.entries import Entry, EntryKind, ResultRecorded, ResultRerun, Sha256
+
+BUNDLE_SCHEMA: Literal[1] = 1
+MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
+MAX_LISTING_BYTES = 256 << 20
+
+
+class Held(Document):
+    """One member as the manifest has it."""
+
+    name: str
+    size_bytes: Annotated[int, Bound_(ge=0)]
+    sha256: Sha256
+
+
+class Manifest(Document):
+    """What a bundle holds."""
+
+    schema_version: Literal[1] = BUNDLE_SCHEMA
+    results: Annotated[tuple[Sha256, ...], Bound_(min_length=1)]
+    members: tuple[Held, ...]
+
+
+class Proofs(Document):
+    """By entry number: the hashes that lead to the checkpoint's root."""
+
+    paths: dict[str, tuple[Sha256, ...]]
+
+
+class Keys(Document):
+    """Public keys of the signers that the exporter knows."""
+
+    cards: tuple[KeyCard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What went into a bundle."""
+
+    results: tuple[str, ...]
+    entries: int
+    blobs: int
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came out of a bundle."""
+
+    results: tuple[str, ...]
+    entries: int
+    new: int
+    """Entries that the ledger did not have yet."""
+    blobs: int
+    origin: str
+    teams: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle whose every byte was checked."""
+
+    manifest: Manifest
+    checkpoint: Checkpoint
+    envelopes: tuple[Envelope, ...]
+    blobs: dict[str, bytes]
+    teams: tuple[str, ...]
+
+
+def export_bundle(
+    ledger: OpenLedger, results: Sequence[str], path: Path, key: SigningKey, trust: TrustList, now: datetime
+) -> Exported:
+    """Write results with everything that was said about them; the ledger's state is signed by `key`."""
+    about = _everything_about(ledger.log, results)
+    checkpoint = sign_checkpoint(ledger.log, key, now)
+    size = checkpoint.checkpoint.tree_size
+    blobs = sorted({blob.sha256 for one in about for blob in one.entry.blobs})
+    signers = {signature.keyid for one in about for signature in one.envelope.signatures} | {key.keyid}
+    paths = {str(one.seq): tuple(step.hex() for step in ledger.log.prove(one.seq, size).path) for one in about}
+    small: list[tuple[str, bytes]] = [
+        (CHECKPOINT, checkpoint.envelope.to_bytes()),
+        (PROOFS, _bytes_of(Proofs(paths=paths))),
+        (KEYS, _bytes_of(Keys(cards=_cards(signers, trust, key)))),
+        *((f"entries/{one.seq:010d}.json", leaf_bytes(one.envelope)) for one in about),
+    ]
+    held = [Held(name=name, size_bytes=len(data), sha256=_sha256(data)) for name, data in small]
+    held += [Held(name=f"blobs/{name}", size_bytes=len(ledger.blobs.get(name)), sha256=name) for name in blobs]
+    manifest = Manifest(results=tuple(sorted(set(results))), members=tuple(held))
+
+    def members() -> Iterable[tuple[str, bytes]]:
+        yield MANIFEST, _bytes_of(manifest)
+        yield from small
+        for name in blobs:  # one at a time: samples can be large
+            yield f"blobs/{name}", ledger.blobs.get(name)
+
+    write_archive(path, members())
+    return Exported(manifest.results, len(about), len(blobs), checkpoint.checkpoint)
+
+
+def read_bundle(path: Path, trust: TrustList) -> Bundle:
+    """Read a bundle and check everything in it against the reader's own trust list; EvidenceInvalid otherwise."""
+    try:
+        with path.open("rb") as stream:
+            members = read_archive(stream, str(path))
+            manifest = _open_manifest(members, str(path))
+            contents = _checked_members(members, manifest, str(path))
+    except OSError as error:
+        raise BadInput(
+            f"{path}: {error.strerror or error}; give a bundle of `results export`, or a run folder"
+        ) from error
+    signed = verify_checkpoint(parse_envelope(contents.pop(CHECKPOINT)), trust)
+    proofs = _parse(Proofs, contents.pop(PROOFS), PROOFS)
+    cards = _parse(Keys, contents.pop(KEYS), KEYS)
+    blobs = {name.removeprefix("blobs/"): data for name, data in contents.items() if name.startswith("blobs/")}
+    teams: dict[str, None] = {}
+    envelopes: list[Envelope] = []
+    entries: list[Entry] = []
+    for name in sorted(name for name in contents if name.startswith("entries/")):
+        number = name.removeprefix("entries/").removesuffix(".json")
+        envelope = parse_envelope(contents[name])
+        _prove(envelope, number, proofs, signed.checkpoint)
+        try:
+            verified = verify_entry(envelope, trust)
+        except EvidenceInvalid as error:
+            raise EvidenceInvalid(f"{path}: entry {int(number)}: {error}{_who(envelope, cards, trust)}") from None
+        teams |= dict.fromkeys(signer.team for signer in verified.signers)
+        envelopes.append(envelope)
+        entries.append(verified.entry)
+    if len(proofs.paths) != len(envelopes):
+        raise EvidenceInvalid(f"{path}: holds {len(envelopes)} entries and {len(proofs.paths)} proofs")
+    _refuse_incomplete(path, manifest, entries, blobs)
+    return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams))
+
+
+def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
+    """Check a bundle and append what this ledger does not have yet, all of it or nothing."""
+    bundle = read_bundle(path, trust)
+    ledger.seen.check_bundle(bundle.checkpoint)
+    keep_blobs(ledger.blobs, bundle.blobs)
+    before = ledger.log.head().size
+    numbers = ledger.log.append_all(bundle.envelopes)
+    ledger.seen.check(ledger.log)
+    return Imported(
+        results=bundle.manifest.results,
+        entries=len(numbers),
+        new=sum(number >= before for number in set(numbers)),
+        blobs=len(bundle.blobs),
+        origin=bundle.checkpoint.origin,
+        teams=bundle.teams,
+    )
+
+
+def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
+    """Documents first, entries after: an entry never speaks of what is not there."""
+    for name, data in blobs.items():
+        if store.put(data) != name:
+            raise EvidenceInvalid(f"document {short(name)} is not what its name says")
+
+
+def check_result_document(data: bytes, body: ResultRecorded, where: str) -> None:
+    """That a result document is the one its entry speaks of, figure by figure."""
+    from lynxbench.ledger.summary import summary_of
+
+    result = parse_result(data, where)
+    if result.result_id != body.result_id or result.computed_id() != body.result_id:
+        raise EvidenceInvalid(f"{where}: result_id does not match the content")
+    if summary_of(result, nonce=body.nonce, attempts=body.attempts) != body:
+        raise EvidenceInvalid(f"{where}: the entry of result {short(body.result_id)} says what the document does not")
+
+
+def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
+    """Entries about results, about their runs, and about the results those entries cite in turn."""
+    known: dict[int, Logged] = {}
+    names, asked = set(results), set[str]()
+    while names - asked:
+        fresh = names - asked
+        asked |= fresh
+        for one in entries_about(ledger, fresh):
+            known[one.seq] = one
+            body = one.entry.body
+            if isinstance(body, ResultRecorded):
+                names |= {body.run_id, body.result_id}
+            elif isinstance(body, ResultRerun):
+                names |= {body.rerun_id, body.result_id}
+    contracts = {one.entry.body.contract_id for one in known.values() if isinstance(one.entry.body, ResultRecorded)}
+    for one in entries_about(ledger, contracts, [EntryKind.CONTRACT]):
+        known[one.seq] = one
+    recorded = {one.entry.body.result_id for one in known.values() if isinstance(one.entry.body, ResultRecorded)}
+    missing = set(results) - recorded
+    if missing:
+        raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")
+    return [known[seq] for seq in sorted(known)]
+
+
+def _cards(keyids: set[str], trust: TrustList, key: SigningKey) -> tuple[KeyCard, ...]:
+    cards = {
+        one.keyid: KeyCard(
+            keyid=one.keyid, public_key=one.public_key, team=one.team, roles=one.roles, made_at=one.valid_from
+        )
+        for one in trust.keys
+        if one.keyid in keyids
+    }
+    cards.setdefault(key.keyid, key.card)
+    return tuple(cards[keyid] for keyid in sorted(cards))
+
+
+def _open_manifest(members: Iterable[tuple[str, bytes]], file: str) -> Manifest:
+    name, data = next(iter(members), ("", b""))
+    if name != MANIFEST:
+        raise EvidenceInvalid(f"{file}: does not begin with {MANIFEST}; not a bundle of lynxbench")
+    manifest: Manifest = _parse(Manifest, data, MANIFEST)
+    return manifest
+
+
+def _checked_members(members: Iterable[tuple[str, bytes]], manifest: Manifest, file: str) -> dict[str, bytes]:
+    contents: dict[str, bytes] = {}
+    expected = iter(manifest.members)
+    for name, data in members:
+        held = next(expected, None)
+        if held is None or held != Held(name=name, size_bytes=len(data), sha256=_sha256(data)):
+            raise EvidenceInvalid(f"{file}: member {name!r} is not what the manifest says")
+        contents[name] = data
+    missing = next(expected, None)
+    if missing is not None:
+        raise EvidenceInvalid(f"{file}: member {missing.name[:80]!r} is missing")
+    for name in (CHECKPOINT, PROOFS, KEYS):
+        if name not in contents:
+            raise EvidenceInvalid(f"{file}: member {name!r} is missing")
+    strange = [
+        name
+        for name in contents
+        if name not in (CHECKPOINT, PROOFS, KEYS) and not name.startswith(("entries/", "blobs/"))
+    ]
+    if strange:
+        raise EvidenceInvalid(f"{file}: member {strange[0]!r} has no place in a bundle")
+    return contents
+
+
+def _prove(envelope: Envelope, number: str, proofs: Proofs, checkpoint: Checkpoint) -> None:
+    path = proofs.paths.get(str(int(number))) if number.isdecimal() else None
+    if path is None:
+        raise EvidenceInvalid(f"entry {number} has no proof of inclusion")
+    steps = [bytes.fromhex(step) for step in path]
+    leaf = leaf_hash(leaf_bytes(envelope))
+    if not includes(leaf, int(number), checkpoint.tree_size, steps, checkpoint.head.root):
+        raise EvidenceInvalid(f"entry {int(number)} is not in the log that the checkpoint is of")
+
+
+def _refuse_incomplete(path: Path, manifest: Manifest, entries: Sequence[Entry], blobs: dict[str, bytes]) -> None:
+    spoken_of = {blob.sha256: blob.size_bytes for entry in entries for blob in entry.blobs}
+    for sha256, size in spoken_of.items():
+        if sha256 not in blobs or len(blobs[sha256]) != size:
+            raise EvidenceInvalid(f"{path}: document {short(sha256)} is missing")
+    stray = blobs.keys() - spoken_of.keys()
+    if stray:
+        raise EvidenceInvalid(f"{path}: document {short(stray.pop())} belongs to no entry")
+    recorded: set[str] = set()
+    for entry in entries:
+        if isinstance(entry.body, ResultRecorded):
+            recorded.add(entry.body.result_id)
+            document = next((blob for blob in entry.blobs if blob.name == RESULT_FILE), None)
+            if document is None:
+                raise EvidenceInvalid(f"{path}: result {short(entry.body.result_id)} comes without its document")
+            check_result_document(blobs[document.sha256], entry.body, f"{path}: {RESULT_FILE}")
+    missing = set(manifest.results) - recorded
+    if missing:
+        raise EvidenceInvalid(f"{path}: result {short(missing.pop())} is listed and not there")
+
+
+def _who(envelope: Envelope, cards: Keys, trust: TrustList) -> str:
+    """What the bundle itself says about the keys that are not trusted: a claim, to be confirmed elsewhere."""
+    claimed = {card.keyid: card for card in cards.cards}
+    for signature in envelope.signatures:
+        card = claimed.get(signature.keyid)
+        if card is not None and trust.find(signature.keyid) is None:
+            return (
+                f"; the bundle says it is {card.team}'s key. Ask {card.team} for their card (lynxbench key export), "
+                "compare, and trust it with: lynxbench key trust"
+            )
+    return ""
+
+
+def _parse(kind: type[Any], data: bytes, name: str) -> Any:
+    parse_canonical(data, name, MAX_LISTING_BYTES)
+    try:
+        return kind.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise EvidenceInvalid(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _bytes_of(document: Document) -> bytes:
+    return canonical_bytes(document.model_dump(mode="json"))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

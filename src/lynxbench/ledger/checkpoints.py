@@ -1,0 +1,160 @@
+"""Checkpoints: a ledger's size and root hash, signed by its keeper, co-signed by whoever else saw the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import Field as Bound_
+from pydantic import ValidationError
+from sqlalchemy import select
+
+from lynxbench.errors import EvidenceInvalid
+from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.envelope import (
+    CHECKPOINT_TYPE,
+    Envelope,
+    Signer,
+    add_signature,
+    parse_envelope,
+    sign,
+    verify_signatures,
+)
+from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.statement import parse_time
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.log import Ledger, TreeHead
+from lynxbench.ledger.merkle import extends
+from lynxbench.ledger.tables import checkpoints
+from lynxbench.model.canonical import canonical_bytes
+from lynxbench.model.document import Document
+from lynxbench.model.entries import Sha256
+
+MAX_CHECKPOINT_BYTES = 1 << 16
+
+
+class Checkpoint(Document):
+    """What a ledger was at one moment."""
+
+    schema_version: Literal[1] = 1
+    origin: Annotated[str, Bound_(min_length=1, max_length=200)]
+    tree_size: Annotated[int, Bound_(ge=0)]
+    root_hash: Sha256
+    made_at: str
+
+    @property
+    def head(self) -> TreeHead:
+        """Size and root."""
+        return TreeHead(self.tree_size, bytes.fromhex(self.root_hash))
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A checkpoint with its signatures and the trusted ones among them."""
+
+    checkpoint: Checkpoint
+    envelope: Envelope
+    signers: tuple[Signer, ...] = ()
+
+
+def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
+    """Sign the ledger's state of now and keep it in the ledger."""
+    head = ledger.head()
+    checkpoint = Checkpoint(
+        origin=ledger.origin,
+        tree_size=head.size,
+        root_hash=head.root.hex(),
+        made_at=now.astimezone(UTC).isoformat(timespec="seconds"),
+    )
+    envelope = sign(CHECKPOINT_TYPE, canonical_bytes(checkpoint.model_dump(mode="json")), [key])
+    _store(ledger, checkpoint, envelope, now)
+    return Signed(checkpoint, envelope)
+
+
+def cosign(ledger: Ledger, envelope: Envelope, key: SigningKey, now: datetime) -> Signed:
+    """Sign somebody's checkpoint as well, after proving that this ledger extends it; keep it in the ledger."""
+    checkpoint = open_checkpoint(envelope)
+    prove_against(ledger, checkpoint)
+    both = add_signature(envelope, key)
+    _store(ledger, checkpoint, both, now)
+    return Signed(checkpoint, both)
+
+
+def prove_against(ledger: Ledger, checkpoint: Checkpoint) -> TreeHead:
+    """The ledger's head now, proven to extend the checkpoint; EvidenceInvalid where it does not."""
+    if checkpoint.origin != ledger.origin:
+        raise EvidenceInvalid(f"the checkpoint is of ledger {checkpoint.origin}, this one is {ledger.origin}")
+    return prove_head(ledger, checkpoint.head, f"the checkpoint of {checkpoint.made_at}")
+
+
+def prove_head(ledger: Ledger, earlier: TreeHead, what: str) -> TreeHead:
+    """The ledger's head now, proven to extend an earlier one."""
+    head, path = ledger.prove_extends(earlier.size)
+    if head.size < earlier.size:
+        raise EvidenceInvalid(
+            f"{ledger.database.name}: holds {head.size} entries, {what} has {earlier.size}: entries were taken away"
+        )
+    if not extends(earlier.size, earlier.root, head.size, head.root, path):
+        raise EvidenceInvalid(
+            f"{ledger.database.name}: does not begin with the {earlier.size} entries of {what}: "
+            "its history was rewritten"
+        )
+    return head
+
+
+def open_checkpoint(envelope: Envelope) -> Checkpoint:
+    """The checkpoint an envelope holds; trusts no signature."""
+    if envelope.payload_type != CHECKPOINT_TYPE:
+        raise EvidenceInvalid(f"payload type {envelope.payload_type[:80]!r} is not a checkpoint ({CHECKPOINT_TYPE})")
+    parse_canonical(envelope.payload, "checkpoint", MAX_CHECKPOINT_BYTES)
+    try:
+        checkpoint = Checkpoint.model_validate_json(envelope.payload)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise EvidenceInvalid(f"checkpoint: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    parse_time(checkpoint.made_at)
+    return checkpoint
+
+
+def verify_checkpoint(envelope: Envelope, trust: TrustList) -> Signed:
+    """A checkpoint that somebody trusted signed."""
+    checkpoint = open_checkpoint(envelope)
+    at = parse_time(checkpoint.made_at)
+    signers = verify_signatures(envelope, trust, payload_type=CHECKPOINT_TYPE, at=at)
+    return Signed(checkpoint, envelope, signers)
+
+
+def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
+    """The newest checkpoints that were stored, newest first."""
+    chosen = select(checkpoints.c.envelope).order_by(checkpoints.c.number.desc()).limit(limit)
+    with ledger.database.reading() as connection:
+        stored = [row.envelope for row in connection.execute(chosen)]
+    if not all(isinstance(one, bytes) for one in stored):
+        raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
+    envelopes = [parse_envelope(one) for one in stored]
+    return [Signed(open_checkpoint(one), one) for one in envelopes]
+
+
+def prove_stored(ledger: Ledger) -> int:
+    """Prove the ledger against every checkpoint it ever stored; how many there were."""
+    chosen = select(checkpoints.c.tree_size, checkpoints.c.root, checkpoints.c.logged_at).order_by(checkpoints.c.number)
+    with ledger.database.reading() as connection:
+        rows: Sequence[tuple[int, bytes, str]] = [
+            (row.tree_size, row.root, row.logged_at) for row in connection.execute(chosen)
+        ]
+    for size, root, logged_at in rows:
+        prove_head(ledger, TreeHead(size, root), f"its own checkpoint of {logged_at}")
+    return len(rows)
+
+
+def _store(ledger: Ledger, checkpoint: Checkpoint, envelope: Envelope, now: datetime) -> None:
+    row = {
+        "tree_size": checkpoint.tree_size,
+        "root": checkpoint.head.root,
+        "envelope": envelope.to_bytes(),
+        "logged_at": now.astimezone(UTC).isoformat(timespec="seconds"),
+    }
+    with ledger.database.writing() as connection:
+        connection.execute(checkpoints.insert(), [row])

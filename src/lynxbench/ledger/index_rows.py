@@ -1,0 +1,102 @@
+"""What an entry puts into the index: pure, so that an index can be thrown away and rebuilt from the entries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from lynxbench.evidence.statement import parse_time
+from lynxbench.model.entries import (
+    ChangeDeclared,
+    ChangeMeasured,
+    DecisionTaken,
+    Entry,
+    ResultContested,
+    ResultRecorded,
+    ResultRerun,
+    RunAbandoned,
+    RunRegistered,
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRows:
+    """Rows by table."""
+
+    subjects: list[Row]
+    result: Row | None = None
+    figures: list[Row] = field(default_factory=list)
+
+
+def index_rows(seq: int, entry: Entry) -> IndexRows:
+    """The index rows of one entry."""
+    subjects = [{"id": name, "seq": seq, "what": what} for name, what in sorted(_subjects(entry))]
+    body = entry.body
+    if not isinstance(body, ResultRecorded):
+        return IndexRows(subjects)
+    result = {
+        "seq": seq,
+        "result_id": body.result_id,
+        "run_id": body.run_id,
+        "contract_id": body.contract_id,
+        "contract_name": body.contract_name,
+        "executor_id": body.executor_id,
+        "instance_id": body.instance_id,
+        "weights": body.weights,
+        "layer_ids": json.dumps({layer.value: name for layer, name in body.layer_ids.items()}, sort_keys=True),
+        "started_s": int(parse_time(body.started_at).timestamp()),
+        "started_at": body.started_at,
+        "validity": body.validity.value,
+        "attempts": body.attempts,
+        "bottleneck": body.bottleneck,
+    }
+    figures = [
+        {
+            "seq": seq,
+            "precision": one.precision.value,
+            "contract_id": body.contract_id,
+            "started_s": result["started_s"],
+            "low": one.throughput.low if one.throughput else None,
+            "estimate": one.throughput.estimate if one.throughput else None,
+            "high": one.throughput.high if one.throughput else None,
+            "unit": one.throughput.unit if one.throughput else None,
+            "run_means": json.dumps(one.run_means),
+            "validity": one.validity.value,
+            "steady": one.steady,
+        }
+        for one in body.per_precision
+    ]
+    return IndexRows(subjects, result, figures)
+
+
+def entry_columns(entry: Entry) -> Row:
+    """The copies kept beside the envelope."""
+    body = entry.body
+    return {
+        "kind": body.kind.value,
+        "made_at": entry.made_at,
+        **{name: getattr(body, name, None) for name in ("contract_id", "executor_id", "result_id", "run_id")},
+    }
+
+
+def _subjects(entry: Entry) -> set[tuple[str, str]]:
+    body = entry.body
+    found: set[tuple[str, str]] = set()
+    for what in ("contract", "executor", "result"):
+        name = getattr(body, f"{what}_id", None)
+        if name is not None:
+            found.add((name, what))
+    if isinstance(body, (RunRegistered, ResultRecorded, RunAbandoned)):
+        found.add((body.run_id, "run"))
+    if isinstance(body, ResultRerun):
+        found.add((body.rerun_id, "result"))
+    if isinstance(body, ChangeDeclared | ChangeMeasured):
+        found.add((body.change_id, "change"))
+    if isinstance(body, ChangeMeasured):
+        found |= {(body.before, "result"), (body.after, "result")}
+    if isinstance(body, (ResultContested, DecisionTaken)):
+        found |= {(name, "cited") for name in body.cites}
+    return found

@@ -1,0 +1,88 @@
+"""Where a ledger is: an option, the environment, or this person's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lynxbench.errors import BadLedger
+from lynxbench.evidence.keys import HOME_VARIABLE, home
+from lynxbench.ledger.blobs import BlobStore, open_blobs
+from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.seen import Seen
+
+LEDGER_VARIABLE = "LYNXBENCH_LEDGER"
+BLOBS_VARIABLE = "LYNXBENCH_BLOBS"
+NO_LEDGER = "none"
+DATABASE_FILE = "ledger.sqlite"
+BLOBS_FOLDER = "blobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A database, and where its documents are kept; None: where the ledger itself says."""
+
+    database: str
+    blobs: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLedger:
+    """A ledger with its documents, held against what was last seen of it."""
+
+    log: Ledger
+    blobs: BlobStore
+    seen: Seen
+
+    def __enter__(self) -> OpenLedger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.log.close()
+
+
+def locate(asked: str | None, environment: Mapping[str, str]) -> Location | None:
+    """The ledger that is meant; None where none is wanted."""
+    named = asked or environment.get(LEDGER_VARIABLE) or ""
+    if named == NO_LEDGER:
+        return None
+    blobs = environment.get(BLOBS_VARIABLE) or None
+    if "://" in named and not named.startswith("sqlite:"):
+        return Location(named, blobs)
+    if named.startswith("sqlite:"):
+        return Location(named, blobs or f"{named.removeprefix('sqlite:///')}.blobs")
+    folder = Path(named).expanduser() if named else default_folder(environment)
+    if folder.is_file():
+        raise BadLedger(f"{folder}: a ledger is a folder; for a database file give sqlite:///{folder}")
+    return Location(f"sqlite:///{folder.absolute() / DATABASE_FILE}", blobs or str(folder.absolute() / BLOBS_FOLDER))
+
+
+def default_folder(environment: Mapping[str, str]) -> Path:
+    """$LYNXBENCH_HOME/ledger, else under the user's data folder."""
+    if environment.get(HOME_VARIABLE):
+        return Path(environment[HOME_VARIABLE]) / "ledger"
+    data = environment.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "lynxbench" / "ledger"
+
+
+def open_ledger(
+    location: Location, environment: Mapping[str, str], *, create: bool = False, unseen: bool = False
+) -> OpenLedger:
+    """Open a ledger; EvidenceInvalid where it does not continue what was last seen of it (unless `unseen`)."""
+    log = Ledger(location.database, create=create, blobs=None if log_is_local(location) else location.blobs)
+    try:
+        where = location.blobs or log.blobs_url
+        assert where is not None
+        seen = Seen(home(environment))
+        if not unseen:
+            seen.check(log)
+        return OpenLedger(log, open_blobs(where), seen)
+    except BaseException:
+        log.close()
+        raise
+
+
+def log_is_local(location: Location) -> bool:
+    """Whether the documents lie beside the database, so that its folder can be moved."""
+    return location.database.startswith("sqlite:")

@@ -1,0 +1,365 @@
+"""The log: entries appended one after the other, each proven to be in it, the whole checked again from its bytes."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from lynxbench.errors import BadLedger, EvidenceInvalid
+from lynxbench.evidence.envelope import Envelope, parse_envelope
+from lynxbench.evidence.statement import leaf_bytes, open_entry
+from lynxbench.ledger.database import Database
+from lynxbench.ledger.index_rows import IndexRows, entry_columns, index_rows
+from lynxbench.ledger.merkle import (
+    HASH_BYTES,
+    Frontier,
+    Node,
+    ReadNode,
+    leaf_hash,
+    prove_consistency,
+    prove_inclusion,
+    read_frontier,
+)
+from lynxbench.ledger.tables import entries, figures, nodes, properties, results, subjects
+from lynxbench.model.canonical import short
+from lynxbench.model.entries import Entry, EntryKind, ResultRecorded
+
+T = TypeVar("T")
+
+MAX_ENTRIES_READ = 5000
+"""Rows fetched at once when the whole log is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An entry with its place in the log."""
+
+    seq: int
+    logged_at: str
+    envelope: Envelope
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class TreeHead:
+    """The state of a log: its size and the hash over everything in it."""
+
+    size: int
+    root: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """That one leaf is in a tree."""
+
+    seq: int
+    leaf: bytes
+    head: TreeHead
+    path: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An envelope on its way into the log."""
+
+    data: bytes
+    leaf: bytes
+    entry: Entry
+    signers: str
+
+
+class Ledger:
+    """An open ledger. `create=False` refuses one that is not there yet."""
+
+    def __init__(self, url: str, *, create: bool = True, blobs: str | None = None) -> None:
+        self.database = Database(url)
+        try:
+            if not create and self.database.schema() is None:
+                raise BadLedger(f"{self.database.name}: no ledger here yet; the first recorded run makes one")
+            self.database.make_ready()
+            stored = self._properties() or self._baptise(blobs)
+        except BaseException:
+            self.database.close()
+            raise
+        self.origin = stored["origin"]
+        self.blobs_url: str | None = stored.get("blobs")
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, envelope: Envelope) -> int:
+        """Append one entry and return its number; on the disk when this returns. Appending it again changes nothing."""
+        return self.append_all([envelope])[0]
+
+    def append_all(self, envelopes: Sequence[Envelope]) -> list[int]:
+        """Append entries in this order, all of them or none."""
+        opened = [_opened(envelope) for envelope in envelopes]
+        numbers: list[int] = []
+        with self.database.writing() as connection:
+            known = self._known(connection, [one.leaf for one in opened])
+            frontier: Frontier | None = None
+            pending: list[tuple[int, _Opened]] = []
+            completed: list[Node] = []
+            for one in opened:
+                if one.leaf in known:
+                    numbers.append(known[one.leaf])
+                    continue
+                frontier = frontier or _frontier(connection)
+                _refuse_second_result(connection, one.entry, [other.entry for _, other in pending])
+                seq = frontier.size
+                frontier, made = frontier.appended(one.leaf)
+                completed += made[1:]
+                pending.append((seq, one))
+                known[one.leaf] = seq
+                numbers.append(seq)
+            self._insert(connection, pending, completed)
+        return numbers
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def head(self) -> TreeHead:
+        """The log's size and root, from the stored tree."""
+        with self.database.reading() as connection:
+            return _head(connection)
+
+    def read(self, seq: int) -> Logged:
+        """One entry by its number."""
+        with self.database.reading() as connection:
+            row = connection.execute(_ENTRY.where(entries.c.seq == seq)).one_or_none()
+        if row is None:
+            raise BadLedger(f"{self.database.name}: no entry {seq}")
+        return _logged(row.seq, row.logged_at, row.envelope)
+
+    def read_all(self, seqs: Sequence[int]) -> list[Logged]:
+        """Entries by their numbers, in the log's order."""
+        found: list[Logged] = []
+        with self.database.reading() as connection:
+            for start in range(0, len(seqs), 500):
+                chosen = _ENTRY.where(entries.c.seq.in_(seqs[start : start + 500]))
+                found += [_logged(row.seq, row.logged_at, row.envelope) for row in connection.execute(chosen)]
+        return sorted(found, key=lambda one: one.seq)
+
+    def prove(self, seq: int, size: int | None = None) -> Proof:
+        """That an entry is in the log, or in the log as it was when it held `size` entries."""
+        with self.database.reading() as connection:
+            whole = _within(connection, size)
+            if not 0 <= seq < whole:
+                raise BadLedger(f"{self.database.name}: no entry {seq} among the first {whole}")
+
+            def gather(read: ReadNode) -> Proof:
+                path = prove_inclusion(read, seq, whole)
+                return Proof(seq, read(0, seq), TreeHead(whole, read_frontier(read, whole).root), path)
+
+            return _with_nodes(connection, gather)
+
+    def prove_extends(self, earlier: int) -> tuple[TreeHead, tuple[bytes, ...]]:
+        """The log now, and the proof that it begins with the first `earlier` entries of before."""
+        with self.database.reading() as connection:
+            head = _head(connection)
+            known = min(earlier, head.size)
+            return head, _with_nodes(connection, lambda read: prove_consistency(read, known, head.size))
+
+    def recompute(self) -> TreeHead:
+        """Recompute the tree from the envelopes' bytes; EvidenceInvalid where anything stored differs from it."""
+        frontier, expected_nodes = Frontier(), 0
+        with self.database.reading() as connection:
+            for row in self._rows(connection):
+                if row.seq != frontier.size:
+                    raise EvidenceInvalid(f"{self.database.name}: entry {frontier.size} is missing from the log")
+                data = row.envelope
+                leaf = leaf_hash(data) if isinstance(data, bytes) else b""
+                if leaf != row.leaf:
+                    raise EvidenceInvalid(f"{self.database.name}: entry {row.seq} was changed after it was recorded")
+                entry = open_entry(parse_envelope(data))
+                if any(getattr(row, name) != value for name, value in entry_columns(entry).items()):
+                    raise EvidenceInvalid(f"{self.database.name}: the index of entry {row.seq} says what it does not")
+                frontier, made = frontier.appended(leaf)
+                expected_nodes += len(made) - 1
+            stored = connection.execute(select(func.count()).select_from(nodes)).scalar_one()
+            if stored != expected_nodes or _frontier(connection) != frontier:
+                raise EvidenceInvalid(f"{self.database.name}: the stored tree is not the tree of the entries")
+        return TreeHead(frontier.size, frontier.root)
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _properties(self) -> dict[str, str]:
+        with self.database.reading() as connection:
+            return {row.name: row.value for row in connection.execute(select(properties))}
+
+    def _baptise(self, blobs: str | None) -> dict[str, str]:
+        if blobs is None and not self.database.is_sqlite:
+            raise BadLedger(
+                f"{self.database.name}: a new ledger must say where its documents are kept, for everybody who uses it; "
+                "set LYNXBENCH_BLOBS to a shared folder or s3://…"
+            )
+        with self.database.writing() as connection:
+            there = {row.name: row.value for row in connection.execute(select(properties))}
+            if there:  # somebody was quicker
+                return there
+            made = {"origin": f"lynxbench-ledger-{secrets.token_hex(16)}"} | ({"blobs": blobs} if blobs else {})
+            connection.execute(properties.insert(), [{"name": name, "value": value} for name, value in made.items()])
+            return made
+
+    def _rows(self, connection: Connection) -> Iterator[Any]:
+        streamed = connection.execution_options(yield_per=MAX_ENTRIES_READ)
+        yield from streamed.execute(select(entries).order_by(entries.c.seq))
+
+    def _known(self, connection: Connection, leaves: Sequence[bytes]) -> dict[bytes, int]:
+        known: dict[bytes, int] = {}
+        for leaf in leaves:
+            known |= {row.leaf: row.seq for row in connection.execute(_KNOWN, {"leaf": leaf})}
+        return known
+
+    def _insert(
+        self, connection: Connection, pending: Sequence[tuple[int, _Opened]], completed: Sequence[Node]
+    ) -> None:
+        if not pending:
+            return
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        connection.execute(
+            _ADD_ENTRY,
+            [
+                {
+                    "seq": seq,
+                    "leaf": one.leaf,
+                    "envelope": one.data,
+                    "logged_at": now,
+                    "signers": one.signers,
+                    **entry_columns(one.entry),
+                }
+                for seq, one in pending
+            ],
+        )
+        if completed:
+            connection.execute(
+                _ADD_NODE,
+                [{"level": node.level, "position": node.position, "digest": node.digest} for node in completed],
+            )
+        index(connection, [index_rows(seq, one.entry) for seq, one in pending])
+
+
+# built once: the database layer remembers how each of them is compiled
+_ENTRY = select(entries.c.seq, entries.c.logged_at, entries.c.envelope)
+_LAST = select(func.coalesce(func.max(entries.c.seq), -1))
+_KNOWN = select(entries.c.leaf, entries.c.seq).where(entries.c.leaf == bindparam("leaf"))
+_RESULTS_OF_RUN = select(entries.c.result_id).where(
+    entries.c.run_id == bindparam("run"), entries.c.kind == EntryKind.RESULT.value
+)
+_ADD_ENTRY, _ADD_NODE = entries.insert(), nodes.insert()
+_ADD_RESULT, _ADD_FIGURE, _ADD_SUBJECT = results.insert(), figures.insert(), subjects.insert()
+
+
+def index(connection: Connection, rows: Sequence[IndexRows]) -> None:
+    """Write index rows."""
+    for statement, made in (
+        (_ADD_RESULT, [one.result for one in rows if one.result]),
+        (_ADD_FIGURE, [row for one in rows for row in one.figures]),
+        (_ADD_SUBJECT, [row for one in rows for row in one.subjects]),
+    ):
+        if made:
+            connection.execute(statement, made)
+
+
+def _refuse_second_result(connection: Connection, entry: Entry, pending: Sequence[Entry]) -> None:
+    """A run has one result: measuring until the figure pleases needs a run, and a registration, for each time."""
+    body = entry.body
+    if not isinstance(body, ResultRecorded):
+        return
+    if len({one.precision for one in body.per_precision}) != len(body.per_precision):
+        raise EvidenceInvalid(f"result {short(body.result_id)}: a precision is listed twice")
+    earlier = {row.result_id for row in connection.execute(_RESULTS_OF_RUN, {"run": body.run_id})}
+    earlier |= {
+        one.body.result_id for one in pending if isinstance(one.body, ResultRecorded) and one.body.run_id == body.run_id
+    }
+    other = earlier - {body.result_id}
+    if other:
+        raise EvidenceInvalid(f"run {body.run_id} already has result {short(other.pop())}; a run has one result")
+
+
+def _size(connection: Connection) -> int:
+    return int(connection.execute(_LAST).scalar_one()) + 1
+
+
+def _frontier(connection: Connection, size: int | None = None) -> Frontier:
+    wanted = _within(connection, size)
+    return _with_nodes(connection, lambda read: read_frontier(read, wanted))
+
+
+def _within(connection: Connection, size: int | None) -> int:
+    there = _size(connection)
+    if size is not None and size > there:
+        raise BadLedger(f"the ledger holds {there} entries, not {size}")
+    return there if size is None else size
+
+
+def _head(connection: Connection, size: int | None = None) -> TreeHead:
+    frontier = _frontier(connection, size)
+    return TreeHead(frontier.size, frontier.root)
+
+
+def _with_nodes(connection: Connection, use: Callable[[ReadNode], T]) -> T:
+    """Whatever is computed from tree nodes, with all of them fetched together: first which ones, then their hashes."""
+    places: list[tuple[int, int]] = []
+
+    def note(level: int, position: int) -> bytes:
+        places.append((level, position))
+        return b""
+
+    use(note)
+    found: dict[tuple[int, int], Any] = {}
+    if places:
+        rows = connection.exec_driver_sql(_nodes_statement(places))
+        found = {(level, position): digest for level, position, digest in rows}
+
+    def read(level: int, position: int) -> bytes:
+        digest = found.get((level, position))
+        if not isinstance(digest, bytes) or len(digest) != HASH_BYTES:
+            raise EvidenceInvalid(f"the ledger's tree lacks node {position} of level {level}; it was damaged")
+        return digest
+
+    return use(read)
+
+
+_ABOVE = (  # SQLite answers a row-value IN by reading the whole table; CROSS JOIN makes it begin with the places
+    "SELECT n.level, n.position, n.digest FROM (SELECT 0 AS level, 0 AS position WHERE 1 = 0 UNION ALL VALUES {}) AS w "
+    "CROSS JOIN ledger_nodes AS n WHERE n.level = w.level AND n.position = w.position"
+)
+
+
+def _nodes_statement(places: Sequence[tuple[int, int]]) -> str:
+    """One statement for all of them. Only integers that this file computed go into it."""
+    above = ",".join(f"({int(level)},{int(position)})" for level, position in places if level > 0)
+    leaves = ",".join(str(int(position)) for level, position in places if level == 0)
+    parts = []
+    if above:
+        parts.append(_ABOVE.format(above))
+    if leaves:
+        parts.append(f"SELECT 0, seq, leaf FROM ledger_entries WHERE seq IN ({leaves})")
+    return " UNION ALL ".join(parts)
+
+
+def _opened(envelope: Envelope) -> _Opened:
+    data = leaf_bytes(envelope)
+    signers = " ".join(signature.keyid for signature in envelope.signatures)
+    return _Opened(data, leaf_hash(data), open_entry(envelope), signers)
+
+
+def _logged(seq: int, logged_at: str, envelope: object) -> Logged:
+    if not isinstance(envelope, bytes):  # SQLite lets whoever edits the file change a value's type
+        raise EvidenceInvalid(f"entry {seq} was changed after it was recorded")
+    parsed = parse_envelope(envelope)
+    return Logged(seq, logged_at, parsed, open_entry(parsed))

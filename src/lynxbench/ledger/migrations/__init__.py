@@ -1,0 +1,1 @@
+"""Schema versions of the ledger, up and down, for SQLite and PostgreSQL alike."""

@@ -1,0 +1,42 @@
+"""A result, contract, executor or change by its full id or any unique beginning of it."""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy import select
+
+from lynxbench.errors import BadInput
+from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.tables import subjects
+from lynxbench.model.canonical import short
+
+LEAST_DIGITS = 4
+_HEX = re.compile(r"[0-9a-f]+")
+
+
+def looks_like_id(text: str) -> bool:
+    """Whether a text can be an id or the beginning of one."""
+    bare = text.removeprefix("sha256:").rstrip("…").lower()
+    return LEAST_DIGITS <= len(bare) <= 64 and _HEX.fullmatch(bare) is not None
+
+
+def find_id(ledger: Ledger, text: str, what: str) -> str:
+    """The one id of that kind (`result`, `contract`, `executor`, `change`) that begins so; BadInput otherwise."""
+    bare = text.removeprefix("sha256:").rstrip("…").lower()
+    if not looks_like_id(text):
+        raise BadInput(f"{text!r}: no {what}; give a path, an id, or at least {LEAST_DIGITS} of its first hex digits")
+    chosen = (
+        select(subjects.c.id)
+        .where(subjects.c.id >= bare, subjects.c.id < bare + "g", subjects.c.what == what)
+        .distinct()
+        .order_by(subjects.c.id)
+        .limit(5)
+    )
+    with ledger.database.reading() as connection:
+        found = [row.id for row in connection.execute(chosen)]
+    if len(found) == 1:
+        return str(found[0])
+    if not found:
+        raise BadInput(f"{text}: no {what} in {ledger.database.name} begins so; lynxbench results list shows them")
+    raise BadInput(f"{text}: {what}s {', '.join(short(one) for one in found)} begin so; give more digits")

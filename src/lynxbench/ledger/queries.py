@@ -1,0 +1,250 @@
+"""Questions to a ledger that the index answers: lists, histories, everything that was said about a result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Select, select
+
+from lynxbench.evidence.envelope import check_signatures
+from lynxbench.evidence.statement import parse_time
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.log import Ledger, Logged
+from lynxbench.ledger.tables import entries, figures, results, subjects
+from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
+from lynxbench.model.figures import Figure
+from lynxbench.model.standing import Said, Standing, Voice, standing_of
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which results are asked for; None: any. Ids may be prefixes."""
+
+    contract: str | None = None
+    executor: str | None = None
+    precision: str | None = None
+    since_s: int | None = None
+    validity: str | None = None
+    limit: int | None = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFigure:
+    """The throughput of one precision."""
+
+    precision: str
+    throughput: Figure | None
+    validity: str
+    steady: str | None
+    run_means: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One result in a list or history."""
+
+    seq: int
+    result_id: str
+    run_id: str
+    contract_id: str
+    contract_name: str
+    executor_id: str
+    instance_id: str
+    weights: str | None
+    layer_ids: dict[str, str]
+    started_at: str
+    validity: str
+    attempts: int
+    bottleneck: str | None
+    figures: tuple[ListedFigure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run that was registered and has neither result nor abandonment."""
+
+    run_id: str
+    contract_id: str
+    made_at: str
+
+
+def list_results(ledger: Ledger, wanted: Wanted) -> list[Listed]:
+    """Results, newest first."""
+    chosen = select(results).order_by(results.c.started_s.desc(), results.c.seq.desc())
+    if wanted.precision is not None:
+        # the order is taken from the figures, whose index has it: a rare precision is found without reading the rest
+        chosen = (
+            select(results)
+            .join(figures, figures.c.seq == results.c.seq)
+            .where(figures.c.precision == wanted.precision)
+            .order_by(figures.c.started_s.desc(), figures.c.seq.desc())
+        )
+    chosen = _narrowed(chosen, wanted)
+    return _listed(ledger, chosen.limit(wanted.limit))
+
+
+def history(ledger: Ledger, contract_id: str, precision: str | None = None) -> list[Listed]:
+    """Every result of a contract, oldest first."""
+    chosen = select(results).where(results.c.contract_id == contract_id)
+    return _listed(ledger, chosen.order_by(results.c.started_s, results.c.seq), precision=precision, whole=True)
+
+
+def find_result(ledger: Ledger, result_id: str) -> Logged | None:
+    """The first record of a result."""
+    with ledger.database.reading() as connection:
+        chosen = select(results.c.seq).where(results.c.result_id == result_id).order_by(results.c.seq).limit(1)
+        seq = connection.execute(chosen).scalar()
+    return None if seq is None else ledger.read(seq)
+
+
+def find_run(ledger: Ledger, run_id: str, kind: EntryKind) -> list[Logged]:
+    """Entries of one kind about a run."""
+    with ledger.database.reading() as connection:
+        chosen = select(entries.c.seq).where(entries.c.run_id == run_id, entries.c.kind == kind.value)
+        seqs = [row.seq for row in connection.execute(chosen)]
+    return ledger.read_all(seqs)
+
+
+def open_runs(ledger: Ledger, contract_id: str | None = None) -> list[OpenRun]:
+    """Registered runs without an end: killed, still measuring, or kept back."""
+    ends = entries.alias("ends")
+    ended = select(ends.c.seq).where(
+        ends.c.run_id == entries.c.run_id, ends.c.kind.in_([EntryKind.RESULT.value, EntryKind.ABANDONED.value])
+    )
+    chosen = (
+        select(entries.c.run_id, entries.c.contract_id, entries.c.made_at)
+        .where(entries.c.kind == EntryKind.REGISTRATION.value, ~ended.exists())
+        .order_by(entries.c.seq)
+    )
+    if contract_id is not None:
+        chosen = chosen.where(entries.c.contract_id == contract_id)
+    with ledger.database.reading() as connection:
+        return [OpenRun(row.run_id, row.contract_id, row.made_at) for row in connection.execute(chosen)]
+
+
+def entries_about(ledger: Ledger, names: Iterable[str], kinds: Sequence[EntryKind] = ()) -> list[Logged]:
+    """Every entry, of these kinds or of any, that speaks of one of these ids, in the log's order."""
+    return ledger.read_all(sorted(_seqs_about(ledger, sorted(set(names)), kinds)))
+
+
+def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, Standing]:
+    """The standing of those results of a contract that somebody contested, retracted, refuted or re-ran.
+
+    The rest of a long history need not be opened for it.
+    """
+    said = [EntryKind.CONTEST.value, EntryKind.RETRACTION.value, EntryKind.VERIFICATION.value, EntryKind.RERUN.value]
+    chosen = (
+        select(results.c.result_id)
+        .join(entries, entries.c.result_id == results.c.result_id)
+        .where(entries.c.kind.in_(said), results.c.contract_id == contract_id)
+        .distinct()
+    )
+    with ledger.database.reading() as connection:
+        names = [row.result_id for row in connection.execute(chosen)]
+    return standings(ledger, names, trust) if names else {}
+
+
+def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, Standing]:
+    """The standing of each of these results, as the reader's trust list has it."""
+    about = entries_about(ledger, result_ids)
+    runs = {one.entry.body.run_id for one in about if isinstance(one.entry.body, ResultRecorded)}
+    there = {one.seq for one in about}
+    registrations = entries_about(ledger, runs, [EntryKind.REGISTRATION]) if runs else []
+    about += [one for one in registrations if one.seq not in there]
+    said = [Said(one.seq, one.entry, voice_of(one, trust)) for one in about]
+    by_id: dict[str, list[Said]] = {result_id: [] for result_id in result_ids}
+    by_run = {
+        one.entry.body.run_id: one.entry.body.result_id for one in said if isinstance(one.entry.body, ResultRecorded)
+    }
+    for one in said:
+        body = one.entry.body
+        named = by_run.get(body.run_id) if isinstance(body, RunRegistered) else getattr(body, "result_id", None)
+        if named in by_id:
+            by_id[named].append(one)
+    return {result_id: standing_of(result_id, mine) for result_id, mine in by_id.items()}
+
+
+def voice_of(logged: Logged, trust: TrustList) -> Voice:
+    """Who signed an entry; a key is judged at the later of the entry's time and the time it was logged."""
+    at = max(parse_time(logged.entry.made_at), parse_time(logged.logged_at))
+    checked = check_signatures(logged.envelope, trust, at=at)
+    return Voice(
+        teams=tuple(dict.fromkeys(signer.team for signer in checked.signers)),
+        keys=tuple(signature.keyid for signature in logged.envelope.signatures),
+        revoked=tuple(signer.team for signer in checked.signers if signer.since_revoked is not None),
+    )
+
+
+def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tuple[object, ...]]:
+    for column, asked in ((results.c.contract_id, wanted.contract), (results.c.executor_id, wanted.executor)):
+        if asked is not None:  # a range, not LIKE: every database answers it from the index
+            chosen = chosen.where(column >= asked, column < asked + "g")
+    if wanted.since_s is not None:
+        chosen = chosen.where(results.c.started_s >= wanted.since_s)
+    if wanted.validity is not None:
+        chosen = chosen.where(results.c.validity == wanted.validity)
+    return chosen
+
+
+def _seqs_about(ledger: Ledger, names: Sequence[str], kinds: Sequence[EntryKind]) -> set[int]:
+    seqs: set[int] = set()
+    with ledger.database.reading() as connection:
+        for start in range(0, len(names), 500):
+            chosen = select(subjects.c.seq).where(subjects.c.id.in_(names[start : start + 500]))
+            if kinds:
+                chosen = chosen.join(entries, entries.c.seq == subjects.c.seq)
+                chosen = chosen.where(entries.c.kind.in_([kind.value for kind in kinds]))
+            seqs |= {row.seq for row in connection.execute(chosen)}
+    return seqs
+
+
+def _listed(
+    ledger: Ledger, chosen: Select[tuple[object, ...]], *, precision: str | None = None, whole: bool = False
+) -> list[Listed]:
+    with ledger.database.reading() as connection:
+        rows = connection.execute(chosen).all()
+        found: dict[int, list[ListedFigure]] = {row.seq: [] for row in rows}
+        within = chosen.with_only_columns(results.c.seq).order_by(None) if whole else None
+        asked = select(
+            figures.c.seq,
+            figures.c.precision,
+            figures.c.low,
+            figures.c.estimate,
+            figures.c.high,
+            figures.c.unit,
+            figures.c.run_means,
+            figures.c.validity,
+            figures.c.steady,
+        ).order_by(figures.c.seq, figures.c.precision)
+        asked = asked.where(figures.c.seq.in_(list(found) if within is None else within))
+        if precision is not None:
+            asked = asked.where(figures.c.precision == precision)
+        for seq, name, low, estimate, high, unit, means, validity, steady in connection.execute(asked):
+            throughput = None if unit is None else Figure(low=low, estimate=estimate, high=high, unit=unit)
+            found[seq].append(ListedFigure(name, throughput, validity, steady, tuple(json.loads(means))))
+    layers: dict[str, dict[str, str]] = {}
+    for row in rows:  # most results of a contract share their layers
+        if row.layer_ids not in layers:
+            layers[row.layer_ids] = json.loads(row.layer_ids)
+    return [
+        Listed(
+            seq=row.seq,
+            result_id=row.result_id,
+            run_id=row.run_id,
+            contract_id=row.contract_id,
+            contract_name=row.contract_name,
+            executor_id=row.executor_id,
+            instance_id=row.instance_id,
+            weights=row.weights,
+            layer_ids=layers[row.layer_ids],
+            started_at=row.started_at,
+            validity=row.validity,
+            attempts=row.attempts,
+            bottleneck=row.bottleneck,
+            figures=tuple(found[row.seq]),
+        )
+        for row in rows
+        if precision is None or found[row.seq]
+    ]

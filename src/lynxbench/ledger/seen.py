@@ -1,0 +1,117 @@
+"""What this person saw of each ledger last: a log that shrank, forked or was replaced since is noticed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from lynxbench.errors import BadLedger, EvidenceInvalid
+from lynxbench.evidence.documents import write_text
+from lynxbench.ledger.checkpoints import Checkpoint, prove_head
+from lynxbench.ledger.log import Ledger, TreeHead
+from lynxbench.model.document import Document
+from lynxbench.model.entries import Sha256
+
+SEEN_FILE = "ledgers-seen.json"
+
+
+class SeenHead(Document):
+    """The last state of one ledger that was found in order."""
+
+    origin: str
+    tree_size: int
+    root_hash: Sha256
+
+
+class SeenBook(Document):
+    """By where a ledger is, and by the origin of ledgers whose bundles were imported."""
+
+    schema_version: int = 1
+    places: dict[str, SeenHead] = {}
+    bundles: dict[str, dict[str, Sha256]] = {}
+
+
+class Seen:
+    """The book of one person, changed under a lock."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / SEEN_FILE
+
+    def check(self, ledger: Ledger) -> TreeHead:
+        """Hold a ledger against what was last seen of it (trust on first use), then remember it as it is now."""
+        with self._locked():
+            book = self._read()
+            place = ledger.database.name
+            last = book.places.get(place)
+            if last is None:
+                head = ledger.head()
+            elif last.origin != ledger.origin:
+                raise EvidenceInvalid(
+                    f"{place}: another ledger than the one last seen here ({last.origin}, {last.tree_size} entries); "
+                    "if that is meant: lynxbench results log --accept"
+                )
+            else:
+                head = prove_head(ledger, TreeHead(last.tree_size, bytes.fromhex(last.root_hash)), "what you saw last")
+            seen = SeenHead(origin=ledger.origin, tree_size=head.size, root_hash=head.root.hex())
+            if seen != last:
+                self._write(book.model_copy(update={"places": {**book.places, place: seen}}))
+            return head
+
+    def accept(self, ledger: Ledger) -> TreeHead:
+        """Forget what was seen of a ledger and trust what it is now."""
+        with self._locked():
+            book = self._read()
+            places = {place: seen for place, seen in book.places.items() if place != ledger.database.name}
+            self._write(book.model_copy(update={"places": places}))
+        return self.check(ledger)
+
+    def check_bundle(self, checkpoint: Checkpoint) -> None:
+        """Refuse a bundle whose ledger showed somebody here another history of the same length."""
+        with self._locked():
+            book = self._read()
+            known = book.bundles.get(checkpoint.origin, {})
+            size = str(checkpoint.tree_size)
+            if known.get(size, checkpoint.root_hash) != checkpoint.root_hash:
+                raise EvidenceInvalid(
+                    f"ledger {checkpoint.origin} shows two histories of {size} entries: "
+                    "an earlier bundle had another root"
+                )
+            if size not in known:
+                bundles = {**book.bundles, checkpoint.origin: {**known, size: checkpoint.root_hash}}
+                self._write(book.model_copy(update={"bundles": bundles}))
+
+    def _read(self) -> SeenBook:
+        try:
+            return SeenBook.model_validate_json(self._file.read_bytes())
+        except FileNotFoundError:
+            return SeenBook()
+        except (OSError, ValidationError) as error:
+            raise BadLedger(
+                f"{self._file}: damaged ({type(error).__name__}); move it away and look at every ledger again"
+            ) from None
+
+    def _write(self, book: SeenBook) -> None:
+        try:
+            write_text(self._file, book.model_dump_json(indent=1) + "\n")
+        except OSError as error:
+            raise BadLedger(f"{self._file}: {error.strerror or error}") from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise BadLedger(
+                f"{self._file.parent}: {error.strerror or error}; set LYNXBENCH_HOME to a folder of yours"
+            ) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,165 @@
+"""A result out of the ledger again: by path, id or unique beginning, with its files laid out as the run left them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
+from lynxbench.evidence.documents import RESULT_FILE, parse_result, read_result
+from lynxbench.evidence.envelope import check_signatures
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
+from lynxbench.evidence.statement import parse_time
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.bundle import check_result_document
+from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from lynxbench.ledger.log import Logged
+from lynxbench.ledger.merkle import includes
+from lynxbench.ledger.names import find_id, looks_like_id
+from lynxbench.ledger.queries import entries_about, find_result, standings
+from lynxbench.model.canonical import short
+from lynxbench.model.entries import ResultRecorded, ResultVerified
+from lynxbench.model.result import Result
+from lynxbench.model.standing import Standing
+from lynxbench.model.verification import Check, cannot, fails, holds
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A result that a person named, with its folder, and its standing where a ledger knows it."""
+
+    result: Result
+    folder: Path
+    standing: Standing | None
+
+
+@contextmanager
+def opened(asked: str | None, environment: Mapping[str, str], *, create: bool = False) -> Iterator[OpenLedger]:
+    """The ledger that is meant; BadLedger where none is wanted."""
+    location = locate(asked, environment)
+    if location is None:
+        raise BadLedger("this needs a ledger, and --ledger none was given")
+    with open_ledger(location, environment, create=create) as ledger:
+        yield ledger
+
+
+@contextmanager
+def recalled(named: str, asked: str | None, environment: Mapping[str, str]) -> Iterator[Recalled]:
+    """A result by path, id or beginning of an id; one from the ledger is laid out in a folder that lives as long."""
+    path = Path(named)
+    if path.exists():
+        folder = path if path.is_dir() else path.parent
+        result = read_result(path)
+        yield Recalled(result, folder, standing_if_known(result.result_id, asked, environment))
+        return
+    if not looks_like_id(named):
+        raise BadInput(f"{named}: no such file or folder, and no id of a result")
+    trust = Keyring(environment=environment).trust
+    with opened(asked, environment) as ledger, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+        result_id = find_id(ledger.log, named, "result")
+        folder = Path(temporary) / short(result_id)
+        lay_out(ledger, result_id, folder)
+        yield Recalled(read_result(folder), folder, standings(ledger.log, [result_id], trust)[result_id])
+
+
+def standing_if_known(result_id: str, asked: str | None, environment: Mapping[str, str]) -> Standing | None:
+    """The standing of a result, where the ledger is there and has it."""
+    try:
+        with opened(asked, environment) as ledger:
+            if find_result(ledger.log, result_id) is None:
+                return None
+            return standings(ledger.log, [result_id], Keyring(environment=environment).trust)[result_id]
+    except BadLedger:
+        return None
+
+
+def result_document(ledger: OpenLedger, result_id: str) -> Result:
+    """The result document of an id, read strictly and held against its entry."""
+    recorded = _recorded(ledger, result_id)
+    data = ledger.blobs.get(_sha256_of(recorded, RESULT_FILE))
+    body = recorded.entry.body
+    assert isinstance(body, ResultRecorded)
+    check_result_document(data, body, f"result {short(result_id)}")
+    return parse_result(data, f"result {short(result_id)}")
+
+
+def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
+    """Write the files of a result into a new folder, each at the place that the run's manifest gives it."""
+    recorded = _recorded(ledger, result_id)
+    data = ledger.blobs.get(_sha256_of(recorded, MANIFEST_FILE))
+    manifest = parse_manifest(data)
+    try:
+        folder.mkdir(parents=True)
+        (folder / MANIFEST_FILE).write_bytes(data)
+        (folder / ENVELOPE_FILE).write_bytes(recorded.envelope.to_bytes())
+        for file in manifest.files:  # paths below the folder alone: the manifest's own rule
+            target = folder / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(ledger.blobs.get(file.sha256))
+    except OSError as error:
+        raise BadInput(f"{folder}: {error.strerror or error}") from error
+
+
+def ledger_checks(ledger: OpenLedger, result_id: str, trust: TrustList) -> tuple[Check, ...]:
+    """What the ledger adds to verifying a result: signatures, inclusion, registration in advance, standing."""
+    recorded = find_result(ledger.log, result_id)
+    if recorded is None:
+        return (cannot("log inclusion", f"{ledger.log.database.name} does not hold this result"),)
+    checks: list[Check] = []
+    proof = ledger.log.prove(recorded.seq)
+    proven = includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
+    place = f"entry {recorded.seq} of {proof.head.size}"
+    checks.append(
+        holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
+    )
+    checks += _signature_checks(ledger, recorded, trust)
+    standing = standings(ledger.log, [result_id], trust)[result_id]
+    if standing.registered:
+        checks.append(holds("registration", "the run was announced before its result"))
+    else:
+        checks.append(cannot("registration", "the run was not announced in this ledger before its result"))
+    checks += [cannot("standing", f"contested by {one.by}: {one.text}") for one in standing.contested]
+    checks += [fails("standing", f"retracted by {one.by}: {one.text}") for one in standing.retracted]
+    return tuple(checks)
+
+
+def _signature_checks(ledger: OpenLedger, recorded: Logged, trust: TrustList) -> list[Check]:
+    """Who signed the result, and whether that is enough for the reader's thresholds, verifications counted."""
+    body = recorded.entry.body
+    assert isinstance(body, ResultRecorded)
+    try:
+        checked = check_signatures(recorded.envelope, trust, at=_moment(recorded))
+    except EvidenceInvalid as error:
+        return [fails("signatures", str(error))]
+    if not checked.signers:
+        return [fails("signatures", "; ".join(checked.ignored))]
+    signers = list(checked.signers)
+    for one in entries_about(ledger.log, [body.result_id]):
+        if isinstance(one.entry.body, ResultVerified) and one.entry.body.holds:
+            signers += check_signatures(one.envelope, trust, at=_moment(one)).signers
+    missing = trust.shortfalls(signers)
+    names = ", ".join(dict.fromkeys(signer.team for signer in checked.signers))
+    return [fails("signatures", f"by {names}; {'; '.join(missing)}") if missing else holds("signatures", f"by {names}")]
+
+
+def _moment(one: Logged) -> datetime:
+    return max(parse_time(one.entry.made_at), parse_time(one.logged_at))
+
+
+def _recorded(ledger: OpenLedger, result_id: str) -> Logged:
+    found = find_result(ledger.log, result_id)
+    if found is None:
+        raise BadInput(f"{short(result_id)}: no such result in {ledger.log.database.name}")
+    return found
+
+
+def _sha256_of(recorded: Logged, name: str) -> str:
+    blob = next((blob for blob in recorded.entry.blobs if blob.name == name), None)
+    if blob is None:
+        raise EvidenceInvalid(f"entry {recorded.seq} names no {name}")
+    return blob.sha256

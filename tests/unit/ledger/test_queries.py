@@ -1,0 +1,163 @@
+"""Lists, histories, names and standing, on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from ledgers import NOW, key_of, recorded, registered, sealed, sha, trusting
+from lynxbench.errors import BadInput
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.names import find_id
+from lynxbench.ledger.queries import (
+    Wanted,
+    disputed,
+    entries_about,
+    find_result,
+    find_run,
+    history,
+    list_results,
+    open_runs,
+    standings,
+)
+from lynxbench.model.entries import (
+    EntryKind,
+    RerunVerdict,
+    ResultContested,
+    ResultRerun,
+    ResultRetracted,
+    ResultVerified,
+    RunAbandoned,
+)
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import ValidityVerdict
+
+ALPHA, BRAVO, STRANGER = key_of("alpha"), key_of("bravo"), key_of("stranger")
+TRUST = trusting(ALPHA, BRAVO)
+
+
+def _started(day: int) -> str:
+    return f"2026-11-{day:02d}T00:00:00+00:00"
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[Ledger]:
+    bodies = [
+        registered("a"),
+        recorded("a", started_at=_started(3)),
+        recorded("b", started_at=_started(1), precisions=(Precision.FP32, Precision.INT8), estimate=50),
+        recorded("c", contract="other", executor="big", started_at=_started(2), validity=ValidityVerdict.VOID),
+        registered("d"),
+        registered("e"),
+        RunAbandoned(run_id="run-e", nonce="ne", contract_id=sha("contract"), attempts=1, reason="stopped"),
+    ]
+    with Ledger(url, blobs="somewhere") as opened:
+        opened.append_all([sealed(body, ALPHA) for body in bodies])
+        yield opened
+
+
+def _names(ledger: Ledger, **wanted: object) -> list[str]:
+    return [one.run_id.removeprefix("run-") for one in list_results(ledger, Wanted(**wanted))]  # type: ignore[arg-type]
+
+
+def test_lists_are_newest_first_and_narrowed(ledger: Ledger) -> None:
+    assert _names(ledger) == ["a", "c", "b"]
+    assert _names(ledger, limit=1) == ["a"]
+    assert _names(ledger, contract=sha("contract")) == ["a", "b"]
+    assert _names(ledger, contract=sha("other")[:6]) == ["c"]
+    assert _names(ledger, executor=sha("big")) == ["c"]
+    assert _names(ledger, precision="int8") == ["b"]
+    assert _names(ledger, precision="fp32", contract=sha("contract")) == ["a", "b"]
+    assert _names(ledger, validity="void") == ["c"]
+    assert _names(ledger, since_s=int((NOW - timedelta(days=13, hours=9)).timestamp())) == ["a", "c"]
+    assert _names(ledger, since_s=int((NOW + timedelta(days=1)).timestamp())) == []
+
+
+def test_what_is_listed_is_what_was_recorded(ledger: Ledger) -> None:
+    one = list_results(ledger, Wanted(precision="int8"))[0]
+    body = recorded("b", started_at=_started(1), precisions=(Precision.FP32, Precision.INT8), estimate=50)
+    assert [figure.precision for figure in one.figures] == ["fp32", "int8"]
+    assert one.figures[1].throughput == body.per_precision[1].throughput
+    assert one.figures[1].run_means == body.per_precision[1].run_means
+    assert one.layer_ids == {layer.value: name for layer, name in body.layer_ids.items()}
+    assert (one.weights, one.bottleneck, one.attempts) == (body.weights, "compute", 5)
+
+
+def test_a_history_is_oldest_first(ledger: Ledger) -> None:
+    assert [one.run_id for one in history(ledger, sha("contract"))] == ["run-b", "run-a"]
+    assert [one.run_id for one in history(ledger, sha("contract"), "int8")] == ["run-b"]
+    assert history(ledger, sha("nothing")) == []
+
+
+def test_runs_without_an_end_are_known(ledger: Ledger) -> None:
+    assert [one.run_id for one in open_runs(ledger)] == ["run-d"]
+    assert open_runs(ledger, sha("other")) == []
+    assert len(find_run(ledger, "run-e", EntryKind.ABANDONED)) == 1
+    assert find_result(ledger, "0" * 64) is None
+
+
+def test_a_unique_beginning_names_a_result(ledger: Ledger) -> None:
+    full = sha("result a")
+    for text in (full, full[:4], f"sha256:{full[:12]}…", full[:9].upper()):
+        assert find_id(ledger, text, "result") == full
+    assert find_id(ledger, sha("other")[:8], "contract") == sha("other")
+    for text in ("abc", "xyzxyz", "../..", full[:4] + "zz", ""):
+        with pytest.raises(BadInput, match="at least 4"):
+            find_id(ledger, text, "result")
+    with pytest.raises(BadInput, match="begins so"):
+        find_id(ledger, "00000000", "result")
+    with pytest.raises(BadInput, match="no contract"):
+        find_id(ledger, full[:12], "contract")
+
+
+def test_an_ambiguous_beginning_is_refused(ledger: Ledger) -> None:
+    twin = recorded("z").model_copy(update={"result_id": sha("result a")[:10] + "0" * 54})
+    ledger.append(sealed(twin, ALPHA))
+    with pytest.raises(BadInput, match="give more digits"):
+        find_id(ledger, sha("result a")[:8], "result")
+    assert find_id(ledger, sha("result a"), "result") == sha("result a")
+
+
+def test_standing_follows_what_was_said_and_by_whom(ledger: Ledger) -> None:
+    a, b = sha("result a"), sha("result b")
+    before = standings(ledger, [a, b], TRUST)
+    assert before[a].registered
+    assert not before[b].registered
+    assert before[a].signed_by == ("alpha",)
+    assert (before[a].short, disputed(ledger, sha("contract"), TRUST)) == ("recorded", {})
+    for body, key in (
+        (ResultVerified(result_id=a, holds=True, checks=("ids: holds",)), BRAVO),
+        (ResultVerified(result_id=a, holds=False, checks=()), STRANGER),
+        (ResultRetracted(result_id=a, reason="not mine to take back"), BRAVO),
+        (ResultRerun(result_id=a, rerun_id=b, verdict=RerunVerdict.REPRODUCED, effects={}), BRAVO),
+    ):
+        ledger.append(sealed(body, key))
+    found = standings(ledger, [a], TRUST)[a]
+    assert [one.by for one in found.verified] == ["bravo"]
+    assert found.refuted == found.retracted == (), "a stranger's word counts for nothing; another team cannot retract"
+    assert found.short == "reproduced"
+    ledger.append(sealed(ResultContested(result_id=a, reason="shared cores", cites=(b,)), STRANGER))
+    assert "contested by unknown key" in standings(ledger, [a], TRUST)[a].words[0]
+    ledger.append(sealed(ResultRetracted(result_id=a, reason="broken fan"), ALPHA))
+    last = disputed(ledger, sha("contract"), TRUST)
+    assert set(last) == {a}
+    assert last[a].short == "retracted"
+    assert last[a].words[0] == "retracted by alpha: broken fan"
+    assert {one.entry.body.kind for one in entries_about(ledger, [a], [EntryKind.CONTEST])} == {EntryKind.CONTEST}
+
+
+def test_a_reader_who_trusts_nobody_is_told(ledger: Ledger) -> None:
+    found = standings(ledger, [sha("result a")], TrustList())[sha("result a")]
+    assert found.short == "untrusted"
+    assert "signed by nobody you trust" in found.words
+
+
+def test_a_key_revoked_since_is_told(ledger: Ledger) -> None:
+    later = TRUST.revoking(ALPHA.keyid, "stolen", NOW + timedelta(days=36500))
+    found = standings(ledger, [sha("result a")], later)[sha("result a")]
+    assert (found.signed_by, found.revoked_signers, found.short) == (("alpha",), ("alpha",), "key revoked")
+    sooner = TRUST.revoking(ALPHA.keyid, "stolen", NOW)
+    assert standings(ledger, [sha("result a")], sooner)[sha("result a")].short == "untrusted"
