@@ -1,0 +1,1 @@
+"""Comparability first, then effects with intervals, suspects, histories, changes and stack signals. Pure."""

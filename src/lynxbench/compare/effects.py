@@ -1,0 +1,171 @@
+"""Effects with intervals, and the verdict against the budget. Doubt is a verdict."""
+
+from __future__ import annotations
+
+import math
+
+from lynxbench.compare.pair import Pair
+from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_RATE
+from lynxbench.model.comparison import Effect, EffectVerdict
+from lynxbench.model.contract import ClosedArrival, Contract, Regime, SaturatingArrival, SloMetric
+from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import Percentile, PrecisionResult
+from lynxbench.stats.intervals import ratio_interval
+
+THROUGHPUT = "throughput"
+SHOWN_PERCENTILES = (50.0, 99.0)
+BY_RUN_MEANS = "run means of fresh processes, Welch's t on their logarithms"
+BY_RUN_PERCENTILES = "the percentile in each fresh process, Welch's t on their logarithms"
+BY_BOUNDS = "bounds of the pooled percentiles; the spread between processes is not in them"
+MOST_RESTARTS = 200
+"""More than this is not advice but a sign that the change is the budget, or that the noise has to go first."""
+
+
+def figure_name(metric: str, percentile: float) -> str:
+    """`time-to-first-token p99`."""
+    return f"{metric} p{percentile:g}"
+
+
+def decide(ratio: Interval, budget: float, *, higher_is_better: bool) -> EffectVerdict:
+    """The loss against the budget: NaN and straddling intervals both land on inconclusive."""
+    if not ratio.known:
+        return EffectVerdict.INCONCLUSIVE
+    loss = loss_of(ratio, higher_is_better=higher_is_better)
+    if loss.low > budget:
+        return EffectVerdict.REGRESSED
+    if loss.high < -budget:
+        return EffectVerdict.IMPROVED
+    if loss.high <= budget:
+        return EffectVerdict.WITHIN_BUDGET
+    return EffectVerdict.INCONCLUSIVE
+
+
+def loss_of(ratio: Interval, *, higher_is_better: bool) -> Interval:
+    """A ratio as the share that was lost; negative is a gain."""
+    if higher_is_better:
+        return Interval(1 - ratio.high, 1 - ratio.estimate, 1 - ratio.low)
+    return Interval(ratio.low - 1, ratio.estimate - 1, ratio.high - 1)
+
+
+def leading_figure(contract: Contract) -> str:
+    """The figure that decides: a latency where the regime or the load asks for it, throughput otherwise.
+
+    A load that arrives by itself fixes the throughput, so only the latency can tell.
+    """
+    arrives = not isinstance(contract.workload.arrival, ClosedArrival | SaturatingArrival)
+    if contract.regime is not Regime.LATENCY and not arrives:
+        return THROUGHPUT
+    if contract.objective.slo:
+        slo = contract.objective.slo[0]
+        return figure_name(slo.metric.value, slo.percentile)
+    return figure_name(SloMetric.LATENCY.value, 50.0)
+
+
+def effects_at(pair: Pair, precision: Precision, budget: float, confidence: float) -> tuple[Effect, ...]:
+    """Throughput, then every latency that both resolve."""
+    a, b = (side.at(precision) for side in pair.sides)
+    assert a is not None
+    assert b is not None
+    effects = [_throughput(a, b, budget, confidence)]
+    if not _at_one_rate(pair, a, b):
+        return tuple(effects)
+    asked = {(slo.metric.value, slo.percentile) for slo in pair.a.result.contract.objective.slo}
+    for metric in a.latency_ms.keys() & b.latency_ms.keys():
+        for percentile in sorted({*SHOWN_PERCENTILES, *(p for m, p in asked if m == metric)}):
+            effect = _latency(pair, precision, metric, percentile, budget, confidence)
+            if effect is not None:
+                effects.append(effect)
+    return tuple(sorted(effects, key=lambda effect: (effect.figure != THROUGHPUT, effect.figure)))
+
+
+def _at_one_rate(pair: Pair, a: PrecisionResult, b: PrecisionResult) -> bool:
+    """Latencies at two rates have no ratio: a saturation search may end at another rate in each run."""
+    if not isinstance(pair.a.result.contract.workload.arrival, SaturatingArrival) or a.load is None or b.load is None:
+        return True
+    left, right = (one.offered_per_s.estimate if one.offered_per_s else None for one in (a.load, b.load))
+    return bool(left and right) and abs(math.log((right or 1) / (left or 1))) <= SAME_RATE
+
+
+def _throughput(a: PrecisionResult, b: PrecisionResult, budget: float, confidence: float) -> Effect:
+    ratio = ratio_interval(a.run_means, b.run_means, confidence) if a.run_means and b.run_means else UNKNOWN_INTERVAL
+    fewest = min(len(a.run_means), len(b.run_means))
+    verdict, why = _judged(ratio, budget, fewest, higher_is_better=True)
+    return Effect(
+        figure=THROUGHPUT,
+        unit=a.throughput.unit if a.throughput else "",
+        higher_is_better=True,
+        a=a.throughput.estimate if a.throughput else None,
+        b=b.throughput.estimate if b.throughput else None,
+        ratio=ratio,
+        basis=BY_RUN_MEANS,
+        verdict=verdict,
+        why=why,
+    )
+
+
+def _latency(
+    pair: Pair, precision: Precision, metric: str, percentile: float, budget: float, confidence: float
+) -> Effect | None:
+    left, right = (_percentile(side.at(precision), metric, percentile) for side in pair.sides)
+    if left is None or right is None:
+        return None
+    runs = [side.latency_runs.get(precision, {}).get((metric, percentile), ()) for side in pair.sides]
+    if min(map(len, runs)) >= 2:
+        ratio, basis = ratio_interval(runs[0], runs[1], confidence), BY_RUN_PERCENTILES
+        verdict, why = _judged(ratio, budget, min(map(len, runs)), higher_is_better=False)
+    else:
+        ratio, basis = _of_bounds(left, right), BY_BOUNDS
+        verdict, why = EffectVerdict.INCONCLUSIVE, "give both results with their samples: a verdict needs each process"
+    return Effect(
+        figure=figure_name(metric, percentile),
+        unit="ms",
+        higher_is_better=False,
+        a=left.estimate,
+        b=right.estimate,
+        ratio=ratio,
+        basis=basis,
+        verdict=verdict,
+        why=why,
+    )
+
+
+def _percentile(one: PrecisionResult | None, metric: str, percentile: float) -> Percentile | None:
+    listed = () if one is None else one.latency_ms.get(metric, ())
+    judged = () if one is None else tuple(slo.measured for slo in one.slo if slo.metric == metric)
+    found = next((p for p in (*listed, *judged) if p.percentile == percentile), None)
+    return found if found is not None and found.resolved and found.estimate else None
+
+
+def _of_bounds(a: Percentile, b: Percentile) -> Interval:
+    parts = (a.low, a.estimate, a.high, b.low, b.estimate, b.high)
+    if any(part is None or part <= 0 for part in parts):
+        return UNKNOWN_INTERVAL
+    a_low, a_mid, a_high, b_low, b_mid, b_high = (float(part or 0) for part in parts)
+    return Interval(b_low / a_high, b_mid / a_mid, b_high / a_low)
+
+
+def _judged(ratio: Interval, budget: float, restarts: int, *, higher_is_better: bool) -> tuple[EffectVerdict, str]:
+    if restarts < FEWEST_RESTARTS:
+        return EffectVerdict.INCONCLUSIVE, f"{restarts} restarts; a verdict needs {FEWEST_RESTARTS} on each side"
+    verdict = decide(ratio, budget, higher_is_better=higher_is_better)
+    if verdict is not EffectVerdict.INCONCLUSIVE:
+        return verdict, ""
+    worst = loss_of(ratio, higher_is_better=higher_is_better).high
+    said = f"the interval straddles the budget; a loss above {worst:.1%} is excluded" if ratio.known else "no interval"
+    needed = restarts_needed(ratio, budget, restarts, higher_is_better=higher_is_better)
+    if needed is None:
+        return verdict, f"{said}; more restarts alone will not settle it"
+    return verdict, f"{said}; about {needed} restarts each would settle it"
+
+
+def restarts_needed(ratio: Interval, budget: float, restarts: int, *, higher_is_better: bool) -> int | None:
+    """Restarts on each side at which this spread would decide this estimate; None where that is out of reach."""
+    if not ratio.known:
+        return None
+    loss = loss_of(ratio, higher_is_better=higher_is_better)
+    gap = abs(loss.estimate - budget)
+    if gap == 0:
+        return None
+    needed = math.ceil(restarts * (loss.half_width / gap) ** 2)
+    return max(needed, restarts + 1) if needed <= MOST_RESTARTS else None

@@ -1,0 +1,214 @@
+"""A contract's history: where its level changed, by how much, and what in the record changed with it. Pure.
+
+Two sources of places: change points of the series (stats/changepoints), and places where the record itself changed.
+A change point takes the nearest record change within reach; a record change without one is listed with its effect,
+which may well be none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from lynxbench.compare.suspects import cause_of, rank_changes
+from lynxbench.compare.whole_rules import weights_of
+from lynxbench.model.canonical import content_id
+from lynxbench.model.comparison import LayerDifference, Weight
+from lynxbench.model.executor import Executor, FieldChange, Tier
+from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange
+from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
+from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import Result, ValidityVerdict
+from lynxbench.stats.changepoints import MIN_SEGMENT, find_changes
+from lynxbench.stats.intervals import ratio_interval
+
+REACH = 2
+"""Results between a change point and the record change it is tied to: the search places a step within two of it."""
+CONFIDENCE = 0.95
+MOST_RECORD_CHANGES = 50
+"""A record that changes at every result says nothing; the rest is counted."""
+BY_RESULTS = "results of the two levels, Welch's t on their logarithms"
+BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms"
+
+FieldsBetween = Callable[[HistoryPoint, HistoryPoint], "tuple[FieldChange, ...] | None"]
+"""The executor fields that differ between two results; None where the documents are not at hand."""
+
+
+def layer_ids(executor: Executor) -> dict[Layer, str]:
+    """The configuration's hash of each layer."""
+    return {
+        layer: content_id({n: f.value for n, f in sorted(fields.items()) if f.tier is Tier.CONFIGURATION})
+        for layer in Layer
+        for fields in (executor.layers.get(layer, {}),)
+    }
+
+
+def point_of(result: Result, precision: Precision) -> HistoryPoint | str:
+    """A result as a point of its series, or why it is none."""
+    one = next((p for p in result.per_precision if p.precision is precision), None)
+    if one is None or one.skipped is not None:
+        return f"{precision} was not measured"
+    if result.validity.verdict is ValidityVerdict.VOID or one.validity.verdict is ValidityVerdict.VOID:
+        return "void"
+    if one.throughput is None or one.throughput.estimate is None or one.throughput.estimate <= 0:
+        return "no figure"
+    return HistoryPoint(
+        result_id=result.result_id,
+        started_at=result.started_at,
+        executor_id=result.executor_id,
+        instance_id=result.instance_id,
+        layer_ids=layer_ids(result.executor),
+        weights=weights_of(result.executor),
+        run_means=one.run_means,
+        estimate=one.throughput.estimate,
+        low=one.throughput.low,
+        high=one.throughput.high,
+        unit=one.throughput.unit,
+        doubtful=one.validity.verdict is ValidityVerdict.DOUBTFUL,
+    )
+
+
+def read_history(
+    points: Iterable[HistoryPoint],
+    *,
+    contract_id: str,
+    contract: str,
+    precision: Precision,
+    owners: dict[Layer, str] | None = None,
+    left_out: Sequence[str] = (),
+    fields_between: FieldsBetween | None = None,
+) -> History:
+    """Order the points, find where the level changed, and tie each place to what changed in the record."""
+    ordered = tuple(sorted(points, key=lambda point: (point.started_at, point.result_id)))
+    units = [point.unit for point in ordered]
+    unit = units[-1] if units else ""
+    others = [point for point in ordered if point.unit != unit]
+    series = tuple(point for point in ordered if point.unit == unit)
+    left_out = (*left_out, *(f"{point.result_id[:12]}: counts {point.unit}, not {unit}" for point in others))
+    changes = _changes(series, owners or DEFAULT_OWNERS, contract, fields_between)
+    return History(
+        contract_id=contract_id,
+        contract=contract,
+        precision=precision,
+        unit=unit,
+        points=series,
+        left_out=tuple(left_out),
+        changes=changes,
+        note=_note(series, changes),
+    )
+
+
+def _changes(
+    points: Sequence[HistoryPoint], owners: dict[Layer, str], contract: str, fields_between: FieldsBetween | None
+) -> tuple[LevelChange, ...]:
+    found = {change.index: change.p for change in find_changes([point.estimate for point in points])}
+    recorded = [i for i in range(1, len(points)) if _record_changed(points[i - 1], points[i])]
+    tied: dict[int, int] = {}
+    for index in found:
+        near = [i for i in recorded if abs(i - index) <= REACH and i not in tied.values()]
+        if near:
+            tied[index] = min(near, key=lambda i: abs(i - index))
+    alone = [i for i in recorded if i not in tied.values()]
+    places = sorted(found)
+    edges = [0, *places, len(points)]
+    changes = []
+    for order, index in enumerate(places, start=1):
+        before, after = points[edges[order - 1] : index], points[index : edges[order + 1]]
+        effect = ratio_interval([p.estimate for p in before], [p.estimate for p in after], CONFIDENCE)
+        at = tied.get(index, index)
+        changes.append(
+            _level_change(points, index, at, True, effect, BY_RESULTS, found[index], owners, contract, fields_between)
+        )
+    for index in alone[-MOST_RECORD_CHANGES:]:
+        effect, basis = _effect_here(points, index, edges, recorded)
+        changes.append(
+            _level_change(points, index, index, False, effect, basis, None, owners, contract, fields_between)
+        )
+    return tuple(sorted(changes, key=lambda change: change.index))
+
+
+def _effect_here(
+    points: Sequence[HistoryPoint], index: int, edges: Sequence[int], recorded: Sequence[int]
+) -> tuple[Interval, str]:
+    """The effect of a record change: over the results around it up to the next place, or by restarts where few."""
+    marks = sorted({*edges, *recorded})
+    start = max(mark for mark in marks if mark < index)
+    end = min(mark for mark in marks if mark > index)
+    before, after = points[start:index], points[index:end]
+    if min(len(before), len(after)) >= 2:
+        return ratio_interval([p.estimate for p in before], [p.estimate for p in after], CONFIDENCE), BY_RESULTS
+    left, right = points[index - 1].run_means, points[index].run_means
+    if left and right:
+        return ratio_interval(left, right, CONFIDENCE), BY_RESTARTS
+    return UNKNOWN_INTERVAL, "no restarts are recorded"
+
+
+def _level_change(
+    points: Sequence[HistoryPoint],
+    index: int,
+    at: int,
+    found: bool,
+    effect: Interval,
+    basis: str,
+    p: float | None,
+    owners: dict[Layer, str],
+    contract: str,
+    fields_between: FieldsBetween | None,
+) -> LevelChange:
+    before, after = points[at - 1], points[at]
+    fields = fields_between(before, after) if fields_between is not None else None
+    layers = rank_changes(fields, owners) if fields is not None else _by_ids(before, after, owners)
+    model = before.weights is not None and after.weights is not None and before.weights != after.weights
+    return LevelChange(
+        index=index,
+        result_id=points[index].result_id,
+        at=points[index].started_at,
+        found=found,
+        effect=effect,
+        basis=basis,
+        p=p if p is not None and math.isfinite(p) else None,
+        drift=_drift(before, after, model),
+        layers_changed=_layers_changed(before, after),
+        layers=layers,
+        cause=cause_of(layers, model_changed=model, contract=contract),
+        moved=not effect.low <= 1 <= effect.high if effect.known else None,
+    )
+
+
+def _by_ids(before: HistoryPoint, after: HistoryPoint, owners: dict[Layer, str]) -> tuple[LayerDifference, ...]:
+    """Without the documents: the layers whose configuration hash changed, unranked."""
+    return tuple(
+        LayerDifference(layer=layer, owner=owners[layer], rank=place, weight=Weight.VERSION, fields=())
+        for place, layer in enumerate(_layers_changed(before, after), start=1)
+    )
+
+
+def _layers_changed(before: HistoryPoint, after: HistoryPoint) -> tuple[Layer, ...]:
+    return tuple(layer for layer in Layer if before.layer_ids.get(layer) != after.layer_ids.get(layer))
+
+
+def _record_changed(before: HistoryPoint, after: HistoryPoint) -> bool:
+    return before.executor_id != after.executor_id or before.weights != after.weights
+
+
+def _drift(before: HistoryPoint, after: HistoryPoint, model: bool) -> DriftKind:
+    # The weights' hash is part of the application layer: alone, it is the model's change and not the executor's.
+    layers = set(_layers_changed(before, after))
+    if model:
+        return DriftKind.BOTH if layers - {Layer.APPLICATION} else DriftKind.MODEL
+    if layers:
+        return DriftKind.EXECUTOR
+    return DriftKind.INSTANCE if before.instance_id != after.instance_id else DriftKind.NOTHING
+
+
+def _note(points: Sequence[HistoryPoint], changes: Sequence[LevelChange]) -> str:
+    if not points:
+        return "no result of this contract has a figure at this precision"
+    if len(points) < 2 * MIN_SEGMENT:
+        return (
+            f"{len(points)} results: change points of the series need {2 * MIN_SEGMENT}; "
+            "only changes of the record are listed"
+        )
+    many = sum(change.found for change in changes)
+    return f"{len(points)} results, {many} change{'' if many == 1 else 's'} of the level"

@@ -1,0 +1,83 @@
+"""Two results on their way to a comparison, with what other rooms know about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from lynxbench.model.canonical import short
+from lynxbench.model.comparison import Outcome
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import PrecisionResult, Result
+
+LatencyRuns = Mapping[Precision, Mapping[tuple[str, float], tuple[float, ...]]]
+"""By precision, then by metric and percentile: that percentile in each fresh process, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeaningDifference:
+    """One contract key that differs, and whether that breaks comparability; the contract room rules on it."""
+
+    key: str
+    before: JsonValue
+    after: JsonValue
+    breaks: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What others say of a result, where a ledger knows."""
+
+    retracted: str | None = None
+    """Why its own team took it back."""
+    contests: tuple[str, ...] = ()
+    """Reasons of contests that are open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One side: the result, its standing, and its latencies by process where the samples were at hand."""
+
+    result: Result
+    name: str = ""
+    standing: Standing = Standing()
+    latency_runs: LatencyRuns = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """How rules speak of it: the name given, or the beginning of its id."""
+        return self.name or short(self.result.result_id)
+
+    def at(self, precision: Precision) -> PrecisionResult | None:
+        """What was measured at a precision; None where nothing was."""
+        found = next((one for one in self.result.per_precision if one.precision is precision), None)
+        return None if found is None or found.skipped is not None else found
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """B is held against A."""
+
+    a: Measured
+    b: Measured
+    differences: tuple[MeaningDifference, ...] = ()
+
+    @property
+    def sides(self) -> tuple[Measured, Measured]:
+        """Both, A first."""
+        return self.a, self.b
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a judge found: only where a rule does not simply hold."""
+
+    rule: str
+    outcome: Outcome
+    said: str
+    remedy: str = ""
+    """In place of the rule's own, where more can be said."""
+    precision: Precision | None = None

@@ -1,0 +1,138 @@
+"""The rules that concern both results as a whole: contracts, versions, record, standing, model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from lynxbench.compare.pair import Found, MeaningDifference, Measured, Pair
+from lynxbench.compare.rules import rule_of_key
+from lynxbench.model.comparison import Outcome
+from lynxbench.model.executor import Executor, Status
+from lynxbench.model.layers import Layer
+from lynxbench.model.result import ValidityVerdict
+
+RECORDED_LAYERS = (Layer.FRAMEWORK, Layer.SYSTEM, Layer.ACCELERATOR)
+"""Layers that a machine can always say something about; without them there is no record."""
+MODEL_SHAPE = ("architecture", "parameters", "weights_dtype", "quantisation")
+_LONGEST = 60
+
+
+def judge_whole(pair: Pair) -> Iterator[Found]:
+    """Everything that does not depend on a precision."""
+    for difference in pair.differences:
+        yield from _contract_key(pair, difference)
+    yield from _versions(pair)
+    for side in pair.sides:
+        yield from _validity(side)
+        yield from _record(side)
+        yield from _standing(side)
+    yield from _layers_recorded(pair)
+    yield from _clients(pair)
+    yield from _model(pair)
+
+
+def _contract_key(pair: Pair, difference: MeaningDifference) -> Iterator[Found]:
+    breaks, reason = difference.breaks, difference.reason
+    if difference.key == "workload.model.path" and _same_weights(pair):
+        breaks, reason = False, "the recorded hashes of the weights are equal"
+    outcome = Outcome.BREAKS if breaks else Outcome.DIFFERS
+    said = f"{difference.key}: {brief(difference.before)} → {brief(difference.after)}; {reason}"
+    yield Found(rule_of_key(difference.key), outcome, said)
+
+
+def _versions(pair: Pair) -> Iterator[Found]:
+    a, b = pair.a.result, pair.b.result
+    formats: tuple[int, int] = (a.schema_version, b.schema_version)
+    if formats[0] != formats[1]:
+        said = f"result format {formats[0]} in {pair.a.label}, {formats[1]} in {pair.b.label}"
+        yield Found("R02", Outcome.BREAKS, said)
+    if a.lynxbench_version != b.lynxbench_version:
+        said = f"measured by lynxbench {a.lynxbench_version} and {b.lynxbench_version}, under one protocol version"
+        yield Found("R02", Outcome.DIFFERS, said)
+
+
+def _validity(side: Measured) -> Iterator[Found]:
+    validity = side.result.validity
+    if validity.verdict is ValidityVerdict.VOID:
+        yield Found("R08", Outcome.BREAKS, f"{side.label} is void: {'; '.join(validity.reasons) or 'no reason given'}")
+
+
+def _record(side: Measured) -> Iterator[Found]:
+    drift = side.result.executor_drift
+    if drift:
+        first = drift[0]
+        more = f" and {len(drift) - 1} more" if len(drift) > 1 else ""
+        said = f"{side.label}: {first.layer}.{first.name} changed during the run{more}"
+        yield Found("R10", Outcome.BREAKS, said)
+    missing = [layer for layer in RECORDED_LAYERS if not _recorded(side.result.executor, layer)]
+    if missing:
+        said = f"{side.label}: nothing was measured about {', '.join(missing)}"
+        yield Found("R10", Outcome.BREAKS, said)
+
+
+def _layers_recorded(pair: Pair) -> Iterator[Found]:
+    a, b = (side.result.executor for side in pair.sides)
+    for layer in Layer:
+        if layer in RECORDED_LAYERS or layer in (Layer.PROCUREMENT, Layer.FACILITY, Layer.DEMAND):
+            continue  # the first are needed in both; the others are declared, and change no speed by being told
+        known = _recorded(a, layer), _recorded(b, layer)
+        if known[0] != known[1]:
+            where = pair.a.label if known[0] else pair.b.label
+            yield Found("R10", Outcome.DIFFERS, f"layer {layer} is recorded only in {where}")
+
+
+def _recorded(executor: Executor, layer: Layer) -> bool:
+    return any(field.status is not Status.UNREADABLE for field in executor.layers.get(layer, {}).values())
+
+
+def _standing(side: Measured) -> Iterator[Found]:
+    if side.standing.retracted is not None:
+        yield Found("R16", Outcome.BREAKS, f"{side.label} was retracted: {side.standing.retracted}")
+    if side.standing.contests:
+        more = f" (and {len(side.standing.contests) - 1} more)" if len(side.standing.contests) > 1 else ""
+        yield Found("R16", Outcome.DIFFERS, f"{side.label} is contested: {side.standing.contests[0]}{more}")
+
+
+def _clients(pair: Pair) -> Iterator[Found]:
+    a, b = (side.result.conditions.clients for side in pair.sides)
+    if a != b:
+        yield Found("R11", Outcome.DIFFERS, f"client processes: {a or 'none'} → {b or 'none'}")
+
+
+def _model(pair: Pair) -> Iterator[Found]:
+    a, b = (side.result.executor for side in pair.sides)
+    for name in MODEL_SHAPE:
+        left, right = a.get(Layer.APPLICATION, name), b.get(Layer.APPLICATION, name)
+        if left is not None and right is not None and left != right:
+            yield Found("R17", Outcome.BREAKS, f"{name}: {brief(left)} → {brief(right)}")
+    left, right = weights_of(a), weights_of(b)
+    if left != right and None not in (left, right):
+        yield Found("R17", Outcome.DIFFERS, f"weights {str(left)[:12]}… → {str(right)[:12]}…: model drift")
+    elif left != right:
+        known = pair.a.label if left is not None else pair.b.label
+        yield Found("R17", Outcome.DIFFERS, f"the weights' hash is recorded only in {known}")
+
+
+def weights_of(executor: Executor) -> str | None:
+    """The hash over the model's files, where the engine recorded one."""
+    for name in ("model_sha256", "weights_sha256"):
+        value = executor.get(Layer.APPLICATION, name)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _same_weights(pair: Pair) -> bool:
+    left, right = (weights_of(side.result.executor) for side in pair.sides)
+    return left is not None and left == right
+
+
+def brief(value: JsonValue) -> str:
+    """A value in a few words."""
+    if value is None:
+        return "(none)"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,194 @@
+"""Our results in other programs' formats. Every row carries its context; a figure never leaves alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lynxbench.errors import BadInput
+from lynxbench.model.figures import Figure
+from lynxbench.model.result import PrecisionResult, Result
+
+LABELS = ("result_id", "contract_id", "contract", "executor_id", "precision", "batch", "load", "validity")
+"""Context that every sample of a metric carries."""
+COLUMNS = (
+    "result_id", "run_id", "started_at", "finished_at", "contract_id", "contract", "executor_id", "instance_id",
+    "task", "model", "engine", "graph", "precision", "native", "batch", "load", "input_tokens", "output_tokens",
+    "division", "regime", "restarts", "unit", "throughput_low", "throughput", "throughput_high", "peak",
+    "latency_p50_ms", "latency_p99_ms", "steady", "counted_s", "accuracy_verdict", "accuracy_loss", "validity",
+    "validity_reasons", "bottleneck", "bound", "layer", "owner", "samples_sha256", "lynxbench_version",
+)  # fmt: skip
+_UNSAFE_CELL = re.compile(r"^[=+\-@\t\r]")
+
+
+def rows_of(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """One row for each measured precision of each result, with its whole context."""
+    return [_row(result, one) for result in results for one in result.per_precision if one.skipped is None]
+
+
+def render_csv(results: Iterable[Result]) -> str:
+    """Comma-separated rows with a heading; missing values are empty."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows_of(results):
+        writer.writerow({name: _cell(row[name]) for name in COLUMNS})
+    return out.getvalue()
+
+
+def render_openmetrics(results: Iterable[Result]) -> str:
+    """OpenMetrics text (Prometheus reads it): gauges with bounds, each sample labelled with its context."""
+    rows = rows_of(results)
+    lines: list[str] = []
+    for name, unit, about, columns in (
+        (
+            "lynxbench_throughput_per_second",
+            "",
+            "Sustained units of work per second, with the bounds of its interval.",
+            {"low": "throughput_low", "estimate": "throughput", "high": "throughput_high"},
+        ),
+        (
+            "lynxbench_latency_milliseconds",
+            "milliseconds",
+            "Latency of an iteration or request by percentile.",
+            {"p50": "latency_p50_ms", "p99": "latency_p99_ms"},
+        ),
+        ("lynxbench_counted_seconds", "seconds", "Steady seconds behind the figures.", {"": "counted_s"}),
+    ):
+        lines.append(f"# TYPE {name} gauge")
+        if unit:
+            lines.append(f"# UNIT {name} {unit}")
+        lines.append(f"# HELP {name} {about}")
+        for row in rows:
+            for bound, column in columns.items():
+                if row[column] is None:
+                    continue
+                labels = {key: row[key] for key in LABELS} | {"unit": row["unit"]}
+                if bound:
+                    labels["bound" if unit == "" else "percentile"] = bound
+                lines.append(f"{name}{{{_labels(labels)}}} {float(row[column])!r}")
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def write_parquet(results: Iterable[Result], path: Path) -> int:
+    """The same rows as a Parquet file; returns how many. Needs the extra `export`."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise BadInput("Parquet needs pyarrow: install lynxbench[export]") from None
+    rows = rows_of(results)
+    numbers = {"batch", "restarts"}
+    fractions = {
+        "throughput_low", "throughput", "throughput_high", "peak", "latency_p50_ms", "latency_p99_ms", "counted_s",
+        "accuracy_loss",
+    }  # fmt: skip
+    schema = pa.schema([
+        (name, pa.int64() if name in numbers else pa.float64() if name in fractions else pa.string())
+        for name in COLUMNS
+    ])  # fmt: skip
+    try:
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from None
+    return len(rows)
+
+
+def log_to_mlflow(results: Iterable[Result], uri: str, experiment: str = "lynxbench") -> list[str]:
+    """One MLflow run for each measured precision; returns their ids. Needs the extra `export`."""
+    try:
+        from mlflow.tracking import MlflowClient
+    except ImportError:
+        raise BadInput("MLflow export needs mlflow: install lynxbench[export]") from None
+    client = MlflowClient(tracking_uri=uri)
+    found = client.get_experiment_by_name(experiment)
+    experiment_id = found.experiment_id if found is not None else client.create_experiment(experiment)
+    ids = []
+    for row in rows_of(results):
+        name = f"{row['contract']} {row['precision']}"
+        run = client.create_run(experiment_id, run_name=name, tags={"lynxbench.result_id": row["result_id"]})
+        for key, value in row.items():
+            if isinstance(value, float):
+                client.log_metric(run.info.run_id, key, value)
+            elif value is not None:
+                client.log_param(run.info.run_id, key, str(value)[:500])
+        client.set_terminated(run.info.run_id)
+        ids.append(str(run.info.run_id))
+    return ids
+
+
+def _row(result: Result, one: PrecisionResult) -> dict[str, Any]:
+    at = result.conditions
+    found = one.attribution or result.attribution
+    return {
+        "result_id": result.result_id,
+        "run_id": result.run_id,
+        "started_at": result.started_at,
+        "finished_at": result.finished_at,
+        "contract_id": result.contract_id,
+        "contract": result.contract.name,
+        "executor_id": result.executor_id,
+        "instance_id": result.instance_id,
+        "task": at.task,
+        "model": at.model,
+        "engine": at.engine,
+        "graph": at.graph,
+        "precision": one.precision.value,
+        "native": one.native.value,
+        "batch": at.batch,
+        "load": at.load,
+        "input_tokens": at.input_tokens,
+        "output_tokens": at.output_tokens,
+        "division": at.division,
+        "regime": at.regime,
+        "restarts": one.restarts,
+        "unit": one.throughput.unit if one.throughput else None,
+        "throughput_low": _bound(one.throughput, "low"),
+        "throughput": _bound(one.throughput, "estimate"),
+        "throughput_high": _bound(one.throughput, "high"),
+        "peak": _bound(one.peak, "estimate"),
+        "latency_p50_ms": _percentile(one, 50.0),
+        "latency_p99_ms": _percentile(one, 99.0),
+        "steady": one.steady.verdict.value if one.steady else None,
+        "counted_s": one.steady.counted_s if one.steady else None,
+        "accuracy_verdict": one.accuracy.verdict if one.accuracy else None,
+        "accuracy_loss": one.accuracy.loss if one.accuracy else None,
+        "validity": one.validity.verdict.value,
+        "validity_reasons": "; ".join(one.validity.reasons) or None,
+        "bottleneck": found.bottleneck.value if found else None,
+        "bound": found.bound.value if found else None,
+        "layer": found.layer.value if found and found.layer else None,
+        "owner": found.owner if found else None,
+        "samples_sha256": result.samples.sha256,
+        "lynxbench_version": result.lynxbench_version,
+    }
+
+
+def _bound(figure: Figure | None, name: str) -> float | None:
+    value = None if figure is None else getattr(figure, name)
+    return None if value is None else float(value)
+
+
+def _percentile(one: PrecisionResult, percentile: float) -> float | None:
+    listed = one.latency_ms.get("latency", ())
+    found = next((p for p in listed if p.percentile == percentile and p.resolved), None)
+    return None if found is None else found.estimate
+
+
+def _cell(value: object) -> object:
+    # A spreadsheet executes cells that begin like a formula; somebody else's contract name must not.
+    if isinstance(value, str) and _UNSAFE_CELL.match(value):
+        return "'" + value
+    return value
+
+
+def _labels(labels: Mapping[str, object]) -> str:
+    def escaped(value: object) -> str:
+        text = "" if value is None else str(value)
+        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    return ",".join(f'{key}="{escaped(value)}"' for key, value in labels.items())

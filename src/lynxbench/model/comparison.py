@@ -1,0 +1,177 @@
+"""What a comparison says: soundness first, then effects with intervals, then the differing layers and their owners."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from lynxbench.model.document import Bounds, Document
+from lynxbench.model.executor import Tier
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+
+
+class Comparability(StrEnum):
+    """Whether two results may stand beside each other."""
+
+    COMPARABLE = "comparable"
+    WITH_DIFFERENCES = "comparable with differences"
+    INCOMPARABLE = "incomparable"
+    """No ratio is given anywhere."""
+
+
+class Outcome(StrEnum):
+    """What one rule says of one pair."""
+
+    HOLDS = "holds"
+    DIFFERS = "differs"
+    """Still comparable; the difference is listed."""
+    BREAKS = "breaks"
+    """Not comparable."""
+
+
+class RuleOutcome(Document):
+    """One rule that does not simply hold, with what was found and what would make it sound."""
+
+    rule: str
+    name: str
+    outcome: Outcome
+    said: str
+    remedy: str
+    precision: Precision | None = None
+    """None where it concerns the whole of both results."""
+
+
+class EffectVerdict(StrEnum):
+    """The change against the contract's budget."""
+
+    REGRESSED = "regressed"
+    IMPROVED = "improved"
+    WITHIN_BUDGET = "within budget"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Effect(Document):
+    """One figure of B over the same figure of A."""
+
+    figure: str
+    """`throughput`, or a latency's metric with its percentile."""
+    unit: str
+    higher_is_better: bool
+    a: float | None
+    b: float | None
+    ratio: Bounds
+    basis: str
+    """What the interval rests on."""
+    verdict: EffectVerdict
+    why: str = ""
+    """Why the verdict is inconclusive, and what would decide it."""
+
+
+class PrecisionComparison(Document):
+    """One precision of both results."""
+
+    precision: Precision
+    comparability: Comparability
+    leading: str
+    """The figure that decides, by the contract's regime and load."""
+    verdict: EffectVerdict | None = None
+    effects: tuple[Effect, ...] = ()
+    """Empty where incomparable."""
+    accuracy: str = ""
+    """Never a speed figure without its accuracy beside it."""
+
+
+class Weight(StrEnum):
+    """How strongly a changed field is suspected, strongest first."""
+
+    KNOWN = "known to change speed"
+    LIBRARY = "other library code"
+    VERSION = "other version or setting"
+    STATE = "state or instance only"
+    NONE = "changes no speed"
+
+
+class FieldSuspect(Document):
+    """One field that differs, and how suspicious it is."""
+
+    name: str
+    tier: Tier
+    before: JsonValue
+    after: JsonValue
+    weight: Weight
+    reason: str
+    follows: str | None = None
+    """The field whose change explains this one: it counts there, not here."""
+
+
+class LayerDifference(Document):
+    """A layer that differs: whose it is, how suspicious, and by which fields."""
+
+    layer: Layer
+    owner: str
+    rank: int
+    """1 is the strongest suspect."""
+    weight: Weight
+    fields: tuple[FieldSuspect, ...]
+
+
+class CauseKind(StrEnum):
+    """What the record says about the cause."""
+
+    ONE_LAYER = "one layer changed"
+    NOT_SEPARABLE = "several layers changed"
+    MODEL = "the model changed"
+    NOTHING_RECORDED = "nothing changed in the record"
+
+
+class Cause(Document):
+    """What could be behind the effect, and the experiment that would tell."""
+
+    kind: CauseKind
+    layer: Layer | None = None
+    owner: str | None = None
+    sentence: str
+    experiment: str
+
+
+class Side(Document):
+    """One of the two results, named."""
+
+    name: str
+    """As the user named it."""
+    result_id: str
+    contract_id: str
+    executor_id: str
+    instance_id: str
+    started_at: str
+    validity: str
+
+
+class Comparison(Document):
+    """B held against A."""
+
+    comparability: Comparability
+    rules: tuple[RuleOutcome, ...]
+    """Those that differ or break; every other rule holds."""
+    effect: Bounds | None
+    """B over A of the leading figure at `precision`; null where incomparable."""
+    verdict: EffectVerdict | None
+    layers: tuple[LayerDifference, ...]
+    a: Side
+    b: Side
+    precision: Precision | None
+    """The precision that decides: the worst verdict among those compared."""
+    figure: str | None
+    budget: float
+    confidence: float
+    per_precision: tuple[PrecisionComparison, ...]
+    cause: Cause | None
+    sound_if: tuple[str, ...]
+    rules_checked: tuple[str, ...]
+
+    @property
+    def refused(self) -> bool:
+        """Whether no ratio may be given."""
+        return self.comparability is Comparability.INCOMPARABLE

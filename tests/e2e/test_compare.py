@@ -1,0 +1,219 @@
+"""A planted change of the thread count on real runs: found, quantified, blamed on its layer, and kept in the book."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import CommandRun, lynxbench
+
+CONTRACT = """\
+lynxbench: 1
+name: waiting
+question: How often a second are four answers collected?
+regime: throughput
+workload:
+  task: callable
+  model: {source: callable, target: "waiting:work"}
+  precisions: [fp32]
+engine: {name: callable, threads: THREADS}
+protocol:
+  restarts: 5
+  steady: {drift: 20 %, window: 200 ms}
+  min_duration: 1600 ms
+  limit: 2400 ms
+  foreign_load: 100 %
+owners: {runtime: "the runtime people"}
+policy: {regression: 5 %}
+"""
+WAITING = """\
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+POOL = None
+
+
+def setup(threads):
+    global POOL
+    POOL = ThreadPoolExecutor(threads)
+
+
+def work():
+    # Four answers of a device that takes 20 ms each: how many are waited for at a time is the thread count's doing,
+    # and a busy neighbour on the test machine changes little about it.
+    list(POOL.map(time.sleep, [0.02] * 4))
+    return 1
+
+
+work.setup = setup
+"""
+
+
+class Place:
+    """A folder with two runs, and a ledger of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs: dict[int, Path] = {}
+
+    def run(self, *arguments: str) -> CommandRun:
+        """A command in this place."""
+        return lynxbench(*arguments, cwd=self.folder, LYNXBENCH_HOME=str(self.folder / "home"), LYNXBENCH_LEDGER="")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The same contract with two threads, then with one."""
+    here = Place(tmp_path_factory.mktemp("compared"))
+    (here.folder / "waiting.py").write_text(WAITING)
+    for threads in (2, 1):
+        name = f"threads{threads}.yaml"
+        (here.folder / name).write_text(CONTRACT.replace("THREADS", str(threads)))
+        out = here.folder / f"out{threads}"
+        done = here.run("run", name, "--out", str(out))
+        assert done.code == 0, done.err
+        (here.runs[threads],) = out.iterdir()
+    return here
+
+
+@pytest.mark.slow
+def test_a_planted_thread_count_is_found_and_blamed_on_its_layer(place: Place) -> None:
+    done = place.run("compare", str(place.runs[2]), str(place.runs[1]), "--json")
+    assert done.code == 1, done.out + done.err
+    found = json.loads(done.out)
+    assert found.keys() >= {"comparability", "rules", "effect", "verdict", "layers"}
+    assert found["comparability"] == "comparable with differences"
+    assert found["verdict"] == "regressed"
+    assert found["effect"]["low"] < found["effect"]["estimate"] < found["effect"]["high"] < 0.95
+    assert found["cause"]["kind"] == "one layer changed", found["layers"]
+    assert found["cause"]["layer"] == "runtime"
+    assert found["cause"]["owner"] == "the runtime people"
+    assert found["layers"][0]["layer"] == "runtime"
+    assert found["layers"][0]["fields"][0]["name"] == "threads"
+    back = place.run("compare", str(place.runs[1]), str(place.runs[2]))
+    assert back.code == 0
+    assert back.out.startswith("IMPROVED: throughput at fp32 +")
+    assert "the runtime people" in back.out
+
+
+@pytest.mark.slow
+def test_results_are_compared_by_their_ids_from_the_ledger(place: Place) -> None:
+    ids = [json.loads((place.runs[n] / "result.json").read_text())["result_id"] for n in (2, 1)]
+    done = place.run("compare", ids[0][:10], ids[1][:10], "--json")
+    assert done.code == 1, done.err
+    found = json.loads(done.out)
+    assert [found["a"]["result_id"], found["b"]["result_id"]] == ids
+    latency = next(e for e in found["per_precision"][0]["effects"] if e["figure"] == "latency p50")
+    assert "each fresh process" in latency["basis"]
+
+
+@pytest.mark.slow
+def test_what_is_incomparable_gets_no_ratio_and_exit_code_3(place: Place, spin_run: Path) -> None:
+    done = place.run("compare", str(place.runs[2]), str(spin_run), "--json")
+    assert done.code == 3, done.err
+    found = json.loads(done.out)
+    assert found["comparability"] == "incomparable"
+    assert found["effect"] is None
+    assert found["verdict"] is None
+    assert all(not row["effects"] for row in found["per_precision"])
+    assert {one["rule"] for one in found["rules"] if one["outcome"] == "breaks"} >= {"R17"}
+    text = place.run("compare", str(place.runs[2]), str(spin_run))
+    assert text.code == 3
+    assert text.out.startswith("INCOMPARABLE: no ratio is given.")
+    assert "%" not in text.out.split("What would make it sound")[1]
+
+
+@pytest.mark.slow
+def test_a_foreign_result_is_shown_and_never_compared(place: Place) -> None:
+    strange = Path(__file__).parents[1] / "data" / "foreign" / "aiperf.json"
+    done = place.run("compare", str(place.runs[2]), str(strange))
+    assert done.code == 3, done.err
+    assert "R18" in done.out
+    assert "the precision" in done.out
+    shown = place.run("foreign", str(strange), "--json")
+    assert shown.code == 0
+    assert json.loads(shown.out)["tool"] == "aiperf"
+    assert place.run("foreign", str(place.folder / "waiting.py")).code == 2
+
+
+@pytest.mark.slow
+def test_history_and_signals_over_folders(place: Place) -> None:
+    done = place.run(
+        "history",
+        "threads1.yaml",
+        "--from",
+        "out1",
+        "--from",
+        "out2",
+        "--ledger",
+        "none",
+        "--html",
+        "page.html",
+        "--json",
+    )
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert len(found["points"]) == 2
+    assert found["points"][0]["result_id"] != found["points"][1]["result_id"]
+    page = (place.folder / "page.html").read_text()
+    assert "<svg" in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    text = place.run("history", "threads1.yaml", "--from", "out1", "--from", "out2")
+    assert "waiting" in text.out
+    signs = place.run("signals", "threads1.yaml", "--from", "out1", "--from", "out2", "--json")
+    assert signs.code in (0, 1), signs.err
+    assert len(json.loads(signs.out)["signals"]) == 5
+
+
+@pytest.mark.slow
+def test_a_change_is_declared_measured_and_kept_in_the_book(place: Place) -> None:
+    declared = place.run(
+        "change",
+        "declare",
+        "threads2.yaml",
+        "--layer",
+        "runtime",
+        "--expect",
+        "3..4",
+        "--what",
+        "two threads",
+        "--json",
+    )
+    assert declared.code == 0, declared.err
+    change = json.loads(declared.out)
+    assert change["entry"]["owner"] == "the runtime people"
+    done = place.run("change", "measure", change["change_id"][:12], str(place.runs[1]), str(place.runs[2]), "--json")
+    found = json.loads(done.out)
+    assert done.code == 1, "less than three times is less than expected"
+    assert found["verdict"] == "less than expected"
+    assert found["layers_differing"] == ["runtime"]
+    assert found["caution"] == ""
+    listed = place.run("change", "list", "threads2.yaml", "--json")
+    assert listed.code == 0, listed.err
+    book = json.loads(listed.out)
+    assert [row["verdict"] for row in book["rows"]] == ["less than expected"]
+    assert book["by_owner"][0]["less"] == 1
+    assert "two threads" in place.run("change", "list", "threads2.yaml").out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "nothing.json", "nothing.json"),
+        ("compare", "abcd1234", "abcd1234", "--ledger", "empty"),
+        ("history", "nothing.yaml", "--from", "."),
+        ("history", "quickstart", "--from", "absent"),
+        ("signals", "quickstart", "--from", "absent"),
+        ("change", "declare", "quickstart", "--layer", "roof", "--expect", "1..2", "--what", "x"),
+        ("change", "declare", "quickstart", "--layer", "system", "--expect", "much", "--what", "x"),
+        ("change", "measure", "abcd1234", "a", "b", "--ledger", "empty"),
+        ("foreign", "nothing.json"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = lynxbench(*arguments, cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
+    assert done.code == 2, done.out + done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.strip().splitlines()) == 1
