@@ -10,9 +10,18 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constrai
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
-# Everything, the tests against real servers too, which a bare `pytest` leaves out.
+# Everything: two halves of the rooms' own tests side by side, then whole commands, browsers and real servers one at a time
+# (a bare `pytest` leaves the servers out).
+HEAVY_ROOMS := tests/unit/attribute tests/unit/engines tests/unit/load
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint
-	$(BIN)/python -m pytest -q -m ""
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-heavy-rooms test-other-rooms
+	$(BIN)/python -m pytest -q -m "" tests/e2e
+
+.PHONY: test-heavy-rooms test-other-rooms
+test-heavy-rooms:
+	$(BIN)/python -m pytest -q $(HEAVY_ROOMS)
+test-other-rooms:
+	$(BIN)/python -m pytest -q tests/unit tests/property $(addprefix --ignore=,$(HEAVY_ROOMS))
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

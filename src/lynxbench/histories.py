@@ -23,12 +23,12 @@ from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger
 from lynxbench.ledger.names import find_id, looks_like_id
-from lynxbench.ledger.queries import Listed, entries_about, standings
+from lynxbench.ledger.queries import Listed, disputed, entries_about
 from lynxbench.ledger.queries import history as ledger_history
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
-from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ContractAgreed
+from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ContractAgreed, EntryKind
 from lynxbench.model.executor import FieldChange
 from lynxbench.model.history import History, HistoryPoint
 from lynxbench.model.layers import Layer
@@ -37,8 +37,6 @@ from lynxbench.model.result import Result
 from lynxbench.recalling import opened, result_document
 from lynxbench.running import TELEMETRY_FILE
 
-MOST_STANDINGS = 2000
-"""Above this the standing of every result is not looked up: it costs a signature check each."""
 MOST_DOCUMENTS = 200
 """Newest documents that the signs are read from."""
 CPU_BUSY = "cpu_busy"
@@ -66,6 +64,7 @@ class Past:
     def __init__(self, folders: Sequence[Path], ledger: str | None, environment: Mapping[str, str]) -> None:
         self._stack = ExitStack()
         self._folders = tuple(folders)
+        self._trust = Keyring(environment=environment).trust
         self.ledger: OpenLedger | None = None
         try:
             self.ledger = self._stack.enter_context(opened(ledger, environment))
@@ -93,19 +92,16 @@ class Past:
         retracted: frozenset[str] = frozenset()
         if self.ledger is not None:
             listed = tuple(ledger_history(self.ledger.log, contract.contract_id))
-            ids = [one.result_id for one in listed]
-            if len(ids) <= MOST_STANDINGS:
-                known = standings(self.ledger.log, ids, Keyring().trust)
-                retracted = frozenset(name for name, standing in known.items() if standing.retracted)
-            else:
-                problems = [*problems, f"{len(ids)} results: retractions were not looked up"]
+            doubted = disputed(self.ledger.log, contract.contract_id, self._trust)
+            retracted = frozenset(name for name, standing in doubted.items() if standing.retracted)
         return Found(contract, contract.contract_id, chosen, folders, listed, retracted, tuple(problems))
 
     def changes(self, contract_id: str | None) -> tuple[tuple[ChangeDeclared, ...], tuple[ChangeMeasured, ...]]:
         """Declared and measured changes of a contract, in the ledger's order."""
         if self.ledger is None or contract_id is None:
             return (), ()
-        bodies = [one.entry.body for one in entries_about(self.ledger.log, [contract_id])]
+        kinds = (EntryKind.CHANGE, EntryKind.CHANGE_MEASURED)
+        bodies = [one.entry.body for one in entries_about(self.ledger.log, [contract_id], kinds)]
         declared = tuple(body for body in bodies if isinstance(body, ChangeDeclared))
         return declared, tuple(body for body in bodies if isinstance(body, ChangeMeasured))
 
@@ -121,7 +117,7 @@ class Past:
                 return next(iter(near.values()))
             if self.ledger is not None:
                 contract_id = find_id(self.ledger.log, named, "contract")
-                for one in entries_about(self.ledger.log, [contract_id]):
+                for one in entries_about(self.ledger.log, [contract_id], [EntryKind.CONTRACT]):
                     if isinstance(one.entry.body, ContractAgreed):
                         return one.entry.body.contract
         try:

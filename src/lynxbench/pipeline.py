@@ -21,6 +21,7 @@ from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
 from lynxbench.evidence.samples import write_samples
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
+from lynxbench.greeting import Greeting
 from lynxbench.intervening import intervene
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.journal import count_journal, read_journal
@@ -46,10 +47,14 @@ def run_contract(
     progress: Progress,
     intervening: Scope | None = None,
     recorder: Recorder | None = None,
+    greeting: Greeting | None = None,
 ) -> Finished:
-    """Run a contract from the beginning; `intervening` also tests the verdict by changing what it blames."""
+    """Run a contract from the beginning; `intervening` also tests the verdict by changing what it blames.
+
+    `greeting` is what its server, where it has one, has answered already.
+    """
     if isinstance(contract.engine, ServedEngine):
-        return run_served(contract, out, declaration, progress, recorder)
+        return run_served(contract, out, declaration, progress, recorder, greeting)
     _refuse_open_loop(contract)
     executor = capture_host(declaration)
     now = datetime.now(UTC)

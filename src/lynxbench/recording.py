@@ -27,6 +27,7 @@ from lynxbench.evidence.manifest import (
 )
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.statement import open_entry, seal_entry
+from lynxbench.interop.foreign import read_foreign
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.ledger.queries import entries_about, find_result, find_run
@@ -37,6 +38,7 @@ from lynxbench.model.entries import (
     Entry,
     EntryBody,
     EntryKind,
+    ForeignImported,
     ResultRecorded,
     ResultRerun,
     RunAbandoned,
@@ -137,6 +139,11 @@ def abandon_run(ledger: OpenLedger, run: RunFolder, reason: str, key: SigningKey
     return ledger.log.append(seal(body, key))
 
 
+def is_run(path: Path) -> bool:
+    """Whether a path is the folder of a run, or its result document."""
+    return path.is_dir() or path.name == RESULT_FILE
+
+
 def record_folder(ledger: OpenLedger, folder: Path, key: SigningKey) -> Recorded:
     """Append the result of a finished run, its documents first. Recording it again changes nothing."""
     folder = folder if folder.is_dir() else folder.parent
@@ -166,6 +173,19 @@ def record_rerun(recorder: LedgerRecorder | None, result_id: str, rerun_id: str,
         differing=judged.differing,
     )
     return recorder.append(body)
+
+
+def record_foreign(ledger: OpenLedger, path: Path, tool: str, key: SigningKey) -> tuple[Recorded, ForeignImported]:
+    """Append a result of another tool, its file first. The same file again changes nothing."""
+    body = read_foreign(path, tool)
+    data = path.read_bytes()
+    blob = _blob(_flat(path.name, 0), data)
+    known = entries_about(ledger.log, [blob.sha256], [EntryKind.FOREIGN])
+    for one in known:
+        if one.entry.body == body:
+            return Recorded(blob.sha256, one.seq, new=False), body
+    ledger.blobs.put(data)
+    return Recorded(blob.sha256, ledger.log.append(seal(body, key, (blob,))), new=True), body
 
 
 def keep_files(store: BlobStore, folder: Path) -> tuple[Blob, ...]:
@@ -219,12 +239,17 @@ def _names(manifest: Manifest) -> list[str]:
     taken = {MANIFEST_FILE}
     names = []
     for number, file in enumerate(manifest.files):
-        name = _ODD.sub("_", file.path.replace("/", "."))[-_MAX_NAME:]
-        if name in taken or not name[0].isalnum():
+        name = _flat(file.path, number)
+        if name in taken:
             name = f"{number}.{name}"[:_MAX_NAME]
         taken.add(name)
         names.append(name)
     return names
+
+
+def _flat(path: str, number: int) -> str:
+    name = _ODD.sub("_", path.replace("/", "."))[-_MAX_NAME:]
+    return name if name[:1].isalnum() else f"{number}.{name}"[:_MAX_NAME]
 
 
 def _blob(name: str, data: bytes) -> Blob:

@@ -14,6 +14,12 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.stats.intervals import ratio_interval
 
+NEGLIGIBLE = 0.02
+"""A difference from one that reproducing tolerates. Own rule of lynxbench (docs/methodology/ledger.md): two quickstart
+runs on one machine came out 2 % apart (docs/benchmarks.md). A contract's regression budget is about changes that
+somebody made, and is tighter."""
+TOO_WIDE = 0.10
+"""An interval that reaches further than this from its estimate contains one too easily to confirm anything."""
 _SHOWN = 60
 
 
@@ -24,7 +30,6 @@ class Rerun:
     verdict: RerunVerdict
     effects: Mapping[Precision, Interval]
     changes: tuple[FieldChange, ...]
-    budget: float
     why: str
 
     @property
@@ -34,26 +39,26 @@ class Rerun:
 
 
 def judge_rerun(original: Result, rerun: Result) -> Rerun:
-    """Reproduced: at every precision the ratio's whole interval lies within the contract's budget of one.
+    """Reproduced: at every precision the ratio's interval contains one, or lies within what is negligible.
 
     On another executor a difference would not be the result's fault, so that is the verdict there, and the ratios stand
-    beside it. Doubt is a verdict: an interval that straddles the budget settles nothing.
+    beside it. Doubt is a verdict: an interval that is too wide, or at the edge, settles nothing.
     """
-    budget = original.contract.policy.regression
     changes = difference(original.executor, rerun.executor, (Tier.CONFIGURATION,))
     effects = _effects(original, rerun)
     if ValidityVerdict.VOID in (original.validity.verdict, rerun.validity.verdict):
         which = "the original" if original.validity.verdict is ValidityVerdict.VOID else "the rerun"
-        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, budget, f"{which} is void")
+        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, f"{which} is void")
     if changes:
         layers = ", ".join(dict.fromkeys(change.layer.value for change in changes))
-        why = f"{len(changes)} fields differ in {layers}"
-        return Rerun(RerunVerdict.EXECUTOR_DIFFERS, effects, changes, budget, why)
-    judged = {precision: _judge(effect, budget) for precision, effect in effects.items()}
+        count = f"{len(changes)} field{'' if len(changes) == 1 else 's'}"
+        why = f"{count} differ{'s' if len(changes) == 1 else ''} in {layers}"
+        return Rerun(RerunVerdict.EXECUTOR_DIFFERS, effects, changes, why)
+    judged = {precision: judge_ratio(effect) for precision, effect in effects.items()}
     if not judged:
-        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, budget, "no precision was measured in both")
+        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, "no precision was measured in both")
     worst = min(judged, key=lambda precision: _WORST_FIRST.index(judged[precision]))
-    return Rerun(judged[worst], effects, changes, budget, _words(worst, effects[worst], judged[worst], budget))
+    return Rerun(judged[worst], effects, changes, _words(worst, effects[worst], judged[worst]))
 
 
 _WORST_FIRST = (RerunVerdict.NOT_REPRODUCED, RerunVerdict.INCONCLUSIVE, RerunVerdict.REPRODUCED)
@@ -72,24 +77,36 @@ def _effects(original: Result, rerun: Result) -> dict[Precision, Interval]:
     return found
 
 
-def _judge(effect: Interval, budget: float) -> RerunVerdict:
+def judge_ratio(effect: Interval) -> RerunVerdict:
+    """What the interval of rerun over original says; a loss and its undoing count alike."""
     if not effect.known:
         return RerunVerdict.INCONCLUSIVE
-    low, high = 1 - budget, 1 / (1 - budget) if budget < 1 else float("inf")  # a loss and its undoing count alike
+    low, high = 1 - NEGLIGIBLE, 1 / (1 - NEGLIGIBLE)
     if low <= effect.low and effect.high <= high:
         return RerunVerdict.REPRODUCED
-    if effect.high < low or effect.low > high:
-        return RerunVerdict.NOT_REPRODUCED
-    return RerunVerdict.INCONCLUSIVE
+    if not effect.low <= 1 <= effect.high:
+        beyond = not low <= effect.estimate <= high
+        return RerunVerdict.NOT_REPRODUCED if beyond else RerunVerdict.INCONCLUSIVE
+    return RerunVerdict.INCONCLUSIVE if _too_wide(effect) else RerunVerdict.REPRODUCED
 
 
-def _words(precision: Precision, effect: Interval, verdict: RerunVerdict, budget: float) -> str:
+def _too_wide(effect: Interval) -> bool:
+    return effect.low < effect.estimate * (1 - TOO_WIDE) or effect.high > effect.estimate / (1 - TOO_WIDE)
+
+
+def _words(precision: Precision, effect: Interval, verdict: RerunVerdict) -> str:
     if not effect.known:
         return f"{precision.value}: too few restarts for an interval"
-    change = f"{effect.estimate - 1:+.1%} [{effect.low - 1:+.1%}, {effect.high - 1:+.1%}]"
-    if verdict is RerunVerdict.INCONCLUSIVE:
-        return f"{precision.value} {change}: straddles the budget of {budget:.1%}; more restarts would settle it"
-    return f"{precision.value} {change}, budget {budget:.1%}"
+    change = f"{precision.value} {effect.estimate - 1:+.1%} [{effect.low - 1:+.1%}, {effect.high - 1:+.1%}]"
+    if verdict is RerunVerdict.REPRODUCED:
+        if effect.low <= 1 <= effect.high:
+            return f"{change}: the interval contains no change"
+        return f"{change}: a change within ±{NEGLIGIBLE:.0%}"
+    if verdict is RerunVerdict.NOT_REPRODUCED:
+        return f"{change}: a change beyond ±{NEGLIGIBLE:.0%}"
+    if _too_wide(effect):
+        return f"{change}: wider than ±{TOO_WIDE:.0%}; more restarts would settle it"
+    return f"{change}: a change at the edge of ±{NEGLIGIBLE:.0%}; more restarts would settle it"
 
 
 def render_rerun(original: Result, rerun: Result, judged: Rerun) -> str:
@@ -118,7 +135,8 @@ def rerun_document(original: Result, rerun: Result, judged: Rerun, seq: int | No
         "why": judged.why,
         "result_id": original.result_id,
         "rerun_id": rerun.result_id,
-        "budget": judged.budget,
+        "negligible": NEGLIGIBLE,
+        "too_wide": TOO_WIDE,
         "effects": {
             precision.value: {
                 name: value if math.isfinite(value) else None

@@ -44,7 +44,7 @@ class Finished:
 
 
 class Recorder(Protocol):
-    """Who keeps the record of a run. None of these may fail for reasons of their own: a run is never lost to its record."""
+    """Who keeps the record of a run. None of these may fail on its own account: a run is never lost to its record."""
 
     def register(self, run: RunFolder) -> None:
         """A run is about to take its first sample, or to go on."""

@@ -7,11 +7,9 @@ own; the server goes on, and is captured before and after.
 from __future__ import annotations
 
 import os
-import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from urllib.parse import urlsplit
 
 from lynxbench.client.job import (
     CLIENT_FILE,
@@ -24,13 +22,13 @@ from lynxbench.client.job import (
 )
 from lynxbench.engines.asking import Calibration
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
-from lynxbench.engines.served import ask_first
 from lynxbench.errors import CannotRun, Interrupted
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.server import CapturedServer, with_server
+from lynxbench.greeting import Greeting, greet
 from lynxbench.load.arrivals import load_of
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.plan import ClosedLoop, OpenLoop
@@ -44,22 +42,25 @@ from lynxbench.running import TELEMETRY_FILE, Finished, Progress, Recorder, kept
 from lynxbench.served_result import Asked, conclude, engine_of, look_at, saturation_of
 
 PREFLIGHT_FILE = "preflight.json"
-CONNECT_S = 5.0
 
 
 def run_served(
-    contract: Contract, out: Path, declaration: Declaration | None, progress: Progress, recorder: Recorder | None = None
+    contract: Contract,
+    out: Path,
+    declaration: Declaration | None,
+    progress: Progress,
+    recorder: Recorder | None = None,
+    greeting: Greeting | None = None,
 ) -> Finished:
-    """Run a served contract from the beginning."""
-    read_trace(contract)  # a trace that cannot be read is said before anything is asked or registered
-    _refuse_unreachable(contract)
-    calibration = ask_first(contract)
+    """Run a served contract from the beginning; its server is greeted, unless it was already."""
+    greeting = greeting or greet(contract)
+    assert greeting is not None
     host, server = capture_host(declaration), look_at(contract)
     clients = clients_of(contract)
     now = datetime.now(UTC)
     run = RunFolder.create(out, contract, with_server(host, server), clients, slots_of(contract), now)
     with kept(run, recorder):
-        return _carry_out(run, host, server, calibration, declaration, progress)
+        return _carry_out(run, host, server, greeting.calibration, declaration, progress)
 
 
 def resume_served(
@@ -67,10 +68,11 @@ def resume_served(
 ) -> Finished:
     """Go on with an unfinished run; the server is captured anew, and must be the one it was."""
     contract = run.registration.contract
-    _refuse_unreachable(contract)
-    calibration = ask_first(contract)
+    greeting = greet(contract)
+    assert greeting is not None
     with kept(run, recorder):
-        return _carry_out(run, capture_host(declaration), look_at(contract), calibration, declaration, progress)
+        server = look_at(contract)
+        return _carry_out(run, capture_host(declaration), server, greeting.calibration, declaration, progress)
 
 
 def slots_of(contract: Contract) -> tuple[Slot, ...]:
@@ -87,15 +89,6 @@ def clients_of(contract: Contract) -> int:
     """Client processes: the contract's, else half the cores of this machine and at most four."""
     engine = engine_of(contract)
     return engine.processes or max(1, min(4, len(os.sched_getaffinity(0)) // 2))
-
-
-def _refuse_unreachable(contract: Contract) -> None:
-    parts = urlsplit(engine_of(contract).url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        socket.create_connection((parts.hostname or "", port), timeout=CONNECT_S).close()
-    except OSError as error:
-        raise CannotRun(f"{engine_of(contract).url}: {error.strerror or error}; is the server running?") from None
 
 
 def _carry_out(

@@ -21,6 +21,8 @@ from lynxbench.load.truth_process import running_server
 from lynxbench.stats.queues import capacity
 from served import STRICT_BOUNDS, served_contract
 
+INSTANT = Path(__file__).parents[1] / "servers" / "instant.py"
+
 
 def run_json(folder: Path, text: str, expected: int = 0, **environment: str) -> dict:
     (folder / "served.yaml").write_text(text, encoding="utf-8")
@@ -104,27 +106,31 @@ def test_faults_are_counted_exactly_and_the_run_ends(tmp_path):
 
 @pytest.mark.slow
 def test_a_starved_client_is_void_and_exits_1(tmp_path):
+    """A closed loop against a server that costs a tenth of its client: what half a core cannot do is never reported."""
     cores = sorted(os.sched_getaffinity(0))
-    with running_server(Behaviour(), cores[0]) as server:
+    on_first, on_last = (["taskset", "-c", str(core)] for core in (cores[0], cores[-1]))
+    tokens = 64
+    hog = ["sh", "-c", "while :; do :; done"]
+    with subprocess.Popen(
+        [*on_first, sys.executable, str(INSTANT), str(tokens)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
         text = served_contract(
-            server.url,
-            arrival="{process: poisson, rate: 6000 /s}",
-            tokens=1,
+            server.stdout.readline().strip(),
+            arrival="{process: closed, concurrency: 64}",
+            tokens=tokens,
             restarts=1,
             shortest="1 s",
             longest="1 s",
             instrument=STRICT_BOUNDS,
         )
         (tmp_path / "served.yaml").write_text(text, encoding="utf-8")
-        hog = subprocess.Popen(
-            ["taskset", "-c", str(cores[-1]), "sh", "-c", "while :; do :; done"]
-        )  # half a core is left
-        try:
-            command = ["taskset", "-c", str(cores[-1]), sys.executable, "-m", "lynxbench", "run", "served.yaml"]
-            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-        finally:
-            hog.kill()
-            hog.wait()
+        with subprocess.Popen([*on_last, *hog]) as other:  # half a core is left
+            try:
+                command = [*on_last, sys.executable, "-m", "lynxbench", "run", "served.yaml"]
+                done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+            finally:
+                other.kill()
+        server.stdin.close()
     assert done.returncode == 1, done.stderr
     assert "void: no figure of this run may be used" in done.stdout
     assert "the client was the limit" in done.stdout
@@ -135,8 +141,10 @@ def test_a_starved_client_is_void_and_exits_1(tmp_path):
     assert one["latency_ms"] == {}
     load = one["load"]
     assert load["instrument"]["verdict"] == "void"
+    assert load["instrument"]["busiest_share"] > 0.9
+    assert any("the client needed" in reason for reason in load["instrument"]["reasons"])
     assert load["requests_per_s"] is load["goodput_per_s"] is load["saturation"] is None
-    assert load["accounting"]["offered"] > 5000
+    assert load["accounting"]["ok"] > 200
 
 
 def test_tls_and_keys_from_the_environment(tmp_path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 QUICK_CONTRACT = """\
 lynxbench: 1
@@ -59,3 +62,22 @@ def lynxbench(*arguments: str, cwd: Path, timeout_s: float = 240, **environment:
         check=False,
     )
     return CommandRun(done.returncode, done.stdout, done.stderr)
+
+
+def lynxbench_here(*arguments: str, cwd: Path, **environment: str) -> CommandRun:
+    """The same command line in this process: what only reads and writes documents needs no process of its own."""
+    from lynxbench.cli.main import main
+
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", ["lynxbench", *arguments]),
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return CommandRun(code, out.getvalue(), err.getvalue())

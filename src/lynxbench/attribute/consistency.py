@@ -11,7 +11,7 @@ import re
 import numpy as np
 
 from lynxbench.attribute.steps import STEP_NAME
-from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace
+from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct
 
 TOLERATED = 0.01
 """Share of events that may contradict each other: profilers drop a few records at their edges."""
@@ -81,7 +81,7 @@ def _crossing_steps(trace: Trace) -> str | None:
     rows = trace.rows_of(EventKind.ANNOTATION, EventKind.OPERATOR)
     rows = rows[named[trace.name[rows]]]
     crossing = total = 0
-    for key in np.unique(trace.thread[rows] * 2 + family[trace.name[rows]]).tolist():
+    for key in distinct(trace.thread[rows] * 2 + family[trace.name[rows]]).tolist():
         mine = rows[trace.thread[rows] * 2 + family[trace.name[rows]] == key]
         reach = np.maximum.accumulate(trace.end_ns[mine])[:-1]
         begins, ends = trace.start_ns[mine][1:], trace.end_ns[mine][1:]

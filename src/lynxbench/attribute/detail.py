@@ -9,7 +9,7 @@ from lynxbench.attribute.kernels import kernel_kind
 from lynxbench.attribute.operators import OperatorKind
 from lynxbench.attribute.roofline import Ceilings
 from lynxbench.attribute.steps import Steps
-from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, is_of
+from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct, is_of
 from lynxbench.model.attribution import Category
 from lynxbench.model.trace_detail import Detail, Movement, RooflinePoint, StepTime, Stretch, WorstGap
 
@@ -42,7 +42,7 @@ def describe(trace: Trace, book: Book, windows: Steps, ceilings: Ceilings, devic
 
 def _steps(book: Book) -> tuple[StepTime, ...]:
     count = len(book.wall_ns)
-    shown = np.unique(np.linspace(0, count - 1, min(count, SHOWN_STEPS)).astype(np.int64)).tolist()
+    shown = distinct(np.linspace(0, count - 1, min(count, SHOWN_STEPS)).astype(np.int64)).tolist()
     return tuple(
         StepTime(
             i,
@@ -165,7 +165,9 @@ def _movements(trace: Trace, book: Book, windows: Steps) -> tuple[Movement, ...]
     busy = tiles.row != NONE
     exposed = np.bincount(tiles.row[busy], weights=(tiles.end_ns - tiles.start_ns)[busy], minlength=len(trace))
     count = len(book.wall_ns)
-    kinds, of = np.unique(np.where(trace.kind[rows] == EventKind.KERNEL, NONE, trace.name[rows]), return_inverse=True)
+    lane_of = np.where(trace.kind[rows] == EventKind.KERNEL, NONE, trace.name[rows])
+    kinds = distinct(lane_of)
+    of = np.searchsorted(kinds, lane_of)
     took, bare = np.bincount(of, weights=trace.dur_ns[rows]), np.bincount(of, weights=exposed[rows])
     moved = np.bincount(of, weights=np.maximum(trace.nbytes[rows], 0))
     found = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -25,8 +26,8 @@ from lynxbench.attribute.kernels import is_skinny, kernel_kind
 from lynxbench.attribute.operators import OperatorKind, operator_kind
 from lynxbench.attribute.roofline import Ceilings, attain
 from lynxbench.attribute.steps import Steps, find_steps, is_input
-from lynxbench.attribute.timeline import tile_steps
-from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace, distinct
+from lynxbench.attribute.timeline import Lane, find_lanes, tile_steps
+from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace, distinct, is_of
 from lynxbench.attribute.work import estimate_work
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
@@ -50,7 +51,8 @@ def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[Book, Steps]:
     activities = link_activities(trace, steps)
     windows = device_windows(trace, steps, activities) or steps
     tiles = tile_device(trace, windows, activities)
-    pieces, idle, misnested = _join([_idle_causes(trace, activities, tiles, part) for part in _parts(trace, windows)])
+    host = _look_at_host(trace, activities, steps.thread)
+    pieces, idle, misnested = _join([_idle_causes(trace, host, tiles, part) for part in _parts(trace, windows)])
     groups, row_code, row_group = _group(trace, activities, pieces, ceilings)
     busy = pieces.row != NONE
     code = np.where(busy, row_code[pieces.row], idle)
@@ -91,17 +93,76 @@ def _parts(trace: Trace, windows: Steps) -> list[tuple[int, Steps]]:
 _Causes = tuple[DeviceTiles, Int64, int]
 
 
-def _idle_causes(trace: Trace, activities: Activities, tiles: DeviceTiles, part: tuple[int, Steps]) -> _Causes:
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """Ranges in time order, with the latest end so far: what holds an instant is found by bisection."""
+
+    start_ns: Int64
+    reach_ns: Int64
+
+    def hold(self, at_ns: Int64) -> npt.NDArray[np.bool_]:
+        """Which instants lie within one of the ranges."""
+        if not len(self.start_ns):
+            return np.zeros(len(at_ns), dtype=bool)
+        at = np.searchsorted(self.start_ns, at_ns, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (at >= 0) & (at_ns < self.reach_ns[np.maximum(at, 0)])
+        return inside
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """What the causes of idle time are read from, found once for the whole trace."""
+
+    lanes: tuple[Lane, ...]
+    code_of_name: Int64
+    """What a runtime call of each name means for the device that idles meanwhile."""
+    input: _Ranges
+    waits: _Ranges
+    activity_ns: Int64
+    ready_ns: Int64
+    """When each activity had been launched; never where its launch is not known."""
+
+
+def _look_at_host(trace: Trace, activities: Activities, thread: int) -> _Host:
+    launch = activities.launched_by
+    end = trace.start_ns[launch] + trace.dur_ns[launch]
+    return _Host(
+        lanes=find_lanes(trace, thread),
+        code_of_name=np.array([_call_code(name) for name in trace.names], dtype=np.int64),
+        input=_named_ranges(trace, is_input),
+        waits=_named_ranges(trace, lambda name: name in _SYNC_OPERATOR),
+        activity_ns=trace.start_ns[activities.row],
+        ready_ns=np.where(launch != NONE, end, np.iinfo(np.int64).max),
+    )
+
+
+def _call_code(name: str) -> int:
+    if _SYNC_CALL.search(name):
+        return _CODE[Category.SYNCHRONIZATION]
+    if _COPY_CALL.search(name):
+        return _CODE[Category.TRANSFER]
+    return _CODE[Category.ALLOCATOR if _ALLOCATION_CALL.search(name) else Category.LAUNCH]
+
+
+def _named_ranges(trace: Trace, wanted: Callable[[str], bool]) -> _Ranges:
+    """The host's ranges and operators of a wanted name."""
+    named = np.array([wanted(name) for name in trace.names], dtype=bool)
+    rows = np.flatnonzero(named[trace.name] & is_of(trace.kind, (EventKind.ANNOTATION, EventKind.OPERATOR)))
+    start = trace.start_ns[rows]
+    return _Ranges(start, np.maximum.accumulate(start + trace.dur_ns[rows]))
+
+
+def _idle_causes(trace: Trace, known: _Host, tiles: DeviceTiles, part: tuple[int, Steps]) -> _Causes:
     """The device's tiles of some windows, idle ones cut where the cause changes, with the causes."""
     first, windows = part
     low, high = np.searchsorted(tiles.step, (first, first + len(windows)))
     mine = DeviceTiles(*(column[low:high] for column in (tiles.step, tiles.start_ns, tiles.end_ns, tiles.row)))
-    host = tile_steps(trace, windows)
+    host = tile_steps(trace, windows, known.lanes)
     # The host only matters where the device idles: elsewhere its edges would cut for nothing.
     pieces, host_row = split_by_host(mine, host.start_ns, host.row)
-    idle = _idle_codes(trace, pieces, host_row)
+    idle = _idle_codes(trace, known, pieces, host_row)
     # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
-    idle[_queued(trace, activities, pieces)] = _CODE[Category.LAUNCH]
+    idle[_queued(known, pieces)] = _CODE[Category.LAUNCH]
     idle[pieces.row != NONE] = NONE
     opens = np.ones(len(idle), dtype=bool)
     changes = [column[1:] != column[:-1] for column in (pieces.step, pieces.row, idle)]
@@ -238,36 +299,29 @@ def _as_counted(group: OperatorGroup, counted: Counted | None) -> OperatorGroup:
     return dataclasses.replace(group, category=category, attainable_ns=group.self_ns * counted.reached)
 
 
-def _idle_codes(trace: Trace, pieces: DeviceTiles, host: Int64) -> Int64:
+def _idle_codes(trace: Trace, known: _Host, pieces: DeviceTiles, host: Int64) -> Int64:
     """What the host does while the device idles."""
-    by_name = np.full(len(trace.names), _CODE[Category.LAUNCH], dtype=np.int64)
-    for i, name in enumerate(trace.names):
-        if _SYNC_CALL.search(name):
-            by_name[i] = _CODE[Category.SYNCHRONIZATION]
-        elif _COPY_CALL.search(name):
-            by_name[i] = _CODE[Category.TRANSFER]
-        elif _ALLOCATION_CALL.search(name):
-            by_name[i] = _CODE[Category.ALLOCATOR]
-    runtime = (host != NONE) & (trace.kind[host] == EventKind.RUNTIME)
-    code = np.where(runtime, by_name[trace.name[host]], _CODE[Category.LAUNCH])
-    awaited = _within(trace, pieces, is_input)
-    silent = ((host == NONE) | (trace.kind[host] == EventKind.ANNOTATION)) & ~awaited
+    kind = trace.kind[host]
+    runtime = (host != NONE) & (kind == EventKind.RUNTIME)
+    code = np.where(runtime, known.code_of_name[trace.name[host]], _CODE[Category.LAUNCH])
+    awaited = known.input.hold(pieces.start_ns)
+    silent = ((host == NONE) | (kind == EventKind.ANNOTATION)) & ~awaited
     code[_long_silence(pieces, silent)] = _CODE[Category.IDLE]
     code[_leading_silence(pieces, silent) & (code == _CODE[Category.IDLE])] = _CODE[Category.INPUT]
-    code[_within(trace, pieces, lambda name: name in _SYNC_OPERATOR)] = _CODE[Category.SYNCHRONIZATION]
+    code[known.waits.hold(pieces.start_ns)] = _CODE[Category.SYNCHRONIZATION]
     code[awaited] = _CODE[Category.INPUT]
     return code
 
 
-def _queued(trace: Trace, activities: Activities, pieces: DeviceTiles) -> npt.NDArray[np.bool_]:
+def _queued(host: _Host, pieces: DeviceTiles) -> npt.NDArray[np.bool_]:
     """Idle stretches whose next activity had already been launched when they began."""
-    if not len(activities.row):
+    count = len(host.activity_ns)
+    if not count:
         return np.zeros(len(pieces.row), dtype=bool)
-    following = np.searchsorted(trace.start_ns[activities.row], pieces.start_ns, side="left")
-    known = following < len(activities.row)
-    launch = activities.launched_by[np.minimum(following, len(activities.row) - 1)]
-    ready = np.where(launch != NONE, trace.end_ns[launch], np.iinfo(np.int64).max)
-    out: npt.NDArray[np.bool_] = known & (ready <= pieces.start_ns)
+    following = np.searchsorted(host.activity_ns, pieces.start_ns, side="left")
+    out: npt.NDArray[np.bool_] = (following < count) & (
+        host.ready_ns[np.minimum(following, count - 1)] <= pieces.start_ns
+    )
     return out
 
 
@@ -296,19 +350,6 @@ def _leading_silence(pieces: DeviceTiles, silent: npt.NDArray[np.bool_]) -> npt.
     started = at >= first[pieces.step]
     leading: npt.NDArray[np.bool_] = silent & idle & ~started
     return leading
-
-
-def _within(trace: Trace, pieces: DeviceTiles, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-    """Stretches during which the host is inside a range or operator of a wanted name."""
-    named = np.array([wanted(name) for name in trace.names], dtype=bool)
-    rows = trace.rows_of(EventKind.ANNOTATION, EventKind.OPERATOR)
-    rows = rows[named[trace.name[rows]]]
-    if not len(rows):
-        return np.zeros(len(pieces.row), dtype=bool)
-    start, reach = trace.start_ns[rows], np.maximum.accumulate(trace.end_ns[rows])
-    at = np.searchsorted(start, pieces.start_ns, side="right") - 1
-    inside: npt.NDArray[np.bool_] = (at >= 0) & (pieces.start_ns < reach[np.maximum(at, 0)])
-    return inside
 
 
 def _gaps(pieces: DeviceTiles, busy: npt.NDArray[np.bool_]) -> Gaps:

@@ -13,6 +13,7 @@ from lynxbench.attribute.contention import Contention
 from lynxbench.attribute.fusion import Fusion
 from lynxbench.attribute.inflation import CORRECTION_MATTERS, Shares
 from lynxbench.attribute.roofline import PRODUCT_INTENSITY, Ceilings
+from lynxbench.attribute.trace import quartiles
 from lynxbench.model.attribution import Category
 
 STABLE_VARIATION = 0.05
@@ -228,7 +229,7 @@ def _assumptions(book: Book, shares: Shares, efficiency: Efficiency) -> list[str
     else:
         lines.append("assumption 4, fast paths taken: unknown (no shapes or ceilings)")
     if len(book.wall_ns) >= 3:
-        low, mid, high = np.quantile(book.wall_ns, [0.25, 0.5, 0.75])
+        low, mid, high = quartiles(book.wall_ns)
         variation = float((high - low) / mid) if mid else 0.0
         word = "holds" if variation <= STABLE_VARIATION else "broken"
         lines.append(f"assumption 5, stable over time: {word} over these steps (quartiles {variation:.1%} apart)")

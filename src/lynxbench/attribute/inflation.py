@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.accounting import CATEGORIES, Book
+from lynxbench.attribute.trace import quartiles
 from lynxbench.model.attribution import Category
 from lynxbench.model.interval import Interval
 
@@ -107,6 +108,6 @@ def _take(out: Float64, categories: tuple[Category, ...], wanted_ns: float, most
 def _spread(book: Book) -> Float64:
     """How far the median of each category's share is uncertain by the spread over the steps."""
     shares = book.spent_ns / np.maximum(book.wall_ns, 1)[:, None]
-    low, high = np.quantile(shares, (0.25, 0.75), axis=0)
+    low, _, high = quartiles(shares)
     half: Float64 = NOTCH * (high - low) / np.sqrt(len(shares))
     return half

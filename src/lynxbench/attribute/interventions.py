@@ -19,7 +19,7 @@ from lynxbench.model.workload import Task
 from lynxbench.stats.intervals import ratio_interval
 
 AGREEMENT = 1.25
-"""A measured gain within this factor of the predicted range agrees with it: profiles and short runs are as noisy."""
+"""A gain beyond the predicted range by this factor overturns a bound: profiles and short runs are as noisy."""
 NOTHING_GAINED = 1.05
 """A gain below this is none: it lies within what two fresh processes differ by."""
 WIDE = 2.0
@@ -203,6 +203,14 @@ def _decide(
     """What the deciding intervention makes of the verdict."""
     gain = test.measured
     said = f"{test.name}): {_words(gain)}"
+    if gain.estimate >= NOTHING_GAINED and _falls_short(test):
+        expected = f"{test.predicted.low:.2f}–{test.predicted.high:.2f}×"
+        return "contradicts the predicted gain of", {
+            "gain_if_removed": gain,
+            "weak": True,
+            "sentence": f"{found.sentence}; gain corrected by intervention ({said}, where {expected} was predicted",
+            **_better_step(all_measured),
+        }
     if gain.estimate >= NOTHING_GAINED:
         sure = gain.low > 1.0
         return "confirms" if sure else "does not contradict", {
@@ -217,10 +225,15 @@ def _decide(
         "gain_if_removed": Interval(1.0, 1.0, max(1.0, gain.high)),
         "sentence": f"{found.sentence}; contradicted: to {test.name} gained nothing ({_words(gain)})",
     }
+    return "contradicts", update | _better_step(all_measured)
+
+
+def _better_step(all_measured: Sequence[Intervention]) -> dict[str, object]:
+    """What surely gained most is the next step, whatever the verdict would have said."""
     best = max(all_measured, key=lambda one: one.measured.low)
-    if best.measured.low > NOTHING_GAINED:
-        update["next_step"] = f"{best.name}: measured {_words(best.measured)}"
-    return "contradicts", update
+    if best.measured.low <= NOTHING_GAINED:
+        return {}
+    return {"next_step": f"{best.name}: measured {_words(best.measured)}"}
 
 
 def _says_nothing(found: Attribution) -> bool:
@@ -232,10 +245,15 @@ def _exceeds(one: Intervention) -> bool:
     return one.measured.low > max(one.predicted.high * AGREEMENT, NOTHING_GAINED)
 
 
+def _falls_short(one: Intervention) -> bool:
+    """The whole measured interval lies below the predicted one: both carry their own doubt, so no more is allowed."""
+    return one.measured.high < one.predicted.low
+
+
 def _compare(predicted: Interval, measured: Interval) -> str:
-    if measured.high < predicted.low / AGREEMENT:
+    if measured.high < predicted.low:
         return "less than predicted"
-    if measured.low > predicted.high * AGREEMENT:
+    if measured.low > predicted.high:
         return "more than predicted"
     return "as predicted" if measured.low > 0 and measured.high < WIDE * measured.low else "too uncertain to tell"
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, TypeVar
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.kineto_events import ABSENT, AnyEvent, Args, stamps_of
+from lynxbench.attribute.kineto_events import ABSENT, AnyEvent, Args, pack_column, stamps_of
 from lynxbench.attribute.kineto_operands import parse_launch, parse_signature
-from lynxbench.attribute.trace import DEVICE_KINDS, KIND_OF_CATEGORY, NONE, EventKind, Trace
+from lynxbench.attribute.trace import DEVICE_KINDS, KIND_OF_CATEGORY, NONE, EventKind, Trace, distinct
 
 SEPARATOR = b"\x1f"
 """Between the raw texts of an interned key; JSON text cannot hold it outside an escape."""
@@ -21,28 +22,39 @@ _NO_OPERANDS = SEPARATOR * 4
 _NEEDS_CONCRETE = re.compile(r"conv|attention|^aten::_?empty(_affine_quantized)?$", re.IGNORECASE)
 
 
-class _Kinds(dict[str, int]):
-    """Category words to kinds; a new word is looked up once."""
-
-    def __missing__(self, word: str) -> int:
-        kind = self[word] = int(KIND_OF_CATEGORY.get(word.lower(), EventKind.OTHER))
-        return kind
-
-
 _Value = TypeVar("_Value")
 
 
-class _Numbered(dict[_Value, int]):
-    """Values to numbers in the order in which they first came."""
+class _Numbered(Generic[_Value]):
+    """Values to numbers in the order in which they first came, or to what `number` says.
 
-    def __init__(self) -> None:
-        super().__init__()
+    The table is a plain dict, which the interpreter looks up many times faster than one with a method for misses.
+    """
+
+    def __init__(self, number: Callable[[_Value], int] | None = None) -> None:
         self.values_in_order: list[_Value] = []
+        self.table: dict[_Value, int] = {}
+        self._number = number
 
-    def __missing__(self, value: _Value) -> int:
-        number = self[value] = len(self.values_in_order)
-        self.values_in_order.append(value)
-        return number
+    def of(self, values: Sequence[_Value]) -> list[int]:
+        """The number of each; new ones are numbered as they come."""
+        table = self.table
+        try:
+            return [table[value] for value in values]
+        except KeyError:
+            self.learn(values)
+        return [table[value] for value in values]
+
+    def learn(self, values: Iterable[_Value]) -> None:
+        """Number those that are new."""
+        for value in values:
+            if value not in self.table:
+                self.table[value] = self._number(value) if self._number else len(self.values_in_order)
+                self.values_in_order.append(value)
+
+
+def _kind_of(word: str) -> int:
+    return int(KIND_OF_CATEGORY.get(word.lower(), EventKind.OTHER))
 
 
 class Columns:
@@ -52,13 +64,13 @@ class Columns:
         self.rows = 0
         self.unusable = 0
         self.nameless = 0
-        self._kinds = _Kinds()
+        self._kinds: _Numbered[str] = _Numbered(_kind_of)
         self._names: _Numbered[str] = _Numbered()
         self._detailed: list[bool] = []
         self._processes: _Numbered[int | str] = _Numbered()
         self._threads: _Numbered[int | str] = _Numbered()
         self._signatures: _Numbered[bytes] = _Numbered()
-        self._signatures[_NO_OPERANDS]  # numbered first, so that it is told apart without a look at each event
+        self._signatures.of([_NO_OPERANDS])  # numbered first, so that it is told apart without a look at each event
         self._launches: _Numbered[bytes] = _Numbered()
         self._parts: dict[str, list[npt.NDArray[Any]]] = {}
         self._whole: dict[str, list[npt.NDArray[Any]]] = {}
@@ -76,22 +88,37 @@ class Columns:
         if not timed:
             return
         self.rows += len(timed)
-        names, words = [event.name for event in timed], [event.cat for event in timed]
         no_args = Args()
         args = [event.args or no_args for event in timed]
         self._add("start", start)
         self._add("dur", dur)
-        name = self._intern("name", self._names, names)
-        kind = self._intern("kind", self._kinds, words)
-        if "" in self._names or "" in self._kinds:
-            self.nameless += sum(not name or not word for name, word in zip(names, words, strict=True))
-        self._intern("process", self._processes, [event.pid for event in timed])
-        self._intern("thread", self._threads, [event.tid for event in timed])
+        try:
+            words = self._look_up(timed)
+        except KeyError:  # hardly ever once the first steps were read
+            self._names.learn(event.name for event in timed)
+            self._kinds.learn(event.cat for event in timed)
+            self._processes.learn(event.pid for event in timed)
+            self._threads.learn(event.tid for event in timed)
+            words = self._look_up(timed)
+        name, kind, _, _ = (self._add(key, numbers) for key, numbers in words.items())
+        if "" in self._names.table or "" in self._kinds.table:
+            self.nameless += sum(not event.name or not event.cat for event in timed)
         self._add("external", [a.external for a in args])
-        self._add("signature", self._signature(name, args, np.flatnonzero(kind == EventKind.OPERATOR).tolist()))
-        self._add_launches(args, np.flatnonzero(_LAUNCHES[kind]).tolist())
+        self._add("signature", self._signature(name, args, np.flatnonzero(kind == EventKind.OPERATOR)))
+        self._add_launches(args, np.flatnonzero(_LAUNCHES[kind]))
         if len(self._parts["kind"]) == PARTS_TOGETHER:
             self._consolidate()
+
+    def _look_up(self, timed: Sequence[AnyEvent]) -> dict[str, list[int]]:
+        """Numbers of words that are known; each column in one go over the events, which is most of what reading costs."""
+        names, kinds, processes = self._names.table, self._kinds.table, self._processes.table
+        threads = self._threads.table
+        return {
+            "name": [names[event.name] for event in timed],
+            "kind": [kinds[event.cat] for event in timed],
+            "process": [processes[event.pid] for event in timed],
+            "thread": [threads[event.tid] for event in timed],
+        }
 
     def _consolidate(self) -> None:
         """Many small parts leave holes in the heap that nobody gives back; a few large ones are mapped, and are."""
@@ -99,11 +126,13 @@ class Columns:
             self._whole.setdefault(key, []).append(np.concatenate(parts))
         self._parts.clear()
 
-    def _add_launches(self, args: Sequence[Args], at: list[int]) -> None:
+    def _add_launches(self, args: Sequence[Args], at: npt.NDArray[np.intp]) -> None:
         """What only calls and device activities have: operators are the most of a trace and are not asked."""
-        some = [args[i] for i in at]
+        some = [args[i] for i in at.tolist()]
         join = SEPARATOR.join
-        shapes = [NONE if a.grid is ABSENT else self._launches[join((a.grid, a.block))] for a in some]
+        shaped = [i for i, a in enumerate(some) if a.grid is not ABSENT]
+        shapes = np.full(len(some), NONE, dtype=np.int32)
+        shapes[shaped] = self._launches.of([join((some[i].grid, some[i].block)) for i in shaped])
         for key, values in (
             ("correlation", [a.correlation for a in some]),
             ("nbytes", [a.nbytes for a in some]),
@@ -114,7 +143,9 @@ class Columns:
             column[at] = _as_column(values, _WIDTH.get(key, np.int64))
             self._add(key, column)
 
-    def _signature(self, name: npt.NDArray[Any], args: Sequence[Args], at: list[int]) -> npt.NDArray[np.int32]:
+    def _signature(
+        self, name: npt.NDArray[Any], args: Sequence[Args], at: npt.NDArray[np.intp]
+    ) -> npt.NDArray[np.int32]:
         """Operators' operands as numbers: their raw texts are the key, so that each list of operands is decoded once.
 
         The values of arguments belong to it only where an operator's work depends on them: they differ at every call.
@@ -124,18 +155,13 @@ class Columns:
         detailed = np.asarray(self._detailed, dtype=bool)[name]
         join = SEPARATOR.join
         column = np.full(len(args), NONE, dtype=np.int32)
-        some = [args[i] for i in at]
+        some = [args[i] for i in at.tolist()]
         keys = [
             join((a.dims, a.types, a.strides, a.concrete if fully else b"", a.results))
             for a, fully in zip(some, detailed[at].tolist(), strict=True)
         ]
-        numbers = np.fromiter(map(self._signatures.__getitem__, keys), np.int32, len(at))
+        numbers = pack_column(self._signatures.of(keys), np.int32)
         column[at] = np.where(numbers == 0, NONE, numbers)
-        return column
-
-    def _intern(self, key: str, table: dict[Any, int], values: Sequence[Any]) -> npt.NDArray[Any]:
-        column = np.fromiter(map(table.__getitem__, values), _WIDTH[key], len(values))
-        self._parts.setdefault(key, []).append(column)
         return column
 
     def _add(self, key: str, values: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -202,8 +228,8 @@ def _as_column(values: Sequence[int] | npt.NDArray[Any], width: type[np.signedin
     if isinstance(values, np.ndarray):
         return np.asarray(values, dtype=width)
     try:
-        return np.fromiter(values, width, len(values))
-    except OverflowError:  # a number no writer means: as good as absent
+        return pack_column(values, width)
+    except (struct.error, OverflowError):  # a number no writer means: as good as absent
         limit = np.iinfo(width).max
         return np.asarray([value if -1 <= value <= limit else NONE for value in values], dtype=width)
 
@@ -214,7 +240,7 @@ def _time_order(column: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.intp] | N
     order = np.argsort(start, kind="stable")
     tied = np.flatnonzero(start[order][1:] == start[order][:-1])
     if len(tied):
-        rows = np.unique(np.concatenate((tied, tied + 1)))
+        rows = distinct(np.concatenate((tied, tied + 1)))
         among = order[rows]
         ties = (column[key][among] for key in ("signature", "name", "correlation", "external", "thread"))
         order[rows] = among[np.lexsort((*ties, -dur[among], start[among]))]

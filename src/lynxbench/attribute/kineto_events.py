@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -97,6 +98,11 @@ class Decoder:
         return kept
 
 
+def pack_column(values: Sequence[float], width: type[np.generic]) -> npt.NDArray[Any]:
+    """Python numbers as a column: packing them as a C structure takes less than half of what numpy's own loop does."""
+    return np.frombuffer(struct.pack(f"{len(values)}{np.dtype(width).char}", *values), width)
+
+
 def stamps_of(events: Sequence[AnyEvent]) -> tuple[Int64, Int64, npt.NDArray[np.bool_]]:
     """Starts and durations in whole nanoseconds, and which of them can be used."""
     if isinstance(events[0], ExactEvent):
@@ -104,8 +110,8 @@ def stamps_of(events: Sequence[AnyEvent]) -> tuple[Int64, Int64, npt.NDArray[np.
         start = np.array([pair[0] for pair in pairs], dtype=np.int64)
         dur = np.array([pair[1] for pair in pairs], dtype=np.int64)
         return start, dur, (start >= 0) & (dur >= 0)
-    start_us = np.fromiter([event.ts for event in events], np.float64, len(events))
-    dur_us = np.fromiter([event.dur for event in events], np.float64, len(events))
+    start_us = pack_column([event.ts for event in events], np.float64)
+    dur_us = pack_column([event.dur for event in events], np.float64)
     usable = (start_us >= 0) & (dur_us >= 0) & (start_us + dur_us < LATEST_US)
     start = np.rint(np.where(usable, start_us, 0.0) * 1e3).astype(np.int64)
     dur = np.rint(np.where(usable, dur_us, 0.0) * 1e3).astype(np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.attribute.trace import EventKind, Int32, Int64, Trace
+from lynxbench.attribute.trace import EventKind, Int32, Int64, Trace, distinct
 from lynxbench.errors import BadInput
 
 STEP_NAME = re.compile(r"^(ProfilerStep|step)\s*#\s*\d+$", re.IGNORECASE)
@@ -68,7 +68,8 @@ def _annotated(trace: Trace) -> Steps | None:
     # One family on one thread: a user's own `step#` inside the profiler's would count every step twice.
     family = np.array([trace.names[i].lower().startswith("profilerstep") for i in trace.name[rows]])
     keys = trace.thread[rows].astype(np.int64) * 2 + family
-    values, counts = np.unique(keys, return_counts=True)
+    values = distinct(keys)
+    counts = np.bincount(np.searchsorted(values, keys))
     rows = rows[keys == values[np.argmax(counts)]]
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     apart = np.concatenate(([True], start[1:] >= np.maximum.accumulate(end)[:-1]))

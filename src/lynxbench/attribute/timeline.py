@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.steps import Steps, is_input
-from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace, is_of
+from lynxbench.attribute.trace import NONE, EventKind, Int32, Int64, Trace, distinct, is_of
 
 NESTING_SLACK_NS = 1_000
 """Stamps of begin and end are taken a little apart; an inner event may outlast its outer one by this much."""
@@ -37,13 +37,42 @@ class Timeline:
         return self.end_ns - self.start_ns
 
 
-def tile_steps(trace: Trace, steps: Steps) -> Timeline:
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A host thread's events in time order, found once for a trace however many parts it is tiled in."""
+
+    row: Int32
+    reach_ns: Int64
+    """The latest end so far: it only grows, so that what ended before an instant is found by bisection."""
+
+    def between(self, trace: Trace, low_ns: int, high_ns: int) -> Int32:
+        """The rows that reach into a span."""
+        first = int(np.searchsorted(self.reach_ns, low_ns, side="right"))
+        last = int(np.searchsorted(self.row, np.searchsorted(trace.start_ns, high_ns)))
+        rows = self.row[first:last]
+        return rows[trace.start_ns[rows] + trace.dur_ns[rows] > low_ns]
+
+
+def find_lanes(trace: Trace, thread: int) -> tuple[Lane, ...]:
+    """The driving thread first, then those on which the backward pass runs."""
+    is_host = is_of(trace.kind, _HOST_KINDS) & (trace.dur_ns > 0)
+    return tuple(_lane(trace, is_host, one) for one in (thread, *_backward_threads(trace, thread)))
+
+
+def _lane(trace: Trace, is_host: npt.NDArray[np.bool_], thread: int) -> Lane:
+    rows = np.flatnonzero(is_host & (trace.thread == thread))
+    end = trace.start_ns[rows] + trace.dur_ns[rows]
+    return Lane(rows.astype(np.int32), np.maximum.accumulate(end, out=end))
+
+
+def tile_steps(trace: Trace, steps: Steps, lanes: tuple[Lane, ...] | None = None) -> Timeline:
     """Tile each step with the innermost event on its thread, and with the backward pass where that runs elsewhere."""
-    own, misnested = _flatten(trace, _rows_on(trace, steps.thread, steps))
+    lanes = find_lanes(trace, steps.thread) if lanes is None else lanes
+    low, high = int(steps.start_ns[0]), int(steps.end_ns[-1])
+    own, misnested = _flatten(trace, lanes[0].between(trace, low, high))
     starts, ends, rows, which = _clip(own, steps)
-    helpers = _backward_threads(trace, steps.thread)
-    for thread in helpers:
-        other, more = _flatten(trace, _rows_on(trace, thread, steps))
+    for lane in lanes[1:]:
+        other, more = _flatten(trace, lane.between(trace, low, high))
         misnested += more
         starts, ends, rows, which = _overlay(trace, (starts, ends, rows, which), other)
     return Timeline(which, starts, ends, rows, misnested)
@@ -59,27 +88,20 @@ def conserved(timeline: Timeline, steps: Steps) -> bool:
 _Tiles = tuple[Int64, Int64, Int64]
 
 
-def _rows_on(trace: Trace, thread: int, steps: Steps) -> npt.NDArray[np.intp]:
-    """The thread's events that reach into the steps."""
-    until = int(np.searchsorted(trace.start_ns, steps.end_ns[-1]))
-    kind, begin, took = trace.kind[:until], trace.start_ns[:until], trace.dur_ns[:until]
-    wanted = is_of(kind, _HOST_KINDS) & (trace.thread[:until] == thread)
-    return np.flatnonzero(wanted & (took > 0) & (begin + took > steps.start_ns[0]))
-
-
 def _backward_threads(trace: Trace, main: int) -> list[int]:
     """Threads on which the autograd engine works; the driving thread waits for them without an event of its own."""
     engine = np.array([name.startswith("autograd::engine::evaluate_function") for name in trace.names], dtype=bool)
     if not engine.any():
         return []
     rows = trace.rows_of(EventKind.OPERATOR)
-    threads = np.unique(trace.thread[rows[engine[trace.name[rows]]]])
+    threads = distinct(trace.thread[rows[engine[trace.name[rows]]]])
     return [int(thread) for thread in threads if thread != main]
 
 
-def _flatten(trace: Trace, rows: npt.NDArray[np.intp]) -> tuple[_Tiles, int]:
+def _flatten(trace: Trace, rows: Int32) -> tuple[_Tiles, int]:
     """Non-overlapping stretches, each with its innermost event. Rows come ordered by start, longest first."""
-    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    start = trace.start_ns[rows]
+    end = start + trace.dur_ns[rows]
     parent, end, misnested = nest_events(start, end)
     # Boundaries in time order; of those at one instant, inner events end first, and outer ones begin first.
     when = np.concatenate((end[::-1], start))

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from lynxbench.model.canonical import short
+from lynxbench.model.entries import ForeignImported
 
 if TYPE_CHECKING:
     from lynxbench.ledger.checkpoints import Signed
@@ -99,6 +100,30 @@ def about_document(about: Sequence[tuple[Logged, Voice]], standing: Standing) ->
             }
             for logged, voice in about
         ],
+    }
+
+
+def render_foreign_list(found: Sequence[tuple[Logged, Voice]]) -> str:
+    """One line a foreign result; never beside ours, whose figures have intervals."""
+    lines = []
+    for logged, voice in found:
+        body = logged.entry.body
+        assert isinstance(body, ForeignImported)
+        file = ", ".join(f"{blob.name} ({short(blob.sha256)})" for blob in logged.entry.blobs)
+        lines.append(
+            f"#{logged.seq:<6} {logged.entry.made_at[:16]}  {body.tool:<15} {file}: {len(body.figures)} figures, "
+            f"{len(body.missing)} things not stated; imported by {voice.name}"
+        )
+    return "\n".join(lines or ["no foreign result was imported"]) + "\n"
+
+
+def foreign_document(found: Sequence[tuple[Logged, Voice]]) -> Plain:
+    """The same for programs."""
+    return {
+        "foreign": [
+            {"seq": logged.seq, "by": voice.name, **logged.entry.model_dump(mode="json", by_alias=True)}
+            for logged, voice in found
+        ]
     }
 
 

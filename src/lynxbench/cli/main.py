@@ -7,13 +7,26 @@ import sys
 import typer
 
 from lynxbench import __version__
+from lynxbench.cli import change as change_commands
 from lynxbench.cli import contract as contract_commands
+from lynxbench.cli import decide as decide_commands
+from lynxbench.cli import demo as demo_commands
 from lynxbench.cli import executor as executor_commands
+from lynxbench.cli import key as key_commands
+from lynxbench.cli import results as results_commands
+from lynxbench.cli.claim import claim
+from lynxbench.cli.compare import compare
+from lynxbench.cli.contest import contest, retract
+from lynxbench.cli.history import history
+from lynxbench.cli.interop import foreign
 from lynxbench.cli.load import demo_server, selfcheck
 from lynxbench.cli.report import report
-from lynxbench.cli.run import run
+from lynxbench.cli.rerun import rerun
+from lynxbench.cli.run import RunCommand, run
 from lynxbench.cli.series import changepoints, steady
+from lynxbench.cli.signals import signals
 from lynxbench.cli.trace import trace
+from lynxbench.cli.verify import verify
 from lynxbench.errors import ExitCode, LynxbenchError
 
 app = typer.Typer(
@@ -24,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command()(run)
+app.command(cls=RunCommand)(run)
 app.command()(report)
 app.add_typer(contract_commands.app, name="contract", help="Write, check, show and compare contracts.")
 app.add_typer(executor_commands.app, name="executor", help="The nine layers of this machine, or a difference of two.")
@@ -33,6 +46,20 @@ app.command("demo-server")(demo_server)
 app.command()(trace)
 app.command()(steady)
 app.command()(changepoints)
+app.command()(verify)
+app.command()(rerun)
+app.command()(contest)
+app.command()(retract)
+app.command()(compare)
+app.command()(history)
+app.command()(signals)
+app.command()(foreign)
+app.command()(claim)
+app.add_typer(decide_commands.app, name="decide", help="From evidence to a decision that cites it.")
+app.add_typer(demo_commands.app, name="demo", help="Worked examples that need no machine but this one.")
+app.add_typer(change_commands.app, name="change", help="One intervention in one layer, expected against measured.")
+app.add_typer(results_commands.app, name="results", help="The ledger: list, show, export, import, prove.")
+app.add_typer(key_commands.app, name="key", help="A team's signing keys, and whose signatures count here.")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lynxbench.evidence.documents import RESULT_FILE, check_samples, read_result, write_text
+from lynxbench.evidence.documents import RESULT_FILE, check_samples, write_text
 from lynxbench.evidence.samples import read_samples
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
@@ -17,6 +19,9 @@ from lynxbench.report.json_document import render_json
 from lynxbench.report.markdown import render_markdown
 from lynxbench.report.terminal import render_terminal
 from lynxbench.running import TELEMETRY_FILE, Finished
+
+if TYPE_CHECKING:
+    from lynxbench.recording import LedgerRecorder
 
 _PLAIN_WIDTH = 120
 
@@ -29,28 +34,58 @@ def write_reports(finished: Finished) -> dict[str, str]:
     return {"report": _near(html), "result": _near(finished.folder / RESULT_FILE)}
 
 
-def print_result(result: Result, paths: Mapping[str, str], as_json: bool) -> None:
+def recorder_for(ledger: str | None) -> LedgerRecorder | None:
+    """Who records a run in the ledger that is meant; None where none is wanted."""
+    from lynxbench.ledger.location import locate
+    from lynxbench.recording import LedgerRecorder
+
+    location = locate(ledger, os.environ)
+    return None if location is None else LedgerRecorder(location, os.environ)
+
+
+def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
+    """One line where something is to be known: a key was made, or the ledger could not record the run."""
+    if recorder is None:
+        return
+    if recorder.news is not None:
+        print(f"lynxbench: {recorder.news}", file=sys.stderr)
+    if recorder.problem is not None:
+        print(
+            f"lynxbench: not recorded: {recorder.problem}; the run is kept. "
+            f"Record it later with: lynxbench results import {_near(folder)}",
+            file=sys.stderr,
+        )
+
+
+def print_result(result: Result, paths: Mapping[str, str], as_json: bool, recorded: bool = False) -> None:
     """The document for programs, or the summary for people."""
     if as_json:
         print(render_json(result), end="")
         return
-    shown = {**paths, "evidence": f"sha256:{short(result.result_id)}…"}
+    name = short(result.result_id)
+    shown = {**paths, "evidence": f"sha256:{name}…"}
+    if recorded:
+        shown |= {"verify": f"lynxbench verify {name}", "contest": f"lynxbench contest {name}"}
     print(render_terminal(result, width=_width(), colour=sys.stdout.isatty(), paths=shown), end="")
 
 
-def render_form(path: Path, form: str) -> str:
-    """A stored result as text; plots need its samples, which must be the ones it was made from."""
-    result = read_result(path)
-    if form == "html":
-        folder = path if path.is_dir() else path.parent
-        telemetry_file = folder / TELEMETRY_FILE
-        telemetry = read_telemetry(telemetry_file) if telemetry_file.exists() else None
-        return render_html(result, read_samples(check_samples(result, folder)), telemetry)
+def render_form(named: str, form: str, ledger: str | None = None) -> str:
+    """A result, named by path or id, as text; plots need its samples, which must be the ones it was made from."""
+    from lynxbench.recalling import recalled
+
+    with recalled(named, ledger, os.environ) as found:
+        result, folder = found.result, found.folder
+        standing = () if found.standing is None else found.standing.words
+        if form == "html":
+            telemetry_file = folder / TELEMETRY_FILE
+            telemetry = read_telemetry(telemetry_file) if telemetry_file.exists() else None
+            return render_html(result, read_samples(check_samples(result, folder)), telemetry, standing)
     if form == "md":
-        return render_markdown(result)
+        return render_markdown(result, standing)
     if form == "json":
         return render_json(result)
-    return render_terminal(result, width=_width(), colour=sys.stdout.isatty(), paths={})
+    paths = {"standing": "; ".join(standing)} if standing else {}
+    return render_terminal(result, width=_width(), colour=sys.stdout.isatty(), paths=paths)
 
 
 def _width() -> int:

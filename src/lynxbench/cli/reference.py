@@ -63,9 +63,15 @@ def _row(parameter: object) -> str:
 
 def pages() -> dict[str, str]:
     """Every generated page by its file name."""
+    from lynxbench.compare.rules import render_rules
     from lynxbench.contract.reference import render_reference
 
-    return {"commands.md": render_commands(), "exit-codes.md": render_exit_codes(), "contract.md": render_reference()}
+    return {
+        "commands.md": render_commands(),
+        "exit-codes.md": render_exit_codes(),
+        "contract.md": render_reference(),
+        "comparability-rules.md": render_rules(),
+    }
 
 
 def main(folder: Path) -> None:

@@ -18,16 +18,17 @@ class Form(StrEnum):
 
 
 def report(
-    result: Path = typer.Argument(help="A result document, or the folder of a run."),
+    result: str = typer.Argument(help="A result document, the folder of a run, or an id in the ledger."),
     form: Form = typer.Option(Form.TERMINAL, "--format", help="What to write."),
     output: Path | None = typer.Option(None, "--output", "-o", help="File to write instead of standard output."),
+    ledger: str | None = typer.Option(None, "--ledger", help="Folder or URL of the ledger, for ids and standing."),
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> None:
     """Render a result document; its ids and the hash of its samples are checked first."""
     from lynxbench.cli.output import render_form
     from lynxbench.evidence.documents import write_text
 
-    text = render_form(result, Form.JSON.value if as_json else form.value)
+    text = render_form(result, Form.JSON.value if as_json else form.value, ledger)
     if output is None:
         print(text, end="")
     else:

@@ -10,6 +10,7 @@ import typer
 from lynxbench.errors import BadInput
 
 if TYPE_CHECKING:
+    from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.location import OpenLedger
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -87,23 +88,41 @@ def show(
 @app.command()
 def export(
     results: list[str] = typer.Argument(help="Results: ids, their unique beginnings, or paths."),
-    output: Path = typer.Option(..., "--output", "-o", help="The bundle to write."),
+    output: str = typer.Option(..., "--output", "-o", help="The file to write; for mlflow, a tracking URI."),
+    format_: str = typer.Option(
+        "bundle", "--format", help="`bundle` for another ledger; `openmetrics`, `csv`, `parquet`, `mlflow` for others."
+    ),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
     """Write results with everything about them into one file that another ledger can import and verify."""
     import os
+
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.exporting import ExportFormat, export_rows, parse_format
+    from lynxbench.recalling import opened
+
+    chosen = parse_format(format_)
+    with opened(ledger, os.environ) as open_:
+        names = [named_result(open_, one) for one in results]
+        if chosen is ExportFormat.BUNDLE:
+            _export_bundle(open_, names, Path(output), as_json)
+            return
+        rows = export_rows(open_, names, output, chosen, Keyring().trust)
+    if as_json:
+        _print_json({"output": output, "format": chosen.value, "results": names, "rows": rows})
+    else:
+        print(f"{output}: {rows} rows of {len(set(names))} results as {chosen.value}")
+
+
+def _export_bundle(ledger: OpenLedger, names: list[str], output: Path, as_json: bool) -> None:
     from datetime import UTC, datetime
 
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.bundle import export_bundle
-    from lynxbench.recalling import opened
 
     keyring, now = Keyring(), datetime.now(UTC)
-    key = keyring.signing_key(now).key
-    with opened(ledger, os.environ) as open_:
-        names = [named_result(open_, one) for one in results]
-        done = export_bundle(open_, names, output, key, keyring.trust, now)
+    done = export_bundle(ledger, names, output, keyring.signing_key(now).key, keyring.trust, now)
     if as_json:
         _print_json(
             {
@@ -121,31 +140,49 @@ def export(
 
 @app.command("import")
 def import_(
-    file: Path = typer.Argument(help="A bundle of `results export`, or the folder of a run that is not recorded yet."),
+    file: Path = typer.Argument(
+        help="A bundle of `results export`, the folder of a run that is not recorded yet, or a result of another tool."
+    ),
+    tool: str = typer.Option("auto", help="Which other tool wrote the file, where it cannot be told from it."),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Verify a bundle against your own trust list and take it in, or record the folder of a run."""
+    """Verify a bundle against your own trust list and take it in, or record a run's folder or a foreign result."""
     import os
     from datetime import UTC, datetime
 
     from lynxbench.evidence.keyring import Keyring
-    from lynxbench.ledger.bundle import import_bundle
-    from lynxbench.model.canonical import short
+    from lynxbench.ledger.archive import looks_like_archive
     from lynxbench.recalling import opened
-    from lynxbench.recording import record_folder
+    from lynxbench.recording import is_run, record_folder, record_foreign
 
     keyring = Keyring()
     with opened(ledger, os.environ, create=True) as open_:
-        if file.is_dir():
-            one = record_folder(open_, file, keyring.signing_key(datetime.now(UTC)).key)
-            open_.seen.check(open_.log)
-            if as_json:
-                _print_json({"results": [one.result_id], "entries": 1, "new": int(one.new), "seq": one.seq})
-            else:
-                print(f"{short(one.result_id)}: {'recorded' if one.new else 'was recorded already'} as entry {one.seq}")
+        if tool == "auto" and not is_run(file) and looks_like_archive(file):
+            _import_bundle(open_, file, keyring, as_json)
             return
-        done = import_bundle(open_, file, keyring.trust)
+        key = keyring.signing_key(datetime.now(UTC)).key
+        if tool == "auto" and is_run(file):
+            one, missing = record_folder(open_, file, key), None
+        else:
+            one, foreign = record_foreign(open_, file, tool, key)
+            missing = foreign.missing
+        open_.seen.check(open_.log)
+    if as_json:
+        said: dict[str, object] = {"entries": 1, "new": int(one.new), "seq": one.seq}
+        named = {"results": [one.result_id]} if missing is None else {"file_sha256": one.result_id}
+        _print_json({**named, **said} if missing is None else {**named, **said, "not_stated": list(missing)})
+        return
+    kind = "" if missing is None else "foreign result, "
+    print(f"{_short(one.result_id)}: {kind}{'recorded' if one.new else 'was recorded already'} as entry {one.seq}")
+    if missing:
+        print(f"  not stated: {', '.join(missing)}")
+
+
+def _import_bundle(ledger: OpenLedger, file: Path, keyring: Keyring, as_json: bool) -> None:
+    from lynxbench.ledger.bundle import import_bundle
+
+    done = import_bundle(ledger, file, keyring.trust)
     if as_json:
         _print_json(
             {
@@ -158,8 +195,31 @@ def import_(
             }
         )
         return
-    names = ", ".join(short(one) for one in done.results)
+    names = ", ".join(_short(one) for one in done.results)
     print(f"{names}: verified, signed by {', '.join(done.teams)}; {done.new} of {done.entries} entries are new here")
+
+
+@app.command()
+def foreign(
+    limit: int = typer.Option(20, min=1, max=1_000_000, help="At most this many, newest first."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List results of other tools that were imported, with what each fails to state."""
+    import os
+
+    from lynxbench.cli.ledger_text import foreign_document, render_foreign_list
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.ledger.queries import list_foreign, voice_of
+    from lynxbench.recalling import opened
+
+    trust = Keyring().trust
+    with opened(ledger, os.environ) as open_:
+        found = [(one, voice_of(one, trust)) for one in list_foreign(open_.log, limit)]
+    if as_json:
+        _print_json(foreign_document(found))
+    else:
+        print(render_foreign_list(found), end="")
 
 
 @app.command()
@@ -223,6 +283,12 @@ def _seconds(text: str | None) -> int | None:
     except ValueError:
         raise BadInput(f"--since {text!r}: not a date; write 2026-11-15 or 2026-11-15T09:00:00+00:00") from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _short(identifier: str) -> str:
+    from lynxbench.model.canonical import short
+
+    return short(identifier)
 
 
 def _print_json(document: dict[str, object]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    result: str = typer.Argument(help="The folder of a run, the result document in it, an id in the ledger, or a pack."),
+    result: str = typer.Argument(help="The folder of a run, its result document, an id in the ledger, or a pack."),
     everything: bool = typer.Option(False, "--all", help="Also show the lines that hold."),
     record: bool = typer.Option(False, "--record", help="Say in the ledger, signed, what came of it."),
     ledger: str | None = LEDGER,

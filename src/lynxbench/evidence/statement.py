@@ -5,13 +5,15 @@ https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, cast
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
+from pydantic import JsonValue as JsonAny
 from rfc8785 import CanonicalizationError
 
 from lynxbench.errors import EvidenceInvalid
@@ -20,6 +22,7 @@ from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Enve
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, content_id
+from lynxbench.model.document import Document
 from lynxbench.model.entries import ContractAgreed, Entry, EntryKind
 
 IN_TOTO_STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -51,7 +54,7 @@ def seal_entry(entry: Entry, keys: Sequence[SigningKey]) -> Envelope:
     """An entry as a signed statement. Refuses one that would not open again."""
     predicate = cast("JsonValue", entry.model_dump(mode="json", by_alias=True))
     try:
-        payload = _payload(entry, predicate)
+        payload = _payload(entry, canonical_bytes(predicate))
     except (CanonicalizationError, UnicodeEncodeError) as error:
         raise EvidenceInvalid(f"entry: a value has no canonical form ({error}); write large integers as text") from None
     _open(payload)
@@ -114,6 +117,39 @@ def parse_time(text: str) -> datetime:
 
 @lru_cache(maxsize=16)  # pure; what was just sealed is opened again on its way into the log
 def _open(payload: bytes) -> tuple[Entry, str]:
+    entry, identifier = _open_quickly(payload) or _open_slowly(payload)
+    _refuse_incoherent(entry)
+    return entry, identifier
+
+
+class _Statement(Document):
+    """A statement as far as its entry is concerned; the rest of it follows from the entry."""
+
+    type_: str = Field(alias="_type")
+    subject: JsonAny
+    predicate_type: str = Field(alias="predicateType")
+    predicate: Entry
+
+
+def _open_quickly(payload: bytes) -> tuple[Entry, str] | None:
+    """The entry of a statement in order: it is whatever, written canonically, gives these very bytes again.
+
+    That equality leaves nothing to other readers, keys written twice or odd spellings. None: look closely, and say why.
+    """
+    if len(payload) > MAX_ENVELOPE_BYTES:
+        return None
+    try:
+        entry = _Statement.model_validate_json(payload).predicate
+        written = canonical_bytes(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        if _payload(entry, written) != payload:
+            return None
+    except (ValidationError, CanonicalizationError, UnicodeEncodeError):
+        return None
+    return entry, hashlib.sha256(written).hexdigest()
+
+
+def _open_slowly(payload: bytes) -> tuple[Entry, str]:
+    """The same step by step, so that each thing that can be wrong is said."""
     statement = parse_canonical(payload, "statement", MAX_ENVELOPE_BYTES)
     if not isinstance(statement, dict) or statement.keys() != {"_type", "subject", "predicateType", "predicate"}:
         raise EvidenceInvalid("statement: not an in-toto statement with _type, subject, predicateType and predicate")
@@ -131,23 +167,24 @@ def _open(payload: bytes) -> tuple[Entry, str]:
     # Values that a reader would quietly normalise (0.50 s for 0.5 s) are refused; keys with defaults may be absent,
     # so that entries sealed before such a key existed still open.
     written = entry.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    if _payload(entry, as_written(cast("JsonValue", written))) != payload:
+    if _payload(entry, canonical_bytes(as_written(cast("JsonValue", written)))) != payload:
         raise EvidenceInvalid("statement: subjects or values differ from what the entry itself says")
-    _refuse_incoherent(entry)
     return entry, content_id(predicate)
 
 
-def _payload(entry: Entry, predicate: JsonValue) -> bytes:
-    return canonical_bytes(
-        {
-            "_type": IN_TOTO_STATEMENT,
-            "subject": [
-                {"digest": {"sha256": digest}, "name": name}
-                for name, digest in subjects_of(entry, content_id(predicate))
-            ],
-            "predicateType": PREDICATE_TYPES[entry.body.kind],
-            "predicate": predicate,
-        }
+def _payload(entry: Entry, predicate: bytes) -> bytes:
+    """The statement's canonical bytes around those of its predicate: keys in order, subjects plain ASCII by rule."""
+    identifier = hashlib.sha256(predicate).hexdigest()
+    subjects = ",".join(
+        f'{{"digest":{{"sha256":"{digest}"}},"name":"{name}"}}' for name, digest in subjects_of(entry, identifier)
+    )
+    kind = PREDICATE_TYPES[entry.body.kind]
+    return b"".join(
+        (
+            f'{{"_type":"{IN_TOTO_STATEMENT}","predicate":'.encode(),
+            predicate,
+            f',"predicateType":"{kind}","subject":[{subjects}]}}'.encode(),
+        )
     )
 
 

@@ -7,42 +7,52 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lynxbench.errors import BadInput
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import PrecisionResult, Result
 
-LABELS = ("result_id", "contract_id", "contract", "executor_id", "precision", "batch", "load", "validity")
+LABELS = ("result_id", "contract_id", "contract", "executor_id", "precision", "batch", "load", "validity", "standing")
 """Context that every sample of a metric carries."""
 COLUMNS = (
     "result_id", "run_id", "started_at", "finished_at", "contract_id", "contract", "executor_id", "instance_id",
     "task", "model", "engine", "graph", "precision", "native", "batch", "load", "input_tokens", "output_tokens",
     "division", "regime", "restarts", "unit", "throughput_low", "throughput", "throughput_high", "peak",
     "latency_p50_ms", "latency_p99_ms", "steady", "counted_s", "accuracy_verdict", "accuracy_loss", "validity",
-    "validity_reasons", "bottleneck", "bound", "layer", "owner", "samples_sha256", "lynxbench_version",
+    "validity_reasons", "standing", "bottleneck", "bound", "layer", "owner", "samples_sha256", "lynxbench_version",
 )  # fmt: skip
 _UNSAFE_CELL = re.compile(r"^[=+\-@\t\r]")
 
 
-def rows_of(results: Iterable[Result]) -> list[dict[str, Any]]:
+Standings = Mapping[str, str]
+"""By result id: what it stands on in a ledger (verified, contested, retracted …); absent where no ledger was asked."""
+
+
+def rows_of(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> list[dict[str, Any]]:
     """One row for each measured precision of each result, with its whole context."""
-    return [_row(result, one) for result in results for one in result.per_precision if one.skipped is None]
+    return [
+        {**_row(result, one), "standing": standing.get(result.result_id)}
+        for result in results
+        for one in result.per_precision
+        if one.skipped is None
+    ]
 
 
-def render_csv(results: Iterable[Result]) -> str:
+def render_csv(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> str:
     """Comma-separated rows with a heading; missing values are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for row in rows_of(results):
+    for row in rows_of(results, standing):
         writer.writerow({name: _cell(row[name]) for name in COLUMNS})
     return out.getvalue()
 
 
-def render_openmetrics(results: Iterable[Result]) -> str:
+def render_openmetrics(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> str:
     """OpenMetrics text (Prometheus reads it): gauges with bounds, each sample labelled with its context."""
-    rows = rows_of(results)
+    rows = rows_of(results, standing)
     lines: list[str] = []
     for name, unit, about, columns in (
         (
@@ -74,14 +84,14 @@ def render_openmetrics(results: Iterable[Result]) -> str:
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
-def write_parquet(results: Iterable[Result], path: Path) -> int:
+def write_parquet(results: Iterable[Result], path: Path, standing: Standings = MappingProxyType({})) -> int:
     """The same rows as a Parquet file; returns how many. Needs the extra `export`."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise BadInput("Parquet needs pyarrow: install lynxbench[export]") from None
-    rows = rows_of(results)
+    rows = rows_of(results, standing)
     numbers = {"batch", "restarts"}
     fractions = {
         "throughput_low", "throughput", "throughput_high", "peak", "latency_p50_ms", "latency_p99_ms", "counted_s",
@@ -98,17 +108,27 @@ def write_parquet(results: Iterable[Result], path: Path) -> int:
     return len(rows)
 
 
-def log_to_mlflow(results: Iterable[Result], uri: str, experiment: str = "lynxbench") -> list[str]:
+def log_to_mlflow(
+    results: Iterable[Result], uri: str, experiment: str = "lynxbench", standing: Standings = MappingProxyType({})
+) -> list[str]:
     """One MLflow run for each measured precision; returns their ids. Needs the extra `export`."""
     try:
+        from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
     except ImportError:
         raise BadInput("MLflow export needs mlflow: install lynxbench[export]") from None
-    client = MlflowClient(tracking_uri=uri)
+    try:
+        return _log_rows(MlflowClient(tracking_uri=uri), experiment, rows_of(results, standing))
+    except (MlflowException, OSError) as error:
+        said = " ".join(str(error).split())[:300]
+        raise BadInput(f"{uri}: MLflow refuses: {said}") from None
+
+
+def _log_rows(client: Any, experiment: str, rows: Iterable[Mapping[str, Any]]) -> list[str]:
     found = client.get_experiment_by_name(experiment)
     experiment_id = found.experiment_id if found is not None else client.create_experiment(experiment)
     ids = []
-    for row in rows_of(results):
+    for row in rows:
         name = f"{row['contract']} {row['precision']}"
         run = client.create_run(experiment_id, run_name=name, tags={"lynxbench.result_id": row["result_id"]})
         for key, value in row.items():

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_canonical
-from lynxbench.evidence.documents import RESULT_FILE, parse_result
+from lynxbench.evidence.documents import RESULT_FILE, document_id, parse_result
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import leaf_bytes, verify_entry
@@ -200,7 +200,7 @@ def check_result_document(data: bytes, body: ResultRecorded, where: str) -> None
     from lynxbench.ledger.summary import summary_of
 
     result = parse_result(data, where)
-    if result.result_id != body.result_id or result.computed_id() != body.result_id:
+    if result.result_id != body.result_id or document_id(data, where) != body.result_id:
         raise EvidenceInvalid(f"{where}: result_id does not match the content")
     if summary_of(result, nonce=body.nonce, attempts=body.attempts) != body:
         raise EvidenceInvalid(f"{where}: the entry of result {short(body.result_id)} says what the document does not")
@@ -255,7 +255,7 @@ def _checked_members(members: Iterable[tuple[str, bytes]], manifest: Manifest, f
     expected = iter(manifest.members)
     for name, data in members:
         held = next(expected, None)
-        if held is None or held != Held(name=name, size_bytes=len(data), sha256=_sha256(data)):
+        if held is None or (held.name, held.size_bytes, held.sha256) != (name, len(data), _sha256(data)):
             raise EvidenceInvalid(f"{file}: member {name!r} is not what the manifest says")
         contents[name] = data
     missing = next(expected, None)

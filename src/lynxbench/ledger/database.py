@@ -17,11 +17,14 @@ from lynxbench.errors import BadLedger
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-SCHEMA = "0002"
+SCHEMA = "0003"
 """The newest migration; a ledger of an older one is brought here when it is opened for writing."""
 
 BUSY_TIMEOUT_MS = 60_000
 """How long a writer waits for the others: an append holds the lock for milliseconds, an import for seconds."""
+
+WAL_PAGES = 4000
+"""Pages (16 MB) that gather in the write-ahead log before they are carried over: one written often goes once."""
 
 _ADVISORY_LOCK = 0x6C796E78  # "lynx": one number that every lynxbench writer of a PostgreSQL database takes
 _WRITING = "ledger_writing"
@@ -154,6 +157,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _record: Any) -> None:
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")  # a commit is on the disk before it is acknowledged
+    cursor.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.execute("PRAGMA trusted_schema = OFF")
     cursor.close()

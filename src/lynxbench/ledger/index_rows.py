@@ -12,6 +12,7 @@ from lynxbench.model.entries import (
     ChangeMeasured,
     DecisionTaken,
     Entry,
+    ForeignImported,
     ResultContested,
     ResultRecorded,
     ResultRerun,
@@ -29,12 +30,21 @@ class IndexRows:
     subjects: list[Row]
     result: Row | None = None
     figures: list[Row] = field(default_factory=list)
+    begins: Row | None = None
+    """A run that is open from now on, unless its end is known already."""
+    ends: str | None = None
+    """A run that is open no longer."""
 
 
 def index_rows(seq: int, entry: Entry) -> IndexRows:
     """The index rows of one entry."""
     subjects = [{"id": name, "seq": seq, "what": what} for name, what in sorted(_subjects(entry))]
     body = entry.body
+    if isinstance(body, RunRegistered):
+        begins = {"seq": seq, "run_id": body.run_id, "contract_id": body.contract_id, "made_at": entry.made_at}
+        return IndexRows(subjects, begins=begins)
+    if isinstance(body, RunAbandoned):
+        return IndexRows(subjects, ends=body.run_id)
     if not isinstance(body, ResultRecorded):
         return IndexRows(subjects)
     result = {
@@ -69,7 +79,7 @@ def index_rows(seq: int, entry: Entry) -> IndexRows:
         }
         for one in body.per_precision
     ]
-    return IndexRows(subjects, result, figures)
+    return IndexRows(subjects, result, figures, ends=body.run_id)
 
 
 def entry_columns(entry: Entry) -> Row:
@@ -97,6 +107,8 @@ def _subjects(entry: Entry) -> set[tuple[str, str]]:
         found.add((body.change_id, "change"))
     if isinstance(body, ChangeMeasured):
         found |= {(body.before, "result"), (body.after, "result")}
+    if isinstance(body, ForeignImported):
+        found |= {(blob.sha256, "foreign") for blob in entry.blobs}
     if isinstance(body, (ResultContested, DecisionTaken)):
         found |= {(name, "cited") for name in body.cites}
     return found

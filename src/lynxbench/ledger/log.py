@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from lynxbench.ledger.merkle import (
     prove_inclusion,
     read_frontier,
 )
-from lynxbench.ledger.tables import entries, figures, nodes, properties, results, subjects
+from lynxbench.ledger.tables import entries, figures, nodes, open_runs, properties, results, subjects
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, EntryKind, ResultRecorded
 
@@ -108,26 +108,19 @@ class Ledger:
     def append_all(self, envelopes: Sequence[Envelope]) -> list[int]:
         """Append entries in this order, all of them or none."""
         opened = [_opened(envelope) for envelope in envelopes]
-        numbers: list[int] = []
         with self.database.writing() as connection:
-            known = self._known(connection, [one.leaf for one in opened])
-            frontier: Frontier | None = None
-            pending: list[tuple[int, _Opened]] = []
-            completed: list[Node] = []
-            for one in opened:
-                if one.leaf in known:
-                    numbers.append(known[one.leaf])
-                    continue
-                frontier = frontier or _frontier(connection)
-                _refuse_second_result(connection, one.entry, [other.entry for _, other in pending])
-                seq = frontier.size
-                frontier, made = frontier.appended(one.leaf)
-                completed += made[1:]
-                pending.append((seq, one))
-                known[one.leaf] = seq
-                numbers.append(seq)
-            self._insert(connection, pending, completed)
-        return numbers
+            return self._append(connection, opened)
+
+    def append_proven(self, envelopes: Sequence[Envelope]) -> list[Proof]:
+        """The same, with the proof that each is in the log as it is after the last of them.
+
+        One transaction and one flush to the disk for all: whoever appends many is acknowledged once, after it.
+        """
+        opened = [_opened(envelope) for envelope in envelopes]
+        with self.database.writing() as connection:
+            numbers = self._append(connection, opened)
+            whole = _size(connection)
+            return _with_nodes(connection, lambda read: _proofs(read, numbers, whole))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -159,12 +152,7 @@ class Ledger:
             whole = _within(connection, size)
             if not 0 <= seq < whole:
                 raise BadLedger(f"{self.database.name}: no entry {seq} among the first {whole}")
-
-            def gather(read: ReadNode) -> Proof:
-                path = prove_inclusion(read, seq, whole)
-                return Proof(seq, read(0, seq), TreeHead(whole, read_frontier(read, whole).root), path)
-
-            return _with_nodes(connection, gather)
+            return _with_nodes(connection, lambda read: _proofs(read, [seq], whole))[0]
 
     def prove_extends(self, earlier: int) -> tuple[TreeHead, tuple[bytes, ...]]:
         """The log now, and the proof that it begins with the first `earlier` entries of before."""
@@ -195,6 +183,24 @@ class Ledger:
         return TreeHead(frontier.size, frontier.root)
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _append(self, connection: Connection, opened: Sequence[_Opened]) -> list[int]:
+        known = self._known(connection, [one.leaf for one in opened])
+        numbers: list[int] = []
+        frontier: Frontier | None = None
+        pending: list[tuple[int, _Opened]] = []
+        completed: list[Node] = []
+        for one in opened:
+            if one.leaf not in known:
+                frontier = frontier or _frontier(connection)
+                _refuse_second_result(connection, one.entry, [other.entry for _, other in pending])
+                known[one.leaf] = frontier.size
+                pending.append((frontier.size, one))
+                frontier, made = frontier.appended(one.leaf)
+                completed += made[1:]
+            numbers.append(known[one.leaf])
+        self._insert(connection, pending, completed)
+        return numbers
 
     def _properties(self) -> dict[str, str]:
         with self.database.reading() as connection:
@@ -261,14 +267,24 @@ _RESULTS_OF_RUN = select(entries.c.result_id).where(
 )
 _ADD_ENTRY, _ADD_NODE = entries.insert(), nodes.insert()
 _ADD_RESULT, _ADD_FIGURE, _ADD_SUBJECT = results.insert(), figures.insert(), subjects.insert()
+_ADD_OPEN, _END_OPEN = open_runs.insert(), open_runs.delete().where(open_runs.c.run_id == bindparam("run"))
+_ENDS_OF_RUN = (
+    select(entries.c.seq)
+    .where(entries.c.run_id == bindparam("run"), entries.c.kind.in_([EntryKind.RESULT, EntryKind.ABANDONED]))
+    .limit(1)
+)
 
 
 def index(connection: Connection, rows: Sequence[IndexRows]) -> None:
-    """Write index rows."""
+    """Write the index rows of entries that are stored already."""
+    begun = [one.begins for one in rows if one.begins]
+    begun = [row for row in begun if connection.execute(_ENDS_OF_RUN, {"run": row["run_id"]}).first() is None]
     for statement, made in (
         (_ADD_RESULT, [one.result for one in rows if one.result]),
         (_ADD_FIGURE, [row for one in rows for row in one.figures]),
         (_ADD_SUBJECT, [row for one in rows for row in one.subjects]),
+        (_ADD_OPEN, begun),
+        (_END_OPEN, [{"run": one.ends} for one in rows if one.ends]),
     ):
         if made:
             connection.execute(statement, made)
@@ -288,6 +304,11 @@ def _refuse_second_result(connection: Connection, entry: Entry, pending: Sequenc
     other = earlier - {body.result_id}
     if other:
         raise EvidenceInvalid(f"run {body.run_id} already has result {short(other.pop())}; a run has one result")
+
+
+def _proofs(read: ReadNode, numbers: Sequence[int], whole: int) -> list[Proof]:
+    head = TreeHead(whole, read_frontier(read, whole).root)
+    return [Proof(seq, read(0, seq), head, prove_inclusion(read, seq, whole)) for seq in numbers]
 
 
 def _size(connection: Connection) -> int:
@@ -313,10 +334,10 @@ def _head(connection: Connection, size: int | None = None) -> TreeHead:
 
 def _with_nodes(connection: Connection, use: Callable[[ReadNode], T]) -> T:
     """Whatever is computed from tree nodes, with all of them fetched together: first which ones, then their hashes."""
-    places: list[tuple[int, int]] = []
+    places: dict[tuple[int, int], None] = {}
 
     def note(level: int, position: int) -> bytes:
-        places.append((level, position))
+        places[level, position] = None
         return b""
 
     use(note)
@@ -340,7 +361,7 @@ _ABOVE = (  # SQLite answers a row-value IN by reading the whole table; CROSS JO
 )
 
 
-def _nodes_statement(places: Sequence[tuple[int, int]]) -> str:
+def _nodes_statement(places: Iterable[tuple[int, int]]) -> str:
     """One statement for all of them. Only integers that this file computed go into it."""
     above = ",".join(f"({int(level)},{int(position)})" for level, position in places if level > 0)
     leaves = ",".join(str(int(position)) for level, position in places if level == 0)

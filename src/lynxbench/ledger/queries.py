@@ -13,6 +13,7 @@ from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.tables import entries, figures, results, subjects
+from lynxbench.ledger.tables import open_runs as unfinished
 from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
 from lynxbench.model.standing import Said, Standing, Voice, standing_of
@@ -109,17 +110,9 @@ def find_run(ledger: Ledger, run_id: str, kind: EntryKind) -> list[Logged]:
 
 def open_runs(ledger: Ledger, contract_id: str | None = None) -> list[OpenRun]:
     """Registered runs without an end: killed, still measuring, or kept back."""
-    ends = entries.alias("ends")
-    ended = select(ends.c.seq).where(
-        ends.c.run_id == entries.c.run_id, ends.c.kind.in_([EntryKind.RESULT.value, EntryKind.ABANDONED.value])
-    )
-    chosen = (
-        select(entries.c.run_id, entries.c.contract_id, entries.c.made_at)
-        .where(entries.c.kind == EntryKind.REGISTRATION.value, ~ended.exists())
-        .order_by(entries.c.seq)
-    )
+    chosen = select(unfinished.c.run_id, unfinished.c.contract_id, unfinished.c.made_at).order_by(unfinished.c.seq)
     if contract_id is not None:
-        chosen = chosen.where(entries.c.contract_id == contract_id)
+        chosen = chosen.where(unfinished.c.contract_id == contract_id)
     with ledger.database.reading() as connection:
         return [OpenRun(row.run_id, row.contract_id, row.made_at) for row in connection.execute(chosen)]
 
@@ -127,6 +120,19 @@ def open_runs(ledger: Ledger, contract_id: str | None = None) -> list[OpenRun]:
 def entries_about(ledger: Ledger, names: Iterable[str], kinds: Sequence[EntryKind] = ()) -> list[Logged]:
     """Every entry, of these kinds or of any, that speaks of one of these ids, in the log's order."""
     return ledger.read_all(sorted(_seqs_about(ledger, sorted(set(names)), kinds)))
+
+
+def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
+    """Results of other tools, newest entry first."""
+    chosen = (
+        select(entries.c.seq)
+        .where(entries.c.kind == EntryKind.FOREIGN.value)
+        .order_by(entries.c.seq.desc())
+        .limit(limit)
+    )
+    with ledger.database.reading() as connection:
+        seqs = [row.seq for row in connection.execute(chosen)]
+    return ledger.read_all(seqs)[::-1]
 
 
 def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, Standing]:

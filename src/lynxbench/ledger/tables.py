@@ -125,7 +125,18 @@ subjects = Table(
 )
 """Every id that an entry speaks of: how names are found, and how everything about a result travels with it."""
 
+open_runs = Table(
+    "ledger_open_runs",
+    metadata,
+    Column("seq", Number, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
+    Column("run_id", String(200), nullable=False),
+    Column("contract_id", String(64), nullable=False),
+    Column("made_at", String(40), nullable=False),
+)
+"""Registered runs that have neither result nor abandonment; a row goes when its run ends."""
+Index("ledger_open_runs_run", open_runs.c.run_id)
+
 RECORD = (properties, entries, nodes, checkpoints)
-INDEX = (results, figures, subjects)
+INDEX = (results, figures, subjects, open_runs)
 GUARDED = ("ledger_entries", "ledger_nodes", "ledger_checkpoints", "ledger_properties")
 """Tables whose rows are never changed nor deleted; the database itself refuses."""

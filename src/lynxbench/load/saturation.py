@@ -24,6 +24,7 @@ from lynxbench.load.saturation_judge import (
     fewest_requests,
     judge,
     memory_floor,
+    would_pass,
 )
 from lynxbench.model.samples import Float64
 
@@ -44,6 +45,9 @@ not passing by then is not holding."""
 TELLING, TELLING_SIGMAS = 0.1, 1.645
 """The rate above the claim gets at least the requests that, were they independent, tell the allowed share from one
 lower by this part (one-sided 95 %): a claim that passed early, because few were late, must not end the search."""
+UNASKED = 0.5
+"""A probe is doubled without question up to this part of its length; beyond, and up to the most requests a probe may
+have, only where twice the requests with the same share of late ones would pass."""
 HOPE = 0.985
 """A probe is given up when even the upper end of the estimated capacity, times this, lies under its rate."""
 SCOUTED = 0.6
@@ -52,6 +56,8 @@ MOST_SCOUTS = 7
 SCOUT_LOOKS = 5
 """A scout doubles at most so often, and only while it rests on fewer than SCOUT_EFFECTIVE effective requests."""
 SCOUT_EFFECTIVE = 30.0
+SHORTEST_SCOUT = 12
+"""Requests of a scout at the least, whatever they cost."""
 SCOUT_SHARE, PROBE_SHARE = 0.08, 0.5
 """Of the seconds left, a scout may be lengthened to this share and a probe to that; all are left to a confirmation."""
 
@@ -289,9 +295,11 @@ class _Search:
         left_s = rule.max_seconds - sum(judged.seconds for judged in self.probes)
         fewest = rule.first_requests or fewest_requests(self.bounds, rule.confidence)
         first = max(fewest, math.ceil(rule.min_seconds * rate_per_s))
-        longest = min(
-            self._longest(rate_per_s, first, scout), self._affordable_s(rate_per_s, left_s, scout) * rate_per_s
-        )
+        affordable = self._affordable_s(rate_per_s, left_s, scout) * rate_per_s
+        if scout:  # it need not be able to pass, and a slow server must not lose its budget to the first look
+            first = max(int(min(first, affordable)), SHORTEST_SCOUT)
+        longest = min(self._longest(rate_per_s, first, scout), affordable)
+        unasked, most = (longest, longest) if scout else (UNASKED * longest, min(rule.max_requests, affordable))
         stream = self.start(rate_per_s)
         parts: list[Float64] = []
         taken, wanted = 0, first
@@ -311,7 +319,7 @@ class _Search:
             if (
                 look.outcome is not Outcome.UNDECIDED
                 or enough
-                or taken * 2 > longest
+                or taken * 2 > (most if would_pass(look, rule.confidence) else unasked)
                 or self._hopeless(rate_per_s, look)
             ):
                 break

@@ -42,6 +42,11 @@ FEWEST_MISSES = 0.2
 """Of the allowed share: with fewer misses than this, a probe is taken to have had so many in `memory_at_bound`."""
 MEMORY = 0.3
 """The floor of the correlation time is this over (1 - utilisation)²; see docs/methodology/saturation.md."""
+NONE_LATE = 0.05
+"""No look passes on fewer requests than would show the bound at 95 % without a late one (the rule of three, Hanley and
+Lippman-Hand 1983): short probes are where luck passes, and the requests cost little beside those of the long ones."""
+PROSPECT = 4
+"""How many times the requests a probe is asked to look ahead by `would_pass`: two doublings."""
 BATCHES = 8
 """Stretches a probe is divided into when asking whether its queue only grows."""
 GROWTH = 3.0
@@ -82,7 +87,7 @@ class Confidence:
     pass, up to a third do (docs/methodology/saturation.md): hence two in a row.
     """
 
-    pass_error: float = 0.12
+    pass_error: float = 0.25
     spending: float = 1.0
     fail_error: float = 0.025
 
@@ -132,12 +137,13 @@ def judge(
     kept = latencies_s[int(len(latencies_s) * START_UP) :]
     earlier = before.shares if before else (None,) * len(bounds)
     shares = [_share(kept[:, place], bound, utilisation, earlier[place]) for place, bound in enumerate(bounds)]
-    number = (before.number if before else 0) + all(_could_pass(share, sure) for share in shares)
+    counts = all(_could_pass(share, sure) for share in shares)
+    number = (before.number if before else 0) + counts
     shares = [_bounded(share, sure, number) for share in shares]
-    return _verdict(kept, shares, number)
+    return _verdict(kept, shares, number, counts)
 
 
-def _verdict(kept: Float64, shares: Sequence[Share], number: int) -> Look:
+def _verdict(kept: Float64, shares: Sequence[Share], number: int, counts: bool) -> Look:
     found = tuple(shares)
     for place, share in enumerate(found):
         if _queue_grows(np.minimum(kept[:, place], 10 * share.bound.limit_s), share.bound.limit_s):
@@ -147,19 +153,19 @@ def _verdict(kept: Float64, shares: Sequence[Share], number: int) -> Look:
             why = f"{share.bound.name}: at least {share.interval.low:.2%} late"
             return Look(Outcome.FAIL, why, found, number)
     worst = max(found, key=lambda share: share.interval.high / share.bound.violations)
-    if all(share.settled and share.interval.high <= share.bound.violations for share in found):
+    if counts and all(share.settled and share.interval.high <= share.bound.violations for share in found):
         return Look(Outcome.PASS, f"{worst.bound.name}: at most {worst.interval.high:.2%} late", found, number)
     why = f"{worst.bound.name}: {worst.interval.estimate:.2%} late on {worst.effective:.0f} effective requests"
     return Look(Outcome.UNDECIDED, why, found, number)
 
 
 def _could_pass(share: Share, sure: Confidence) -> bool:
-    """Whether a probe without a single miss would pass by now."""
+    """Whether a probe without a single miss would pass by now; a look that could not is no chance to err."""
     return share.settled and share.effective >= _fewest_effective(share.bound, sure)
 
 
 def _fewest_effective(bound: Bound, sure: Confidence) -> float:
-    return math.log(1 / sure.pass_error) / -math.log1p(-bound.violations)
+    return math.log(1 / min(sure.pass_error, NONE_LATE)) / -math.log1p(-bound.violations)
 
 
 def fewest_requests(bounds: Sequence[Bound], sure: Confidence) -> int:
@@ -185,6 +191,13 @@ def _bounded(share: Share, sure: Confidence, number: int) -> Share:
     high = clopper_pearson(hits, share.effective, sure.to_pass(number)).high
     low = clopper_pearson(hits, share.effective, 1 - sure.fail_error).low
     return replace(share, interval=Interval(low, share.interval.estimate, high))
+
+
+def would_pass(look: Look, sure: Confidence) -> bool:
+    """Whether the probe would pass two looks on, if all that is to come were like what has come."""
+    grown = (replace(share, effective=PROSPECT * share.effective) for share in look.shares)
+    number = look.number + round(math.log2(PROSPECT))
+    return all(_bounded(share, sure, number).interval.high <= share.bound.violations for share in grown)
 
 
 def memory_floor(utilisation: float) -> float:

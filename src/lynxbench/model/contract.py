@@ -299,8 +299,8 @@ class Policy(Document):
 
     accuracy: AccuracyPolicy | None = None
     regression: Annotated[Ratio, Field(gt=0, le=1)] = 0.005
-    """A loss must lie above this with its whole interval. At 0.5 % five restarts with 1 % noise call 3 % in 9 of 10 pairs
-    (benchmarks/regressions.py); a budget of 3 % could never call a loss of 3 %."""
+    """A loss must lie above this with its whole interval. At 0.5 % five restarts with 1 % noise call 3 % in 9 of 10
+    pairs (benchmarks/regressions.py); a budget of 3 % could never call a loss of 3 %."""
 
 
 def _with_usual_owners(named: dict[Layer, str]) -> dict[Layer, str]:

@@ -1,4 +1,4 @@
-"""What a result stands on: who signed, verified, contested, re-ran or retracted it. Computed from entries, never stored."""
+"""What a result stands on: who signed, verified, contested, re-ran or retracted it. Computed, never stored."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -20,14 +21,23 @@ from lynxbench.report.sections.record import render_context, render_evidence, re
 from lynxbench.report.words import clean
 
 
-def render_html(result: Result, processes: tuple[CountedProcess, ...], telemetry: Telemetry | None) -> str:
-    """The report as one HTML text that opens without a network and without executing anything it carries."""
+def render_html(
+    result: Result,
+    processes: tuple[CountedProcess, ...],
+    telemetry: Telemetry | None,
+    standing: Sequence[str] = (),
+) -> str:
+    """The report as one HTML text that opens without a network and without executing anything it carries.
+
+    `standing` is what others say about the result, where a ledger knows.
+    """
     body = tag(
         "body",
         tag("a", "Skip to the verdict", href="#verdict", class_="skip"),
         render_header(result),
         tag(
             "main",
+            *([tag("p", tag("strong", "Standing"), f" {clean('; '.join(standing))}")] if standing else []),
             render_verdict(result),
             render_figures(result),
             render_questions(result),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
@@ -15,10 +16,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _LINK = re.compile(r"(?i)\b(https?|ftp|file|javascript|data):")
 
 
-def render_markdown(result: Result) -> str:
-    """One Markdown document with the verdict first."""
+def render_markdown(result: Result, standing: Sequence[str] = ()) -> str:
+    """One Markdown document with the verdict first; `standing` is what others say, where a ledger knows."""
     parts = [
         _title(result),
+        f"**Standing:** {escaped('; '.join(standing))}" if standing else "",
         _verdict(result),
         _table(result),
         _load(result),

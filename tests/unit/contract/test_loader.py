@@ -126,7 +126,7 @@ def test_a_stored_contract_that_was_changed_is_refused() -> None:
         ("[1]", "a key `contract` is needed"),
         ('{"contract": 3}', "must be a mapping of keys, not a whole number"),
         ('{"contract": {"lynxbench": NaN}}', "NaN is not JSON"),
-        ('{"contract": {"lynxbench": 1e999}}', "not a finite number"),
+        ('{"contract": {"lynxbench": 1e999}}', "beyond what a number can hold"),
         ('{"contract": {"lynxbench": 99999999999999999999}}', "too large"),
         ('{"contract": {"\\ud800": 1}}', "surrogate"),
         ('{"contract": ' + "[" * 60 + "]" * 60 + "}", "nested deeper"),

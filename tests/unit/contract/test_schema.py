@@ -38,7 +38,7 @@ def test_defaults_are_written_as_people_write_them() -> None:
     assert parse_duration(protocol["min_duration"]["default"]) == 60
     assert protocol["limit"]["default"] == "600 s"
     assert parse_ratio(protocol["confidence"]["default"]) == 0.95
-    assert contract_schema()["$defs"]["Policy"]["properties"]["regression"]["default"] == "3 %"
+    assert contract_schema()["$defs"]["Policy"]["properties"]["regression"]["default"] == "0.5 %"
 
 
 def test_every_pattern_a_value_can_miss_is_put_into_words() -> None:

@@ -236,3 +236,16 @@ def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
     (tmp_path / "ledger.sqlite").write_text("this is a text, and a longer one than a header\n" * 100)
     with pytest.raises(BadLedger, match="not a ledger"):
         Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+
+
+def test_entries_are_appended_together_and_each_is_proven(url: str) -> None:
+    with _open(url) as ledger:
+        ledger.append(sealed(decision("first"), KEY))
+        many = [sealed(decision(f"number {number}"), KEY) for number in range(20)]
+        proofs = ledger.append_proven([*many, many[3]])
+        assert [proof.seq for proof in proofs] == [*range(1, 21), 4], "what is there already keeps its number"
+        assert {proof.head for proof in proofs} == {ledger.head()} == {ledger.recompute()}
+        for proof in proofs:
+            assert includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
+            assert proof == ledger.prove(proof.seq)
+        assert ledger.append_proven([]) == []

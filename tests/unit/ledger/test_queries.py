@@ -99,6 +99,19 @@ def test_runs_without_an_end_are_known(ledger: Ledger) -> None:
     assert find_result(ledger, "0" * 64) is None
 
 
+def test_an_end_counts_whatever_the_order(ledger: Ledger) -> None:
+    ledger.append_all([sealed(recorded("f"), ALPHA), sealed(registered("f"), ALPHA)])
+    ledger.append_all([sealed(registered("g"), ALPHA), sealed(recorded("g"), ALPHA)])
+    ledger.append(sealed(recorded("h"), ALPHA))
+    ledger.append(sealed(registered("h"), ALPHA))
+    ledger.append(sealed(registered("i", contract="other"), ALPHA))
+    assert [one.run_id for one in open_runs(ledger)] == ["run-d", "run-i"]
+    assert [one.run_id for one in open_runs(ledger, sha("other"))] == ["run-i"]
+    ledger.database.migrate("0002")
+    ledger.database.migrate()
+    assert [one.run_id for one in open_runs(ledger)] == ["run-d", "run-i"], "the entries rebuild it"
+
+
 def test_a_unique_beginning_names_a_result(ledger: Ledger) -> None:
     full = sha("result a")
     for text in (full, full[:4], f"sha256:{full[:12]}…", full[:9].upper()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,19 +11,17 @@ import pytest
 from lynxbench.evidence.documents import read_result
 from lynxbench.model.entries import RerunVerdict
 from lynxbench.model.executor import measured
+from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result, Validity, ValidityVerdict
-from lynxbench.rerunning import judge_rerun, render_rerun, rerun_document
+from lynxbench.rerunning import judge_ratio, judge_rerun, render_rerun, rerun_document
 
 MEANS = (100.0, 100.2, 99.9, 100.1, 99.8)
 
 
 @pytest.fixture(scope="module")
 def original(spin_run: Path) -> Result:
-    result = read_result(spin_run)
-    policy = result.contract.policy.model_copy(update={"regression": 0.03})
-    contract = result.contract.model_copy(update={"policy": policy})
-    return _with(result.model_copy(update={"contract": contract}), MEANS)
+    return _with(read_result(spin_run), MEANS)
 
 
 def _with(result: Result, means: Sequence[float]) -> Result:
@@ -32,20 +31,46 @@ def _with(result: Result, means: Sequence[float]) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("factor", "spread", "verdict"),
+    ("low", "estimate", "high", "verdict"),
     [
-        (1.0, 1.0, RerunVerdict.REPRODUCED),
-        (1.01, 1.0, RerunVerdict.REPRODUCED),
-        (0.9, 1.0, RerunVerdict.NOT_REPRODUCED),
-        (1.1, 1.0, RerunVerdict.NOT_REPRODUCED),
-        (0.97, 1.0, RerunVerdict.INCONCLUSIVE),
-        (1.0, 60.0, RerunVerdict.INCONCLUSIVE),
+        (0.995, 1.0, 1.005, RerunVerdict.REPRODUCED),  # contains one
+        (0.96, 0.99, 1.02, RerunVerdict.REPRODUCED),  # contains one, not too wide
+        (1.005, 1.01, 1.015, RerunVerdict.REPRODUCED),  # excludes one, negligible
+        (0.981, 0.985, 0.99, RerunVerdict.REPRODUCED),
+        (0.95, 0.97, 0.99, RerunVerdict.NOT_REPRODUCED),  # excludes one, estimate beyond, partly outside
+        (1.01, 1.03, 1.05, RerunVerdict.NOT_REPRODUCED),
+        (0.85, 0.9, 0.95, RerunVerdict.NOT_REPRODUCED),
+        (0.2, 0.3, 0.45, RerunVerdict.NOT_REPRODUCED),  # wide, and yet clear
+        (0.97, 0.985, 0.999, RerunVerdict.INCONCLUSIVE),  # excludes one, estimate negligible, partly outside
+        (0.85, 1.0, 1.02, RerunVerdict.INCONCLUSIVE),  # contains one, too wide on one side
+        (0.98, 1.0, 1.2, RerunVerdict.INCONCLUSIVE),
+        (math.nan, 1.0, math.nan, RerunVerdict.INCONCLUSIVE),
     ],
 )
-def test_the_whole_interval_decides(original: Result, factor: float, spread: float, verdict: RerunVerdict) -> None:
+def test_the_rule_of_reproducing(low: float, estimate: float, high: float, verdict: RerunVerdict) -> None:
+    assert judge_ratio(Interval(low, estimate, high)) is verdict
+    if not math.isnan(low):  # a loss and its undoing count alike
+        assert judge_ratio(Interval(1 / high, 1 / estimate, 1 / low)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("factor", "spread", "verdict", "words"),
+    [
+        (1.0, 1.0, RerunVerdict.REPRODUCED, "the interval contains no change"),
+        (1.01, 1.0, RerunVerdict.REPRODUCED, "a change within ±2%"),
+        (0.9, 1.0, RerunVerdict.NOT_REPRODUCED, "a change beyond ±2%"),
+        (1.1, 1.0, RerunVerdict.NOT_REPRODUCED, "a change beyond ±2%"),
+        (0.981, 4.0, RerunVerdict.INCONCLUSIVE, "at the edge of ±2%"),
+        (1.0, 90.0, RerunVerdict.INCONCLUSIVE, "wider than ±10%"),
+    ],
+)
+def test_each_verdict_is_reached_by_run_means(
+    original: Result, factor: float, spread: float, verdict: RerunVerdict, words: str
+) -> None:
     again = _with(original, [factor * (100 + spread * (mean - 100)) for mean in MEANS])
     judged = judge_rerun(original, again)
-    assert judged.verdict is verdict
+    assert judged.verdict is verdict, judged.why
+    assert words in judged.why
     said = rerun_document(original, again, judged, 7)
     assert said["verdict"] == verdict.value
     assert verdict.value.upper() in render_rerun(original, again, judged)
@@ -63,6 +88,7 @@ def test_another_executor_is_said_with_field_layer_and_owner(original: Result) -
     judged = judge_rerun(original, again)
     assert judged.verdict is RerunVerdict.EXECUTOR_DIFFERS
     assert judged.differing == ("system.driver",)
+    assert "1 field differs in system" in judged.why
     assert original.contract.owners[Layer.SYSTEM] in render_rerun(original, again, judged)
 
 

@@ -1,0 +1,342 @@
+"""The size of a fleet from steady-state saturation, simulated with the measured node; never from peak or nameplate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from lynxbench.decide.evidence import OPEN_LOOP_COMMAND, measured_precision
+from lynxbench.decide.power import plan_power
+from lynxbench.errors import BadInput, Refused
+from lynxbench.model.canonical import short
+from lynxbench.model.contract import Slo, SloMetric
+from lynxbench.model.load_figures import SaturationRecord
+from lynxbench.model.planning import CapacityPlan, CheckedPoint, DemandForecast, FittedNode, FleetSize
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.stats.fleets import Balancing, Fit, Point, fit_node, late_shares, node_capacity
+
+NEEDED_PERIODS = 0.975
+"""Share of simulated periods that must hold: half the 5 % that a plan may miss, the other half is the fit's."""
+RUNS = 80
+MOST_STEPS = 6_000
+"""Requests of one simulated queue in a period; a longer period is simulated by its first part, which is the noisier."""
+CURVE_TOLERANCE = 0.25
+"""Largest |log ratio| of a simulated percentile to the measured one, beyond its own doubt, for a fit to be believed."""
+CAPACITY_TOLERANCE = 0.25
+"""Largest |log ratio| of the fitted queue's own capacity to the measured one."""
+MOST_NODES = 100_000
+SIMULATED_NODES = 2_000
+"""A larger fleet is sized by the split alone: at that size rounding to whole nodes no longer matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the fleet must survive."""
+
+    demand: DemandForecast
+    headroom: float = 0.0
+    failures: int = 0
+    balancing: Balancing = Balancing.RANDOM
+    period_s: float = 3600.0
+    claimed_per_s: float | None = None
+    """A vendor's requests a second for one node: what a naive plan would divide by."""
+    nameplate_w: float | None = None
+    pue: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    fit: Fit
+    scale: float
+    """Rates of the fitted queue over measured ones, so that both have the same capacity."""
+    agrees: bool
+
+
+def plan_capacity(result: Result, asked: Asked, precision: Precision | None = None, seed: int = 7) -> CapacityPlan:
+    """The smallest fleet that holds the objective at the planned demand with so many nodes gone."""
+    _refuse_asked(asked)
+    one = measured_precision(result, precision)
+    found, slo = _saturation(result, one)
+    plan_power(result, one, 1, asked.nameplate_w, asked.pue)  # refuses what is impossible before anything is simulated
+    assert found.passed_per_s is not None
+    rng = np.random.default_rng(seed)
+    checked = _check(found, slo, seed)
+    rate = asked.demand.planned_per_s * (1 + asked.headroom)
+    split = math.ceil(rate / found.passed_per_s - 1e-9)
+    if split > MOST_NODES:
+        raise BadInput(f"{rate:g} requests/s would need {split} nodes; is the demand in requests a second?")
+    simulated = _simulated_size(checked, slo, rate, split, asked, rng)
+    needed = split if simulated is None else simulated
+    proposed = _sized("proposed", needed, found.passed_per_s, asked, rate, checked, slo, rng, _basis(found))
+    naive = _naive(found, asked, rate, checked, slo, rng)
+    power = plan_power(result, one, proposed.nodes, asked.nameplate_w, asked.pue)
+    return CapacityPlan(
+        sentence=_sentence(proposed, asked, result),
+        contract_id=result.contract_id,
+        contract_name=result.contract.name,
+        result_id=result.result_id,
+        precision=one.precision,
+        objective=tuple(_bound_words(bound) for bound in result.contract.objective.slo),
+        demand=asked.demand,
+        headroom=asked.headroom,
+        failures=asked.failures,
+        balancing=asked.balancing.value,
+        period_s=asked.period_s,
+        proposed=proposed,
+        naive=naive,
+        wrong=_wrong(naive, proposed, asked, found, power.measured_w_per_node, power.nameplate_w_per_node),
+        node=_fitted(checked),
+        check=_points(checked, found),
+        power=power,
+        cautions=_cautions(result, one, found, checked, simulated, asked, split),
+        cites=(result.result_id,),
+    )
+
+
+def _refuse_asked(asked: Asked) -> None:
+    if not 0 <= asked.headroom <= 10:
+        raise BadInput(f"--headroom: {asked.headroom:.0%} must be from 0 % to 1000 %")
+    if not 0 <= asked.failures <= 1000:
+        raise BadInput(f"--failures: {asked.failures} must be from 0 to 1000 nodes")
+    if not 0 < asked.period_s < math.inf:
+        raise BadInput(f"--period: {asked.period_s:g} s is no period; give one above 0")
+    if asked.claimed_per_s is not None and not 0 < asked.claimed_per_s < math.inf:
+        raise BadInput(f"--claimed: {asked.claimed_per_s:g} is no rate; give one above 0")
+
+
+def _saturation(result: Result, one: PrecisionResult) -> tuple[SaturationRecord, Slo]:
+    found = one.load.saturation if one.load is not None else None
+    if found is None or found.passed_per_s is None:
+        why = "holds no saturation search" if found is None else f"shows no rate that held the objective ({found.note})"
+        raise Refused(
+            f"result {short(result.result_id)} {why}: a fleet is sized from its steady saturation, never from a peak. "
+            f"{OPEN_LOOP_COMMAND}"
+        )
+    if not result.contract.objective.slo:
+        raise Refused(f"contract {result.contract.name} bounds no latency: saturated has no meaning there")
+    return found, result.contract.objective.slo[0]
+
+
+@lru_cache(maxsize=32)
+def _check(found: SaturationRecord, slo: Slo, seed: int) -> _Checked | None:
+    """The measured curve as a queue; points that failed are left out, because a growing queue has no percentile."""
+    assert found.passed_per_s is not None
+    rng = np.random.default_rng((seed, 1))
+    points = [
+        Point(point.rate_per_s, point.p50_s, point.p99_s, max(1, point.requests))
+        for point in found.curve
+        if point.outcome != "fail" and point.p50_s and point.p99_s and not math.isnan(point.p99_s)
+    ]
+    fit = fit_node(points, found.ceiling_per_s, is_whole_latency=slo.metric is SloMetric.LATENCY, rng=rng)
+    if fit is None:
+        return None
+    own = node_capacity(fit.node, slo.at_most_s, 1 - slo.percentile / 100, rng)
+    if own <= 0:
+        return _Checked(fit, 1.0, agrees=False)
+    scale = own / found.passed_per_s
+    agrees = fit.error <= CURVE_TOLERANCE and abs(math.log(scale)) <= CAPACITY_TOLERANCE
+    return _Checked(fit, scale, agrees)
+
+
+def _simulated_size(
+    checked: _Checked | None, slo: Slo, rate: float, split: int, asked: Asked, rng: np.random.Generator
+) -> int | None:
+    """The smallest number of working nodes that holds in simulation; None where the fitted queue is not believed."""
+    if checked is None or not checked.agrees or split > SIMULATED_NODES:
+        return None
+    if asked.balancing is Balancing.RANDOM:
+        nodes = split
+    else:  # spreading evenly can carry more than nodes by themselves, never more than their ceilings together
+        nodes = max(1, math.ceil(rate * checked.scale / checked.fit.node.ceiling_per_s))
+    while nodes < 2 * split + 8:
+        if _periods(checked, slo, rate, nodes, asked, rng)[0] >= NEEDED_PERIODS:
+            return nodes
+        nodes += 1
+    return None
+
+
+def _periods(
+    checked: _Checked, slo: Slo, rate: float, nodes: int, asked: Asked, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Share of periods that held, and the share of late requests over all."""
+    late = late_shares(
+        checked.fit.node,
+        rate * checked.scale,
+        nodes,
+        asked.balancing,
+        slo.at_most_s,
+        runs=RUNS,
+        period_s=asked.period_s / checked.scale,
+        most_steps=MOST_STEPS,
+        rng=rng,
+    )
+    return float((late <= 1 - slo.percentile / 100).mean()), float(late.mean())
+
+
+def _sized(
+    name: str,
+    working: int,
+    per_node_per_s: float,
+    asked: Asked,
+    rate: float,
+    checked: _Checked | None,
+    slo: Slo,
+    rng: np.random.Generator,
+    basis: str,
+    spare: int | None = None,
+) -> FleetSize:
+    spare = asked.failures if spare is None else spare
+    left = working + spare - asked.failures
+    met: float | None = None
+    late: float | None = None
+    if checked is not None and checked.agrees and left <= SIMULATED_NODES:
+        met, late = _periods(checked, slo, rate, left, asked, rng) if left > 0 else (0.0, 1.0)
+    return FleetSize(
+        name=name,
+        nodes=working + spare,
+        per_node_per_s=per_node_per_s,
+        basis=basis,
+        periods_met=met,
+        late_share=late,
+        load=rate / (left * per_node_per_s) if left > 0 else math.inf,
+    )
+
+
+def _naive(
+    found: SaturationRecord, asked: Asked, rate: float, checked: _Checked | None, slo: Slo, rng: np.random.Generator
+) -> FleetSize:
+    """Average demand over the highest figure at hand, no spare node: how fleets are sized from a data sheet."""
+    per_node = max(found.ceiling_per_s, asked.claimed_per_s or 0.0)
+    mean = asked.demand.mean_per_s
+    asked_for = asked.demand.planned_per_s if mean is None else mean * (1 + asked.demand.growth)
+    nodes = max(1, math.ceil(asked_for / per_node - 1e-9))
+    figure = "the vendor's figure" if asked.claimed_per_s == per_node else "peak completions a second, no latency bound"
+    over = "planned" if mean is None else "average"
+    basis = f"{over} demand {asked_for:.4g} /s over {figure}, no headroom, no spare node"
+    return _sized("naive", nodes, per_node, asked, rate, checked, slo, rng, basis, spare=0)
+
+
+def _basis(found: SaturationRecord) -> str:
+    upper = f", failed at {found.failed_per_s:.4g} /s" if found.failed_per_s is not None else ""
+    return f"steady-state saturation: {found.passed_per_s:.4g} /s held the objective{upper}"
+
+
+def _wrong(
+    naive: FleetSize,
+    proposed: FleetSize,
+    asked: Asked,
+    found: SaturationRecord,
+    measured_w: object,
+    nameplate_w: float | None,
+) -> tuple[str, ...]:
+    said = []
+    short_by = proposed.nodes - naive.nodes
+    if short_by > 0:
+        said.append(f"{short_by} of {proposed.nodes} nodes are missing")
+    if naive.periods_met is not None and naive.late_share is not None and naive.periods_met < NEEDED_PERIODS:
+        gone = f" with {asked.failures} gone" if asked.failures else ""
+        said.append(
+            f"at the planned demand{gone} the objective holds in {naive.periods_met:.0%} of periods; "
+            f"{naive.late_share:.0%} of requests are late"
+        )
+    assert found.passed_per_s is not None
+    over = naive.per_node_per_s / found.passed_per_s
+    if over > 1.01:
+        said.append(f"its figure for one node is {over:.2f} times what was measured within the objective")
+    if asked.failures and naive.nodes <= asked.failures:
+        said.append(f"{asked.failures} failed nodes leave none")
+    if nameplate_w is not None and measured_w is not None:
+        estimate = getattr(measured_w, "estimate", None)
+        if estimate:
+            said.append(f"its power budget is {nameplate_w / estimate:.2f} times the measured draw of a node")
+    return tuple(said)
+
+
+def _cautions(
+    result: Result,
+    one: PrecisionResult,
+    found: SaturationRecord,
+    checked: _Checked | None,
+    simulated: int | None,
+    asked: Asked,
+    split: int,
+) -> tuple[str, ...]:
+    said = [*one.validity.reasons] if one.validity.verdict != "valid" else []
+    if not found.confirmed:
+        said.append(f"the saturation was not confirmed by a second probe: {found.note or 'the search ended early'}")
+    if checked is None:
+        said.append("fewer than two stable points of the curve: the size rests on the split of demand, unsimulated")
+    elif not checked.agrees:
+        said.append(
+            "the measured curve is not that of the fitted queue: the size rests on the split of demand, unsimulated"
+        )
+    if simulated is None and asked.balancing is not Balancing.RANDOM:
+        said.append(f"balancing {asked.balancing} could not be simulated: sized as if requests were spread at random")
+    if simulated is not None and asked.balancing is not Balancing.RANDOM and simulated < split:
+        said.append(
+            f"{split - simulated} fewer nodes than without trust in the balancer ({asked.balancing}); "
+            "a balancer that spreads worse needs them"
+        )
+    if len(result.contract.objective.slo) > 1:
+        said.append("the simulation checks the first bound; the measured rate held all of them")
+    return tuple(said)
+
+
+def _fitted(checked: _Checked | None) -> FittedNode | None:
+    if checked is None:
+        return None
+    node, error = checked.fit.node, checked.fit.error
+    return FittedNode(
+        slots=node.slots,
+        form=node.family.value,
+        variation=node.variation,
+        service_s=node.service_s,
+        worst_error=math.exp(max(0.0, error)) - 1,
+        agrees=checked.agrees,
+        words=(
+            f"behaves like {node.slots} slots with {node.family} service times "
+            f"(mean {node.service_s:.3g} s, coefficient of variation {node.variation:g}); "
+            + (
+                "no simulated percentile is off by more than the measured one's doubt"
+                if error <= 0
+                else f"worst simulated percentile off by a factor {math.exp(error):.2f} beyond the measured one's doubt"
+            )
+        ),
+    )
+
+
+def _points(checked: _Checked | None, found: SaturationRecord) -> tuple[CheckedPoint, ...]:
+    if checked is None:
+        return ()
+    measured = {point.rate_per_s: point for point in found.curve}
+    rows = []
+    for point in checked.fit.simulated:
+        known = measured[point.rate_per_s]
+        assert known.p50_s is not None
+        assert known.p99_s is not None
+        rows.append(
+            CheckedPoint(
+                rate_per_s=point.rate_per_s,
+                measured_p50_s=known.p50_s,
+                measured_p99_s=known.p99_s,
+                simulated_p50_s=point.p50_s,
+                simulated_p99_s=point.p99_s,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: row.rate_per_s))
+
+
+def _bound_words(slo: Slo) -> str:
+    return f"p{slo.percentile:g} {slo.metric} ≤ {slo.at_most_s * 1e3:g} ms"
+
+
+def _sentence(proposed: FleetSize, asked: Asked, result: Result) -> str:
+    nodes = "1 node holds" if proposed.nodes == 1 else f"{proposed.nodes} nodes hold"
+    gone = f" with {asked.failures} of them gone" if asked.failures else ""
+    room = f" and {asked.headroom:.0%} headroom" if asked.headroom else ""
+    bounds = ", ".join(_bound_words(bound) for bound in result.contract.objective.slo)
+    return f"{nodes} {bounds} at {asked.demand.planned_per_s:.4g} requests/s{room}{gone}"

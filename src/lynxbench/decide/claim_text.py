@@ -1,0 +1,154 @@
+"""A performance claim in free text: which figures it gives, and which contexts it really states. Words, not guesses.
+
+A name alone states nothing that a version or a number must carry: "vLLM" is not a stack, "TDP 700 W" is not a power.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lynxbench.model.claims import Claimed, Context, Stated
+
+_NUMBER = r"(?:\d{1,3}(?:[ ,\u202f]\d{3})+|\d+)(?:\.\d+)?\s?[kKM]?"
+_MODELS = (
+    r"llama|mi[sx]tral|qwen|gpt-?(?:[234j]|neo|oss)|bert|roberta|resnet|deepseek|gemma|phi-?\d|falcon|bloom|opt-\d|"
+    r"smollm|stable[ -]diffusion|sdxl|whisper|vit-|dlrm|\bt5|"
+    r"command-r|nemotron|granite|kimi|glm-|minilm|yolo|retinanet|"
+    r"unet|3d-unet|rnn-t|starcoder|codellama|vicuna|mpt-\d"
+)
+_STACK_NAMES = (
+    r"vllm|tensorrt(?:-llm)?|trt-llm|sglang|tgi|"
+    r"text[- ]generation[- ]inference|pytorch|torch|cuda|driver|onnx ?runtime|"
+    r"llama\.cpp|triton(?: server)?|rocm|deepspeed|jax|openvino|transformers|ollama|mlc"
+)
+
+PATTERNS: dict[Context, str] = {
+    Context.MODEL: (
+        rf"(?:{_MODELS})[\w.\-]*(?:\s\d+(?:\.\d+)?[bB]\b)?|"
+        rf"\b\d+(?:\.\d+)?\s?(?:b|B)[- ](?:parameter|model|param)\w*"
+    ),
+    Context.PRECISION: (
+        r"\b(?:fp|bf|tf|int|nvfp|mxfp|w)\d{1,2}(?:a\d{1,2})?\b|"
+        r"\bbfloat16\b|\bhalf[- ]precision\b|\bsingle[- ]precision\b|"
+        r"\b(?:awq|gptq)\b|\bq\d_[k0]\w*|\b[48]-bit\b"
+    ),
+    Context.LOAD: (
+        r"\bbatch(?:es)?(?: size)?(?: of)?[ =:]*\d+|\bconcurrency(?: of)?[ =:]*\d+|"
+        rf"\b{_NUMBER}[- ](?:concurrent|parallel|simultaneous)\b|"
+        rf"\b\d+ (?:users|clients|streams) (?:at once|in parallel)|"
+        r"\barrivals? (?:at|of) \d+|\brequest rate(?: of)?[ =:]*\d+"
+    ),
+    Context.LENGTHS: (
+        r"\b\d+[kK]?[- ](?:input|prompt|output|generated|prefill|"
+        r"decode|context)[- ]?(?:token|length)?|\b[io]sl[ =:]*\d+|"
+        r"\b\d+[kK]?[- ]tokens? (?:in|out|prompts?|inputs?|outputs?|"
+        r"answers?)\b|\b\d+[kK]? ?(?:in|input) ?/ ?\d+[kK]? ?(?:out|output)|"
+        r"\b(?:sequence|context|prompt|input|output) lengths?(?: of)?[ =:]*\d+|\b\d+ ?[x×] ?\d+ (?:pixel|image|input)"
+    ),
+    Context.STACK: rf"\b(?:{_STACK_NAMES})[ /=:v-]*(?:version )?\d+\.\d[\w.+\-]*|\bdriver (?:version )?\d{{3}}\b",
+    Context.REGIME: (
+        r"\b(?:offline|online|server|single[- ]?stream|multi[- ]?stream|interactive)\b(?: scenario| mode| serving)?|"
+        r"\b(?:open|closed)[- ]loop\b|\bpoisson\b|\bsaturat\w+|\b(?:latency|"
+        r"throughput|cost)[- ](?:optimi[sz]ed|bound|oriented|regime)"
+    ),
+    Context.DURATION: (
+        r"\b(?:for|over|during|lasting|across|within an?) (?:a |the |"
+        r"about )?\d+(?:\.\d+)?[- ]?(?:s|sec|seconds?|min|minutes?|h|hours?)\b|"
+        r"\b\d+[- ](?:second|minute|hour)s?[- ](?:run|test|window|measurement|benchmark)"
+    ),
+    Context.WARMUP: (
+        r"\bwarm(?:ed)?[- ]?up\b|\bwarmed\b|\bsteady[- ]state\b|"
+        r"\b(?:exclud|discard|dropp)\w+ the first\b|\bafter compilation\b"
+    ),
+    Context.PERCENTILE: (
+        r"\bp(?:50|75|9\d(?:\.\d+)?)\b|\b\d{2}(?:\.\d+)?(?:th|st|nd|"
+        r"rd)?[- ]percentile|\bmedian\b|\b(?:50|9\d(?:\.\d+)?) ?% of requests"
+    ),
+    Context.ACCURACY: (
+        r"\baccura(?:cy|te to)\b|\bperplexity\b|\b(?:mmlu|gsm8k|"
+        r"hellaswag|rouge|bleu|humaneval|truthfulqa)\b|\btop-?[15]\b|"
+        r"\bf1\b|\b\d+(?:\.\d+)? ?% of (?:the )?(?:fp32|fp16|bf16|reference)"
+    ),
+    Context.POWER: (
+        r"\b\d[\d.,]* ?(?:k?W|watts?|kilowatts?)\b|\b(?:joules?|kwh|mj|j)(?: (?:per|a) |/)\w+|\b\d[\d.,]* ?kWh\b|"
+        r"\b(?:per|a) (?:watt|joule)\b"
+    ),
+}
+_COMPILED = {context: re.compile(pattern, re.IGNORECASE) for context, pattern in PATTERNS.items()}
+_NAMEPLATE = re.compile(
+    r"(?:tdp|nameplate|rated|board power|up to)\W{0,12}\d[\d.,]* ?k?W\b|\b\d[\d.,]* ?k?W (?:tdp|rated)", re.I
+)
+_UNSUPPORTED_ACCURACY = re.compile(r"\b(?:no|without(?: any)?|negligible|minimal) (?:loss|drop)|\blossless\b", re.I)
+
+_CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        ("rate", rf"({_NUMBER}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
+                 r"samples?|inferences?)"
+                 rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|tps\b|qps\b|rps\b)"),
+        ("latency", rf"({_NUMBER}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
+        ("latency", r"(\d+(?:\.\d+)?) ?(s|seconds?) (?:to first token|latency|ttft|response|end[- ]to[- ]end)"),
+        ("ratio", r"(\d+(?:\.\d+)?) ?([x×]|times)(?: |-)?(?:faster|higher|more|better|the|speed|lower|cheaper|"
+                  r"throughput|performance)?"),
+        ("ratio", r"(\d+(?:\.\d+)?) ?(%) (?:faster|higher|more|better|lower|cheaper|less)"),
+        ("energy", rf"({_NUMBER}) ?((?:tokens?|requests?|images?) ?(?:/|per|a) ?(?:watt|joule|kwh|w|j)\b)"),
+        ("money", r"((?:[$€£] ?)\d[\d.,]*|\d[\d.,]* ?(?:USD|EUR|GBP|cents?)) ?"
+                  r"((?:/|per|for|a) ?[\w ]{0,12}(?:tokens?|requests?|hour|images?))"),
+    )
+)  # fmt: skip
+
+
+def stated_in_text(text: str) -> tuple[Stated, ...]:
+    """The contexts that a text states, each with the words that state it."""
+    found = []
+    for context, pattern in _COMPILED.items():
+        match = next((one for one in pattern.finditer(text) if _counts(context, text, one)), None)
+        if match is not None:
+            found.append(Stated(context=context, words=" ".join(match.group(0).split())))
+    return tuple(found)
+
+
+def claimed_in_text(text: str) -> tuple[Claimed, ...]:
+    """The figures that a text claims."""
+    found: dict[tuple[int, int], Claimed] = {}
+    for kind, pattern in _CLAIMED:
+        for match in pattern.finditer(text):
+            if any(start < match.end() and match.start() < end for start, end in found):
+                continue
+            found[match.span()] = Claimed(
+                value=" ".join(match.group(1).split()),
+                unit=" ".join(match.group(2).split()),
+                kind=kind,  # type: ignore[arg-type]
+                text=" ".join(match.group(0).split()),
+            )
+    return tuple(found[span] for span in sorted(found))
+
+
+def warnings_in_text(text: str, claimed: Iterable[Claimed]) -> tuple[str, ...]:
+    """What a text says that must not be read as evidence."""
+    said = []
+    if _NAMEPLATE.search(text):
+        said.append("a nameplate power is no measured draw")
+    if _UNSUPPORTED_ACCURACY.search(text):
+        said.append("an accuracy is asserted without a figure")
+    if re.search(r"\bup to\b|\bas (?:high|low|little|much) as\b|\bpeak\b|\bmaximum\b", text, re.IGNORECASE):
+        said.append("a peak or an upper bound is the envelope, not what is sustained")
+    if re.search(r"\bon average\b|\baverage latency\b|\bmean latency\b", text, re.IGNORECASE):
+        said.append("an average latency hides the tail")
+    if any(one.kind == "ratio" for one in claimed):
+        said.append("a ratio needs both of its sides in full")
+    if re.search(r"\bsparsity\b|\bsparse\b", text, re.IGNORECASE):
+        said.append("a rate with sparsity holds for sparse weights only")
+    return tuple(said)
+
+
+def _counts(context: Context, text: str, match: re.Match[str]) -> bool:
+    if context is Context.POWER:
+        return not any(one.start() <= match.start() < one.end() + 4 for one in _NAMEPLATE.finditer(text))
+    if context is Context.ACCURACY:
+        around = text[max(0, match.start() - 40) : match.end() + 60]
+        return any(character.isdigit() for character in around.replace(match.group(0), "") + match.group(0)) and not (
+            _UNSUPPORTED_ACCURACY.search(around) and not re.search(r"\d+(?:\.\d+)? ?%", around)
+        )
+    return True

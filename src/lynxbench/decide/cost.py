@@ -1,0 +1,328 @@
+"""Cost, efficiency and value: three metrics that are never folded into one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lynxbench.decide.evidence import measured_precision
+from lynxbench.decide.front import FIGURES, mark_front, rank_options
+from lynxbench.decide.power import ACCELERATOR_ONLY, measured_draw
+from lynxbench.decide.tenure import Rates, Terms, break_even, price_tenures
+from lynxbench.errors import BadInput, Refused
+from lynxbench.model.canonical import short
+from lynxbench.model.contract import Regime
+from lynxbench.model.figures import Figure
+from lynxbench.model.planning import (
+    CandidateCost,
+    CostReport,
+    Efficiency,
+    MoneyFigure,
+    Option,
+    Ranking,
+    Tenure,
+    Value,
+)
+from lynxbench.model.precision import Precision
+from lynxbench.model.quantities import Quantity, parse_unit, quantity, rate_unit, words_of
+from lynxbench.model.result import PrecisionResult, Result
+
+PER_MILLION = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A result at one precision with what a node of it costs."""
+
+    name: str
+    result: Result
+    terms: Terms
+    precision: Precision | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CostQuestion:
+    """What is asked about the candidates."""
+
+    utilisation: float | None = None
+    demand_per_s: float | None = None
+    wall_factor: float | None = None
+    """Power at the wall over the accelerators' own, where somebody measured it."""
+    objective: Regime | None = None
+    rank: bool = False
+    regimes: bool = False
+    incomparable: Mapping[str, str] = field(default_factory=dict)
+    """Candidates that may not stand beside the first one, with the rule they break."""
+
+
+def report_cost(candidates: Sequence[Candidate], asked: CostQuestion) -> CostReport:
+    """The three metrics of every candidate, the Pareto front, and an order only for a stated objective."""
+    if not candidates:
+        raise BadInput("no result is given; name at least one")
+    _refuse_asked(candidates, asked)
+    unit = _one_unit(candidates)
+    judged = [_judge(one, asked) for one in candidates]
+    options = mark_front(_options(judged, unit), asked.incomparable)
+    rankings = _rankings(options, asked)
+    first = candidates[0].result
+    return CostReport(
+        sentence=_sentence(judged, rankings, asked),
+        contract_id=first.contract_id,
+        contract_name=first.contract.name,
+        candidates=tuple(one.cost for one in judged),
+        options=options,
+        axes=tuple(FIGURES),
+        rankings=rankings,
+        objective=None if asked.objective is None else asked.objective.value,
+        cautions=_cautions(judged, asked),
+        cites=tuple(dict.fromkeys(one.result.result_id for one in candidates)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    candidate: Candidate
+    one: PrecisionResult
+    cost: CandidateCost
+
+
+def _refuse_asked(candidates: Sequence[Candidate], asked: CostQuestion) -> None:
+    if asked.rank and asked.objective is None and not asked.regimes:
+        raise Refused(
+            "a ranking by one number needs a stated objective: --objective latency, throughput or cost; "
+            "--regimes shows all three orders"
+        )
+    if asked.utilisation is not None and not 0 < asked.utilisation <= 1:
+        raise BadInput(f"--utilisation: {asked.utilisation:.0%} must be above 0 % and at most 100 %")
+    if asked.demand_per_s is not None and not 0 < asked.demand_per_s < math.inf:
+        raise BadInput(f"--demand: {asked.demand_per_s:g} requests/s is no demand; give a rate above 0")
+    if asked.wall_factor is not None and not 1 <= asked.wall_factor <= 10:
+        raise BadInput(f"--wall-factor: {asked.wall_factor:g} must be from 1 to 10: wall power over accelerator power")
+    names = [one.name for one in candidates]
+    if len(set(names)) != len(names):
+        raise BadInput(f"two candidates are called {max(names, key=names.count)!r}; give each a name of its own")
+    currencies = {currency for one in candidates for currency in one.terms.currencies}
+    if len(currencies) > 1:
+        raise Refused(f"prices in {' and '.join(sorted(currencies))} cannot be added; state all in one currency")
+
+
+def _one_unit(candidates: Sequence[Candidate]) -> str:
+    units = {}
+    for one in candidates:
+        figure = _rate(measured_precision(one.result, one.precision), one)
+        units[parse_unit(rate_unit(figure.unit))[1]] = figure.unit
+    if len(units) > 1:
+        said = " and ".join(words_of(dimension) for dimension in units)
+        raise Refused(f"throughputs in {said} cannot stand in one table; compare results of one contract")
+    return next(iter(units.values()))
+
+
+def _rate(one: PrecisionResult, candidate: Candidate) -> Figure:
+    figure = one.sustained or one.throughput
+    if figure is None or figure.estimate is None or figure.estimate <= 0:
+        raise Refused(
+            f"{candidate.name}: result {short(candidate.result.result_id)} has no sustained throughput at "
+            f"{one.precision}: no cost follows from it"
+        )
+    return figure
+
+
+def _judge(candidate: Candidate, asked: CostQuestion) -> _Judged:
+    one = measured_precision(candidate.result, candidate.precision)
+    rate = _rate(one, candidate)
+    utilisation, how, nodes = _utilisation(one, asked)
+    requests = _requests_per_s(one)
+    draw = measured_draw(one)
+    watts = None if draw is None or draw.estimate is None else draw.estimate * (asked.wall_factor or 1.0)
+    rates = Rates(
+        work=rate,
+        work_unit=rate_unit(rate.unit),
+        requests_per_s=requests,
+        utilisation=utilisation,
+        watts=watts,
+    )
+    tenures = price_tenures(candidate.terms, rates)
+    return _Judged(
+        candidate,
+        one,
+        CandidateCost(
+            name=candidate.name,
+            result_id=candidate.result.result_id,
+            precision=one.precision,
+            tenures=tenures,
+            break_even=break_even(candidate.terms, tenures, utilisation),
+            efficiency=_efficiency(one, rate, draw, asked.wall_factor),
+            value=_value(one, tenures, asked, nodes, utilisation),
+            utilisation=utilisation,
+            utilisation_how=how,
+        ),
+    )
+
+
+def _requests_per_s(one: PrecisionResult) -> Figure | None:
+    if one.load is not None and one.load.requests_per_s is not None:
+        return one.load.requests_per_s
+    rate = one.sustained or one.throughput
+    if rate is not None and parse_unit(rate_unit(rate.unit))[1] == parse_unit("requests/s")[1]:
+        return rate
+    return None
+
+
+def _within_objective(one: PrecisionResult) -> tuple[float | None, str]:
+    """Requests a second of one node that keep every bound, and what that rests on."""
+    load = one.load
+    if load is None:
+        return None, "no load run: nothing is known about requests within an objective"
+    if load.saturation is not None and load.saturation.passed_per_s is not None:
+        return load.saturation.passed_per_s, "saturation within the objective"
+    if load.goodput_per_s is not None and load.goodput_per_s.estimate is not None:
+        return load.goodput_per_s.estimate, "goodput at the measured load"
+    return None, "no request was shown to be within the objective"
+
+
+def _utilisation(one: PrecisionResult, asked: CostQuestion) -> tuple[float, str, int | None]:
+    capacity, basis = _within_objective(one)
+    if asked.demand_per_s is not None and capacity:
+        nodes = math.ceil(asked.demand_per_s / capacity - 1e-9)
+        share = asked.demand_per_s / (nodes * capacity)
+        return share, f"demand {asked.demand_per_s:g} /s on {nodes} nodes of {capacity:.4g} /s ({basis})", nodes
+    if asked.utilisation is not None:
+        return asked.utilisation, "declared", None
+    return 1.0, "assumed: always busy at the sustained rate; declare --utilisation or --demand", None
+
+
+def _efficiency(one: PrecisionResult, rate: Figure, draw: Figure | None, wall: float | None) -> Efficiency:
+    energy = one.energy_j_per_unit
+    if energy is None or energy.estimate is None or draw is None:
+        return Efficiency(per_joule=None, per_watt=None, boundary="not measured: no energy in this result")
+    factor = wall or 1.0
+    work = rate.unit.split("/")[0]
+    inverse = [None if not part else 1 / (part * factor) for part in (energy.high, energy.estimate, energy.low)]
+    figure = Figure(low=inverse[0], estimate=inverse[1], high=inverse[2], unit=f"{work}/J")
+    per_watt = figure.model_copy(update={"unit": f"{rate.unit}/W"})  # a unit a joule is a unit a second a watt
+    boundary = f"at the wall: counters × {factor:g}, declared" if wall else ACCELERATOR_ONLY
+    return Efficiency(per_joule=figure, per_watt=per_watt, boundary=boundary)
+
+
+def _value(
+    one: PrecisionResult, tenures: Sequence[Tenure], asked: CostQuestion, nodes: int | None, utilisation: float
+) -> Value:
+    capacity, basis = _within_objective(one)
+    if capacity is None or not tenures:
+        why = basis if capacity is None else "no price: value is work for money"
+        return Value(per_money=None, nodes=nodes, utilisation=None, words=why)
+    cheapest = min(tenures, key=lambda tenure: tenure.per_hour.estimate)
+    hour = cheapest.per_hour
+    served = capacity * utilisation * 3600
+    bounds = [served / money if money else math.inf for money in (hour.high, hour.estimate, hour.low)]
+    figure = MoneyFigure(low=bounds[0], estimate=bounds[1], high=bounds[2], currency=hour.currency, per="request")
+    return Value(
+        per_money=figure,
+        nodes=nodes,
+        utilisation=utilisation,
+        words=f"requests within the objective for 1 {hour.currency}, {cheapest.kind}; from {basis}",
+    )
+
+
+def _options(judged: Sequence[_Judged], unit: str) -> tuple[Option, ...]:
+    rows = []
+    for one in judged:
+        rate = _rate(one.one, one.candidate)
+        tail = _tail(one.one)
+        accuracy = one.one.accuracy
+        for tenure in one.cost.tenures or (None,):
+            value = one.cost.value.per_money
+            rows.append(
+                Option(
+                    name=f"{one.cost.name} ({tenure.kind})" if tenure is not None else one.cost.name,
+                    result_id=one.cost.result_id,
+                    contract_id=one.candidate.result.contract_id,
+                    precision=one.one.precision,
+                    tenure=tenure.kind if tenure is not None else "no price",
+                    throughput=rate,
+                    latency_p99_ms=tail,
+                    accuracy_loss=None if accuracy is None else accuracy.loss,
+                    accuracy="not measured" if accuracy is None else accuracy.verdict,
+                    cost=None if tenure is None else _per_work(tenure, rate, one.cost.utilisation, unit),
+                    per_joule=_estimate(one.cost.efficiency.per_joule),
+                    value=None if value is None or tenure is None else _value_of(one.one, tenure, one.cost.utilisation),
+                    on_front=False,
+                )
+            )
+    return tuple(rows)
+
+
+def _value_of(one: PrecisionResult, tenure: Tenure, utilisation: float) -> float | None:
+    capacity, _ = _within_objective(one)
+    hour = tenure.per_hour.estimate
+    return None if capacity is None or not hour else capacity * utilisation * 3600 / hour
+
+
+def _per_work(tenure: Tenure, rate: Figure, utilisation: float, unit: str) -> MoneyFigure:
+    """Money for a million units of work."""
+    hour = tenure.per_hour
+    per_s = quantity(1.0, rate_unit(rate.unit)) * utilisation
+
+    def cost(money: float, work: float | None) -> float:
+        price = Quantity(money / 3600, ((hour.currency, 1), ("s", -1)))
+        amount: Quantity = price / (per_s * (work if work else math.nan if work is None else work))
+        return amount.value * PER_MILLION
+
+    middle = cost(hour.estimate, rate.estimate)
+    low = cost(hour.low, rate.high) if rate.high else middle
+    high = cost(hour.high, rate.low) if rate.low else middle
+    return MoneyFigure(
+        low=low, estimate=middle, high=high, currency=hour.currency, per=f"million {unit.split('/')[0]}s"
+    )
+
+
+def _tail(one: PrecisionResult) -> float | None:
+    for metric in ("time-to-first-token", "latency"):
+        for percentile in one.latency_ms.get(metric, ()):
+            if percentile.percentile == 99 and percentile.estimate is not None:
+                return percentile.estimate
+    return None
+
+
+def _rankings(options: Sequence[Option], asked: CostQuestion) -> tuple[Ranking, ...]:
+    wanted = [asked.objective] if asked.objective is not None else []
+    if asked.regimes:
+        wanted += [regime for regime in Regime if regime not in wanted]
+    comparable = [option for option in options if not _kept_out(option, asked.incomparable)]
+    return tuple(rank_options(comparable, regime, asked=regime is asked.objective) for regime in wanted)
+
+
+def _kept_out(option: Option, incomparable: Mapping[str, str]) -> bool:
+    return any(option.name == name or option.name.startswith(f"{name} (") for name in incomparable)
+
+
+def _estimate(figure: Figure | None) -> float | None:
+    return None if figure is None else figure.estimate
+
+
+def _sentence(judged: Sequence[_Judged], rankings: Sequence[Ranking], asked: CostQuestion) -> str:
+    chosen = next((ranking for ranking in rankings if ranking.asked), None)
+    if chosen is not None and chosen.order:
+        return f"for the objective {chosen.regime}, {chosen.order[0]} comes first, by {chosen.by}"
+    if asked.regimes:
+        firsts = {ranking.regime.value: ranking.order[0] for ranking in rankings if ranking.order}
+        return "no objective was asked for: " + "; ".join(f"{regime}: {name} first" for regime, name in firsts.items())
+    many = f"{len(judged)} candidates" if len(judged) > 1 else judged[0].cost.name
+    return f"{many}: cost, efficiency and value stand apart; no order is given without an objective"
+
+
+def _cautions(judged: Sequence[_Judged], asked: CostQuestion) -> tuple[str, ...]:
+    said = [f"{name} is left out of the front and of every order: {why}" for name, why in asked.incomparable.items()]
+    for one in judged:
+        if one.one.validity.verdict != "valid":
+            said.append(f"{one.cost.name}: {one.one.validity.verdict}: {'; '.join(one.one.validity.reasons)}")
+        if one.cost.tenures and one.candidate.terms.energy_price is None:
+            said.append(f"{one.cost.name}: no energy price; energy is not in its cost")
+        elif one.cost.tenures and measured_draw(one.one) is None and one.candidate.terms.own is not None:
+            said.append(f"{one.cost.name}: no measured draw; energy is not in its cost")
+        elif one.cost.tenures and one.candidate.terms.own is not None and one.cost.utilisation < 1:
+            said.append(f"{one.cost.name}: energy counts busy time only; the draw of an idle node was not measured")
+        if one.cost.utilisation_how.startswith("assumed"):
+            said.append(f"{one.cost.name}: utilisation is {one.cost.utilisation_how}")
+    return tuple(dict.fromkeys(said))

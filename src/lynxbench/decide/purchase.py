@@ -1,0 +1,310 @@
+"""Five questions before hardware is bought, each answered from evidence, or the command that would answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lynxbench.decide.evidence import is_steady, is_usable, newest
+from lynxbench.decide.whatif import gain_words
+from lynxbench.errors import BadInput
+from lynxbench.model.attribution import Attribution, Bound
+from lynxbench.model.canonical import short
+from lynxbench.model.contract import SaturatingArrival
+from lynxbench.model.decisions import (
+    UNANSWERED_LIMIT,
+    WITHOUT_DIAGNOSTIC,
+    Answer,
+    FollowUp,
+    PurchaseDecision,
+    WhatIf,
+)
+from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
+from lynxbench.model.layers import Layer
+from lynxbench.model.result import PrecisionResult, Result
+
+SAME_CEILING = 0.05
+"""Two saturation points nearer than the search's own pair (5 %) are the same ceiling."""
+TITLES = ("saturation today", "where time goes", "swap against fix", "test instance", "re-measurement")
+QUESTIONS = (
+    "What does today's hardware sustain at the production saturation point?",
+    "Where does the time go?",
+    "If the problem is software-shaped: what would the swap gain, and what would the software fix?",
+    "Does the same workload reach a higher saturation on a test instance of the proposed hardware, or the same?",
+    "Who re-measures after the swap, and against which baseline?",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What somebody wants to buy, and what is known about it."""
+
+    device: str
+    today: Sequence[Result]
+    tested: Sequence[Result]
+    """Results of the same contract on a test instance."""
+    whatif: WhatIf | None
+    why_no_whatif: str = ""
+    remeasured_by: str | None = None
+    due: str | None = None
+    contract: str = ""
+    """How the contract is called in commands."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A saturation point of one result."""
+
+    result: Result
+    one: PrecisionResult
+    low: float
+    high: float
+    words: str
+
+
+def decide_purchase(proposal: Proposal) -> PurchaseDecision:
+    """The five answers, what they support, and who measures again."""
+    baseline = newest([one for one in proposal.today if _best(one) is not None]) or newest(proposal.today)
+    if baseline is None:
+        raise BadInput(f"no result on today's hardware; measure first: lynxbench run {proposal.contract or 'CONTRACT'}")
+    today, tested = _newest_point(proposal.today), _newest_point(proposal.tested)
+    said = _attribution(proposal.today)
+    answers = (
+        _saturation(today, proposal, baseline),
+        _where(said, proposal),
+        _swap_or_fix(said, proposal, baseline),
+        _test_instance(today, tested, proposal),
+        _remeasure(baseline, proposal),
+    )
+    open_ones = sum(not answer.answered for answer in answers)
+    ratio = _ratio(today, tested)
+    supported, because = _supported(open_ones, said, proposal, ratio)
+    cites = dict.fromkeys(name for answer in answers for name in answer.evidence)
+    return PurchaseDecision(
+        sentence=_sentence(open_ones, supported, because),
+        proposed=proposal.device,
+        contract_id=baseline.contract_id,
+        contract_name=baseline.contract.name,
+        question=baseline.contract.question,
+        answers=answers,
+        diagnosed=open_ones < UNANSWERED_LIMIT,
+        supported=supported,  # type: ignore[arg-type]
+        because=because,
+        follow_up=_follow_up(baseline, proposal, ratio),
+        cautions=_cautions(proposal, baseline),
+        cites=tuple(cites) or (baseline.result_id,),
+    )
+
+
+def _answer(index: int, says: str, evidence: tuple[str, ...] = (), command: str = "") -> Answer:
+    return Answer(
+        number=index + 1,
+        title=TITLES[index],
+        question=QUESTIONS[index],
+        answered=not command,
+        says=says,
+        evidence=() if command else evidence,
+        command=command,
+    )
+
+
+def _saturation(today: _Point | None, proposal: Proposal, baseline: Result) -> Answer:
+    if today is not None:
+        return _answer(0, today.words, (today.result.result_id,))
+    served = baseline.contract.engine.name in ("openai", "kserve")
+    searching = isinstance(baseline.contract.workload.arrival, SaturatingArrival)
+    if served and not searching:
+        says = "the contract sets one load and searches no saturation"
+        return _answer(
+            0, says, command=f"write `arrival: {{process: saturating}}`, then: lynxbench run {proposal.contract}"
+        )
+    return _answer(0, "no valid, steady result", command=f"lynxbench run {proposal.contract}")
+
+
+def _where(said: tuple[Result, Attribution] | None, proposal: Proposal) -> Answer:
+    if said is None:
+        return _answer(
+            1, "no attribution in any result", command=f"lynxbench run {proposal.contract}  (it profiles too)"
+        )
+    result, found = said
+    top = sorted(found.shares.items(), key=lambda item: -item[1])[:2]
+    shares = ", ".join(f"{category.replace('_', ' ')} {share:.0%}" for category, share in top)
+    if found.bound is Bound.UNDETERMINED:
+        return _answer(
+            1, f"{shares}: undetermined", command=f"lynxbench trace TRACE --ceilings {short(result.result_id)}"
+        )
+    owner = f" → {found.owner}" if found.owner else ""
+    weak = " (weak: two categories are level)" if found.weak else ""
+    return _answer(1, f"{shares}: {found.bound}-bound{owner}{weak}", (result.result_id,))
+
+
+def _swap_or_fix(said: tuple[Result, Attribution] | None, proposal: Proposal, baseline: Result) -> Answer:
+    name = short(baseline.result_id)
+    command = f"lynxbench decide whatif {name} --hardware {proposal.device} --with-fix"
+    if said is None:
+        return _answer(2, "nothing is known about where time goes", command=f"lynxbench run {proposal.contract}")
+    found = proposal.whatif
+    if found is None or found.swap is None:
+        return _answer(2, proposal.why_no_whatif or "no estimate was made", command=command)
+    swap = f"{proposal.device} {gain_words(found.swap.gain)}"
+    if said[1].bound is Bound.HARDWARE or found.fix is None or found.fix.gain.high < 1.02:
+        return _answer(2, f"estimate: {swap}; not software-shaped, no fix is known", found.cites)
+    measured = "".join(
+        f"; measured by intervention {one.estimate:.2f}×" for one in list(found.fix.measured.values())[:1]
+    )
+    return _answer(2, f"estimate: {swap}; fix {gain_words(found.fix.gain)}{measured}", found.cites)
+
+
+def _test_instance(today: _Point | None, tested: _Point | None, proposal: Proposal) -> Answer:
+    command = f"on the test instance: lynxbench run {proposal.contract}, then give it with --test RESULT"
+    if tested is None:
+        return _answer(3, f"no result of this contract on {proposal.device}", command=command)
+    if today is None:
+        return _answer(3, "nothing to hold it against: today's saturation is not measured", command=command)
+    ratio = _ratio(today, tested)
+    assert ratio is not None
+    return _answer(3, f"{tested.words}: {_ceiling_words(ratio)}", (today.result.result_id, tested.result.result_id))
+
+
+def _remeasure(baseline: Result, proposal: Proposal) -> Answer:
+    if proposal.remeasured_by is None:
+        return _answer(
+            4,
+            "nobody is named",
+            command=f"lynxbench decide purchase --proposed {proposal.device} --remeasured-by TEAM …",
+        )
+    due = f" by {proposal.due}" if proposal.due else ""
+    says = f"{proposal.remeasured_by}, against {short(baseline.result_id)} under the same contract{due}"
+    return _answer(4, says, (baseline.result_id,))
+
+
+def _best(result: Result) -> _Point | None:
+    """The saturation point of a result, where one was shown."""
+    points = []
+    for one in result.per_precision:
+        if not is_usable(result, one):
+            continue
+        found = one.load.saturation if one.load is not None else None
+        if found is not None and found.passed_per_s is not None:
+            bounds = ", ".join(one.load.budget) if one.load is not None else ""
+            upper = found.failed_per_s or found.ceiling_per_s
+            held = f"{found.passed_per_s:.4g} req/s [{found.passed_per_s:.4g}, {upper:.4g}]"
+            words = f"{held} within {bounds} ({one.precision})"
+            points.append(_Point(result, one, found.passed_per_s, upper, words))
+            continue
+        rate = one.sustained
+        closed = result.contract.engine.name not in ("openai", "kserve")
+        if closed and rate is not None and rate.estimate and is_steady(one):
+            low, high = rate.low or rate.estimate, rate.high or rate.estimate
+            words = f"{rate.estimate:.4g} {rate.unit} [{low:.4g}, {high:.4g}] sustained, always busy ({one.precision})"
+            points.append(_Point(result, one, low, high, words))
+    return points[0] if points else None
+
+
+def _newest_point(results: Sequence[Result]) -> _Point | None:
+    for result in sorted(results, key=lambda one: one.started_at, reverse=True):
+        point = _best(result)
+        if point is not None:
+            return point
+    return None
+
+
+def _ratio(today: _Point | None, tested: _Point | None) -> Interval | None:
+    """Saturation there over here, at the same precision; the pairs' ends give the bounds."""
+    if today is None or tested is None or today.one.precision is not tested.one.precision:
+        return None if today is None or tested is None else UNKNOWN_INTERVAL
+    middle = math.sqrt(tested.low * tested.high) / math.sqrt(today.low * today.high)
+    return Interval(tested.low / today.high, middle, tested.high / today.low)
+
+
+def _ceiling_words(ratio: Interval) -> str:
+    if not ratio.known:
+        return "another precision than today's: not held against it"
+    if ratio.low > 1 + SAME_CEILING:
+        return f"higher, {ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}] today's"
+    if ratio.high < 1 - SAME_CEILING:
+        return f"lower, {ratio.estimate:.2f}× today's"
+    return f"the same ceiling ({ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}])"
+
+
+def _attribution(results: Sequence[Result]) -> tuple[Result, Attribution] | None:
+    for result in sorted(results, key=lambda one: one.started_at, reverse=True):
+        for one in result.per_precision:
+            if is_usable(result, one) and one.attribution is not None:
+                return result, one.attribution
+        if result.attribution is not None and any(is_usable(result, one) for one in result.per_precision):
+            return result, result.attribution
+    return None
+
+
+def _supported(
+    open_ones: int, said: tuple[Result, Attribution] | None, proposal: Proposal, ratio: Interval | None
+) -> tuple[str, str]:
+    if open_ones >= UNANSWERED_LIMIT:
+        return "undecided", f"{open_ones} of 5 questions have no evidence"
+    measured = ratio is not None and ratio.known
+    if measured and ratio is not None and ratio.high <= 1 + SAME_CEILING:
+        software = said is not None and said[1].bound is Bound.SOFTWARE
+        reason = f"the test instance reaches {ratio.estimate:.2f}× of today's saturation"
+        return ("software first", f"{reason}, and software bounds it") if software else ("neither", reason)
+    found = proposal.whatif
+    fix = found.fix.gain if found is not None and found.fix is not None else None
+    swap = ratio if measured else found.swap.gain if found is not None and found.swap is not None else None
+    if said is not None and said[1].bound is Bound.SOFTWARE and fix is not None and swap is not None:
+        best = (
+            max((one.estimate for one in found.fix.measured.values()), default=fix.estimate)
+            if found and found.fix
+            else 1
+        )
+        if best >= swap.estimate:
+            return (
+                "software first",
+                f"the software fix gains {best:.2f}×, the swap {swap.estimate:.2f}×, before any money",
+            )
+    if swap is not None and swap.low > 1 + SAME_CEILING:
+        how = "measured on a test instance" if measured else "an estimate: question 4 would measure it"
+        return "purchase", f"the swap gains at least {swap.low:.2f}× ({how})"
+    return "undecided", "neither the swap nor a fix is shown to gain"
+
+
+def _follow_up(baseline: Result, proposal: Proposal, ratio: Interval | None) -> FollowUp | None:
+    if proposal.remeasured_by is None:
+        return None
+    found = proposal.whatif
+    expected = ratio if ratio is not None and ratio.known else None
+    if expected is None and found is not None and found.swap is not None:
+        expected = found.swap.gain
+    if expected is None:
+        return None
+    return FollowUp(
+        remeasured_by=proposal.remeasured_by,
+        baseline=baseline.result_id,
+        contract_id=baseline.contract_id,
+        layer=Layer.ACCELERATOR,
+        what=f"swap to {proposal.device}, re-measured by {proposal.remeasured_by} against {short(baseline.result_id)}",
+        expected=expected,
+        due=proposal.due,
+    )
+
+
+def _sentence(open_ones: int, supported: str, because: str) -> str:
+    answered = f"{len(QUESTIONS) - open_ones} of {len(QUESTIONS)} answered"
+    if open_ones >= UNANSWERED_LIMIT:
+        return f"{answered}: {WITHOUT_DIAGNOSTIC}."
+    words = {
+        "purchase": "the evidence supports the purchase",
+        "software first": "the evidence says software first",
+        "neither": "the evidence supports neither the purchase nor a known fix",
+        "undecided": "the evidence does not decide it",
+    }
+    return f"{answered}: {words[supported]}: {because}."
+
+
+def _cautions(proposal: Proposal, baseline: Result) -> tuple[str, ...]:
+    said = []
+    if baseline.validity.verdict != "valid":
+        said.append(f"today's result is {baseline.validity.verdict}: {'; '.join(baseline.validity.reasons)}")
+    if proposal.remeasured_by is not None and _follow_up(baseline, proposal, None) is None and not proposal.tested:
+        said.append("no follow-up is recorded: without an estimate or a test nothing is expected of the swap")
+    return tuple(said)

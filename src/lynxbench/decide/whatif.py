@@ -1,0 +1,230 @@
+"""Other hardware, or a software fix, applied to measured shares: ranges, always marked as an estimate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from lynxbench.decide.assumptions import check_assumptions
+from lynxbench.decide.evidence import measured_precision
+from lynxbench.errors import BadInput, Refused
+from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
+from lynxbench.model.canonical import short
+from lynxbench.model.decisions import Device, FixEstimate, SwapEstimate, WhatIf
+from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import Result
+
+Factors = tuple[float, float, float, float]
+"""Compute, bandwidth, link, host: new over old."""
+Replay = Callable[[Mapping[Category, float], Factors], Interval]
+"""The gain of a swap with those factors; `attribute` knows how."""
+
+STEP_ERROR = 0.02
+"""Of a step: how well shares of a profiled step stand for the unprofiled one. Both are medians of few steps; MLPerf
+counts 2 % as materially different."""
+HALF_REMOVED = 0.5
+"""The careful end of a fix: half of a category's time goes, the rest turns out to be needed."""
+MAKERS_AGREE = (0.85, 1.15)
+"""Nameplate over nameplate: two devices reach different shares of theirs."""
+REACHED = (0.55, 0.75, 0.92)
+"""Share of a nameplate that bare kernels reach; the measured H200 of the trace methodology lies at 0.79 (bf16) and
+0.89 (copy), a T4-class board lower."""
+HOST_SIDE = (Category.SYNCHRONIZATION, Category.ALLOCATOR, Category.INPUT, Category.TRANSFER)
+"""Where removing the cause also removes launches that waited behind it."""
+
+
+def ask_whatif(
+    result: Result,
+    *,
+    device: Device | None,
+    today: Device | None,
+    fix: Category | None,
+    with_fix: bool,
+    replay: Replay,
+    host: float = 1.0,
+    precision: Precision | None = None,
+    tested: Result | None = None,
+) -> WhatIf:
+    """A swap, a fix, or both; Refused where the result says nothing about where its time goes."""
+    if device is None and not with_fix and fix is None:
+        raise BadInput("name what is to change: --hardware DEVICE, --fix CATEGORY, or both")
+    if not 0.1 <= host <= 10:
+        raise BadInput(f"--host {host:g}: how many times faster the host becomes, from 0.1 to 10")
+    one = measured_precision(result, precision)
+    said = one.attribution or result.attribution
+    if said is None:
+        why = one.attribution_missing or "no attribution was made"
+        raise Refused(
+            f"result {short(result.result_id)} does not say where its time goes ({why}): nothing can be estimated. "
+            f"Run: lynxbench run {result.contract.name}, or lynxbench trace FILE"
+        )
+    ceilings = said.ceilings or result.ceilings
+    swap = None if device is None else _swap(said, device, today, ceilings, one.precision, host, replay)
+    fixed = estimate_fix(said, fix) if with_fix or fix is not None else None
+    both = None
+    if swap is not None and fixed is not None:
+        remaining = shares_after(said.shares, fixed.category, fixed.gain.estimate)
+        then = replay(remaining, tuple(swap.factors[name].estimate for name in _PARTS))  # type: ignore[arg-type]
+        both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
+    return WhatIf(
+        sentence=_sentence(swap, fixed, said),
+        contract_id=result.contract_id,
+        contract_name=result.contract.name,
+        result_id=result.result_id,
+        precision=one.precision,
+        shares=dict(said.shares),
+        swap=swap,
+        fix=fixed,
+        both=both,
+        assumptions=() if device is None else check_assumptions(result, one, said, device, today, tested),
+        cautions=_cautions(said, swap),
+        cites=(result.result_id, *(() if tested is None else (tested.result_id,))),
+    )
+
+
+def estimate_fix(said: Attribution, category: Category | None = None) -> FixEstimate:
+    """What removing one category's cause would gain; without a category, the bottleneck's."""
+    chosen = category or said.bottleneck
+    share = said.shares.get(chosen, 0.0)
+    if chosen is said.bottleneck and said.gain_if_removed.known:
+        low, middle, high = said.gain_if_removed.low, said.gain_if_removed.estimate, said.gain_if_removed.high
+    else:
+        freed = said.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
+        low, middle, high = (_gain(part) for part in (share * HALF_REMOVED, share, share + freed))
+    gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
+    is_bottleneck = chosen is said.bottleneck
+    return FixEstimate(
+        category=chosen,
+        layer=said.layer if is_bottleneck else None,
+        owner=said.owner if is_bottleneck else None,
+        fix=said.next_step if is_bottleneck else f"remove the cause of {chosen.replace('_', ' ')}",
+        gain=gain,
+        measured={one.name: one.measured for one in said.interventions if one.measured.known},
+    )
+
+
+def shares_after(shares: Mapping[Category, float], category: Category, gain: float) -> dict[Category, float]:
+    """Shares of the step that a fix leaves: what went comes out of its category first, then out of launches."""
+    total = sum(shares.values())
+    gone = total * (1 - 1 / gain)
+    left = dict(shares)
+    for one in (category, Category.LAUNCH, *shares):
+        taken = min(left.get(one, 0.0), gone)
+        if one in left:
+            left[one] -= taken
+            gone -= taken
+    kept = sum(left.values())
+    return {one: share / kept for one, share in left.items()} if kept > 0 else dict(shares)
+
+
+_PARTS = ("compute", "bandwidth", "link", "host")
+
+
+def _swap(
+    said: Attribution,
+    device: Device,
+    today: Device | None,
+    ceilings: Sequence[Ceiling],
+    precision: Precision,
+    host: float,
+    replay: Replay,
+) -> SwapEstimate:
+    factors: dict[str, Interval] = {}
+    how: dict[str, str] = {}
+    factors["compute"], how["compute"] = _compute_factor(device, today, ceilings, precision)
+    old_copy = _measured(ceilings, "copy", None)
+    factors["bandwidth"], how["bandwidth"] = _factor(
+        device.memory_tb_per_s * 1e12, None if today is None else today.memory_tb_per_s * 1e12, old_copy
+    )
+    old_link = None if today is None else today.link_gb_per_s
+    factors["link"], how["link"] = _factor(device.link_gb_per_s, old_link, None)
+    factors["host"] = Interval(host, host, host)
+    how["host"] = "the host stays" if host == 1 else "declared with --host"
+    ends = [replay(said.shares, _at(factors, end)) for end in ("low", "estimate", "high")]
+    gain = Interval(min(one.low for one in ends), ends[1].estimate, max(one.high for one in ends))
+    return SwapEstimate(device=device.name, factors=factors, how=how, gain=gain)
+
+
+def _at(factors: Mapping[str, Interval], end: str) -> Factors:
+    compute, bandwidth, link, host = (float(getattr(factors[name], end)) for name in _PARTS)
+    return compute, bandwidth, link, host
+
+
+def _compute_factor(
+    device: Device, today: Device | None, ceilings: Sequence[Ceiling], precision: Precision
+) -> tuple[Interval, str]:
+    new, used = _rate_of(device, precision)
+    if new is None:
+        return Interval(1.0, 1.0, 1.0), f"{device.name} states no rate for {precision}: taken as equal"
+    old = None if today is None else _rate_of(today, precision)[0]
+    factor, how = _factor(new * 1e12, None if old is None else old * 1e12, _measured(ceilings, "matmul", precision))
+    stand_in = "" if used is precision else f"; {precision} is not native there, {used} stands in"
+    return factor, how + stand_in
+
+
+def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precision]:
+    """The stated rate, or that of the nearest wider format it computes in."""
+    wider: dict[Precision, tuple[Precision, ...]] = {
+        Precision.INT8_WEIGHT_ONLY: (Precision.BF16, Precision.FP16, Precision.FP32),
+        Precision.FP8: (Precision.BF16, Precision.FP16),
+        Precision.INT8: (Precision.BF16, Precision.FP16),
+        Precision.BF16: (Precision.TF32, Precision.FP32),
+        Precision.FP16: (Precision.BF16, Precision.FP32),
+        Precision.TF32: (Precision.FP32,),
+    }
+    for one in (precision, *wider.get(precision, ())):
+        if one in device.dense_tera_per_s:
+            return device.dense_tera_per_s[one], one
+    return None, precision
+
+
+def _factor(new: float, old_nameplate: float | None, old_measured: float | None) -> tuple[Interval, str]:
+    if old_nameplate:
+        ratio = new / old_nameplate
+        return Interval(ratio * MAKERS_AGREE[0], ratio, ratio * MAKERS_AGREE[1]), "nameplate over nameplate"
+    if old_measured:
+        low, middle, high = (new * reached / old_measured for reached in REACHED)
+        return Interval(
+            low, middle, high
+        ), f"{REACHED[0]:.0%} to {REACHED[2]:.0%} of the nameplate over today's measured"
+    return Interval(1.0, 1.0, 1.0), "today's is not known: taken as equal"
+
+
+def _measured(ceilings: Sequence[Ceiling], name: str, precision: Precision | None) -> float | None:
+    return next((one.per_s for one in ceilings if one.name == name and one.precision is precision), None)
+
+
+def _gain(share: float) -> float:
+    return 1 / max(1 - share, STEP_ERROR)
+
+
+def gain_words(gain: Interval) -> str:
+    """`1.2 to 1.5×`, or `nothing to speak of`."""
+    if gain.high < 1.02:
+        return "nothing to speak of"
+    if math.isclose(gain.low, gain.high, rel_tol=0.01):
+        return f"{gain.estimate:.2f}×"
+    return f"{gain.low:.2f} to {gain.high:.2f}× (most likely {gain.estimate:.2f}×)"
+
+
+def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, said: Attribution) -> str:
+    parts = []
+    if swap is not None:
+        parts.append(f"{swap.device} would gain {gain_words(swap.gain)}")
+    if fix is not None:
+        parts.append(f"the fix ({fix.fix}) would gain {gain_words(fix.gain)}")
+    shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(said.bound, f"bound: {said.bound}")
+    return f"estimate, {shape}: {'; '.join(parts)}"
+
+
+def _cautions(said: Attribution, swap: SwapEstimate | None) -> tuple[str, ...]:
+    lines = ["every gain here is an estimate; a test instance under the same contract is the measurement"]
+    if said.weak:
+        lines.append("the attribution is weak: two categories are level, or the evidence is thin")
+    if said.layer is Layer.DEMAND or said.bound is Bound.DEMAND:
+        lines.append("demand bounds this service: nothing that is faster serves more requests")
+    if swap is not None and swap.how["host"] == "the host stays":
+        lines.append("the host is taken as unchanged; a new machine often brings another one (--host)")
+    return tuple(lines)

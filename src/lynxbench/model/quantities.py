@@ -1,0 +1,329 @@
+"""Money, energy, power and rates that refuse to be mixed: a value knows what it counts, and only like adds to like.
+
+Base units: second, joule, token, request and so on; each currency is a dimension of its own, because a rate of exchange
+is a decision that somebody has to state.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lynxbench.errors import BadInput, Refused
+
+Dimension = tuple[tuple[str, int], ...]
+"""Base unit and exponent, sorted by name, without zeros; empty for a bare number."""
+
+HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
+YEAR_S = 365.25 * DAY_S
+"""The Julian year, as astronomers and most amortisation tables have it."""
+KWH_J = 3.6e6
+LONGEST_TEXT = 64
+
+_UNITS: dict[str, tuple[float, Mapping[str, int]]] = {
+    **{name: (scale, {"s": 1}) for name, scale in {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}.items()},
+    **dict.fromkeys(("min", "minute", "minutes"), (60.0, {"s": 1})),
+    **dict.fromkeys(("h", "hour", "hours"), (HOUR_S, {"s": 1})),
+    **dict.fromkeys(("d", "day", "days"), (DAY_S, {"s": 1})),
+    **dict.fromkeys(("month", "months"), (YEAR_S / 12, {"s": 1})),
+    **dict.fromkeys(("year", "years", "yr"), (YEAR_S, {"s": 1})),
+    "mJ": (1e-3, {"J": 1}),
+    "J": (1.0, {"J": 1}),
+    "kJ": (1e3, {"J": 1}),
+    "MJ": (1e6, {"J": 1}),
+    "Wh": (HOUR_S, {"J": 1}),
+    "kWh": (KWH_J, {"J": 1}),
+    "MWh": (KWH_J * 1e3, {"J": 1}),
+    "W": (1.0, {"J": 1, "s": -1}),
+    "kW": (1e3, {"J": 1, "s": -1}),
+    "MW": (1e6, {"J": 1, "s": -1}),
+    **{f"{prefix}{name}": (scale, {kind: 1})
+       for kind, names in {
+           "token": ("token", "tokens"),
+           "request": ("request", "requests", "req", "query", "queries"),
+           "image": ("image", "images"),
+           "sample": ("sample", "samples"),
+           "sequence": ("sequence", "sequences"),
+           "step": ("step", "steps"),
+           "call": ("call", "calls"),
+           "iteration": ("iteration", "iterations"),
+           "node": ("node", "nodes"),
+       }.items()
+       for name in names
+       for prefix, scale in {"": 1.0, "k": 1e3, "M": 1e6}.items()},
+    **dict.fromkeys(("B", "byte", "bytes"), (1.0, {"byte": 1})),
+    "GB": (1e9, {"byte": 1}),
+    "GiB": (float(1 << 30), {"byte": 1}),
+    "%": (0.01, {}),
+}  # fmt: skip
+
+CURRENCIES = frozenset(
+    [
+        "AED",
+        "ARS",
+        "AUD",
+        "BDT",
+        "BGN",
+        "BHD",
+        "BRL",
+        "CAD",
+        "CHF",
+        "CLP",
+        "CNY",
+        "COP",
+        "CZK",
+        "DKK",
+        "EGP",
+        "EUR",
+        "GBP",
+        "GHS",
+        "HKD",
+        "HUF",
+        "IDR",
+        "ILS",
+        "INR",
+        "ISK",
+        "JPY",
+        "KES",
+        "KRW",
+        "KWD",
+        "KZT",
+        "LKR",
+        "MAD",
+        "MXN",
+        "MYR",
+        "NGN",
+        "NOK",
+        "NZD",
+        "OMR",
+        "PEN",
+        "PHP",
+        "PKR",
+        "PLN",
+        "QAR",
+        "RON",
+        "RSD",
+        "RUB",
+        "SAR",
+        "SEK",
+        "SGD",
+        "THB",
+        "TND",
+        "TRY",
+        "TWD",
+        "TZS",
+        "UAH",
+        "USD",
+        "UYU",
+        "VND",
+        "XAF",
+        "XOF",
+        "ZAR",
+    ]
+)
+"""ISO 4217 codes that are taken; a sign such as $ names several currencies and is refused."""
+
+_TEXT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)")
+_FACTOR = re.compile(r"([A-Za-zµ%€$£¥]+)(?:\^([0-9]))?")
+_SIGNS = {"€": "EUR"}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A value in base units with what it counts."""
+
+    value: float
+    dimension: Dimension
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.value):
+            raise BadInput("a quantity is not a number (NaN)")
+
+    def __add__(self, other: Quantity) -> Quantity:
+        self._refuse_other(other, "added to")
+        return Quantity(self.value + other.value, self.dimension)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        self._refuse_other(other, "subtracted from")
+        return Quantity(self.value - other.value, self.dimension)
+
+    def __mul__(self, other: Quantity | float) -> Quantity:
+        if isinstance(other, Quantity):
+            return Quantity(self.value * other.value, _combined(self.dimension, other.dimension, 1))
+        return Quantity(self.value * other, self.dimension)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Quantity | float) -> Quantity:
+        divisor = other.value if isinstance(other, Quantity) else other
+        if divisor == 0:
+            raise Refused(f"{words_of(self.dimension)} divided by zero {_words(other)}: no figure is given")
+        if isinstance(other, Quantity):
+            return Quantity(self.value / divisor, _combined(self.dimension, other.dimension, -1))
+        return Quantity(self.value / divisor, self.dimension)
+
+    def __lt__(self, other: Quantity) -> bool:
+        self._refuse_other(other, "compared with")
+        return self.value < other.value
+
+    def __le__(self, other: Quantity) -> bool:
+        self._refuse_other(other, "compared with")
+        return self.value <= other.value
+
+    def in_unit(self, unit: str) -> float:
+        """The bare number in a unit of the same dimension; Refused for any other."""
+        scale, dimension = parse_unit(unit)
+        if dimension != self.dimension:
+            raise Refused(f"{words_of(self.dimension)} cannot be given in {unit}, which counts {words_of(dimension)}")
+        return self.value / scale
+
+    @property
+    def currency(self) -> str | None:
+        """The currency it is in, where it is an amount of money or a price."""
+        return next((name for name, exponent in self.dimension if name in CURRENCIES and exponent == 1), None)
+
+    def _refuse_other(self, other: Quantity, verb: str) -> None:
+        if self.dimension != other.dimension:
+            raise Refused(
+                f"{words_of(other.dimension)} cannot be {verb} {words_of(self.dimension)}{_hint(self, other)}"
+            )
+
+
+def parse_quantity(text: str, like: str | None = None, where: str = "") -> Quantity:
+    """`"4.10 EUR/h"` as a quantity; with `like`, only one of the same dimension. BadInput says what would be right."""
+    place = f"{where}: " if where else ""
+    match = _TEXT.fullmatch(text.strip()) if len(text) <= LONGEST_TEXT else None
+    if match is None:
+        raise BadInput(
+            f"{place}{text[:LONGEST_TEXT]!r} is not a number with a unit; write for example {_example(like)}"
+        )
+    number, unit = float(match.group(1)), match.group(2)
+    if not unit:
+        raise BadInput(f"{place}{text!r} has no unit; write for example {_example(like)}")
+    try:
+        scale, dimension = parse_unit(unit)
+    except BadInput as error:
+        raise BadInput(f"{place}{error}") from None
+    value = number * scale
+    if not math.isfinite(value):
+        raise BadInput(f"{place}{text!r} is not finite")
+    found = Quantity(value, dimension)
+    if like is not None:
+        _refuse_unlike(found, like, text, place)
+    return found
+
+
+def quantity(value: float, unit: str) -> Quantity:
+    """A number in a unit."""
+    scale, dimension = parse_unit(unit)
+    return Quantity(value * scale, dimension)
+
+
+def parse_unit(text: str) -> tuple[float, Dimension]:
+    """The scale and dimension of `kWh`, `tokens/s`, `EUR/kWh` …; BadInput for what is no unit."""
+    dimension: dict[str, int] = {}
+    scale, sign = 1.0, 1
+    for index, part in enumerate(re.split(r"(\s*(?:/|\*|·|\bper\b)\s*)", text.strip())):
+        if index % 2:
+            sign = -1 if part.strip() in {"/", "per"} else 1
+            continue
+        if not part and index == 0 and text.strip().startswith("/"):
+            continue  # "/s"
+        match = _FACTOR.fullmatch(part)
+        if match is None:
+            raise BadInput(f"{text[:LONGEST_TEXT]!r} is no unit; write for example 'tokens/s', 'kWh', 'EUR/h'")
+        factor, exponents = _factor(match.group(1), text)
+        power = sign * int(match.group(2) or 1)
+        scale *= factor**power
+        for name, exponent in exponents.items():
+            dimension[name] = dimension.get(name, 0) + exponent * power
+    return scale, _sorted(dimension)
+
+
+def words_of(dimension: Dimension) -> str:
+    """`token/s`, `EUR/J`, `a bare number`."""
+    if not dimension:
+        return "a bare number"
+    if dimension == (("J", 1), ("s", -1)):
+        return "power (W)"
+    if dimension == (("J", 1),):
+        return "energy (J, kWh)"
+    above = "·".join(_power(name, exponent) for name, exponent in dimension if exponent > 0) or "1"
+    below = "·".join(_power(name, -exponent) for name, exponent in dimension if exponent < 0)
+    return f"{above}/{below}" if below else above
+
+
+def _factor(name: str, text: str) -> tuple[float, Mapping[str, int]]:
+    name = _SIGNS.get(name, name.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}"))
+    if name in CURRENCIES:
+        return 1.0, {name: 1}
+    if name in {"$", "£", "¥"}:
+        raise BadInput(f"{text!r}: {name} names several currencies; write its code, such as USD")
+    if name not in _UNITS:
+        raise BadInput(f"{text[:LONGEST_TEXT]!r}: unit {name!r} is not known here")
+    return _UNITS[name]
+
+
+def _refuse_unlike(found: Quantity, like: str, text: str, place: str) -> None:
+    wanted = parse_unit(like)[1] if like != "money" else None
+    if like == "money" or any(name == "EUR" for name, _ in wanted or ()):
+        pattern = (("EUR", 1),) if wanted is None else wanted
+        own = found.currency
+        generic = tuple(("¤", e) if n == "EUR" else (n, e) for n, e in pattern)
+        mine = tuple(("¤", e) if n == own else (n, e) for n, e in found.dimension)
+        if own is not None and sorted(generic) == sorted(mine):
+            return
+    elif found.dimension == wanted:
+        return
+    raise BadInput(f"{place}{text!r} is {words_of(found.dimension)}; write for example {_example(like)}")
+
+
+def _example(like: str | None) -> str:
+    return repr("1000 EUR" if like == "money" else f"12 {like}" if like else "4.10 EUR/h")
+
+
+def _hint(one: Quantity, other: Quantity) -> str:
+    mine, theirs = one.currency, other.currency
+    if mine and theirs and mine != theirs:
+        return "; state one currency for all prices"
+    kinds = {one.dimension, other.dimension}
+    if kinds == {(("J", 1),), (("J", 1), ("s", -1))}:
+        return "; power times hours is energy"
+    if {"token", "request"} <= {name for dimension in kinds for name, _ in dimension}:
+        return "; requests become tokens only through a stated number of tokens a request"
+    return ""
+
+
+def _words(other: Quantity | float) -> str:
+    return words_of(other.dimension) if isinstance(other, Quantity) else "as a bare number"
+
+
+def _power(name: str, exponent: int) -> str:
+    return name if exponent == 1 else f"{name}^{exponent}"
+
+
+def _combined(one: Dimension, other: Dimension, sign: int) -> Dimension:
+    total = dict(one)
+    for name, exponent in other:
+        total[name] = total.get(name, 0) + sign * exponent
+    return _sorted(total)
+
+
+def _sorted(dimension: Mapping[str, int]) -> Dimension:
+    return tuple(sorted((name, exponent) for name, exponent in dimension.items() if exponent))
+
+
+def rate_unit(unit: str) -> str:
+    """The unit as it stands, or BadInput: figures of a result whose unit of work is a word of its own count as calls.
+
+    An engine may name its unit of work freely ("frame"); such words are one dimension, `call`.
+    """
+    parts = [part if _known(part) else "call" for part in re.split(r"(?<=.)/", unit.strip())]
+    return "/".join(parts)
+
+
+def _known(name: str) -> bool:
+    return name in _UNITS or name in CURRENCIES or name in _SIGNS

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lynxbench.decide.capacity import Asked, plan_capacity
+from lynxbench.decide.demand import declare_demand, forecast_demand
+from lynxbench.errors import BadInput, Refused
+from lynxbench.model.planning import CapacityPlan
+from lynxbench.model.result import Result, ValidityVerdict
+from lynxbench.stats.fleets import Balancing
+
+
+def plan(result: Result, rate: float = 300.0, **asked: object) -> CapacityPlan:
+    mean = asked.pop("mean", None)
+    wanted = {"period_s": 60.0, **asked}  # short periods: the tests need no hour
+    return plan_capacity(result, Asked(demand=declare_demand(rate, 0.0, mean), **wanted))  # type: ignore[arg-type]
+
+
+def test_a_fleet_is_sized_from_saturation_and_never_from_the_peak(today: Result) -> None:
+    found = plan(today, 300.0, mean=150.0)
+    assert found.proposed.per_node_per_s == 41.0
+    assert found.proposed.nodes >= math.ceil(300 / 41)
+    assert found.proposed.periods_met is not None
+    assert found.proposed.periods_met >= 0.95
+    assert found.naive.nodes == math.ceil(150 / 48)
+    assert found.naive.periods_met == 0.0
+    assert any("nodes are missing" in line for line in found.wrong)
+
+
+def test_the_fitted_node_gives_the_measured_curve(today: Result) -> None:
+    found = plan(today)
+    assert found.node is not None
+    assert found.node.agrees
+    for point in found.check:
+        assert point.simulated_p99_s == pytest.approx(point.measured_p99_s, rel=0.25)
+
+
+def test_failures_are_added_and_headroom_is_carried(today: Result) -> None:
+    plain = plan(today, 120.0).proposed.nodes
+    assert plan(today, 120.0, failures=2).proposed.nodes == plain + 2
+    assert plan(today, 120.0, headroom=0.5).proposed.nodes == plan(today, 180.0).proposed.nodes
+
+
+def test_a_trusted_balancer_never_needs_more(today: Result) -> None:
+    at_random = plan(today).proposed.nodes
+    shared = plan(today, balancing=Balancing.SHARED_QUEUE)
+    assert shared.proposed.nodes <= at_random
+    if shared.proposed.nodes < at_random:
+        assert any("balancer" in line for line in shared.cautions)
+
+
+def test_power_is_measured_and_the_nameplate_stands_beside_it(today: Result) -> None:
+    found = plan(today, pue=1.25).power
+    assert found.measured_w_per_node is not None
+    assert found.measured_w_per_node.estimate == pytest.approx(0.061 * 41 * 118, rel=1e-6)
+    assert found.nameplate_w_per_node == 400.0
+    assert found.facility_kw is not None
+    assert found.fleet_kw is not None
+    assert found.facility_kw.estimate == pytest.approx(found.fleet_kw.estimate * 1.25)  # type: ignore[operator]
+
+
+def test_without_a_saturation_it_is_refused_with_what_to_run(decode: Result) -> None:
+    with pytest.raises(Refused, match="saturating"):
+        plan(decode)
+
+
+def test_a_void_result_carries_no_fleet(today: Result) -> None:
+    void = today.model_copy(
+        update={"validity": today.validity.model_copy(update={"verdict": ValidityVerdict.VOID, "reasons": ("x",)})}
+    )
+    with pytest.raises(Refused, match="void"):
+        plan(void)
+
+
+def test_a_curve_that_is_no_queue_is_not_believed(today: Result) -> None:
+    one = today.per_precision[0]
+    assert one.load is not None
+    assert one.load.saturation is not None
+    odd = tuple(
+        p.model_copy(update={"p99_s": (0.2, 0.9)[i % 2], "p50_s": (0.1, 0.02)[i % 2]})
+        for i, p in enumerate(one.load.saturation.curve)
+    )
+    load = one.load.model_copy(update={"saturation": one.load.saturation.model_copy(update={"curve": odd})})
+    result = today.model_copy(update={"per_precision": (one.model_copy(update={"load": load}),)})
+    found = plan(result)
+    assert found.proposed.nodes == math.ceil(300 / 41)
+    assert found.proposed.periods_met is None
+    assert any("unsimulated" in line for line in found.cautions)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"headroom": -0.1}, {"failures": -1}, {"period_s": 0.0}, {"pue": 0.5}, {"nameplate_w": -4.0}]
+)
+def test_impossible_wishes_are_refused(today: Result, wrong: dict[str, float]) -> None:
+    with pytest.raises(BadInput):
+        plan(today, **wrong)
+
+
+@pytest.mark.parametrize("rate", [0.0, -3.0, math.inf, math.nan])
+def test_impossible_demand_is_refused(rate: float) -> None:
+    with pytest.raises(BadInput):
+        declare_demand(rate, 0.0)
+
+
+def test_demand_from_a_log_is_its_peak_a_percentile_and_growth() -> None:
+    rng = np.random.default_rng(4)
+    calm = np.sort(rng.random(6000) * 1200)
+    burst = 600 + np.sort(rng.random(1200) * 60)
+    arrivals = np.sort(np.concatenate([calm, burst]))
+    peak = forecast_demand(arrivals, "log", window_s=60, percentile=None, growth=0.5)
+    assert peak.peak_per_s == pytest.approx(25, rel=0.1)
+    assert peak.planned_per_s == pytest.approx(peak.peak_per_s * 1.5)
+    usual = forecast_demand(arrivals, "log", window_s=60, percentile=90, growth=0.0)
+    assert usual.planned_per_s == pytest.approx(5, rel=0.25)
+    assert usual.mean_per_s == pytest.approx(6, rel=0.05)
+
+
+def test_a_short_log_is_refused() -> None:
+    with pytest.raises(BadInput, match="windows"):
+        forecast_demand(np.linspace(0, 100, 50), "log", window_s=60, percentile=None, growth=0.0)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from lynxbench.deciding import Gathered, ask_purchase, read_catalogue
+from lynxbench.errors import BadInput, Refused
+from lynxbench.model.decisions import WITHOUT_DIAGNOSTIC, PurchaseDecision
+from lynxbench.model.layers import Layer
+from lynxbench.model.result import Result, ValidityVerdict
+
+CATALOGUE = read_catalogue(None)
+
+
+def ask(*results: Result, proposed: str = "h200", by: str | None = "ML platform") -> PurchaseDecision:
+    return ask_purchase(Gathered(results), CATALOGUE, proposed=proposed, remeasured_by=by)[0]
+
+
+def bare(result: Result) -> Result:
+    """A result without saturation and attribution."""
+    one = result.per_precision[0]
+    assert one.load is not None
+    load = one.load.model_copy(update={"saturation": None})
+    return result.model_copy(
+        update={"attribution": None, "per_precision": (one.model_copy(update={"load": load, "attribution": None}),)}
+    )
+
+
+def test_all_five_answered_from_evidence(today: Result, tested: Result) -> None:
+    decision = ask(today, tested)
+    assert decision.unanswered == 0
+    assert decision.diagnosed
+    assert decision.supported == "software first"
+    for answer in decision.answers:
+        assert answer.evidence
+        assert not answer.command
+    assert "same ceiling" in decision.answers[3].says
+
+
+def test_three_unanswered_is_a_decision_without_a_diagnostic(today: Result) -> None:
+    decision = ask(bare(today), by=None)
+    assert decision.unanswered == 5
+    assert not decision.diagnosed
+    assert WITHOUT_DIAGNOSTIC in decision.sentence
+    assert decision.supported == "undecided"
+    for answer in decision.answers:
+        assert not answer.evidence
+        assert "lynxbench" in answer.command
+
+
+def test_two_unanswered_is_still_diagnosed(today: Result) -> None:
+    decision = ask(today, by=None)
+    assert decision.unanswered == 2
+    assert decision.diagnosed
+    assert decision.follow_up is None
+    assert "--remeasured-by" in decision.answers[4].command
+
+
+def test_question_five_makes_a_follow_up_against_the_baseline(today: Result, tested: Result) -> None:
+    follow_up = ask(today, tested).follow_up
+    assert follow_up is not None
+    assert follow_up.baseline == today.result_id
+    assert follow_up.layer is Layer.ACCELERATOR
+    assert follow_up.expected.low < follow_up.expected.high
+
+
+def test_a_higher_ceiling_on_hardware_bound_work_supports_the_purchase(today: Result, tested: Result) -> None:
+    one = tested.per_precision[0]
+    assert one.load is not None
+    assert one.load.saturation is not None
+    doubled = one.load.saturation.model_copy(update={"passed_per_s": 90.0, "failed_per_s": 94.0})
+    faster = tested.model_copy(
+        update={
+            "per_precision": (one.model_copy(update={"load": one.load.model_copy(update={"saturation": doubled})}),)
+        }
+    )
+    decision = ask(today, faster)
+    assert decision.supported == "purchase"
+    assert "higher" in decision.answers[3].says
+
+
+def test_a_void_result_answers_nothing(today: Result) -> None:
+    void = today.model_copy(update={"validity": today.validity.model_copy(update={"verdict": ValidityVerdict.VOID})})
+    decision = ask(void, by=None)
+    assert decision.unanswered == 5
+
+
+def test_a_device_that_is_not_in_the_catalogue_leaves_question_three_open(today: Result) -> None:
+    decision = ask(today, proposed="x9")
+    assert not decision.answers[2].answered
+    assert "catalogue" in decision.answers[2].says
+
+
+def test_results_of_two_contracts_are_not_mixed(today: Result, decode: Result) -> None:
+    with pytest.raises(Refused, match="--for"):
+        ask(today, decode)
+    with pytest.raises(BadInput, match="no result of this contract"):
+        ask_purchase(Gathered((today,)), CATALOGUE, proposed="h200", contract="other")
+
+
+def test_only_a_test_instance_is_no_baseline(tested: Result) -> None:
+    with pytest.raises(BadInput, match="today's hardware"):
+        ask(tested)
