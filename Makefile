@@ -15,13 +15,14 @@ run: $(STAMPS)/models
 HEAVY_ROOMS := tests/unit/attribute tests/unit/engines tests/unit/load
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-heavy-rooms test-other-rooms
+	$(BIN)/python -m pytest -q -m alone tests/unit
 	$(BIN)/python -m pytest -q -m "" tests/e2e
 
 .PHONY: test-heavy-rooms test-other-rooms
 test-heavy-rooms:
-	$(BIN)/python -m pytest -q $(HEAVY_ROOMS)
+	$(BIN)/python -m pytest -q -m "not alone" $(HEAVY_ROOMS)
 test-other-rooms:
-	$(BIN)/python -m pytest -q tests/unit tests/property $(addprefix --ignore=,$(HEAVY_ROOMS))
+	$(BIN)/python -m pytest -q -m "not alone" tests/unit tests/property $(addprefix --ignore=,$(HEAVY_ROOMS))
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

@@ -27,7 +27,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from command_line import QUICK_CONTRACT, SPINNING
-from ledgers import decision, key_of, postgres_server, recorded, sealed, sha
+from killing import acknowledged_before_kill, stored_in
+from ledgers import decision, key_of, postgres_server, recorded, registered, sealed, sha
 from lynxbench.errors import BadLedger
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.trust import TrustList
@@ -39,11 +40,13 @@ from lynxbench.model.precision import Precision
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SINGLY = 2000
 """Appends that are timed one by one, at the beginning and at the end; the rest is filled in by batches."""
-BATCH = 16
+BATCH = 50
 HISTORY = 10_000
 WRITERS, EACH = 8, 100
 KILLS_A_LEDGER = 20
 """Then a new ledger: after each kill all of it is recomputed."""
+RUN_KILLS_LIMIT_S = 480
+"""Runs take seconds each; what was killed by then is counted."""
 PARTS = ("size", "mlflow", "kill", "kill-run", "writers", "disk")
 
 MLFLOW = """
@@ -76,21 +79,6 @@ for _ in range(5):
     times.append(time.perf_counter() - start)
 assert len(found) == 20
 print(json.dumps({"runs": count, "logged_per_s": logged, "list_s": sorted(times)[2], "version": mlflow.__version__}))
-"""
-
-APPENDER = """
-import sys
-from ledgers import decision, key_of, sealed
-from lynxbench.ledger.log import Ledger
-key = key_of("alpha")
-with Ledger(sys.argv[1]) as ledger:
-    print("ready", flush=True)
-    number = 0
-    while True:
-        envelope = sealed(decision(f"{sys.argv[2]} {number}"), key)
-        ledger.append(envelope)
-        print(envelope.to_bytes().hex(), flush=True)
-        number += 1
 """
 
 
@@ -142,7 +130,7 @@ def append_singly(ledger: Ledger, first: int, count: int) -> dict[str, float]:
         start = time.perf_counter()
         envelope = next(source)
         signed = time.perf_counter()
-        proof = ledger.prove(ledger.append(envelope))
+        (proof,) = ledger.append_proven([envelope])
         times.append(time.perf_counter() - signed)
         sealing += signed - start
         assert includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
@@ -168,12 +156,12 @@ def at_size(folder: Path, size: int) -> dict[str, object]:
         for envelope in envelopes(single, size - 2 * single):
             batch.append(envelope)
             if len(batch) == BATCH:
-                ledger.append_all(batch)
-                filled, batch = filled + len(batch), []
-        ledger.append_all(batch)
-        filled += len(batch)
-        said["in batches, with signing, per_s"] = round(filled / (time.perf_counter() - start), 1)
+                filled, batch = filled + append_together(ledger, batch), []
+        filled += append_together(ledger, batch)
+        said[f"{BATCH} together, with signing, per_s"] = round(filled / (time.perf_counter() - start), 1)
+        print(json.dumps(said), file=sys.stderr, flush=True)
         said["at the end"] = append_singly(ledger, size - single, single)
+        said["registered, of those without an end"] = register_many(ledger, size)
         asked = {
             "all": Wanted(),
             "contract": Wanted(contract=sha("contract 7")),
@@ -188,6 +176,7 @@ def at_size(folder: Path, size: int) -> dict[str, object]:
         said["list_s"] = {name: timed(lambda one=wanted: listed(ledger, one)) for name, wanted in asked.items()}  # type: ignore[misc]
         said["history_s"] = timed(lambda: history(ledger, sha("long"), "fp32"))
         said["history_points"] = len(history(ledger, sha("long"), "fp32"))
+        print(json.dumps(said), file=sys.stderr, flush=True)
         start = time.perf_counter()
         assert ledger.recompute() == ledger.head()
         said["recompute_s"] = round(time.perf_counter() - start, 2)
@@ -198,6 +187,23 @@ def at_size(folder: Path, size: int) -> dict[str, object]:
     )
     said["file_mb"] = round((home / "ledger" / "ledger.sqlite").stat().st_size / 1e6, 1)
     return said
+
+
+def append_together(ledger: Ledger, batch: list[Envelope]) -> int:
+    """One transaction and one flush for all of them, each proven when it returns."""
+    for proof in ledger.append_proven(batch):
+        assert includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
+    return len(batch)
+
+
+def register_many(ledger: Ledger, size: int) -> tuple[int, int]:
+    """Registrations of runs that have results, and a few that never got one."""
+    key, count, unfinished = key_of("alpha"), size // 10, 20
+    names = [str(number) for number in range(count)] + [f"killed {number}" for number in range(unfinished)]
+    for start in range(0, len(names), 500):
+        ledger.append_all([sealed(registered(name), key) for name in names[start : start + 500]])
+    assert len(open_runs(ledger)) == unfinished
+    return count + unfinished, unfinished
 
 
 def listed(ledger: Ledger, wanted: Wanted) -> None:
@@ -243,29 +249,12 @@ def kill_appends(folder: Path, kills: int) -> dict[str, object]:
     """kill -9 at random moments of an append loop; after each, every acknowledged entry must be there."""
     chance, total = random.Random(9), 0
     acknowledged: set[str] = set()
-    support = str(Path(__file__).resolve().parents[1] / "tests" / "support")
     for kill in range(kills):
         if kill % KILLS_A_LEDGER == 0:
             total, acknowledged = total + len(acknowledged), set()
         url = f"sqlite:///{folder / f'{kill // KILLS_A_LEDGER}.sqlite'}"
-        child = subprocess.Popen(
-            [sys.executable, "-c", APPENDER, url, str(kill)],
-            env={**os.environ, "PYTHONPATH": support},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert child.stdout is not None
-        with child.stdout:
-            child.stdout.readline()
-            time.sleep(chance.uniform(0, 0.1))
-            child.kill()
-            lines = child.stdout.read().split("\n")
-        child.wait()
-        acknowledged |= set(lines[:-1])
-        with Ledger(url) as ledger:
-            assert ledger.recompute() == ledger.head()
-            stored = {one.envelope.to_bytes().hex() for one in ledger.read_all(range(ledger.head().size))}
-        assert acknowledged <= stored, "an acknowledged entry was lost"
+        acknowledged |= acknowledged_before_kill(url, str(kill), chance.uniform(0, 0.1))
+        assert acknowledged <= stored_in(url), "an acknowledged entry was lost"
     return {"kills": kills, "acknowledged": total + len(acknowledged), "lost": 0}
 
 
@@ -279,7 +268,10 @@ def kill_runs(folder: Path, kills: int) -> dict[str, object]:
     start = time.perf_counter()
     subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
     whole_s, before, ended = time.perf_counter() - start, 0, 0
-    for _ in range(kills):
+    for done in range(kills):
+        if time.perf_counter() - start > RUN_KILLS_LIMIT_S:
+            kills = done
+            break
         child = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -18,6 +18,10 @@ SCRIPTS = (
     "steady_truth.py",
     "changepoints.py",
     "attribution_cpu.py",
+    "regressions.py",
+    "saturation.py",
+    "capacity.py",
+    "first_request.py",
 )
 
 

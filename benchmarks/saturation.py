@@ -7,7 +7,7 @@ searches is wrong by 2 % (standard deviation). A search that ends without a conf
 as an error of 100 %.
 
 The two others use the same rule for a pass: their probes are looked at whenever they have doubled, by the same judge at
-the same confidence, end as soon as they are decided, and are as long at most as a first try of ours. A rate that is not
+the same confidence, end as soon as they are decided, and are given up where a first try of ours is. A rate that is not
 decided by then does not pass. The binary search halves (0, ceiling] until its pair is within the same 5 % and a second
 probe has confirmed its claim. The sweep takes ten equal steps up to the ceiling, and is as exact as its steps at best;
 it confirms nothing. `fixed` is a sweep of probes of one duration, as most tools run it: ten times the longest pass of
@@ -32,12 +32,12 @@ from typing import Any
 import numpy as np
 
 from lynxbench.load import saturation_judge
-from lynxbench.load.saturation import Bound, Outcome, SearchRule, find_saturation
-from lynxbench.load.saturation_judge import Confidence, fewest_requests, judge
+from lynxbench.load.saturation import UNASKED, Bound, Outcome, SearchRule, find_saturation
+from lynxbench.load.saturation_judge import Confidence, fewest_requests, judge, would_pass
 from simulated_queues import Queue, Server, deterministic, exponential, hyperexponential, lognormal, true_capacity
 
-LONGEST = SearchRule().max_requests // 2
-"""Requests of a probe of the two others: as many as the search gives a rate that it tries for the first time."""
+FIRST_TRY = UNASKED * SearchRule().max_requests / 4
+"""Requests of a probe of the two others before it must look as if it would pass: those of a first try of the search."""
 ALLOWED_ERROR = 0.05
 
 SERVERS = (
@@ -83,9 +83,11 @@ def probe(server: Server, rate_per_s: float, utilisation: float, rng: np.random.
     queue, sure = Queue(server, rate_per_s, rng), Confidence()
     latencies, look = np.empty((0, 1)), None
     requests = fewest_requests((server.bound,), sure)
-    while requests <= LONGEST and (look is None or look.outcome is Outcome.UNDECIDED):
+    longest = FIRST_TRY
+    while requests <= longest and (look is None or look.outcome is Outcome.UNDECIDED):
         latencies = np.append(latencies, queue.take(requests - len(latencies)).reshape(-1, 1), axis=0)
         look = judge(latencies, (server.bound,), utilisation=utilisation, before=look, confidence=sure)
+        longest = SearchRule().max_requests if would_pass(look, sure) else FIRST_TRY
         requests *= 2
     assert look is not None
     return look.outcome, queue.end()
@@ -172,7 +174,7 @@ def render(row: dict[str, Any]) -> str:
         lines.append(
             f"{row['server']:<19}{row['capacity_per_s']:>8.3f}  {name:<10}{found['searches']:>4}"
             f"{found['over_claims']:>7.1%}{found['no_claim']:>7.1%}{found['median_absolute_error']:>9.1%}"
-            f"{found['mean_seconds']:>10.0f}{last:>9}"
+            f"{found['mean_seconds']:>10.0f}  {last}"
         )
     lines.append(
         f"{row['server']:<19}{'':>8}  {'fixed':<10}{row['fixed']['mean_seconds'] / own['mean_seconds']:>46.2f}x"

@@ -129,7 +129,9 @@ def _served(result: Result, run: RunFolder) -> Recomputed:
         {one.precision: one},
         processes,
         validity=validity if telemetry is not None else None,
-        unknown={} if telemetry is not None else _without_telemetry(),
+        unknown={}
+        if telemetry is not None
+        else _without_telemetry() | {"attribution": f"{TELEMETRY_FILE} is not here"},
         deaths=any(client.report.status is not JobStatus.DONE for client in asked),
     )
 

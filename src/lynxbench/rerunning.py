@@ -15,9 +15,8 @@ from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.stats.intervals import ratio_interval
 
 NEGLIGIBLE = 0.02
-"""A difference from one that reproducing tolerates. Own rule of lynxbench (docs/methodology/ledger.md): two quickstart
-runs on one machine came out 2 % apart (docs/benchmarks.md). A contract's regression budget is about changes that
-somebody made, and is tighter."""
+"""A difference from one that reproducing tolerates: a convention of lynxbench (docs/methodology/ledger.md), not derived
+from measurements. A contract's regression budget is about changes that somebody made, and is tighter."""
 TOO_WIDE = 0.10
 """An interval that reaches further than this from its estimate contains one too easily to confirm anything."""
 _SHOWN = 60

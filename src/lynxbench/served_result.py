@@ -44,6 +44,7 @@ from lynxbench.model.precision import Native
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished
+from lynxbench.served_attribution import attribute_served
 
 RESTARTED = "the server was restarted during the run"
 
@@ -127,7 +128,7 @@ def conclude(
         executor_drift=drift,
         conditions=conditions_of(contract, registration.threads),
         per_precision=(one,),
-        attribution=None,
+        attribution=one.attribution,
         validity=validity,
         assumptions=served_assumptions(contract),
         samples=write_samples(run.path / SAMPLES_FILE, processes),
@@ -212,6 +213,12 @@ def conclude_served(
             load=load,
             attribution_missing=f"engine {contract.engine.name} is not profiled from outside",
         ), ()
+    attributed = attribute_served(
+        contract,
+        [requests_of(records[one.slot.index]) for one in runs],
+        told.where_time_went,
+        telemetry if told.shares_host else None,
+    )
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
     conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
@@ -230,7 +237,8 @@ def conclude_served(
         validity=validity_of(findings),
         restarts=len(runs),
         run_means=measured.measured.run_means,
-        attribution_missing=f"engine {contract.engine.name} is not profiled from outside",
+        attribution=None if isinstance(attributed, str) else attributed,
+        attribution_missing=attributed if isinstance(attributed, str) else None,
         load=load,
     ), processes
 
@@ -258,7 +266,10 @@ def _record_file(run: Path, path: Path, record: LoadRecord) -> RecordFile:
     return RecordFile(file=str(path.relative_to(run)), sha256=hash_file(path), rows=len(record))
 
 
-TOLD_PARTS = ("queue", "prefill", "decode", "prompt", "predicted", "inference", "first_token", "compute", "deferred")
+TOLD_PARTS = (
+    *("queue", "prefill", "decode", "prompt", "predicted", "inference", "first_token", "compute", "deferred"),
+    *("e2e_request", "tgi_request_duration", "tgi_request_validation"),
+)
 """Counters of a server that say where requests spent their time."""
 
 

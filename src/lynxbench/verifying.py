@@ -245,7 +245,10 @@ def _check_precision(stated: PrecisionResult, again: Recomputed, *, from_attempt
             checks.append(compare(line, getattr(stated, name), getattr(found, name)))
     if not from_attempts:
         return [*checks, cannot(f"{label} accuracy, attribution, validity", "the processes' own files are not here")]
-    checks.append(check_attribution(f"{label} attribution", stated.attribution, found.attribution))
+    if "attribution" in again.unknown:
+        checks.append(cannot(f"{label} attribution", again.unknown["attribution"]))
+    else:
+        checks.append(check_attribution(f"{label} attribution", stated.attribution, found.attribution))
     if stated.load is not None and found.load is not None:
         for name in LOAD_FIGURES:
             line = f"{label} {name.removesuffix('_per_s').replace('_', ' ')}"

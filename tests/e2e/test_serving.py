@@ -200,6 +200,12 @@ def test_a_kserve_server(tmp_path):
     told = one["load"]["server_counters"]
     assert told["triton_inferences"] == one["load"]["accounting"]["ok"]
     assert told["triton_compute_infer_s"] > 0.003 * told["triton_inferences"]
+    said = result["attribution"]
+    assert said == one["attribution"]
+    assert one["attribution_missing"] is None
+    assert sum(said["shares"].values()) == pytest.approx(1.0)
+    assert said["steps"] == told["triton_inferences"]
+    assert any("Triton's own metrics" in line for line in said["evidence"])
     assert result["executor"]["layers"]["serving"]["server_metadata"]["value"]["name"] == "ground-truth"
 
 

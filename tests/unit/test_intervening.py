@@ -19,7 +19,7 @@ from lynxbench.pipeline import run_contract
 from lynxbench.running import Progress
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 CONTRACT = {
     "lynxbench": 1,

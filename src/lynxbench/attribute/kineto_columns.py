@@ -110,7 +110,7 @@ class Columns:
             self._consolidate()
 
     def _look_up(self, timed: Sequence[AnyEvent]) -> dict[str, list[int]]:
-        """Numbers of words that are known; each column in one go over the events, which is most of what reading costs."""
+        """Numbers of words that are known; each column in one go over the events, which are cold."""
         names, kinds, processes = self._names.table, self._kinds.table, self._processes.table
         threads = self._threads.table
         return {

@@ -98,7 +98,7 @@ class Decoder:
         return kept
 
 
-def pack_column(values: Sequence[float], width: type[np.generic]) -> npt.NDArray[Any]:
+def pack_column(values: Sequence[Any], width: type[np.generic]) -> npt.NDArray[Any]:
     """Python numbers as a column: packing them as a C structure takes less than half of what numpy's own loop does."""
     return np.frombuffer(struct.pack(f"{len(values)}{np.dtype(width).char}", *values), width)
 

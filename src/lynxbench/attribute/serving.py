@@ -114,6 +114,8 @@ class RequestSplit:
     unexplained_s: float
     approximate: tuple[str, ...]
     """How phases were derived that the server does not count itself."""
+    phased: bool = True
+    """Whether the model's own time is told apart by phase; else all of it stands under decode, and nothing binds it."""
 
 
 def split_requests(before: str, after: str, *, client_total_s: float | None = None, requests: int = 0) -> RequestSplit:
@@ -124,7 +126,7 @@ def split_requests(before: str, after: str, *, client_total_s: float | None = No
     phases = find_server(grown)
     if phases is None:
         raise BadInput("none of the metrics is known (vLLM, SGLang, TGI, llama.cpp, Triton); give the text of /metrics")
-    return _split(phases, grown, client_total_s, requests)
+    return split_phases(phases, grown, client_total_s, requests)
 
 
 def find_server(metrics: Metrics) -> Phases | None:
@@ -132,7 +134,8 @@ def find_server(metrics: Metrics) -> Phases | None:
     return next((one for one in SERVERS if any(name.startswith(one.mark) for name in metrics.totals)), None)
 
 
-def _split(phases: Phases, grown: Metrics, client_total_s: float | None, requests: int) -> RequestSplit:
+def split_phases(phases: Phases, grown: Metrics, client_total_s: float | None, requests: int) -> RequestSplit:
+    """The split by one server's phases, from what its sums grew by."""
     approximate: list[str] = []
 
     def seconds(names: Sequence[str]) -> float | None:
@@ -157,9 +160,11 @@ def _split(phases: Phases, grown: Metrics, client_total_s: float | None, request
         batches = {
             m: grown.get(f"tgi_batch_inference_duration_sum{{method={m}}}") or 0.0 for m in ("prefill", "decode")
         }
-        part = batches["prefill"] / sum(batches.values()) if sum(batches.values()) > 0 else 0.0
+        told = sum(batches.values()) > 0
+        part = batches["prefill"] / sum(batches.values()) if told else 0.0
         prefill, decode = decode * part, decode * (1.0 - part)
-        approximate.append("TGI counts inference as one: it is divided as the server's batches were")
+        how = "it is divided as the server's batches were" if told else "all of it is shown as decode"
+        approximate.append(f"TGI counts inference as one: {how}")
     known = (queue or 0.0) + (prefill or 0.0) + (decode or 0.0) + other
     if total is None:
         total = client_total_s * count if client_total_s is not None else known
@@ -240,7 +245,8 @@ def split_triton(before: str, after: str, *, client_total_s: float | None = None
         decode_s=infer / count,
         batching_s=copies / count,
         unexplained_s=max(0.0, total - queue - infer - copies) / count,
-        approximate=("a model without phases: its inference is counted as decode",),
+        approximate=("a model without phases: its inference is one",),
+        phased=False,
     )
 
 
@@ -266,6 +272,13 @@ _PHASE_WORDS: dict[str, tuple[Category, Bound, Layer, str, str]] = {
         Layer.ACCELERATOR,
         "every token reads all weights once for a few rows: memory bandwidth",
         "serve more streams a step, store weights and cache in fewer bits, or use faster memory",
+    ),
+    "inference": (
+        Category.UNATTRIBUTED,
+        Bound.UNDETERMINED,
+        Layer.ACCELERATOR,
+        "the model itself runs, and the server does not say what binds it",
+        "profile the model in process, or give a trace of the server to `lynxbench attribute`",
     ),
     "batching": (
         Category.LAUNCH,
@@ -296,7 +309,7 @@ def attribute_serving(split: RequestSplit, *, owner: Callable[[Layer], str]) -> 
     parts = {
         "queueing": split.queue_s,
         "prefill": split.prefill_s,
-        "decode": split.decode_s,
+        "decode" if split.phased else "inference": split.decode_s,
         "batching": split.batching_s,
         "network": split.network_s or 0.0,
         "unexplained": split.unexplained_s,
@@ -314,7 +327,7 @@ def attribute_serving(split: RequestSplit, *, owner: Callable[[Layer], str]) -> 
         or split.requests < FEWEST_REQUESTS
     )
     # A server's phases do not see kernels: prefill and decode point to a ceiling, and only a trace can hold them to it.
-    inside = top in ("prefill", "decode")
+    inside = top in ("prefill", "decode", "inference")
     bound = Bound.UNDETERMINED if inside or share < DOMINANT else bound
     named = layer if bound is not Bound.UNDETERMINED else None
     shares: dict[Category, float] = {}

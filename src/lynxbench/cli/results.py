@@ -103,6 +103,8 @@ def export(
     from lynxbench.recalling import opened
 
     chosen = parse_format(format_)
+    if chosen is not ExportFormat.MLFLOW and Path(output).is_dir():
+        raise BadInput(f"{output}: cannot be written: it is a folder; name a file")
     with opened(ledger, os.environ) as open_:
         names = [named_result(open_, one) for one in results]
         if chosen is ExportFormat.BUNDLE:

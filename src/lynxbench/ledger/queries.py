@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Select, select
 
@@ -210,8 +211,8 @@ def _listed(
     ledger: Ledger, chosen: Select[tuple[object, ...]], *, precision: str | None = None, whole: bool = False
 ) -> list[Listed]:
     with ledger.database.reading() as connection:
-        rows = connection.execute(chosen).all()
-        found: dict[int, list[ListedFigure]] = {row.seq: [] for row in rows}
+        rows: Sequence[Any] = connection.execute(chosen).all()
+        found: dict[int, list[ListedFigure]] = {row[0]: [] for row in rows}
         within = chosen.with_only_columns(results.c.seq).order_by(None) if whole else None
         asked = select(
             figures.c.seq,
@@ -231,26 +232,15 @@ def _listed(
             throughput = None if unit is None else Figure(low=low, estimate=estimate, high=high, unit=unit)
             found[seq].append(ListedFigure(name, throughput, validity, steady, tuple(json.loads(means))))
     layers: dict[str, dict[str, str]] = {}
-    for row in rows:  # most results of a contract share their layers
-        if row.layer_ids not in layers:
-            layers[row.layer_ids] = json.loads(row.layer_ids)
-    return [
-        Listed(
-            seq=row.seq,
-            result_id=row.result_id,
-            run_id=row.run_id,
-            contract_id=row.contract_id,
-            contract_name=row.contract_name,
-            executor_id=row.executor_id,
-            instance_id=row.instance_id,
-            weights=row.weights,
-            layer_ids=layers[row.layer_ids],
-            started_at=row.started_at,
-            validity=row.validity,
-            attempts=row.attempts,
-            bottleneck=row.bottleneck,
-            figures=tuple(found[row.seq]),
-        )
-        for row in rows
-        if precision is None or found[row.seq]
-    ]
+    listed: list[Listed] = []
+    for row in rows:  # unpacked, not asked by name: a history has ten thousand of them
+        seq, result, run, contract, name, executor, instance, weights, layer_ids, *rest = row
+        _, started_at, validity, attempts, bottleneck = rest
+        if precision is not None and not found[seq]:
+            continue
+        if layer_ids not in layers:  # most results of a contract share their layers
+            layers[layer_ids] = json.loads(layer_ids)
+        found_layers, figures_ = layers[layer_ids], tuple(found[seq])
+        head = (seq, result, run, contract, name, executor, instance, weights, found_layers)
+        listed.append(Listed(*head, started_at, validity, attempts, bottleneck, figures_))
+    return listed

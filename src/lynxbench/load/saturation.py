@@ -331,16 +331,15 @@ class _Search:
     def _longest(self, rate_per_s: float, first: int, scout: bool) -> float:
         if scout:
             return float(first * 2 ** (SCOUT_LOOKS - 1))
+        most = self.rule.max_requests
         if self._passes(rate_per_s):
-            return self.rule.max_requests
-        # Half of it for a first try: where that does not pass, a rate a little lower decides sooner.
-        longest = self.rule.max_requests / 2
+            return most / 2
         claimed = [p for p in self.probes if p.outcome is Outcome.PASS and not p.scout and p.rate_per_s < rate_per_s]
-        if claimed:
-            memory = memory_floor(rate_per_s / self.ceiling_per_s)
-            longer = max(p.requests * memory / memory_floor(p.rate_per_s / self.ceiling_per_s) for p in claimed)
-            longest = min(longest, max(UPPER_LENGTH * longer, self._telling_requests()))
-        return longest
+        if not claimed:
+            return most / 4  # where that does not pass, a rate a little lower decides sooner
+        memory = memory_floor(rate_per_s / self.ceiling_per_s)
+        longer = max(p.requests * memory / memory_floor(p.rate_per_s / self.ceiling_per_s) for p in claimed)
+        return min(most / 2, max(UPPER_LENGTH * longer, self._telling_requests()))
 
     def _affordable_s(self, rate_per_s: float, left_s: float, scout: bool) -> float:
         """What one probe may take of the seconds that are left: the ones after it need theirs."""

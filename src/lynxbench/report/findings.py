@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.contract import SloMetric
@@ -95,7 +95,7 @@ def headline(result: Result) -> Headline:
         return Headline(Tone.BAD, "no figures", f"no precision was measured: {whys}", (), None, None)
     cautions = _cautions(result)
     found = result.attribution
-    if found is None and any(one.load is not None for one in shown(result)):
+    if any(one.load is not None for one in shown(result)):
         return _served_headline(result, cautions)
     if found is None:
         sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
@@ -109,7 +109,17 @@ def headline(result: Result) -> Headline:
 
 
 def _served_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
-    """A server's verdict is on its objective at the load it was under; where its time goes is not seen from outside."""
+    """A server's verdict is on its objective at the load it was under, then where its own counters saw the time go."""
+    head, found = _objective_headline(result, cautions), result.attribution
+    if found is None:
+        return head
+    weak = ("the evidence is weak: a suspicion until a trace or an intervention confirms it",) if found.weak else ()
+    symptom = None if found.symptom_layer is None else result.contract.owner(found.symptom_layer)
+    sentence = f"{head.sentence}; {clean(found.sentence)}"
+    return replace(head, sentence=sentence, cautions=weak + head.cautions, attribution=found, symptom_owner=symptom)
+
+
+def _objective_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
     one = next(one for one in shown(result) if one.load is not None)
     load = one.load
     assert load is not None

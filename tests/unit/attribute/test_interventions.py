@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,6 +205,24 @@ def test_a_gain_that_does_not_come_contradicts_the_verdict_and_names_what_helped
     assert "contradicted: to compile the step gained nothing" in corrected.sentence
     assert corrected.next_step.startswith("prestage the inputs: measured 1.4")
     assert len(corrected.interventions) == 2
+
+
+def test_a_measured_interval_wholly_below_the_prediction_corrects_the_gain() -> None:
+    # A training step on an H200: compilation was to gain 1.62 to 12.07 times and gained 1.13 [0.91, 1.39].
+    proposal = replace(_propose()[Change.COMPILE], predicted=Interval(1.62, 4.24, 12.07))
+    rates = [10.0, 10.7, 9.6], [11.0, 12.6, 10.8]
+    done = judge_intervention(proposal, *rates)
+    assert done.measured.estimate > 1.05
+    assert 1.62 / 1.25 < done.measured.high < 1.62
+    assert done.note == "less than predicted"
+    corrected = with_interventions(_found(), _done((proposal, done)))
+    assert corrected.gain_if_removed == done.measured
+    assert corrected.weak
+    assert "gain corrected by intervention (compile the step)" in corrected.sentence
+    assert "where 1.62–12.07× was predicted" in corrected.sentence
+    assert "contradicts the predicted gain of the verdict" in corrected.evidence[-1]
+    touching = judge_intervention(replace(proposal, predicted=Interval(done.measured.high, 4.0, 9.0)), *rates)
+    assert touching.note == "as predicted"
 
 
 def test_a_noisy_measurement_decides_nothing() -> None:

@@ -15,7 +15,7 @@ from lynxbench.model.attribution import Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def _load() -> ModuleType:
