@@ -7,6 +7,9 @@ import signal
 import threading
 from collections.abc import Callable
 
+CLOSING_S = 2.0
+"""uvloop waits in native code, without end, until its last handle has closed; a run that is over waits no longer."""
+
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """uvloop where it is installed."""
@@ -14,7 +17,16 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
+
+    class BoundedLoop(uvloop.Loop):
+        """Closing ends, whatever uvloop still waits for."""
+
+        def close(self) -> None:
+            closing = threading.Thread(target=super().close, name="closing", daemon=True)
+            closing.start()
+            closing.join(CLOSING_S)
+
+    return BoundedLoop()
 
 
 def raise_file_limit() -> int:
