@@ -21,7 +21,7 @@ class RunCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Give a bare `--intervene` its word."""
-        following = [*args[1:], ""]
+        following = [*args, ""][1:]
         bare = [word == "--intervene" and after not in SCOPES for word, after in zip(args, following, strict=True)]
         given = [f"{word}=verdict" if alone else word for word, alone in zip(args, bare, strict=True)]
         return super().parse_args(ctx, given)

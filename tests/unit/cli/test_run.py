@@ -20,6 +20,7 @@ app.command(cls=RunCommand)(run)
 @pytest.mark.parametrize(
     ("arguments", "contract", "scope"),
     [
+        ([], "quickstart", None),
         (["quickstart"], "quickstart", None),
         (["--intervene"], "quickstart", Scope.VERDICT),
         (["--intervene", "quickstart"], "quickstart", Scope.VERDICT),
