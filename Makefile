@@ -14,7 +14,7 @@ run: $(STAMPS)/models
 # (a bare `pytest` leaves the servers out).
 HEAVY_ROOMS := tests/unit/attribute tests/unit/engines tests/unit/load
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line test-heavy-rooms test-other-rooms
+	@$(MAKE) --no-print-directory --jobs=2 test-heavy-rooms test-other-rooms
 	$(BIN)/python -m pytest -q -m alone tests/unit
 	$(BIN)/python -m pytest -q -m "" tests/e2e
 

@@ -24,6 +24,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
+@example(9007199254740992.0)
 @example({"a": 0.1, "b": [1, 2.0, -0.0], '\x7f\x1f\n"\\': "é€\U0001f600"})
 def test_equals_the_reference(value: JsonValue) -> None:
     assert strict_canonical_bytes(value) == rfc8785.dumps(value)  # type: ignore[arg-type]

@@ -70,9 +70,10 @@ def _quickly(value: Any) -> Any:  # the type itself is looked at: subclasses may
             return value
     elif kind is float:
         size = abs(value)
-        if size <= _EXACT and value.is_integer():
-            return int(value)
-        if _PLAIN_FROM <= size < _PLAIN_TO:
+        if value.is_integer():
+            if size <= _EXACT:
+                return int(value)
+        elif _PLAIN_FROM <= size < _PLAIN_TO:
             return value
     elif kind is dict:
         if _ascii_keys(value):  # most values are plain texts: they are looked at here, without another call

@@ -103,10 +103,10 @@ def test_similar_sentences_are_nearer_than_dissimilar_ones(minilm: TorchSession)
         "The stock market fell sharply today.",
     ]
     rows = [list(tokenizer.encode(text).ids) for text in texts]
-    vectors = work._embed(rows, minilm._loaded.model)  # type: ignore[attr-defined]
+    vectors = work._embed(work._brought(rows), minilm._loaded.model)  # type: ignore[attr-defined]
     similar, dissimilar = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
     assert similar > 0.5 > dissimilar + 0.2
-    alone = work._embed(rows[:1], minilm._loaded.model)  # type: ignore[attr-defined]
+    alone = work._embed(work._brought(rows[:1]), minilm._loaded.model)  # type: ignore[attr-defined]
     assert torch.allclose(alone[0], vectors[0], atol=1e-5)  # padding beside longer sentences changes nothing
 
 

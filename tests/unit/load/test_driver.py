@@ -268,8 +268,12 @@ def test_tls(tmp_path):
 def test_an_interrupt_keeps_the_record():
     with running_server(Behaviour(ttft_ms=20)) as server:
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
-        record = run_probe(plan(server.url, ClosedLoop(2), 30))
+
+        def connected() -> int:
+            timer.start()
+            return time.perf_counter_ns()
+
+        record = run_probe(plan(server.url, ClosedLoop(2), 30), ready=connected)
         timer.join()
     counts = conserved(record)
     assert record.stop_reason == "interrupted"
