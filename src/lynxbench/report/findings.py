@@ -69,7 +69,8 @@ def shown(result: Result) -> tuple[PrecisionResult, ...]:
 def no_figures_because(one: PrecisionResult, result: Result) -> str:
     """Why a precision shows no figures; empty where it shows some."""
     if one.skipped is not None:
-        return f"skipped: {clean(one.skipped.reason)}"
+        reason = clean(one.skipped.reason)
+        return reason if "skipped" in reason else f"skipped: {reason}"
     if one.validity.verdict is ValidityVerdict.VOID:
         return f"void: {listed(one.validity.reasons, FEW) or 'no reason was recorded'}"
     if is_void(result):
