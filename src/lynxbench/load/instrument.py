@@ -19,6 +19,9 @@ LARGEST_BUSY = 0.9
 from here on the client's own queue is a visible part of every stamp."""
 LARGEST_BUSY_SHARE_OF_RUN = 0.05
 """Windows that may be busier: start-up bursts, not the run."""
+LARGEST_WAIT = 0.25
+"""Of the time, ready to run without a core. A client that shares its core with a neighbour of equal weight waits about
+as long as it runs; whatever arrives meanwhile is stamped when it gets the core back."""
 LARGEST_COALESCED = 0.01
 """Beyond 1 % of events read together with others, single inter-token distances are not resolved (their mean is)."""
 
@@ -65,6 +68,7 @@ def judge(record: LoadRecord, bounds: Bounds | None = None) -> Instrument:
     lag_most = max((float(h.lag_ns.max()) / 1e9 for h in record.health if len(h.lag_ns)), default=nan)
     busy = [h.cpu_share + np.nan_to_num(h.wait_share) for h in record.health if len(h.cpu_share)]
     busiest = max((float(np.quantile(shares, 1 - LARGEST_BUSY_SHARE_OF_RUN)) for shares in busy), default=nan)
+    waited = _mean([h.wait_share for h in record.health])
     coalesced = record.coalesced_share
 
     reasons = []
@@ -80,6 +84,9 @@ def judge(record: LoadRecord, bounds: Bounds | None = None) -> Instrument:
         reasons.append(
             f"the client needed {busiest:.0%} of a core (bound {bounds.busy:.0%}): it was the limit, or near it"
         )
+    if waited > LARGEST_WAIT and bounds.busy < 1:  # a contract that allows a whole core has waived this
+        bound = f"bound {LARGEST_WAIT:.0%}"
+        reasons.append(f"the client waited for a core {waited:.0%} of the time ({bound}): it was starved")
     unsent = int(np.count_nonzero(record.kind == Kind.UNSENT))
     if unsent:
         reasons.append(f"{unsent} of {len(record)} requests were due and never sent")
@@ -105,7 +112,7 @@ def judge(record: LoadRecord, bounds: Bounds | None = None) -> Instrument:
         p99_lag_s=lag_p99,
         largest_lag_s=lag_most,
         cpu_share=_mean([h.cpu_share for h in record.health]),
-        wait_share=_mean([h.wait_share for h in record.health]),
+        wait_share=waited,
         busiest_share=busiest,
         coalesced_share=coalesced,
         retries=retries,

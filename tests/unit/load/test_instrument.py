@@ -36,6 +36,7 @@ def test_a_client_at_ease_is_not_void():
         ({"lag_ns": 30_000_000}, "event loop"),
         ({"cpu": 0.99}, "needed 100% of a core"),
         ({"cpu": 0.5, "wait": 0.5}, "needed 100% of a core"),
+        ({"cpu": 0.3, "wait": 0.3}, "waited for a core 30% of the time"),
         ({"kind": Kind.UNSENT}, "never sent"),
     ],
 )
