@@ -10,19 +10,23 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constrai
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
-# Everything: two halves of the rooms' own tests side by side, then whole commands, browsers and real servers one at a time
-# (a bare `pytest` leaves the servers out).
-HEAVY_ROOMS := tests/unit/attribute tests/unit/engines tests/unit/load
-test: $(STAMPS)/dev $(STAMPS)/browser servers lint
-	@$(MAKE) --no-print-directory --jobs=2 test-heavy-rooms test-other-rooms
-	$(BIN)/python -m pytest -q -m alone tests/unit
-	$(BIN)/python -m pytest -q -m "" tests/e2e
+# Everything, in three parts: two side by side, then what judges time and needs the machine to itself, real servers included
+# (a bare `pytest` leaves those out).
+ALONE := $(addprefix tests/,e2e/test_compare.py e2e/test_real_servers.py e2e/test_run.py e2e/test_serving.py \
+  unit/attribute/test_planted.py unit/test_intervening.py)
+SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load e2e/test_decide.py e2e/test_ledger.py \
+  e2e/test_ledger_exchange.py)
 
-.PHONY: test-heavy-rooms test-other-rooms
-test-heavy-rooms:
-	$(BIN)/python -m pytest -q -m "not alone" $(HEAVY_ROOMS)
-test-other-rooms:
-	$(BIN)/python -m pytest -q -m "not alone" tests/unit tests/property $(addprefix --ignore=,$(HEAVY_ROOMS))
+.PHONY: test-side test-other-side
+test: $(STAMPS)/dev $(STAMPS)/browser servers lint
+	@$(MAKE) --no-print-directory --jobs=2 test-side test-other-side
+	$(BIN)/python -m pytest -q -m "" $(ALONE)
+
+test-side:
+	$(BIN)/python -m pytest -q -m "not alone" $(SIDE)
+
+test-other-side:
+	$(BIN)/python -m pytest -q -m "not alone" tests $(addprefix --ignore=,$(SIDE) $(ALONE))
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .
