@@ -17,16 +17,25 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
         import uvloop
     except ImportError:
         return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
-    class BoundedLoop(uvloop.Loop):
-        """Closing ends, whatever uvloop still waits for."""
+
+def new_ending_loop() -> asyncio.AbstractEventLoop:
+    """The same, for a run that must end: closing is given up where uvloop would wait on."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+
+    class EndingLoop(uvloop.Loop):
+        """Closes beside the caller, who waits only so long."""
 
         def close(self) -> None:
             closing = threading.Thread(target=super().close, name="closing", daemon=True)
             closing.start()
             closing.join(CLOSING_S)
 
-    return BoundedLoop()
+    return EndingLoop()
 
 
 def raise_file_limit() -> int:
