@@ -7,6 +7,7 @@ under every cut of every framing.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 
 from lynxbench.load.http import (
     LARGEST_CHUNK_LINE_BYTES,
@@ -37,7 +38,7 @@ _EVENTS = re.compile(rb"([0-9a-fA-F]{1,8})\r\ndata: ([^\n]*)\n\n\r\n|[\s\S]+")
 _END = b"0\r\n\r\n"
 
 
-class Answer:
+class Answer(ABC):
     """What has been read of the answer under way; a connection is one, so that no read costs a call more."""
 
     __slots__ = (
@@ -63,13 +64,13 @@ class Answer:
         self._events: int
         self._reset()
 
+    @abstractmethod
     def _say(self, text: str) -> None:
         """Something a failing response said."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finish(self, kind: int, *, reusable: bool) -> None:
         """The answer is over; `reusable` says whether the connection is in step."""
-        raise NotImplementedError
 
     def _read(self, data: bytes, now: int) -> None:
         if self._carry:

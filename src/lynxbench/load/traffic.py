@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Coroutine
 from time import perf_counter_ns
@@ -27,7 +28,7 @@ MOST_AT_ONCE = 64
 """Requests sent in one turn of the event loop; a client that is behind must still read, or it would never catch up."""
 
 
-class Traffic:
+class Traffic(ABC):
     """One process's requests and connections; when they end is told by who runs it (driver.py)."""
 
     _loop: asyncio.AbstractEventLoop
@@ -65,9 +66,9 @@ class Traffic:
             mine = load.offsets_ns[part::parts]
             self._offsets = mine[mine < plan.duration_s * 1e9].tolist()
 
+    @abstractmethod
     def _settle(self, now: int) -> None:
         """Something ended: is everything over?"""
-        raise NotImplementedError
 
     # --- handing out -------------------------------------------------------------------------------------------------
 

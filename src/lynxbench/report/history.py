@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import textwrap
-from functools import cache
-from importlib.resources import files
 
 from lynxbench.model.history import History, LevelChange
 from lynxbench.model.interval import Interval
 from lynxbench.report import words
-from lynxbench.report.markup import Safe, raw, said, tag
-from lynxbench.report.palette import colour_rules
+from lynxbench.report.markup import Safe, said, tag
+from lynxbench.report.page import render_page
 from lynxbench.report.sections.parts import bullets, fact, plot, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.svg.levels import draw_levels
@@ -63,17 +59,6 @@ def _minus_one(ratio: Interval) -> Interval:
 
 def render_history_html(found: History, version: str) -> str:
     """The page as one HTML text that opens without a network and runs nothing."""
-    style = _style()
-    policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{clean(found.contract)}: history · lynxbench"),
-        tag("style", raw(style)),
-    )
     facts = tag(
         "dl",
         fact("Contract", said(found.contract)),
@@ -88,7 +73,7 @@ def render_history_html(found: History, version: str) -> str:
         tag("main", _series(found), _changes(found), _left_out(found)),
         tag("footer", tag("p", f"lynxbench {clean(version)}. A number never travels without its context.")),
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+    return render_page(f"{clean(found.contract)}: history · lynxbench", body)
 
 
 def _series(found: History) -> Safe | None:
@@ -132,16 +117,6 @@ def _left_out(found: History) -> Safe | None:
     if not found.left_out:
         return None
     return section("left-out", "Left out", bullets([said(one) for one in found.left_out]))
-
-
-@cache
-def _style() -> str:
-    sheet = files("lynxbench.report").joinpath("style.css").read_text(encoding="utf-8")
-    return "\n" + colour_rules() + "\n" + sheet
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _wrapped(label: str, text: str, width: int) -> list[str]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from functools import cache
-from importlib.resources import files
-
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import PurchaseDecision
 from lynxbench.model.packs import Pack
 from lynxbench.report import words
 from lynxbench.report.decision_blocks import Block, Facts, Points, Table, blocks_of, title_of
-from lynxbench.report.markup import Child, Safe, code, raw, said, tag
+from lynxbench.report.markup import Child, Safe, code, said, tag
 from lynxbench.report.pack_results import render_result_part
-from lynxbench.report.palette import colour_rules
+from lynxbench.report.page import render_page
 from lynxbench.report.sections.parts import bullets, fact, section, table
 from lynxbench.report.tone import Tone
 
@@ -65,17 +60,6 @@ th,td{padding:4px 7px}
 
 def render_pack(pack: Pack) -> str:
     """The pack as one HTML text that opens without a network and runs nothing."""
-    style = _style()
-    policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{words.clean(pack.title)} · procurement pack · lynxbench"),
-        tag("style", raw(style)),
-    )
     body = tag(
         "body",
         tag("a", "Skip to the decision", href="#decision", class_="skip"),
@@ -96,7 +80,7 @@ def render_pack(pack: Pack) -> str:
             tag("p", f"lynxbench {words.clean(pack.lynxbench_version)}. A number never travels without its context."),
         ),
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+    return render_page(f"{words.clean(pack.title)} · procurement pack · lynxbench", body, more_style=_EXTRA)
 
 
 def _header(pack: Pack) -> Safe:
@@ -285,13 +269,3 @@ def _evidence(pack: Pack) -> Safe:
                  "log, and the signers' public keys. With the file and the team's key nothing else is needed:"),
         tag("pre", code("lynxbench verify PACK")),
     )  # fmt: skip
-
-
-@cache
-def _style() -> str:
-    own = files("lynxbench.report").joinpath("style.css").read_text(encoding="utf-8")
-    return "\n" + colour_rules() + "\n" + own + _EXTRA
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 
 from lynxbench.model.attribution import Attribution, Category
 from lynxbench.report import words
-from lynxbench.report.markup import Child, Safe, raw, said, tag
-from lynxbench.report.palette import category_class, colour_rules
+from lynxbench.report.markup import Child, Safe, said, tag
+from lynxbench.report.page import render_page
+from lynxbench.report.palette import category_class
 from lynxbench.report.sections.parts import bullets, chip, fact, plot, section, table
 from lynxbench.report.svg.bars import draw_shares
 from lynxbench.report.svg.canvas import NARROW, WIDE
@@ -21,17 +18,6 @@ from lynxbench.report.trace_view import TraceView
 
 def render_trace_html(view: TraceView) -> str:
     """The page as one HTML text that opens without a network and runs nothing."""
-    style = _style()
-    policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{words.clean(view.source)} · lynxbench trace"),
-        tag("style", raw(style)),
-    )
     body = tag(
         "body",
         _header(view),
@@ -50,7 +36,7 @@ def render_trace_html(view: TraceView) -> str:
         ),
         tag("footer", tag("p", f"lynxbench {words.clean(view.version)}. Shares are of time, never credit to a layer.")),
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+    return render_page(f"{words.clean(view.source)} · lynxbench trace", body)
 
 
 def _header(view: TraceView) -> Safe:
@@ -245,13 +231,3 @@ def _evidence(found: Attribution) -> Safe:
     if others:
         body += [tag("h3", "Candidate layers"), bullets(others)]
     return section("evidence", "Evidence", tag("div", body, class_="prose"))
-
-
-@cache
-def _style() -> str:
-    sheet = files("lynxbench.report").joinpath("style.css").read_text(encoding="utf-8")
-    return "\n" + colour_rules() + "\n" + sheet
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
