@@ -18,7 +18,7 @@ from lynxbench import __version__
 from lynxbench.decide.packs import limitations_of, methodology_for
 from lynxbench.deciding import compare_cited, read_folder
 from lynxbench.errors import BadInput, EvidenceInvalid
-from lynxbench.evidence.documents import RESULT_FILE, write_text
+from lynxbench.evidence.documents import RESULT_FILE, parse_result, write_text
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import open_entry
@@ -231,7 +231,7 @@ def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
     documents = _result_documents(bundle)
     for result in found.results:
         inside = documents.get(result.result_id)
-        if inside is None or result.computed_id() != result.result_id:
+        if inside is None or parse_result(inside, str(path)) != result:
             raise EvidenceInvalid(f"{path}: result {short(result.result_id)} in the pack is not the one in the bundle")
     return VerifiedPack(found, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -131,10 +130,10 @@ def test_infinite_latencies_are_late_and_do_no_harm() -> None:
 
 @pytest.mark.slow
 def test_the_capacity_itself_seldom_passes_twice() -> None:
-    """M/M/1 at its capacity, probes of up to 51 200 requests: one may pass by luck, the two of a claim seldom do."""
+    """M/M/1 at its capacity: a probe that may grow to 51 200 requests passes in well under half of the seeds."""
     bound = Bound(10.0, 0.01)
     rate = 1 - math.log(100) / 10
-    passed = []
+    passed = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         gaps, services = rng.exponential(1 / rate, 51_200), rng.exponential(1.0, 51_200)
@@ -146,7 +145,5 @@ def test_the_capacity_itself_seldom_passes_twice() -> None:
             if look.outcome is not Outcome.UNDECIDED:
                 break
             count *= 2
-        passed.append(look is not None and look.outcome is Outcome.PASS)
-    # The looks may err by 25 % / 1, / 2, … / 8 in turn: half of the probes at the very most, a quarter of the pairs.
-    assert sum(passed) <= 20
-    assert sum(one and other for one, other in itertools.combinations(passed, 2)) <= 40 * 39 / 2 / 4
+        passed += look is not None and look.outcome is Outcome.PASS
+    assert passed <= 14
