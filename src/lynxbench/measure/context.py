@@ -90,8 +90,8 @@ def assumptions_of(contract: Contract) -> tuple[str, ...]:
     ]
     if isinstance(contract.engine, TorchEngine) and contract.engine.timing is Timing.DEVICE:
         lines.append(
-            "Steps are timed by events on the device, from the end of one to the end of the next, without a wait for the "
-            "host between them; making inputs and bringing them to the device is not counted."
+            "Steps are timed by events on the device, from the end of one to the end of the next, without a wait for "
+            "the host between them; making inputs and bringing them to the device is not counted."
         )
     if isinstance(workload.model, PresetModel):
         lines.append("Weights are random (seeded): speed is that of the shape, task accuracy is meaningless.")

@@ -27,6 +27,7 @@ from lynxbench.model.serving import (
 )
 from lynxbench.model.units import format_duration
 from lynxbench.model.workload import (
+    LANGUAGE_TASKS,
     Arrival,
     BurstArrival,
     CallableModel,
@@ -47,7 +48,6 @@ from lynxbench.model.workload import (
     ReplayArrival,
     SaturatingArrival,
     ServedModel,
-    LANGUAGE_TASKS,
     Task,
     UniformLength,
     Workload,
@@ -177,7 +177,7 @@ class TorchEngine(Document):
         """Host timing is left unsaid: contracts from before there was another keep their ids."""
         written: dict[str, Any] = write(self)
         if self.timing is Timing.HOST:
-            del written["timing"]
+            written.pop("timing", None)
         return written
 
 

@@ -49,9 +49,7 @@ def measure_ceilings(precision: Precision, device: torch.device, share: float = 
         return (_product(precision, device, share), *_streams(device, share), *measure_links(device))
 
 
-def recheck_ceilings(
-    known: tuple[Ceiling, ...], precision: Precision, device: torch.device
-) -> tuple[Ceiling, ...]:
+def recheck_ceilings(known: tuple[Ceiling, ...], precision: Precision, device: torch.device) -> tuple[Ceiling, ...]:
     """Known ceilings held against brief measurements of the same; where one does not hold, all are measured anew."""
     earlier = {(one.name, one.precision): one for one in known}
     brief = measure_ceilings(precision, device, RECHECK_SHARE)

@@ -1,7 +1,7 @@
 """Steps timed by events on the device itself: no wait for the host lies between two steps.
 
-The host only queues work and stays a few steps ahead. A step lasts from the end of the one before to its own end, as the
-device saw both: what the device idled in between is part of it, what the host did meanwhile is not.
+The host only queues work and stays a few steps ahead. A step lasts from the end of the one before to its own end, as
+the device saw both: what the device idled in between is part of it, what the host did meanwhile is not.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 
@@ -46,7 +47,7 @@ def _best_of_bursts(work: Callable[[], object], device: torch.device, until: flo
     """By the device's own events, one between any two executions of a burst: the host's part is not in it."""
     in_burst = int(min(max(BURST_S / max(_once(work, device), 1e-9), LEAST_REPEATS), MOST_IN_BURST))
     stamps = [torch.cuda.Event(enable_timing=True) for _ in range(in_burst + 1)]
-    shortest = float("inf")
+    shortest: float = float("inf")
     while True:
         time.sleep(REST_S)
         work()  # the clocks rise again, and the queue is never empty
@@ -55,7 +56,7 @@ def _best_of_bursts(work: Callable[[], object], device: torch.device, until: flo
             work()
             stamp.record()
         synchronise(device)
-        taken = [before.elapsed_time(after) / 1e3 for before, after in zip(stamps[:-1], stamps[1:], strict=True)]
+        taken: list[float] = [before.elapsed_time(after) / 1e3 for before, after in pairwise(stamps)]
         shortest = min(shortest, *taken)
         if time.perf_counter() > until:
             return shortest
