@@ -13,7 +13,7 @@ JUDGED_POSITIONS = 192
 """Positions of held-out text that accuracy is judged on: about one second of a small model on two cores."""
 JUDGED_POSITIONS_RANDOM = 64
 """Random weights have no perplexity to speak of; fewer positions show their numerical error as well."""
-LARGE_VOCABULARY, KEPT_SCORES = 65_536, 8_192
+LARGE_VOCABULARY, KEPT_SCORES = 65_536, 2_048
 """… and so does a part of a large vocabulary: all scores of a Llama 3 at 64 positions would be 33 MB of evidence."""
 
 
