@@ -4,9 +4,9 @@
     python3 tools/offline_node.py run --out OUT [--within 540] there: contracts one after the other, evidence into OUT
     python tools/offline_node.py unpack OUT --into results/h200   here again: one bundle a result, verified
 
-Needs nothing but Python: the node's own torch, transformers, numpy, scipy, typer, rich and nvidia-ml-py are used as they
-are. `run` goes on where it stopped when it is called again with the same --state. What it leaves in OUT is a summary, a
-log, and one archive in parts of limited size, in one flat folder.
+Needs nothing but Python: the node's own torch, transformers, numpy, scipy, typer, rich and nvidia-ml-py are used as
+they are. `run` goes on where it stopped when it is called again with the same --state. What it leaves in OUT is a
+summary, a log, and one archive in parts of limited size, in one flat folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-CARRIED = ("pydantic", "msgspec", "psutil", "rfc8785", "ruamel.yaml", "httptools", "cryptography", "sqlalchemy", "alembic")
+CARRIED = (
+    "pydantic",
+    "msgspec",
+    "psutil",
+    "rfc8785",
+    "ruamel.yaml",
+    "httptools",
+    "cryptography",
+    "sqlalchemy",
+    "alembic",
+)
 """What lynxbench needs beside what machines with PyTorch have; their own dependencies come along."""
 LARGEST_SITE_BYTES = 52 << 20
 PLAN: dict[str, float] = {
