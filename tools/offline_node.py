@@ -2,7 +2,7 @@
 
     python tools/offline_node.py pack                          here: wheels for the node into carry/site
     python3 tools/offline_node.py run --out OUT [--within 540] there: contracts one after the other, evidence into OUT
-    python tools/offline_node.py unpack OUT --into results/h200   here again: one bundle a result, verified
+    python tools/offline_node.py unpack OUT --into results/h200   here again: one bundle a result
 
 Needs nothing but Python: the node's own torch, transformers, numpy, scipy, typer, rich and nvidia-ml-py are used as
 they are. `run` goes on where it stopped when it is called again with the same --state. What it leaves in OUT is a
@@ -25,6 +25,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CARRIED = (
@@ -119,6 +120,7 @@ class Step:
     code: int | None = None
     result_id: str | None = None
     verdict: str = ""
+    figures: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
 
@@ -213,10 +215,41 @@ def _carry_out(node: Node, step: Step) -> None:
     except ValueError:
         document = {}
     step.result_id = document.get("result_id")
+    step.figures = [figure_line(one) for one in document.get("per_precision", [])]
     step.verdict = str(document.get("verdict") or (document.get("attribution") or {}).get("sentence") or "")
     (node.out / LOG).open("a").write(f"--- {step.name}\n{err}\n")
     shown = step.verdict or (step.said[-1] if step.said else "")
     node.say(f"{step.name}: {step.status} in {step.seconds:.0f} s  {shown}")
+    for line in step.figures:
+        node.say(f"    {line}")
+
+
+def figure_line(one: dict[str, Any]) -> str:
+    """One precision of a result document in one line, for whoever watches."""
+    if one.get("skipped"):
+        return f"{one['precision']}: skipped: {one['skipped']['reason']}"
+    parts = [f"{one['precision']} ({one.get('native')})", _figure(one.get("sustained") or one.get("throughput"))]
+    p50 = next((p["estimate"] for p in one.get("latency_ms", {}).get("latency", []) if p["percentile"] == 50), None)
+    parts += [f"p50 {p50:.4g} ms"] if p50 else []
+    parts += [_figure(one[key]) for key in ("energy_j_per_unit", "energy_j_per_request") if one.get(key)]
+    steady, governed, units = one.get("steady") or {}, one.get("governed_by"), one.get("activity")
+    parts += [
+        str(steady.get("verdict")),
+        f"governed by {governed['cause']}" if governed else "governed by nothing seen",
+    ]
+    if units:
+        parts.append(", ".join(f"{name} {units[name]:.0%}" for name in ("sm", "tensor", "dram") if units.get(name)))
+    loss = (one.get("accuracy") or {}).get("loss")
+    parts += [f"loss {loss:.2%}"] if loss is not None else []
+    return f"{parts[0]}: {' · '.join([*parts[1:], one['validity']['verdict']])}"
+
+
+def _figure(figure: dict[str, Any] | None) -> str:
+    if not figure or figure.get("estimate") is None:
+        return "no figure"
+    low, high = figure.get("low"), figure.get("high")
+    bounds = f" [{low:.5g}, {high:.5g}]" if low is not None and high is not None else ""
+    return f"{figure['estimate']:.5g}{bounds} {figure['unit']}"
 
 
 def _arguments(node: Node, step: Step, *, resume: bool) -> list[str]:
@@ -288,7 +321,7 @@ def _bundles(node: Node) -> list[tuple[str, Path]]:
     keyring, now = Keyring(), datetime.now(UTC)
     with opened(None, os.environ) as ledger:
         for number, listed in enumerate(list_results(ledger.log, Wanted(limit=100))[::-1]):
-            path = folder / f"{number:02d}-{listed.result_id[:12]}.bundle"
+            path = folder / f"{number:02d}-{_plain(listed.contract_name)}-{listed.result_id[:12]}.bundle"
             if not path.exists():
                 export_bundle(ledger, [listed.result_id], path, keyring.signing_key(now).key, keyring.trust, now)
             found.append((f"bundles/{path.name}", path))
@@ -309,7 +342,7 @@ def _readable(node: Node) -> list[tuple[str, Path]]:
 
 
 def unpack(source: Path, into: Path) -> int:
-    """Join the parts and lay bundles and reports out; every bundle is checked by `lynxbench results import`."""
+    """Join the parts and lay bundles and reports out; check a bundle with `lynxbench results import` and `verify`."""
     parts = sorted(source.glob(f"{ARCHIVE}.*"))
     if not parts:
         print(f"{source}: no {ARCHIVE} parts here", file=sys.stderr)

@@ -18,7 +18,7 @@ from lynxbench.engines.torch.profiling import count_telling, kernels_of, matrix_
 from lynxbench.engines.torch.work import Loaded, Work
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import Graph, Timing, TorchEngine
+from lynxbench.model.contract import Graph, TorchEngine
 from lynxbench.model.interventions import Change
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.precision import Native, Precision
@@ -27,10 +27,6 @@ from lynxbench.model.samples import Outputs
 FIRST_CALLS = 3
 """Compiled code is built in the first call, and CUDA graphs are recorded in the second and third."""
 
-TIMED_BY: dict[Timing, str] = {
-    Timing.HOST: "the host's clock, the device drained at the end of a step",
-    Timing.DEVICE: "events on the device, no wait for the host between steps",
-}
 CUDA_ONLY = (Change.REPLAY, Change.PIN, Change.NO_TRANSFER, Change.NO_SYNC)
 ABOUT_INPUTS = (Change.PRESTAGE, Change.PIN, Change.NO_TRANSFER)
 
@@ -113,8 +109,7 @@ class TorchSession:
             "runtime.quantisation_toolchain": prepared.toolchain or "none",
             "runtime.graph": self._engine.graph.value,
             "runtime.attention": self._engine.attention,
-            "runtime.timing": TIMED_BY[self._engine.timing],
-            "demand.staging": self._staging(),
+            **self._device_timing(),
             **({"runtime.intervention": self._change.value} if self._change is not None else {}),
             "framework.torch": str(torch.__version__),
             "framework.transformers": _version("transformers"),
@@ -123,12 +118,13 @@ class TorchSession:
             **self._work.facts(),
         }
 
-    def _staging(self) -> str:
-        if self._work.feed is None:
-            return "on the device before the clock starts"
-        if self.device_clock is not None:
-            return f"{STAGED_BATCHES} batches on the device before the clock starts, rotating"
-        return "made and transferred inside the step"
+    def _device_timing(self) -> dict[str, JsonValue]:
+        """Said where it differs from the usual, so that older results keep their executors."""
+        if self.device_clock is None:
+            return {}
+        rotating = f"{STAGED_BATCHES} batches on the device before the clock starts, rotating"
+        staged = "on the device before the clock starts" if self._work.feed is None else rotating
+        return {"runtime.timing": "events on the device, no wait for the host between steps", "demand.staging": staged}
 
     def executed(self) -> ExecutedAs:
         """Native or emulated: by kernel names on a device, by a measured product on a CPU."""
