@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lynxbench.model.experiment import Decomposability
 from lynxbench.stats.contrasts import EffectContrast, Step, effect_contrasts, gap, needed, simple_effects
 from lynxbench.stats.designs import Cell, Design
 from lynxbench.stats.factorial import Estimate, Fit, holm
@@ -22,14 +23,6 @@ ERROR = 0.05
 CLEAR_RESOLUTION = 5
 """From here on no interaction of two factors is confounded with another one (Box and Hunter, 1961)."""
 MOST_RESTARTS = 1000
-
-
-class Word(StrEnum):
-    """What may be said about shares of single changes."""
-
-    DECOMPOSABLE = "decomposable"
-    NOT_DECOMPOSABLE = "not decomposable"
-    UNDETERMINED = "undetermined"
 
 
 class Ground(StrEnum):
@@ -60,7 +53,7 @@ class Finding:
 class Decomposition:
     """The word with its reasons."""
 
-    word: Word
+    word: Decomposability
     findings: tuple[Finding, ...]
     restarts_needed: int | None = None
     """About how many restarts a cell would settle it, where noise is all that is in the way."""
@@ -74,15 +67,15 @@ def decompose(design: Design, fit: Fit, step: Step | None, delta: float) -> Deco
     missed = _gap(fit, step)
     against = _beyond(interactions, estimates, missed, delta) + _flips(design, fit, delta)
     if against:
-        return Decomposition(Word.NOT_DECOMPOSABLE, tuple(against))
+        return Decomposition(Decomposability.NOT_DECOMPOSABLE, tuple(against))
     if not interactions:
-        return Decomposition(Word.UNDETERMINED, (Finding(Ground.ALONE),))
+        return Decomposition(Decomposability.UNDETERMINED, (Finding(Ground.ALONE),))
     doubts = _doubts(design, interactions, estimates, missed, delta)
     if not doubts:
-        return Decomposition(Word.DECOMPOSABLE, ())
+        return Decomposition(Decomposability.DECOMPOSABLE, ())
     noisy = [one.estimate for one in doubts if one.ground is Ground.NOISE and one.estimate is not None]
     more = _restarts(noisy, min(fit.counts.values()), delta) if len(noisy) == len(doubts) else None
-    return Decomposition(Word.UNDETERMINED, tuple(doubts), more)
+    return Decomposition(Decomposability.UNDETERMINED, tuple(doubts), more)
 
 
 def _gap(fit: Fit, step: Step | None) -> Estimate | None:

@@ -8,7 +8,7 @@ eager one. Those variances are estimated without bias from the residuals (Rao's 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -221,8 +221,3 @@ def _fraction_terms(design: Design, means: Floats) -> dict[Word, float]:
         column = np.array([np.prod([2 * cell[position] - 1 for position in group[0]]) for cell in design.cells])
         terms[group[0]] = float(column @ means) ** 2 / len(design.cells)
     return terms
-
-
-def spread(estimates: Mapping[object, float]) -> float:
-    """Largest minus smallest."""
-    return max(estimates.values()) - min(estimates.values()) if estimates else math.nan
