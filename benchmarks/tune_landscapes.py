@@ -1,4 +1,4 @@
-"""Tuning on simulated noisy landscapes with the best setting known: how near the chosen setting comes, and at what cost.
+"""Tuning on simulated noisy landscapes with the best setting known: how near the choice comes, and at what cost.
 
     python benchmarks/tune_landscapes.py [--runs 50] [--share 0.4] [--noise 0.02] [--json] [--check]
 
@@ -42,11 +42,17 @@ class Landscape:
 
 
 def _space(sizes: tuple[int, ...], ordered: tuple[bool, ...]) -> Space:
-    values = tuple(tuple(range(s)) if o else tuple(f"v{i}" for i in range(s)) for s, o in zip(sizes, ordered, strict=True))
+    values = tuple(
+        tuple(range(s)) if o else tuple(f"v{i}" for i in range(s)) for s, o in zip(sizes, ordered, strict=True)
+    )
     return Space(tuple(f"k{i}" for i in range(len(sizes))), values)
 
 
-SHAPES = [((6, 4, 3, 2), (True, True, False, False)), ((8, 5, 4), (True, True, False)), ((5, 4, 4, 3), (True, False, True, False))]
+SHAPES = [
+    ((6, 4, 3, 2), (True, True, False, False)),
+    ((8, 5, 4), (True, True, False)),
+    ((5, 4, 4, 3), (True, False, True, False)),
+]
 
 
 def additive(rng: np.random.Generator, space: Space) -> dict[Point, float]:
@@ -168,7 +174,9 @@ def optuna_plain(land: Landscape, trials: int, noise: float, seed: int) -> Outco
         parts = []
         for name, values, ordered in zip(land.space.names, land.space.values, land.space.ordered, strict=True):
             last = len(values) - 1
-            chosen = trial.suggest_int(name, 0, last) if ordered else trial.suggest_categorical(name, list(range(last + 1)))
+            chosen = (
+                trial.suggest_int(name, 0, last) if ordered else trial.suggest_categorical(name, list(range(last + 1)))
+            )
             parts.append(int(chosen))
         true = land.truth[tuple(parts)]
         if math.isnan(true):
@@ -192,6 +200,12 @@ def summarise(outcomes: list[Outcome]) -> dict[str, float]:
     }
 
 
+def line_of(kind: str, name: str, one: dict[str, float]) -> str:
+    """One row of the table."""
+    figures = f"within 3 % {one['within_3_percent']:6.1%}   median loss {one['median_loss']:6.2%}"
+    return f"{kind:<10} {name:<8} {figures}   figure overstated {one['overstated']:+6.2%}   trials {one['trials']:.0f}"
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -201,7 +215,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=20260101)
     parser.add_argument("--methods", nargs="*", default=["model", "halving", "tpe", "optuna", "grid"])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--check", action="store_true", help="exit 1 unless the default search meets its bar on all kinds")
+    parser.add_argument(
+        "--check", action="store_true", help="exit 1 unless the default search meets its bar on all kinds"
+    )
     options = parser.parse_args()
     report: dict[str, dict[str, dict[str, float]]] = {}
     pooled: dict[str, list[Outcome]] = {}
@@ -222,21 +238,13 @@ def main() -> None:
             report[kind][name] = summarise(outcomes)
             pooled.setdefault(name, []).extend(outcomes)
             if not options.json:
-                one = report[kind][name]
-                print(
-                    f"{kind:<10} {name:<8} within 3 % {one['within_3_percent']:6.1%}   median loss {one['median_loss']:6.2%}"
-                    f"   figure overstated {one['overstated']:+6.2%}   trials {one['trials']:.0f}",
-                    flush=True,
-                )
+                print(line_of(kind, name, report[kind][name]), flush=True)
     report["all"] = {name: summarise(outcomes) for name, outcomes in pooled.items()}
     if options.json:
         print(json.dumps(report, indent=2))
     else:
         for name, one in report["all"].items():
-            print(
-                f"{'all':<10} {name:<8} within 3 % {one['within_3_percent']:6.1%}   median loss {one['median_loss']:6.2%}"
-                f"   figure overstated {one['overstated']:+6.2%}   trials {one['trials']:.0f}"
-            )
+            print(line_of("all", name, one))
     if options.check and any(report[kind]["model"]["within_3_percent"] < REACHED for kind in report):
         sys.exit("the default search misses its bar: within 3 % in at least 90 % of runs")
 

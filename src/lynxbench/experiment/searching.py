@@ -1,7 +1,7 @@
-"""Searches for the best setting under noise: by a model of the landscape, by halving, by Optuna's TPE. No clock, no I/O.
+"""Searches for the best setting under noise: by a model of the landscape, by halving, by Optuna's TPE. No I/O.
 
 All of them ask for one setting at a time and are told one fresh process's response, as a logarithm that is to become
-large; a setting that failed, or that the accuracy gate refused, is told as None. The same history gives the same answer.
+large; a setting that failed, or that the accuracy gate refused, is told as None. One history gives one answer.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class ModelSearch:
         return points[int(np.argmax(mean))]
 
     def _can_run(self, points: Floats, history: Sequence[Told]) -> Floats:
-        """How likely settings are to run at all, by how their neighbours fared; neighbours differ in one knob or two."""
+        """How likely settings are to run at all, by how their neighbours fared."""
         tried = np.array([told.point for told in history], dtype=np.float64)
         ran = np.array([told.value is not None for told in history], dtype=np.float64)
         if ran.all():
@@ -290,7 +290,9 @@ class TpeSearch:
         try:
             import optuna
         except ImportError as error:
-            raise CannotRun("search tpe needs Optuna: pip install 'lynxbench[tune]', or use model or halving") from error
+            raise CannotRun(
+                "search tpe needs Optuna: pip install 'lynxbench[tune]', or use model or halving"
+            ) from error
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna, self._space, self._seed = optuna, space, seed
 
@@ -303,7 +305,8 @@ class TpeSearch:
                 return best
         optuna = self._optuna
         study = optuna.create_study(
-            direction="maximize", sampler=optuna.samplers.TPESampler(seed=self._seed + len(history), constant_liar=False)
+            direction="maximize",
+            sampler=optuna.samplers.TPESampler(seed=self._seed + len(history), constant_liar=False),
         )
         spread = {
             name: optuna.distributions.CategoricalDistribution(list(range(size)))

@@ -1,7 +1,7 @@
 """A model of a noisy landscape over a grid of settings: which setting is best, and where to look next. Pure.
 
-A Gaussian process on logarithms of the response (Rasmussen and Williams, 2006) whose covariance adds what each knob does
-alone to what they do together: most landscapes are nearly additive, and those that are not must not be missed. Its
+A Gaussian process on log response (Rasmussen and Williams, 2006) whose covariance adds what each knob does alone to
+what they do in pairs and together: most landscapes are nearly additive, and those that are not must not be missed. Its
 parameters are those of highest marginal likelihood. Where to look next is augmented expected improvement (Huang, Allen,
 Notz and Zeng, 2006): a setting that was measured already is worth less another time, but may be worth it.
 """
