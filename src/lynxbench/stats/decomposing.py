@@ -148,9 +148,10 @@ def _restarts(doubtful: Sequence[Estimate], restarts: int, delta: float) -> int 
     """Restarts at which every doubtful effect, if it is what it seems to be, would leave ±δ or come to lie inside."""
     most = restarts + 1
     for estimate in doubtful:
-        room = abs(delta - abs(estimate.value))
-        if not math.isfinite(estimate.error) or room <= 0:
+        if not math.isfinite(estimate.error):
             return None
+        # An estimate that happens to lie on the bound would ask for ever more; half of δ is as near as is planned for.
+        room = max(abs(delta - abs(estimate.value)), delta / 2)
         # Twice the quantile: once for the test itself, once for the chance that the next estimate is less kind.
         reach = 2 * student_quantile(1 - ERROR, max(estimate.degrees, 1.0)) * estimate.error
         most = max(most, math.ceil(restarts * (reach / room) ** 2))
