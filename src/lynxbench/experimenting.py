@@ -105,7 +105,8 @@ class _Experiment:
     """One experiment at work."""
 
     def __init__(self, folder: ExperimentFolder, where: Where, progress: ExperimentProgress) -> None:
-        self.folder, self.where, self.progress = folder, where, progress
+        self.folder, self.where = folder, where
+        self.progress: ExperimentProgress = progress
         self.definition = folder.plan.definition
         self.cells = plan_cells(self.definition)
         self.served = isinstance(self.definition.contract.engine, ServedEngine)

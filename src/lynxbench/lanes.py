@@ -28,8 +28,13 @@ class Disturbance:
 class Walker(Protocol):
     """Who visits cells."""
 
-    cells: tuple[CellPlan, ...]
-    progress: Progress
+    @property
+    def cells(self) -> tuple[CellPlan, ...]:
+        """All of them, by position in the design."""
+
+    @property
+    def progress(self) -> Progress:
+        """Who is told."""
 
     def visit(
         self,

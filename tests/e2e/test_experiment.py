@@ -82,7 +82,9 @@ def test_a_finished_experiment_is_shown_again(bench: Path, ran: dict[str, object
 def test_an_interrupted_experiment_goes_on_where_it_stopped(bench: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lynxbench", "experiment", "run", "cells.yaml", "--out", str(tmp_path / "out")]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=bench, env=os.environ, stderr=pipe, stdout=subprocess.DEVNULL, text=True) as child:
+    with subprocess.Popen(
+        command, cwd=bench, env=os.environ, stderr=pipe, stdout=subprocess.DEVNULL, text=True
+    ) as child:
         assert child.stderr is not None
         for line in child.stderr:
             if "block 1/2, 3/4" in line or "block 2/2" in line:

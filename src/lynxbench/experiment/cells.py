@@ -95,14 +95,13 @@ def changed(contract: Contract, keys: Mapping[str, Scalar], *, restarts: int | N
 
 def _set(document: dict[str, object], key: str, value: Scalar) -> None:
     """Set one key by its path; `workload.precision` is a list of one, and a length's number is a fixed length."""
+    held: object = value
     if key in ("workload.precision", "workload.precisions"):
-        key, held = "workload.precisions", [value]  # type: ignore[assignment]
+        key, held = "workload.precisions", [value]
     elif key in ("workload.input_tokens", "workload.output_tokens"):
-        held = {"distribution": "fixed", "value": value}  # type: ignore[assignment]
+        held = {"distribution": "fixed", "value": value}
     elif key == "workload.concurrency":
-        key, held = "workload.arrival", {"process": "closed", "concurrency": value}  # type: ignore[assignment]
-    else:
-        held = value  # type: ignore[assignment]
+        key, held = "workload.arrival", {"process": "closed", "concurrency": value}
     *path, last = key.split(".")
     at: dict[str, object] = document
     for part in path:

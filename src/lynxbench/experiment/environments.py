@@ -64,7 +64,7 @@ def make_environment(lock: Path, folder: Path, *, inherits: bool) -> MadeEnviron
         PackageSet(
             name=lock.stem,
             lock_sha256=sha256,
-            packages_sha256=content_id(packages),  # type: ignore[arg-type]
+            packages_sha256=content_id(packages),
             packages=packages,
             inherits=inherits,
         ),

@@ -133,7 +133,7 @@ def _cells(document: ExperimentDocument) -> Safe:
 
 def _effects(found: Analysis) -> Safe:
     title = "Effects with their intervals"
-    rows = [
+    rows: list[list[str | int | float]] = [
         [effect_title(e), e.ratio.low, e.ratio.estimate, e.ratio.high, e.p_holm, ", ".join(e.aliases)]
         for e in found.effects
     ]

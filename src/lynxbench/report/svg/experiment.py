@@ -86,9 +86,9 @@ def draw_interaction(
         css = f"slot-{j % len(SERIES_SLOTS)}"
         ys = [y(math.log(value)) if value else math.nan for value in row]
         parts.append(curve([x(i) for i in range(len(row))], ys, f"curve {css}"))
-        for i, value in enumerate(row):
-            if value:
-                tip = f"{first.name} {first.levels[i]}, {second.name} {second.levels[j]}: {digits(value, 4)}"
+        for i, mean in enumerate(row):
+            if mean:
+                tip = f"{first.name} {first.levels[i]}, {second.name} {second.levels[j]}: {digits(mean, 4)}"
                 parts.append(tag("circle", tag("title", tip), cx=x(i), cy=ys[i], r=4, class_=f"swatch {css}"))
         last = next((i for i in reversed(range(len(row))) if row[i]), None)
         if last is not None:
@@ -106,12 +106,9 @@ def draw_interaction(
 def _nudge(means: Sequence[Sequence[float | None]], row: int, at: int) -> float:
     """Labels at nearly the same height are moved apart."""
     mine = means[row][at]
-    near = [
-        other[at]
-        for j, other in enumerate(means)
-        if j != row and other[at] and mine and abs(math.log(other[at] / mine)) < 0.04
-    ]
-    if not near or not mine or near[0] is None:
+    others = [other[at] for j, other in enumerate(means) if j != row]
+    near = [value for value in others if value and mine and abs(math.log(value / mine)) < 0.04]
+    if not near or not mine:
         return 0.0
     return -0.7 if mine > near[0] else 0.7
 
@@ -201,8 +198,8 @@ def draw_values(document: ExperimentDocument, title: str, width: int) -> Safe:
         ys = [y(math.log(value)) if value else math.nan for value in cell.values]
         parts.append(curve([x(block) for block in range(len(ys))], ys, f"curve {css}"))
         name = ", ".join(f"{n} {v}" for n, v in cell.levels.items())
-        for block, value in enumerate(cell.values):
-            if value:
-                tip = tag("title", f"{name}, block {block + 1}: {digits(value, 4)}")
+        for block, taken in enumerate(cell.values):
+            if taken:
+                tip = tag("title", f"{name}, block {block + 1}: {digits(taken, 4)}")
                 parts.append(tag("circle", tip, cx=x(block), cy=ys[block], r=3.2, class_=f"swatch {css}"))
     return svg(width, 240, title, f"{len(rows)} cells over {document.restarts} blocks of time", parts)
