@@ -1,6 +1,6 @@
 """Planted responses: do intervals cover, does the word come out right, is `decomposable` ever said falsely?
 
-    python benchmarks/experiments.py [--repetitions 1000] [--restarts 5] [--json] [--check]
+    python benchmarks/experiments.py [--repetitions 1000] [--restarts 5] [--json]
 
 Experiments of three factors (two levels, one with three) are simulated with known truth: fresh processes with their own
 level, blocks of time that drift, cells that are not equally noisy. Coverage is that of the 95 % intervals over every
@@ -145,7 +145,6 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, default=5)
     parser.add_argument("--seed", type=int, default=20260101)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--check", action="store_true", help="exit 1 unless every bar is met")
     options = parser.parse_args()
     report: dict[str, dict[str, object]] = {}
     failed: list[str] = []
@@ -161,7 +160,7 @@ def main() -> None:
         print(json.dumps(report, indent=2))
     for line in failed:
         print(line, file=sys.stderr)
-    if options.check and failed:
+    if failed:
         sys.exit(1)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from command_line import lynxbench, lynxbench_here
 from experiments import CONTRACT, EXPERIMENT, WORK
+from wheels import tiny_lock
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,68 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(bench: Path, tmp_pat
     assert (tmp_path / "out" / folder.name / "analysis.json").exists()
     assert len([*folder.glob("runs/*/attempts/*")]) >= len(before)
     assert len([*(tmp_path / "out").glob("work-cells-*")]) == 1
+
+
+VERSIONS = f"""\
+lynxbench_experiment: 1
+name: upgrade
+question: What would this upgrade do?
+contract:
+{CONTRACT.replace("working:step", "upgrading:step")}
+restarts: 2
+factors:
+  - {{name: tinylayer, layer: framework, sets: packages, levels: [tiny-1.0.txt, tiny-2.0.txt]}}
+"""
+
+UPGRADING = """\
+import time
+
+import tinylayer
+
+
+def step():
+    until = time.perf_counter_ns() + 2_000_000 // tinylayer.SPEED
+    while time.perf_counter_ns() < until:
+        pass
+    return 1.0
+"""
+
+
+@pytest.mark.slow
+def test_a_version_is_a_factor_through_environments_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "upgrading.py").write_text(UPGRADING)
+    for version in ("1.0", "2.0"):
+        tiny_lock(tmp_path, version)
+    (tmp_path / "upgrade.yaml").write_text(VERSIONS)
+    done = lynxbench("experiment", "run", "upgrade.yaml", "--json", "--ledger", "ledger", cwd=tmp_path)
+    assert done.code == 0, done.err
+    cells = json.loads(done.out)["cells"]
+    assert [cell["status"] for cell in cells] == ["measured", "measured"]
+    assert [cell["packages"]["packages"]["tinylayer"] for cell in cells] == ["1.0", "2.0"]
+    assert cells[1]["response"]["estimate"] > 1.4 * cells[0]["response"]["estimate"]
+    assert cells[0]["executor_id"] != cells[1]["executor_id"]
+    results = [json.loads(path.read_text()) for path in tmp_path.glob("experiments/*/runs/*/result.json")]
+    seen = {one["executor"]["layers"]["framework"]["distributions"]["value"]["tinylayer"] for one in results}
+    assert seen == {"1.0", "2.0"}
+    verified = lynxbench_here("verify", cells[1]["result_ids"][0], "--ledger", "ledger", cwd=tmp_path)
+    assert verified.code == 0, verified.out
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two lanes need two CPUs")
+def test_lanes_are_proven_apart_or_not_used(bench: Path) -> None:
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    lanes = f"lanes: [{{cpus: [{cpus[0]}]}}, {{cpus: [{cpus[1]}]}}]\nsmallest_effect: 50 %\nfactors:"
+    (bench / "lanes.yaml").write_text(EXPERIMENT.replace("factors:", lanes).replace("[1, 3]", "[1, 2]"))
+    done = lynxbench("experiment", "run", "lanes.yaml", "--json", "--out", "lanes", cwd=bench)
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert [cell["status"] for cell in document["cells"]] == ["measured"] * 4
+    (said,) = [note for note in document["notes"] if "lanes" in note]
+    assert "disturb each other: the baseline changes by" in said
+    apart = said.startswith("lanes do not disturb")
+    assert document["lanes"] == ("2 lanes side by side" if apart else "one after another")
+    assert {len(cell["result_ids"]) for cell in document["cells"]} == ({2} if apart else {1})
 
 
 TUNED = f"""\

@@ -2,33 +2,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.experiment.environments import make_environment, named_packages
-
-
-def wheel(folder: Path, version: str) -> Path:
-    """A package of one line, built by hand: nothing is fetched."""
-    path = folder / f"tinylayer-{version}-py3-none-any.whl"
-    info = f"tinylayer-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("tinylayer.py", f"SPEED = {version[0]}\n")
-        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tinylayer\nVersion: {version}\n")
-        file.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        file.writestr(f"{info}/RECORD", "")
-    return path
-
-
-def lock(folder: Path, version: str) -> Path:
-    path = folder / f"tiny-{version}.txt"
-    path.write_text(f"tinylayer @ {wheel(folder, version).as_uri()}\n")
-    return path
+from wheels import tiny_lock
 
 
 def test_names_in_a_lock_file() -> None:
@@ -38,7 +18,9 @@ def test_names_in_a_lock_file() -> None:
 
 @pytest.mark.slow
 def test_two_versions_of_a_layer_live_side_by_side_and_are_told_apart(tmp_path: Path) -> None:
-    made = [make_environment(lock(tmp_path, version), tmp_path / "made", inherits=True) for version in ("1.0", "2.0")]
+    made = [
+        make_environment(tiny_lock(tmp_path, version), tmp_path / "made", inherits=True) for version in ("1.0", "2.0")
+    ]
     for one, version in zip(made, ("1.0", "2.0"), strict=True):
         assert one.packages.packages["tinylayer"] == version
         said = subprocess.run(
