@@ -23,12 +23,14 @@ from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.greeting import Greeting
 from lynxbench.intervening import intervene
+from lynxbench.known_ceilings import ceilings_for, read_ceilings, remember_ceilings
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.journal import count_journal, read_journal
 from lynxbench.measure.context import assumptions_of, conditions_of
 from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry
 from lynxbench.measure.validity import combine_validity, judge_drift, without_figures
-from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine, TorchEngine
 from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import Scope
 from lynxbench.model.job import Job, JobReport, JobStatus
@@ -198,6 +200,7 @@ def _measure_slot(
         take_outputs=first,
         take_profile=first,
         take_ceilings=first,
+        known_ceilings=_known_ceilings(run, slot.precision) if first else (),
         reference_step_s=_reference_step_s(earlier),
         own_packages=around is not None and around.interpreter is not None,
     )
@@ -219,6 +222,12 @@ def _measure_slot(
         report = JobReport(status=JobStatus.FAILED, error=died)
     progress.end_slot(slot, report, perf_counter() - started)
     return Attempt(slot, folder, report)
+
+
+def _known_ceilings(run: RunFolder, precision: Precision) -> tuple[Ceiling, ...]:
+    if not isinstance(run.registration.contract.engine, TorchEngine):
+        return ()
+    return ceilings_for(read_ceilings(run.registration.executor.executor_id), precision)
 
 
 def _reference_step_s(attempts: Sequence[Attempt]) -> float | None:
@@ -243,6 +252,7 @@ def _conclude(
     telemetry = read_telemetry(run.path / TELEMETRY_FILE)
     executor = with_processes(registration.executor, attempts)
     drift = difference(registration.executor, capture_host(declaration), (Tier.CONFIGURATION,))
+    remember_ceilings(registration.executor.executor_id, [attempt.report for attempt in attempts])
     reference = reference_outputs(attempts)
     results: list[PrecisionResult] = []
     processes: list[CountedProcess] = []

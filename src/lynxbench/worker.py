@@ -91,7 +91,7 @@ def work(folder: Path) -> JobReport:
         facts=facts,
         fields={Layer(layer): dict(named) for layer, named in fields.items()},
         executed=session.executed(),
-        ceilings=_ceilings(session, folder) if job.take_ceilings else (),
+        ceilings=_ceilings(session, folder, job.known_ceilings) if job.take_ceilings else (),
         peak_memory_bytes=peak_memory_bytes,
         peak_device_memory_bytes=device_memory_bytes,
         stop_reason=stop_reason,
@@ -127,9 +127,9 @@ def _profile(session: Session, folder: Path, step_s: float) -> Path | None:
     return session.profile(int(min(max(PROFILED_S / max(step_s, 1e-9), fewest), most)), folder)
 
 
-def _ceilings(session: Session, folder: Path) -> tuple[Ceiling, ...]:
+def _ceilings(session: Session, folder: Path, known: tuple[Ceiling, ...]) -> tuple[Ceiling, ...]:
     _say(folder, "ceilings")
-    return session.ceilings()
+    return session.ceilings(known) if known else session.ceilings()
 
 
 def write_outputs(path: Path, outputs: Outputs) -> None:

@@ -26,6 +26,8 @@ class Job(Document):
     take_outputs: bool = False
     take_profile: bool = False
     take_ceilings: bool = False
+    known_ceilings: tuple[Ceiling, ...] = ()
+    """What this executor reached in earlier runs, to be re-checked; () measures from nothing."""
     reference_step_s: float | None = None
     """Step time at the reference precision, once known: what an emulated precision is estimated from."""
     own_packages: bool = False
