@@ -69,6 +69,12 @@ def read_distributions(_host: Host) -> dict[str, Field]:
     return fields
 
 
+def capture_packages() -> dict[str, Field]:
+    """Interpreter and distributions of this very process, where it does not run in the harness's environment."""
+    host = Host()
+    return read_python(host) | read_distributions(host)
+
+
 def find_distributions(found: Iterable[metadata.Distribution]) -> dict[str, metadata.Distribution]:
     """Distributions by normalised name; the first on the path wins, as it does for imports."""
     chosen: dict[str, metadata.Distribution] = {}
