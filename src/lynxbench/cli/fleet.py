@@ -1,0 +1,168 @@
+"""`lynxbench fleet`: one contract on many machines, on Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from lynxbench.errors import BadInput, ExitCode
+
+if TYPE_CHECKING:
+    from lynxbench.fleet_running import Recorders
+    from lynxbench.model.fleet import FleetReport
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+RAY = typer.Option(
+    None, "--ray", envvar="RAY_ADDRESS", help="Address of a Ray cluster; without it one is started on this machine."
+)
+NODES = typer.Option(
+    None, "--nodes", help="How many nodes, or their names or addresses with commas between; all if left out."
+)
+LEDGER = typer.Option(None, "--ledger", help="Folder or URL of the ledger; none: record nowhere.")
+AS_JSON = typer.Option(False, "--json", help="Print one JSON document on standard output, nothing else.")
+SHIP = typer.Option(None, "--ship", help="Folder with your own code, sent to every node and run there.")
+ENV = typer.Option(None, "--env", help="NAME=VALUE for the runs, or a NAME that is set here; may be repeated.")
+OUT = typer.Option(Path("results"), help="Folder that receives one folder a fleet run.")
+
+
+@app.command()
+def run(
+    contract: str = typer.Argument(help="A contract file, or the name of a bundled one."),
+    ray: str | None = RAY,
+    nodes: str | None = NODES,
+    per: str = typer.Option("node", "--per", help="`node` runs once a node, `gpu` once a GPU."),
+    together: bool = typer.Option(False, "--together", help="Let nodes and GPUs of one host run at the same time."),
+    ranks: bool = typer.Option(
+        False, "--ranks", help="One run over all nodes: each node is a rank, as torchrun's are."
+    ),
+    server: str | None = typer.Option(
+        None, "--server", help="With --ranks: a command that serves, started as every rank before the contract asks it."
+    ),
+    out: Path = OUT,
+    resume: bool = typer.Option(False, "--resume", help="Go on with the newest unfinished fleet run of this contract."),
+    declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
+    ship: Path | None = SHIP,
+    env: list[str] | None = ENV,
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Run a contract on every node, each alone; record each result; say who stands apart and why.
+
+    Exit code 1 when a unit has no valid result; it is named with what happened to it.
+    """
+    from lynxbench.cli.fleet_progress import FleetTerminal
+    from lynxbench.contract.loader import read_contract
+    from lynxbench.fleet.cluster import connected
+    from lynxbench.fleet_running import FleetOptions, environment_of, run_fleet
+
+    if per not in ("node", "gpu"):
+        raise BadInput(f"--per {per!r}: write node or gpu")
+    if server is not None and not ranks:
+        raise BadInput("--server starts a command as every rank; give --ranks with it")
+    agreed = read_contract(contract)
+    options = FleetOptions(
+        per_gpu=per == "gpu", together=together, declaration=_declared(declare), environment=environment_of(env or ())
+    )
+    recorders = _recorders(ledger)
+    with connected(ray, local_nodes=_local(ray, nodes), ship=ship) as fleet, FleetTerminal() as progress:
+        if ranks:
+            from lynxbench.fleet_ranks import run_ranks
+
+            state, folder = run_ranks(
+                fleet, agreed, out, nodes=nodes if ray else None, options=options, progress=progress,
+                recorders=recorders, server=server,
+            )  # fmt: skip
+        else:
+            state, folder = run_fleet(
+                fleet, agreed, out, nodes=nodes if ray else None, options=options, progress=progress,
+                recorders=recorders, resume=resume,
+            )  # fmt: skip
+    from lynxbench.fleet_reporting import report_fleet
+
+    _finish(report_fleet(state, folder), folder, as_json)
+
+
+@app.command()
+def show(
+    named: list[str] = typer.Argument(help="The folder of a fleet run; or results (paths, ids) of one contract."),
+    html: Path | None = typer.Option(None, help="Write the page here."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show a fleet run again, or hold results of one contract against each other as a fleet."""
+    from lynxbench import __version__
+    from lynxbench.evidence.documents import write_text
+    from lynxbench.fleet_reporting import read_fleet
+    from lynxbench.fleet_running import FLEET_FILE
+    from lynxbench.report.fleet import render_fleet_html
+
+    only = Path(named[0])
+    if len(named) == 1 and (only.name == FLEET_FILE or (only / FLEET_FILE).is_file()):
+        found = read_fleet(only)
+    else:
+        found = _of_results(named, ledger)
+    if html is not None:
+        write_text(html, render_fleet_html(found, __version__))
+        typer.echo(f"written: {html}", err=True)
+    _print(found, as_json)
+    if not found.complete:
+        raise typer.Exit(ExitCode.VERDICT_NO)
+
+
+def _finish(found: FleetReport, folder: Path, as_json: bool) -> None:
+    from lynxbench import __version__
+    from lynxbench.evidence.documents import write_text
+    from lynxbench.report.fleet import render_fleet_html
+
+    write_text(folder / "report.json", found.model_dump_json(indent=2))
+    write_text(folder / "report.html", render_fleet_html(found, __version__))
+    _print(found, as_json)
+    typer.echo(f"report  {folder / 'report.html'}", err=True)
+    if not found.complete or found.left_out:
+        raise typer.Exit(ExitCode.VERDICT_NO)
+
+
+def _print(found: FleetReport, as_json: bool) -> None:
+    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.report.fleet import render_fleet
+
+    if as_json:
+        print_document(found.model_dump(mode="json"))
+    else:
+        print(render_fleet(found, width=terminal_width()), end="")
+
+
+def _of_results(named: list[str], ledger: str | None) -> FleetReport:
+    from lynxbench.cli.naming import resolve_result
+    from lynxbench.fleet_reporting import report_results
+
+    results = {}
+    for name in named:
+        with resolve_result(name, ledger) as found:
+            key = Path(name).parent.name if Path(name).is_file() else Path(name).name
+            results[key if key not in results else name] = found.result
+    return report_results(results)
+
+
+def _local(ray: str | None, nodes: str | None) -> int:
+    """How many nodes a cluster of this machine has."""
+    if ray or nodes is None:
+        return 1
+    if not nodes.isdigit() or int(nodes) < 1:
+        raise BadInput(f"--nodes {nodes!r}: without --ray give the number of nodes to start on this machine")
+    return int(nodes)
+
+
+def _recorders(ledger: str | None) -> Recorders | None:
+    from lynxbench.cli.output import recorder_for
+
+    return None if recorder_for(ledger) is None else lambda: recorder_for(ledger)
+
+
+def _declared(path: Path | None):  # type: ignore[no-untyped-def]
+    from lynxbench.executor.declaration import read_declaration
+
+    return None if path is None else read_declaration(path)
