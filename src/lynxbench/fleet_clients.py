@@ -1,4 +1,4 @@
-"""One schedule sent by clients on many hosts: split as among local processes, started together, merged sample by sample.
+"""One schedule sent by clients on many hosts: split as among local processes, started together, merged by sample.
 
 Every client stamps with its own clock. How far that clock is from ours is measured before and after the load, with its
 bound; moments are moved by one constant a client, so that latencies stay exactly what the client saw.
@@ -259,4 +259,6 @@ def _offset(actor: Actor) -> Offset:
 def _refuse_crowd(nodes: Sequence[Node], parts: int) -> None:
     room = sum(int(node.cpus) for node in nodes)
     if parts > room:
-        raise CannotRun(f"{parts} clients need a core each, and the {len(nodes)} nodes have {room}; ask for fewer clients")
+        raise CannotRun(
+            f"{parts} clients need a core each, and the {len(nodes)} nodes have {room}; ask for fewer clients"
+        )

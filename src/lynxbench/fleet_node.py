@@ -5,7 +5,8 @@ variables around it. It talks through its pipes, one JSON document a line:
 
     out  {"begin": …} {"stage": …} {"end": …} {"note": …}       how far it is
     out  {"register": registration}   in  {"go": true}          the record is announced before the first sample
-    out  {"abandon": reason}          in  {"go": true}
+    out  {"abandon": reason}
+    out  {"ranks": {"start": job}} or {"ranks": {"stop": n}}    in  {"go": true}    the other ranks follow
     out  {"done": {"folder": …, "result_id": …}} or {"failed": {"line": …, "exit_code": …}}
 
 Standard input that closes means that whoever asked is gone: the run ends as after Ctrl-C, and what it has is kept.
@@ -29,7 +30,7 @@ from lynxbench.executor.declaration import Declaration
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.interventions import Scope
-from lynxbench.model.job import JobReport
+from lynxbench.model.job import Job, JobReport
 
 REQUEST_FILE = "request.json"
 REPLY_S = 90.0
@@ -44,6 +45,8 @@ class NodeRequest(Document):
     intervening: Scope | None = None
     recorded: bool = False
     """Whether somebody keeps a record and wants to be told before the first sample."""
+    ranked: bool = False
+    """Whether other ranks follow this one: they are started and stopped with every process."""
 
 
 class Line:
@@ -101,6 +104,41 @@ class LineProgress:
         self._line.say(note=text)
 
 
+class RankedProgress(LineProgress):
+    """The same for rank 0 of several: the others start with each of its processes and are gone before the next."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(line)
+        self._run: RunFolder | None = None
+        self._following: int | None = None
+
+    def begin(self, run: RunFolder) -> None:
+        """Remember what the others are to follow."""
+        self._run = run
+        super().begin(run)
+
+    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
+        """A process of ours is up and waits for the others at their rendezvous."""
+        if self._following != slot.index:
+            self._following = slot.index
+            assert self._run is not None
+            registration = self._run.registration
+            job = Job(
+                index=slot.index,
+                restart=slot.restart,
+                contract=registration.contract,
+                precision=slot.precision,
+                threads=registration.threads,
+            )
+            self._line.ask(ranks={"start": job.model_dump_json(by_alias=True)})
+        super().watch(slot, stage, iterations, spent_s)
+
+    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
+        """Ours has ended: nobody waits for the others any more."""
+        self._line.ask(ranks={"stop": slot.index})
+        super().end_slot(slot, report, spent_s)
+
+
 class LineRecorder:
     """The record is kept by whoever asked: they are told, and waited for."""
 
@@ -125,7 +163,7 @@ def measure(folder: Path, line: Line) -> Path:
     from lynxbench.pipeline import resume_contract, run_contract
 
     request = NodeRequest.model_validate_json((folder / REQUEST_FILE).read_bytes())
-    contract, progress = request.contract, LineProgress(line)
+    contract, progress = request.contract, RankedProgress(line) if request.ranked else LineProgress(line)
     recorder = LineRecorder(line) if request.recorded else None
     if find_unfinished(folder, contract.contract_id) is not None:
         finished = resume_contract(contract, folder, request.declaration, progress, request.intervening, recorder)

@@ -8,7 +8,7 @@ from pathlib import Path
 from lynxbench.compare.instances import compare_instances
 from lynxbench.errors import BadInput, Refused
 from lynxbench.evidence.documents import read_result
-from lynxbench.fleet_running import FleetState, read_state
+from lynxbench.fleet_book import FleetState, read_state
 from lynxbench.model.canonical import short
 from lynxbench.model.fleet import FleetComparison, FleetReport, FleetUnit, Standing, UnitState
 from lynxbench.model.result import Result, ValidityVerdict

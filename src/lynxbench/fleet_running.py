@@ -13,62 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
 
-from pydantic import ValidationError
-
-from lynxbench.errors import BadInput, BadResult, EvidenceInvalid, Interrupted, LynxbenchError
-from lynxbench.evidence.documents import write_text
-from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
+from lynxbench.errors import BadInput, Interrupted, LynxbenchError
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, Node, choose
-from lynxbench.fleet.desk import Desk, Message
-from lynxbench.fleet.dispatch import End, Outcome, Task, dispatch
+from lynxbench.fleet.dispatch import Task, Work, dispatch
+from lynxbench.fleet_book import FLEET_FILE, Book, FleetProgress, FleetState, Recorders, Silent, read_state
 from lynxbench.fleet_node import NodeRequest
-from lynxbench.fleet_work import NodeTask, Parcel, clear_scratch, measure_here, request_text, unpack
+from lynxbench.fleet_work import NodeTask, clear_scratch, measure_here, request_text
 from lynxbench.model.contract import Contract
-from lynxbench.model.document import Document
-from lynxbench.model.fleet import AttemptNote, FleetUnit, UnitState
+from lynxbench.model.fleet import FleetUnit, UnitState
 from lynxbench.model.interventions import Scope
-from lynxbench.running import Recorder
 
-FLEET_FILE = "fleet.json"
-UNITS_FOLDER = "units"
 CLEAR_S = 30.0
-
-
-class FleetState(Document):
-    """What a fleet run is, on disk from before its first unit."""
-
-    fleet_id: str
-    started_at: str
-    contract: Contract
-    per_gpu: bool
-    units: tuple[FleetUnit, ...]
-    finished_at: str | None = None
-
-
-class FleetProgress(Protocol):
-    """Who is told how far the fleet is."""
-
-    def begin(self, state: FleetState, folder: Path) -> None:
-        """The units are known."""
-
-    def unit_began(self, unit: str, node: str, attempt: int) -> None:
-        """A unit starts, or starts again."""
-
-    def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
-        """A node says how far its run is."""
-
-    def unit_ended(self, unit: FleetUnit, left: int) -> None:
-        """A unit has its outcome."""
-
-
-class Recorders(Protocol):
-    """Who keeps the record: one recorder for each unit's run."""
-
-    def __call__(self) -> Recorder | None:
-        """A fresh recorder; None where nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +59,6 @@ class JobDone:
     unit: FleetUnit
     folder: Path | None
     error: LynxbenchError | None = None
-
-
-class Silent:
-    """Tells nobody."""
-
-    def begin(self, state: FleetState, folder: Path) -> None:
-        """Nothing."""
-
-    def unit_began(self, unit: str, node: str, attempt: int) -> None:
-        """Nothing."""
-
-    def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def unit_ended(self, unit: FleetUnit, left: int) -> None:
-        """Nothing."""
 
 
 def run_fleet(
@@ -165,9 +106,9 @@ def run_fleet(
                 substitutes=bool(spare),
             )
         )
-    book = _Book(state, folder, progress or Silent(), recorders)
+    book = Book(state, folder, progress or Silent(), recorders)
     book.begin()
-    _carry_out(fleet, book, tasks, spare, (), options.together)
+    carry_out(fleet, book, tasks, spare=spare, together=options.together)
     return book.state, folder
 
 
@@ -193,7 +134,7 @@ def run_jobs(
     pool, _ = choose(fleet.nodes(), nodes)
     now = datetime.now(UTC)
     state = FleetState(
-        fleet_id=_fleet_id("jobs", now),
+        fleet_id=new_fleet_id("jobs", now),
         started_at=now.isoformat(timespec="seconds"),
         contract=jobs[0].contract,
         per_gpu=False,
@@ -209,36 +150,33 @@ def run_jobs(
         )
         payload = NodeTask(state.fleet_id, job.name, request_text(request), str(cwd or Path.cwd()), job.environment)
         tasks.append(Task(job.name, payload, gpus=min((node.gpus for node in pool), default=0.0)))
-    book = _Book(state, out / state.fleet_id, progress or Silent(), recorders)
+    book = Book(state, out / state.fleet_id, progress or Silent(), recorders)
     book.begin()
-    _carry_out(fleet, book, tasks, (), pool, together)
+    carry_out(fleet, book, tasks, pool=pool, together=together)
     return tuple(
         JobDone(unit, None if unit.folder is None else book.folder / unit.folder, book.errors.get(unit.name))
         for unit in book.state.units
     )
 
 
-def read_state(folder: Path) -> FleetState:
-    """The state of a fleet run, from its folder or its file."""
-    file = folder if folder.is_file() else folder / FLEET_FILE
-    try:
-        return FleetState.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or error}; not the folder of a fleet run") from None
-    except ValidationError as error:
-        raise BadResult(f"{file}: {error.errors()[0]['msg']}; the fleet's state is damaged") from None
-
-
 # --- carrying out ----------------------------------------------------------------------------------------------------
 
 
-def _carry_out(
-    fleet: Fleet, book: _Book, tasks: Sequence[Task], spare: Sequence[Node], pool: Sequence[Node], together: bool
+def carry_out(
+    fleet: Fleet,
+    book: Book,
+    tasks: Sequence[Task],
+    *,
+    work: Work = measure_here,
+    spare: Sequence[Node] = (),
+    pool: Sequence[Node] = (),
+    together: bool = False,
 ) -> None:
+    """Run every task and enter each outcome in the book; at the end no node keeps anything of it."""
     try:
         for outcome in dispatch(
             fleet,
-            measure_here,
+            work,
             tasks,
             hear=book.hear,
             spare=spare,
@@ -261,109 +199,6 @@ def _carry_out(
             continue  # a node that left meanwhile took its files along
 
 
-class _Book:
-    """The state on disk, brought up to date with every event; and the record of every run."""
-
-    def __init__(self, state: FleetState, folder: Path, progress: FleetProgress, recorders: Recorders | None) -> None:
-        self.state, self.folder, self.progress = state, folder, progress
-        self._recorders = recorders
-        self._open: dict[str, Recorder] = {}
-        self.errors: dict[str, LynxbenchError] = {}
-
-    def begin(self) -> None:
-        try:
-            (self.folder / UNITS_FOLDER).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput(
-                f"{self.folder}: {error.strerror or error}; give a folder that can be written with --out"
-            ) from None
-        self._write()
-        self.progress.begin(self.state, self.folder)
-
-    def hear(self, message: Message, desk: Desk) -> None:
-        """A node says something; an announcement is recorded before the node goes on."""
-        body = message.body
-        if "register" in body:
-            self._register(message.key, body["register"])
-            desk.answer(message, True)
-        elif "abandon" in body:
-            self._abandon(message.key, body["abandon"])
-        else:
-            self.progress.unit_said(message.key, body)
-
-    def enter(self, outcome: Outcome) -> None:
-        """A unit has ended: keep its run, record it, write everything down."""
-        name = outcome.task.key
-        unit = next(one for one in self.state.units if one.name == name)
-        attempts = (
-            *unit.attempts,
-            *(AttemptNote(node=a.node.name, ended=a.end.value, why=a.why, seconds=a.seconds) for a in outcome.attempts),
-        )
-        last = outcome.attempts[-1].node.name if outcome.attempts else unit.node
-        changes: dict[str, object] = {"attempts": attempts, "node": last, "why": outcome.why}
-        if unit.node and last != unit.node:
-            changes["stands_in_for"] = unit.node
-        if outcome.end is End.DONE:
-            changes |= self._keep(name, outcome)
-        elif outcome.end is End.FAILED:
-            changes |= {"state": UnitState.FAILED}
-            if outcome.error is not None:
-                self.errors[name] = outcome.error
-                changes |= {"exit_code": int(outcome.error.exit_code)}
-        else:
-            changes |= {"state": UnitState.LOST}
-        ended = unit.model_copy(update=changes)
-        units = tuple(ended if one.name == name else one for one in self.state.units)
-        self.state = self.state.model_copy(update={"units": units})
-        self._write()
-        self.progress.unit_ended(ended, sum(one.state is UnitState.PENDING for one in units))
-
-    def finish(self) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        if all(unit.state is UnitState.DONE for unit in self.state.units):
-            self.state = self.state.model_copy(update={"finished_at": now})
-        self._write()
-
-    def _keep(self, name: str, outcome: Outcome) -> dict[str, object]:
-        parcel = outcome.value
-        assert isinstance(parcel, Parcel)
-        into = self.folder / UNITS_FOLDER / _flat(name)
-        try:
-            folder = unpack(parcel, into)
-        except EvidenceInvalid as error:
-            self.errors[name] = error
-            return {"state": UnitState.FAILED, "why": str(error), "exit_code": int(error.exit_code)}
-        recorder = self._open.pop(parcel.run_id, None) or (self._recorders() if self._recorders else None)
-        if recorder is not None:
-            recorder.record(folder)
-        return {
-            "state": UnitState.DONE,
-            "result_id": parcel.result_id,
-            "folder": str(folder.relative_to(self.folder)),
-            "recorded": getattr(recorder, "recorded", None) is not None,
-            "why": getattr(recorder, "problem", None) or "",
-        }
-
-    def _register(self, name: str, said: Mapping[str, str]) -> None:
-        recorder = self._recorders() if self._recorders is not None else None
-        if recorder is None:
-            return
-        folder = self.folder / UNITS_FOLDER / _flat(name) / _flat(said["run_id"])
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / REGISTRATION_FILE, said["text"])
-        recorder.register(RunFolder.open(folder))
-        self._open[said["run_id"]] = recorder
-
-    def _abandon(self, name: str, said: Mapping[str, str]) -> None:
-        recorder = self._open.pop(said["run_id"], None)
-        folder = self.folder / UNITS_FOLDER / _flat(name) / _flat(said["run_id"])
-        if recorder is not None and (folder / REGISTRATION_FILE).exists():
-            recorder.abandon(RunFolder.open(folder), said["reason"])
-
-    def _write(self) -> None:
-        write_text(self.folder / FLEET_FILE, self.state.model_dump_json(by_alias=True, indent=1))
-
-
 # --- planning --------------------------------------------------------------------------------------------------------
 
 
@@ -378,7 +213,7 @@ def _plan(contract: Contract, nodes: Sequence[Node], per_gpu: bool) -> FleetStat
         raise BadInput("--per gpu: no chosen node has a GPU; leave it out to measure nodes")
     now = datetime.now(UTC)
     return FleetState(
-        fleet_id=_fleet_id(contract.name, now),
+        fleet_id=new_fleet_id(contract.name, now),
         started_at=now.isoformat(timespec="seconds"),
         contract=contract,
         per_gpu=per_gpu,
@@ -386,7 +221,8 @@ def _plan(contract: Contract, nodes: Sequence[Node], per_gpu: bool) -> FleetStat
     )
 
 
-def _fleet_id(name: str, now: datetime) -> str:
+def new_fleet_id(name: str, now: datetime) -> str:
+    """A name of its own for a fleet run."""
     return f"fleet-{name}-{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
@@ -423,12 +259,6 @@ def _stand_in(state: FleetState, chosen: Sequence[Node], spare: Sequence[Node], 
 def _missing(unit: FleetUnit) -> Node:
     """A node that is not there: dispatching to it reports it as lost, which is what it is."""
     return Node(node_id="0" * 56, name=unit.node, address="", cpus=1.0, gpus=0.0)
-
-
-def _flat(name: str) -> str:
-    """A unit's name as one part of a path."""
-    kept = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
-    return kept.lstrip(".") or "unit"
 
 
 def environment_of(pairs: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -52,6 +52,10 @@ class Caller(Protocol):
         """Say something and wait for the answer."""
 
 
+Follow = Callable[[Mapping[str, Any]], None]
+"""Told `{"start": job}` or `{"stop": number}`; returns when every other rank has done so."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTask:
     """One run: where it keeps what it has on the node, and from which folder its code is found."""
@@ -73,13 +77,16 @@ class Parcel:
     archive: bytes
 
 
-def measure_here(task: object, caller: Caller) -> Parcel:
-    """The task that Ray runs: the contract in a fresh process, its messages passed on, its folder packed."""
+def measure_here(task: object, caller: Caller, follow: Follow | None = None) -> Parcel:
+    """The task that Ray runs: the contract in a fresh process, its messages passed on, its folder packed.
+
+    `follow` is told when the other ranks of a run are to start and to stop.
+    """
     assert isinstance(task, NodeTask)
     scratch = scratch_folder(task.fleet_id) / task.unit
     scratch.mkdir(parents=True, exist_ok=True)
     (scratch / REQUEST_FILE).write_text(task.request, encoding="utf-8")
-    done = run_child(scratch, task, caller)
+    done = run_child(scratch, task, caller, follow)
     folder = scratch / str(done["folder"])
     parcel = Parcel(folder.name, str(done["result_id"]), pack(folder))
     shutil.rmtree(scratch, ignore_errors=True)
@@ -96,7 +103,7 @@ def clear_scratch(fleet_id: str) -> None:
     shutil.rmtree(scratch_folder(fleet_id), ignore_errors=True)
 
 
-def run_child(scratch: Path, task: NodeTask, caller: Caller) -> dict[str, Any]:
+def run_child(scratch: Path, task: NodeTask, caller: Caller, follow: Follow | None = None) -> dict[str, Any]:
     """Run the node's process to its end; what it said at last. An interrupt is passed on, and waited for."""
     cwd = task.cwd if Path(task.cwd).is_dir() else os.getcwd()
     with (scratch / "node-stderr.txt").open("wb") as errors:
@@ -111,11 +118,11 @@ def run_child(scratch: Path, task: NodeTask, caller: Caller) -> dict[str, Any]:
             encoding="utf-8",
         )
     try:
-        ended = _relay(child, caller)
+        ended = _relay(child, caller, follow)
     except BaseException:
         if child.poll() is None:
             child.send_signal(signal.SIGINT)
-            ended = _relay(child, caller)  # what it has is kept; nothing is started anew
+            ended = _relay(child, caller, None)  # what it has is kept; nothing is started anew
         raise
     finally:
         _close(child)
@@ -134,14 +141,17 @@ def clean_environment(inherited: Mapping[str, str], more: Mapping[str, str]) -> 
     return {**kept, "PYTHONPATH": os.pathsep.join(paths), **more}
 
 
-def _relay(child: subprocess.Popen[str], caller: Caller) -> dict[str, Any]:
+def _relay(child: subprocess.Popen[str], caller: Caller, follow: Follow | None) -> dict[str, Any]:
     assert child.stdout is not None
     assert child.stdin is not None
     ended: dict[str, Any] = {}
     for text in child.stdout:
         message = json.loads(text)
-        if "register" in message:
-            caller.ask(message)
+        if "register" in message or "ranks" in message:
+            if "ranks" not in message:
+                caller.ask(message)
+            elif follow is not None:
+                follow(message["ranks"])
             child.stdin.write('{"go": true}\n')
             child.stdin.flush()
         elif "done" in message or "failed" in message:
@@ -189,4 +199,3 @@ def unpack(parcel: Parcel, into: Path) -> Path:
 def request_text(request: NodeRequest) -> str:
     """A request as it travels."""
     return request.model_dump_json(by_alias=True)
-

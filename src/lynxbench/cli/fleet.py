@@ -10,7 +10,8 @@ import typer
 from lynxbench.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
-    from lynxbench.fleet_running import Recorders
+    from lynxbench.executor.declaration import Declaration
+    from lynxbench.fleet_book import Recorders
     from lynxbench.model.fleet import FleetReport
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -95,8 +96,8 @@ def show(
     """Show a fleet run again, or hold results of one contract against each other as a fleet."""
     from lynxbench import __version__
     from lynxbench.evidence.documents import write_text
+    from lynxbench.fleet_book import FLEET_FILE
     from lynxbench.fleet_reporting import read_fleet
-    from lynxbench.fleet_running import FLEET_FILE
     from lynxbench.report.fleet import render_fleet_html
 
     only = Path(named[0])
@@ -162,7 +163,92 @@ def _recorders(ledger: str | None) -> Recorders | None:
     return None if recorder_for(ledger) is None else lambda: recorder_for(ledger)
 
 
-def _declared(path: Path | None):  # type: ignore[no-untyped-def]
+def _declared(path: Path | None) -> Declaration | None:
     from lynxbench.executor.declaration import read_declaration
 
     return None if path is None else read_declaration(path)
+
+
+@app.command()
+def load(
+    contract: str = typer.Argument(help="A contract with a served engine and a fixed arrival process."),
+    ray: str | None = RAY,
+    nodes: str | None = NODES,
+    clients: int | None = typer.Option(None, min=1, help="Client processes in all; one a node if left out."),
+    out: Path = typer.Option(Path("results"), help="Folder that receives one folder a run."),
+    resume: bool = typer.Option(False, "--resume", help="Go on with the newest unfinished run of this contract."),
+    declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Ask a server from clients on many hosts: one schedule, split; clocks measured; every sample merged.
+
+    Exit code 1 when the result is void: each client is held to the instrument's bounds by itself.
+    """
+    from lynxbench.cli.output import print_result, recorder_for, tell_record, write_reports
+    from lynxbench.cli.progress import TerminalProgress
+    from lynxbench.contract.loader import read_contract
+    from lynxbench.fleet.cluster import connected
+    from lynxbench.fleet_loading import run_load
+    from lynxbench.model.result import ValidityVerdict
+
+    agreed, recorder = read_contract(contract), recorder_for(ledger)
+    with connected(ray, local_nodes=_local(ray, nodes)) as fleet, TerminalProgress(agreed) as progress:
+        finished = run_load(
+            fleet,
+            fleet.address,
+            agreed,
+            out,
+            nodes=nodes if ray else None,
+            clients=clients,
+            declaration=_declared(declare),
+            progress=progress,
+            recorder=recorder,
+            resume=resume,
+        )
+        progress.note("writing the report")
+        paths = write_reports(finished)
+    tell_record(recorder, finished.folder)
+    print_result(finished.result, paths, as_json, recorder is not None and recorder.recorded is not None)
+    if finished.result.validity.verdict is ValidityVerdict.VOID:
+        raise typer.Exit(ExitCode.VERDICT_NO)
+
+
+@app.command()
+def trace(
+    named: list[str] = typer.Argument(help="Folders of rank traces, files, or prefixes such as s3://bucket/run."),
+    ray: str | None = RAY,
+    nodes: str | None = NODES,
+    workers: int | None = typer.Option(None, min=1, help="At most so many at a time; the cluster's CPUs if left out."),
+    device: str | None = typer.Option(None, "--device", help="Declared ceilings of a known device: h200."),
+    owners: str | None = typer.Option(None, "--owners", help="A contract that names the owners."),
+    html: Path | None = typer.Option(None, help="Write a page with plots."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Analyse the traces of many ranks in parallel: stragglers, exposed communication, how ranks differ."""
+    from lynxbench import __version__
+    from lynxbench.attribute.ranks import Settings
+    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.trace import ceilings_for, document_of, owners_of, view_of
+    from lynxbench.evidence.documents import write_text
+    from lynxbench.fleet.cluster import connected
+    from lynxbench.fleet_tracing import analyse_fleet, list_traces, refuse_none
+    from lynxbench.report.trace_html import render_trace_html
+    from lynxbench.report.trace_terminal import render_trace_terminal
+
+    settings = Settings(ceilings=ceilings_for(None, device), owners=owners_of(owners))
+    traces = list_traces(named)
+    refuse_none(traces)
+    with connected(ray, local_nodes=_local(ray, nodes)) as fleet:
+        found = analyse_fleet(fleet, traces, settings, workers=workers)
+    view = view_of(found.report, settings, __version__)
+    if html is not None:
+        write_text(html, render_trace_html(view))
+        typer.echo(f"written: {html}", err=True)
+    peak_mib = found.peak_rss_bytes / (1 << 20)
+    typer.echo(f"{len(traces)} traces, {found.workers} workers, at most {peak_mib:.0f} MiB each", err=True)
+    if as_json:
+        taken = {"workers": found.workers, "peak_rss_bytes": found.peak_rss_bytes}
+        print_document({**document_of(found.report, view), "fleet": taken})
+    else:
+        print(render_trace_terminal(view, width=terminal_width()), end="")

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lynxbench.fleet_running import FleetState
+from lynxbench.fleet_book import FleetState
 from lynxbench.model.fleet import FleetUnit, UnitState
 
 

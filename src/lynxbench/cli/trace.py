@@ -54,10 +54,10 @@ def trace(
     if step_ms is not None and not 0 < step_ms < float("inf"):
         raise BadInput(f"--step-ms {step_ms} is not a step time; give milliseconds above 0")
     settings = Settings(
-        ceilings=_ceilings(ceilings, device),
+        ceilings=ceilings_for(ceilings, device),
         precision=_precision(precision),
         step_ms=step_ms,
-        owners=_owners(owners),
+        owners=owners_of(owners),
         swaps=tuple(_swap(text) for text in what_if) if what_if else STANDARD_SWAPS,
     )
     report = analyse_ranks(find_traces(files), settings, perfetto=perfetto)
@@ -80,7 +80,7 @@ def trace(
     print(render_trace_terminal(view, width=width), end="")
 
 
-def _ceilings(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
+def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
     from lynxbench.attribute.devices import DEVICES, ceilings_of
     from lynxbench.errors import BadInput
 
@@ -132,7 +132,7 @@ def _precision(text: str | None) -> Precision | None:
         raise BadInput(f"--precision {text!r}: choose one of {', '.join(Precision)}") from None
 
 
-def _owners(contract: str | None) -> dict[Layer, str] | None:
+def owners_of(contract: str | None) -> dict[Layer, str] | None:
     if contract is None:
         return None
     from lynxbench.contract.loader import read_contract

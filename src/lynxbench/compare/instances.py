@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from lynxbench.compare.rules import FEWEST_RESTARTS
 from lynxbench.compare.suspects import COUNTS, ORDER, cause_of, rank_changes, weigh
 from lynxbench.model.canonical import canonical_bytes
+from lynxbench.model.comparison import LayerDifference
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, Standing
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -46,6 +47,7 @@ def compare_instances(
     names = list(found)
     logs = np.array([float(np.mean(np.log(found[name].run_means))) for name in names])
     errors = np.array([_standard_error(found[name].run_means) for name in names])
+    values = np.exp(logs)
     centre = float(np.median(logs))
     sigma = _sigma(logs, errors) if len(names) > 1 else None
     ratios = [_against_rest(found, names, place, logs, confidence) for place in range(len(names))]
@@ -59,7 +61,7 @@ def compare_instances(
         result, figure = results[name], found[name].throughput
         assert figure is not None
         standing, why = standings[place]
-        layers = ()
+        layers: tuple[LayerDifference, ...] = ()
         cause = None
         if name in apart and usual:
             layers = rank_changes(set_apart(result.executor, usual), result.contract.owners)
@@ -71,7 +73,7 @@ def compare_instances(
                 executor_id=result.executor_id,
                 instance_id=result.instance_id,
                 validity=result.validity.verdict.value,
-                estimate=figure.estimate,
+                estimate=float(values[place]) if figure.estimate is None else figure.estimate,
                 low=figure.low,
                 high=figure.high,
                 restarts=len(found[name].run_means),
@@ -83,7 +85,6 @@ def compare_instances(
                 cause=cause,
             )
         )
-    values = np.exp(logs)
     median = float(np.median(values))
     spread = float((values.max() - values.min()) / median) if len(names) > 1 else None
     first = found[names[0]].throughput

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from lynxbench.errors import CannotRun, LynxbenchError
 from lynxbench.fleet.cluster import Fleet, Node
-
-T = TypeVar("T")
-START_S = 120.0
+from lynxbench.fleet.ray_module import import_ray
 
 
 class Actor:
@@ -56,3 +55,22 @@ class Actor:
 
 class ActorLost(CannotRun):
     """The object, its process or its node is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Handles of actors, for code on another node that calls them all at once. Travels with a task."""
+
+    handles: tuple[Any, ...]
+
+    def all(self, method: str, arguments: Sequence[tuple[object, ...]], timeout_s: float) -> list[Any]:
+        """Call everyone, each with arguments of its own, and wait for all; one that is gone fails the whole."""
+        ray: Any = import_ray()
+        begun = [getattr(handle, method).remote(*given) for handle, given in zip(self.handles, arguments, strict=True)]
+        try:
+            found: list[Any] = ray.get(begun, timeout=timeout_s)
+        except ray.exceptions.RayTaskError as error:
+            raise CannotRun(f"a rank failed: {error.cause}") from None
+        except ray.exceptions.RayError as error:
+            raise ActorLost(f"a rank was lost: {' '.join(str(error).split())[:200]}") from None
+        return found

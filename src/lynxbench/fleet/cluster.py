@@ -33,8 +33,9 @@ class Node:
 class Fleet:
     """A connection to a cluster. `close` leaves somebody else's running and ends a local one."""
 
-    def __init__(self, ray: Any, local: LocalCluster | None) -> None:
+    def __init__(self, ray: Any, address: str, local: LocalCluster | None) -> None:
         self.ray = ray
+        self.address = address
         self.local = local
 
     def nodes(self) -> tuple[Node, ...]:
@@ -105,7 +106,7 @@ def join(address: str, *, local: LocalCluster | None = None, ship: Path | None =
     try:
         ray = import_ray()
         runtime = {"working_dir": str(ship)} if ship is not None else None
-        ray.init(  # type: ignore[attr-defined]
+        ray.init(
             address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False, runtime_env=runtime
         )
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -113,7 +114,7 @@ def join(address: str, *, local: LocalCluster | None = None, ship: Path | None =
             local.close()
         said = " ".join(str(error).split())[:200]
         raise CannotRun(f"--ray {address}: {said}; is the cluster up, and is this machine one of its nodes?") from None
-    fleet = Fleet(ray, local)
+    fleet = Fleet(ray, address, local)
     if local is not None:
         _wait(fleet, len(local.names))
     return fleet

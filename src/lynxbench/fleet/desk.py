@@ -93,6 +93,6 @@ class DeskLine:
         """Say something and wait for the answer; None where none comes."""
         ray = import_ray()
         try:
-            return ray.get(self.handle.ask.remote(self.key, body), timeout=ANSWER_S)  # type: ignore[attr-defined]
-        except ray.exceptions.RayError:  # type: ignore[attr-defined]
+            return ray.get(self.handle.ask.remote(self.key, body), timeout=ANSWER_S)
+        except ray.exceptions.RayError:
             return None

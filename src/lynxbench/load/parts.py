@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ MOMENTS = ("scheduled_ns", "sent_ns", "first_byte_ns", "first_token_ns", "last_n
 
 def moved(record: LoadRecord, by_ns: int) -> LoadRecord:
     """The record on a clock that shows `by_ns` more; every distance between two moments stays as it was stamped."""
-    columns = {name: _moved(getattr(record, name), by_ns) for name in MOMENTS}
+    columns: dict[str, Any] = {name: _moved(getattr(record, name), by_ns) for name in MOMENTS}
     health = tuple(
         Health(
             process=one.process,
@@ -52,7 +53,7 @@ def part_of(record: LoadRecord, process: int) -> LoadRecord:
     mine = record.process == process
     counts = np.diff(record.event_offsets)
     events = np.repeat(mine, counts)
-    columns = {
+    columns: dict[str, Any] = {
         item.name: getattr(record, item.name)[mine]
         for item in fields(record)
         if item.name in COLUMNS and item.name != "reads"
@@ -71,7 +72,9 @@ def part_of(record: LoadRecord, process: int) -> LoadRecord:
 
 def judge_each(record: LoadRecord, bounds: Bounds | None = None) -> dict[int, Instrument]:
     """The void rule on every client by itself: a late one is not made good by others that were on time."""
-    processes = sorted({*np.unique(record.process).tolist(), *record.lost_processes, *(h.process for h in record.health)})
+    processes = sorted(
+        {*np.unique(record.process).tolist(), *record.lost_processes, *(h.process for h in record.health)}
+    )
     return {process: judge(part_of(record, process), bounds) for process in processes}
 
 

@@ -200,11 +200,13 @@ def _why(one: FleetComparison) -> Safe | None:
         if listed:
             parts.append(table(f"What only {row.unit} has", ("rank", "layer", "fields", "owner", "weight"), listed))
     if one.splits:
-        listed = [
+        divided = [
             (f"{split.layer}.{split.name}", f"{split.explained:.0%}", said(_split_words(split)), said(split.owner))
             for split in one.splits
         ]
-        parts.append(table("Fields that divide the fleet", ("field", "of the spread", "groups", "owner"), listed, (1,)))
+        parts.append(
+            table("Fields that divide the fleet", ("field", "of the spread", "groups", "owner"), divided, (1,))
+        )
     if not parts:
         return None
     return section(f"apart-{one.precision}", f"What sets them apart, {one.precision}", parts)
