@@ -143,6 +143,8 @@ class FleetProbe:
         self._actors = [
             Actor(fleet, node, LoadPart, (by,), cpus=1.0, gpus=0.0) for node, by in zip(homes, planted, strict=True)
         ]
+        self.parts: list[LoadRecord] = []
+        """Once finished: each client's own record, on our clock."""
         self._lost: dict[int, str] = {}
         self._rows: list[Int64] = []
         self._after: dict[int, Offset] = {}
@@ -197,15 +199,14 @@ class FleetProbe:
         for part, actor in enumerate(self._actors):
             if part not in self._lost:
                 self._after[part] = _offset(actor)
-        records = []
         for part in range(len(self._actors)):
             record = found.get(part)
             if record is None:
                 self._lost.setdefault(part, "its process died")
-                records.append(lost_part(self.plan, part, len(self._actors), self.start_ns))
+                self.parts.append(lost_part(self.plan, part, len(self._actors), self.start_ns))
             else:
-                records.append(moved(record, -self._offset_of(part).offset_ns))
-        return merge(records, tuple(sorted(self._lost)))
+                self.parts.append(moved(record, -self._offset_of(part).offset_ns))
+        return merge(self.parts, tuple(sorted(self._lost)))
 
     def clients(self) -> tuple[Client, ...]:
         """Where the clients were, and what is known of their clocks."""

@@ -7,7 +7,6 @@ object store's prefix is listed here; every worker fetches its own trace, and no
 from __future__ import annotations
 
 import os
-import resource
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -96,8 +95,13 @@ def analyse_here(trace: str, settings: Settings) -> RankDone:
     else:
         with tempfile.TemporaryDirectory(prefix="lynxbench-trace-") as folder:
             found = _fetched(trace, Path(folder), settings)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return RankDone(found, peak, os.getpid())
+    return RankDone(found, peak_rss_bytes(), os.getpid())
+
+
+def peak_rss_bytes() -> int:
+    """The most memory this process has held; ru_maxrss would carry over what its parent held before it."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
 def _fetched(trace: str, folder: Path, settings: Settings) -> Analysis | str:

@@ -26,6 +26,7 @@ LEDGER = typer.Option(None, "--ledger", help="Folder or URL of the ledger; none:
 AS_JSON = typer.Option(False, "--json", help="Print one JSON document on standard output, nothing else.")
 SHIP = typer.Option(None, "--ship", help="Folder with your own code, sent to every node and run there.")
 ENV = typer.Option(None, "--env", help="NAME=VALUE for the runs, or a NAME that is set here; may be repeated.")
+WAIT_S = 600.0
 OUT = typer.Option(Path("results"), help="Folder that receives one folder a fleet run.")
 
 
@@ -42,6 +43,7 @@ def run(
     server: str | None = typer.Option(
         None, "--server", help="With --ranks: a command that serves, started as every rank before the contract asks it."
     ),
+    wait: int = typer.Option(0, "--wait-for", min=0, help="Wait until the cluster has so many nodes; at most 10 min."),
     out: Path = OUT,
     resume: bool = typer.Option(False, "--resume", help="Go on with the newest unfinished fleet run of this contract."),
     declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
@@ -56,7 +58,7 @@ def run(
     """
     from lynxbench.cli.fleet_progress import FleetTerminal
     from lynxbench.contract.loader import read_contract
-    from lynxbench.fleet.cluster import connected
+    from lynxbench.fleet.cluster import connected, wait_for
     from lynxbench.fleet_running import FleetOptions, environment_of, run_fleet
 
     if per not in ("node", "gpu"):
@@ -69,6 +71,7 @@ def run(
     )
     recorders = _recorders(ledger)
     with connected(ray, local_nodes=_local(ray, nodes), ship=ship) as fleet, FleetTerminal() as progress:
+        wait_for(fleet, wait, WAIT_S)
         if ranks:
             from lynxbench.fleet_ranks import run_ranks
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-EXCHANGES = 60
-ENOUGH_NS = 250_000
-"""An offset known to a quarter of a millisecond: well under what a latency is written down to."""
-MOST_EXCHANGES = 400
+EXCHANGES = 40
+ENOUGH_NS = 500_000
+"""An offset known to half a millisecond: half of what a client's clock may be off by."""
+MOST_EXCHANGES = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,8 @@ class Fleet:
 
     def hosts(self, nodes: Sequence[Node]) -> dict[str, str]:
         """By node id: the machine it is on. Nodes of one machine disturb each other, whatever their addresses."""
-        asked = {node.node_id: self.call_on(node, _machine) for node in nodes}
+        there = {node.node_id for node in self.nodes()}
+        asked = {node.node_id: self.call_on(node, _machine) for node in nodes if node.node_id in there}
         found = {}
         for node_id, reference in asked.items():
             try:
@@ -125,8 +126,9 @@ def choose(nodes: Sequence[Node], asked: str | None) -> tuple[tuple[Node, ...], 
 
     `asked` is a number of nodes, or names and addresses with commas between; None takes all.
     """
+    nodes = [node for node in nodes if node.cpus > 0]  # a head that was given no CPU runs the driver, nothing else
     if not nodes:
-        raise CannotRun("the cluster has no node that is alive")
+        raise CannotRun("the cluster has no node that is alive and has CPUs")
     if asked is None:
         return tuple(nodes), ()
     if asked.strip().isdigit():
@@ -143,6 +145,15 @@ def choose(nodes: Sequence[Node], asked: str | None) -> tuple[tuple[Node, ...], 
             raise BadInput(f"--nodes {wanted!r} {several}; it has {known}")
         chosen.append(found[0])
     return tuple(dict.fromkeys(chosen)), ()
+
+
+def wait_for(fleet: Fleet, nodes: int, within_s: float) -> None:
+    """Until so many nodes with CPUs are there: those of a batch system come up one after another."""
+    until = time.monotonic() + within_s
+    while (found := sum(node.cpus > 0 for node in fleet.nodes())) < nodes:
+        if time.monotonic() > until:
+            raise CannotRun(f"--wait-for {nodes}: {found} nodes are there after {within_s:.0f} s")
+        time.sleep(0.5)
 
 
 def _named(listed: Sequence[Any]) -> list[Node]:

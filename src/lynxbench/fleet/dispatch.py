@@ -177,7 +177,13 @@ class _Dispatch:
             elif self._host(home) in hosts and not self._together:
                 continue
             self._waiting.remove(one)
-            self._start(one, home)
+            if self._fleet.alive(home.node_id):
+                self._start(one, home)
+                continue
+            self._gone.add(home.node_id)
+            why = f"{home.name} was lost: {self._fleet.death_of(home.node_id)}"
+            one.attempts.append(Attempt(home, End.NODE_LOST, why, 0.0))
+            self._waiting.append(one)  # for a substitute, or to be given up
 
     def _host(self, node: Node) -> str:
         return self._hosts.get(node.node_id, node.node_id)
