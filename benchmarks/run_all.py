@@ -22,6 +22,7 @@ SCRIPTS = (
     "saturation.py",
     "capacity.py",
     "first_request.py",
+    "fleet.py",
 )
 
 

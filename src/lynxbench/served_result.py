@@ -72,7 +72,7 @@ class Asked:
     @property
     def facts(self) -> ClientFacts:
         """What the requests themselves do not show."""
-        return ClientFacts.model_validate(self.report.facts)
+        return ClientFacts.model_validate(self.report.facts, strict=False)
 
 
 def look_at(contract: Contract) -> CapturedServer:

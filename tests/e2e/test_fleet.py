@@ -20,7 +20,7 @@ from lynxbench.attribute.ranks import Settings, analyse_ranks, find_traces
 from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import CannotRun
-from lynxbench.fleet.cluster import Fleet, join
+from lynxbench.fleet.cluster import Fleet, Node, connected, wait_for
 from lynxbench.fleet.dispatch import End, Outcome, Task, dispatch
 from lynxbench.fleet.local import LocalCluster
 from lynxbench.fleet_book import Silent
@@ -46,36 +46,29 @@ DOOMED = "node-2"
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    """Three nodes with all CPUs, one confined to a single one; nothing of it is left afterwards."""
+def fleet() -> Iterator[Fleet]:
+    """A driver on the first node; three more, one of them confined to a single CPU; nothing of it left afterwards."""
     before = {process.pid for process in psutil.process_iter()}
     support = str(Path(answer.__code__.co_filename).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", support, prepend=os.pathsep)  # tasks of the tests are found on the nodes
-        local = LocalCluster(2, cpus=2, store_bytes=80 << 20)
-        folder = Path(os.environ["RAY_TMPDIR"])
-        try:
-            local.add(only_cpus={min(os.sched_getaffinity(0))})
-            local.add()
-            yield local
-        finally:
-            local.close()
+        with connected(None, local_nodes=2, local_cpus=2) as joined:
+            assert joined.local is not None
+            folder = Path(os.environ["RAY_TMPDIR"])
+            joined.local.add(only_cpus={min(os.sched_getaffinity(0))})
+            joined.local.add()
+            wait_for(joined, 4, 60)
+            yield joined
     assert not folder.exists()
-    left = [
-        p for p in psutil.process_iter(["name", "status"]) if p.pid not in before and "ray" in (p.info["name"] or "")
-    ]
-    assert [p.info for p in left if p.info["status"] != psutil.STATUS_ZOMBIE] == []
+    left = [one for one in psutil.process_iter(["name", "status"]) if one.pid not in before]
+    assert [p.info for p in left if "ray" in p.info["name"] and p.info["status"] != psutil.STATUS_ZOMBIE] == []
 
 
 @pytest.fixture(scope="module")
-def fleet(cluster: LocalCluster) -> Iterator[Fleet]:
-    """A driver of the cluster."""
-    joined = join(cluster.address)
-    until = time.monotonic() + 60
-    while len(joined.nodes()) < 4 and time.monotonic() < until:
-        time.sleep(0.1)
-    yield joined
-    joined.close()
+def cluster(fleet: Fleet) -> LocalCluster:
+    """The cluster itself, to kill parts of it."""
+    assert fleet.local is not None
+    return fleet.local
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +175,6 @@ def test_a_killed_node_is_replaced_and_the_slow_one_named_with_its_cause(
 
 def test_a_node_that_is_gone_is_reported_not_missing(fleet: Fleet, code: Path, tmp_path: Path) -> None:
     """DOOMED is dead by now: a task pinned to it ends as lost, with the reason."""
-    from lynxbench.fleet.cluster import Node
-
     gone = Node("f" * 56, DOOMED, "127.0.0.1", 2.0, 0.0)
     (lost,) = dispatch(fleet, answer, [Task("unit", ("value", 1), gone)], hear=lambda m, d: None)
     assert lost.end is End.NODE_LOST
@@ -277,6 +268,7 @@ def test_load_from_many_clients_is_one_result_that_verifies(
             "fleet", "load", "served.yaml", "--ray", cluster.address, "--clients", "3", "--json", cwd=tmp_path, **home
         )
         assert done.code in (0, 1), done.err
+        assert done.out, done.err
         said = json.loads(done.out)
     (one,) = said["per_precision"]
     assert said["conditions"]["clients"] == 3

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,7 @@ from lynxbench.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from lynxbench.executor.declaration import Declaration
+    from lynxbench.fleet.cluster import Fleet
     from lynxbench.fleet_book import Recorders
     from lynxbench.model.fleet import FleetReport
 
@@ -58,7 +62,7 @@ def run(
     """
     from lynxbench.cli.fleet_progress import FleetTerminal
     from lynxbench.contract.loader import read_contract
-    from lynxbench.fleet.cluster import connected, wait_for
+    from lynxbench.fleet.cluster import wait_for
     from lynxbench.fleet_running import FleetOptions, environment_of, run_fleet
 
     if per not in ("node", "gpu"):
@@ -70,7 +74,7 @@ def run(
         per_gpu=per == "gpu", together=together, declaration=_declared(declare), environment=environment_of(env or ())
     )
     recorders = _recorders(ledger)
-    with connected(ray, local_nodes=_local(ray, nodes), ship=ship) as fleet, FleetTerminal() as progress:
+    with _fleet(ray, nodes, ship) as fleet, FleetTerminal() as progress:
         wait_for(fleet, wait, WAIT_S)
         if ranks:
             from lynxbench.fleet_ranks import run_ranks
@@ -151,6 +155,15 @@ def _of_results(named: list[str], ledger: str | None) -> FleetReport:
     return report_results(results)
 
 
+@contextmanager
+def _fleet(ray: str | None, nodes: str | None, ship: Path | None = None) -> Iterator[Fleet]:
+    """The cluster; what Ray prints goes where messages go, so that standard output holds the document alone."""
+    from lynxbench.fleet.cluster import connected
+
+    with redirect_stdout(sys.stderr), connected(ray, local_nodes=_local(ray, nodes), ship=ship) as fleet:
+        yield fleet
+
+
 def _local(ray: str | None, nodes: str | None) -> int:
     """How many nodes a cluster of this machine has."""
     if ray or nodes is None:
@@ -191,12 +204,11 @@ def load(
     from lynxbench.cli.output import print_result, recorder_for, tell_record, write_reports
     from lynxbench.cli.progress import TerminalProgress
     from lynxbench.contract.loader import read_contract
-    from lynxbench.fleet.cluster import connected
     from lynxbench.fleet_loading import run_load
     from lynxbench.model.result import ValidityVerdict
 
     agreed, recorder = read_contract(contract), recorder_for(ledger)
-    with connected(ray, local_nodes=_local(ray, nodes)) as fleet, TerminalProgress(agreed) as progress:
+    with _fleet(ray, nodes) as fleet, TerminalProgress(agreed) as progress:
         finished = run_load(
             fleet,
             fleet.address,
@@ -234,7 +246,6 @@ def trace(
     from lynxbench.cli.naming import print_document, terminal_width
     from lynxbench.cli.trace import ceilings_for, document_of, owners_of, view_of
     from lynxbench.evidence.documents import write_text
-    from lynxbench.fleet.cluster import connected
     from lynxbench.fleet_tracing import analyse_fleet, list_traces, refuse_none
     from lynxbench.report.trace_html import render_trace_html
     from lynxbench.report.trace_terminal import render_trace_terminal
@@ -242,7 +253,7 @@ def trace(
     settings = Settings(ceilings=ceilings_for(None, device), owners=owners_of(owners))
     traces = list_traces(named)
     refuse_none(traces)
-    with connected(ray, local_nodes=_local(ray, nodes)) as fleet:
+    with _fleet(ray, nodes) as fleet:
         found = analyse_fleet(fleet, traces, settings, workers=workers)
     view = view_of(found.report, settings, __version__)
     if html is not None:

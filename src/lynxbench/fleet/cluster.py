@@ -98,8 +98,18 @@ def connect(
     address: str | None, *, local_nodes: int = 1, local_cpus: int | None = None, ship: Path | None = None
 ) -> Fleet:
     """As `connected`, for a caller that closes it."""
-    local = None if address else LocalCluster(local_nodes, cpus=local_cpus)
-    return join(local.address if local is not None else str(address), local=local, ship=ship)
+    if address:
+        return join(address, ship=ship)
+    local = LocalCluster(1, cpus=local_cpus)
+    fleet = join(local.address, local=local, ship=ship)  # to the first node, before there are others
+    try:
+        for _ in range(local_nodes - 1):
+            local.add()
+        _wait(fleet, local_nodes)
+    except BaseException:
+        fleet.close()
+        raise
+    return fleet
 
 
 def join(address: str, *, local: LocalCluster | None = None, ship: Path | None = None) -> Fleet:
@@ -115,10 +125,7 @@ def join(address: str, *, local: LocalCluster | None = None, ship: Path | None =
             local.close()
         said = " ".join(str(error).split())[:200]
         raise CannotRun(f"--ray {address}: {said}; is the cluster up, and is this machine one of its nodes?") from None
-    fleet = Fleet(ray, address, local)
-    if local is not None:
-        _wait(fleet, len(local.names))
-    return fleet
+    return Fleet(ray, address, local)
 
 
 def choose(nodes: Sequence[Node], asked: str | None) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -184,7 +191,6 @@ def _wait(fleet: Fleet, nodes: int) -> None:
     until = time.monotonic() + READY_S
     while len(fleet.nodes()) < nodes:
         if time.monotonic() > until:
-            fleet.close()
             raise CannotRun(f"{nodes} local nodes were started, and not all of them came up in {READY_S:.0f} s")
         time.sleep(0.05)
 
