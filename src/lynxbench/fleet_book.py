@@ -80,7 +80,8 @@ class Book:
     def __init__(self, state: FleetState, folder: Path, progress: FleetProgress, recorders: Recorders | None) -> None:
         self.state, self.folder, self.progress = state, folder, progress
         self._recorders = recorders
-        self._open: dict[str, Recorder] = {}
+        self._open: dict[str, tuple[str, Recorder]] = {}
+        """Runs that were announced and have no end yet: the unit, and who records it."""
         self.errors: dict[str, LynxbenchError] = {}
 
     def begin(self) -> None:
@@ -125,6 +126,7 @@ class Book:
                 changes |= {"exit_code": int(outcome.error.exit_code)}
         else:
             changes |= {"state": UnitState.LOST}
+        self._abandon_lost(name, outcome)
         ended = unit.model_copy(update=changes)
         units = tuple(ended if one.name == name else one for one in self.state.units)
         self.state = self.state.model_copy(update={"units": units})
@@ -146,7 +148,7 @@ class Book:
         except EvidenceInvalid as error:
             self.errors[name] = error
             return {"state": UnitState.FAILED, "why": str(error), "exit_code": int(error.exit_code)}
-        recorder = self._open.pop(parcel.run_id, None) or (self._recorders() if self._recorders else None)
+        _, recorder = self._open.pop(parcel.run_id, (name, self._recorders() if self._recorders else None))
         if recorder is not None:
             recorder.record(folder)
         return {
@@ -161,17 +163,26 @@ class Book:
         recorder = self._recorders() if self._recorders is not None else None
         if recorder is None:
             return
-        folder = self.folder / UNITS_FOLDER / flat(name) / flat(said["run_id"])
+        folder = self._run_folder(name, said["run_id"])
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / REGISTRATION_FILE, said["text"])
         recorder.register(RunFolder.open(folder))
-        self._open[said["run_id"]] = recorder
+        self._open[said["run_id"]] = name, recorder
 
     def _abandon(self, name: str, said: Mapping[str, str]) -> None:
-        recorder = self._open.pop(said["run_id"], None)
-        folder = self.folder / UNITS_FOLDER / flat(name) / flat(said["run_id"])
-        if recorder is not None and (folder / REGISTRATION_FILE).exists():
-            recorder.abandon(RunFolder.open(folder), said["reason"])
+        _, recorder = self._open.pop(said["run_id"], (name, None))
+        if recorder is not None:
+            recorder.abandon(RunFolder.open(self._run_folder(name, said["run_id"])), said["reason"])
+
+    def _abandon_lost(self, name: str, outcome: Outcome) -> None:
+        """Runs of a unit that were announced on a node which then was lost: nobody else says what became of them."""
+        reasons = [attempt.why for attempt in outcome.attempts if attempt.why]
+        for run_id, (unit, _) in list(self._open.items()):
+            if unit == name:
+                self._abandon(name, {"run_id": run_id, "reason": reasons[0] if reasons else "its node was lost"})
+
+    def _run_folder(self, name: str, run_id: str) -> Path:
+        return self.folder / UNITS_FOLDER / flat(name) / flat(run_id)
 
     def _write(self) -> None:
         write_text(self.folder / FLEET_FILE, self.state.model_dump_json(by_alias=True, indent=1))

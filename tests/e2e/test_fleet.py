@@ -14,12 +14,12 @@ import numpy as np
 import psutil
 import pytest
 
-from command_line import lynxbench
+from command_line import QUICK_CONTRACT, SPINNING, lynxbench
 from fleet_tasks import GATHERING, GATHERING_CONTRACT, WAITING, WAITING_CONTRACT, answer, write_rank_trace
 from lynxbench.attribute.ranks import Settings, analyse_ranks, find_traces
 from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
-from lynxbench.errors import CannotRun
+from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.fleet.cluster import Fleet, Node, connected, wait_for
 from lynxbench.fleet.dispatch import End, Outcome, Task, dispatch
 from lynxbench.fleet.local import LocalCluster
@@ -35,7 +35,7 @@ from lynxbench.load.ground_truth import Outcome as Answered
 from lynxbench.load.plan import OpenLoop, Plan, parse_target
 from lynxbench.load.reading import Rotation
 from lynxbench.load.truth_process import running_server
-from lynxbench.model.fleet import Standing, UnitState
+from lynxbench.model.fleet import FleetUnit, Standing, UnitState
 from lynxbench.model.layers import Layer
 from served import served_contract
 
@@ -79,6 +79,8 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "waiting.yaml").write_text(WAITING_CONTRACT)
     (folder / "gathering.py").write_text(GATHERING)
     (folder / "gathering.yaml").write_text(GATHERING_CONTRACT)
+    (folder / "spinning.py").write_text(SPINNING)
+    (folder / "spin.yaml").write_text(QUICK_CONTRACT.replace("restarts: 2", "restarts: 1"))
     return folder
 
 
@@ -182,12 +184,12 @@ def test_a_node_that_is_gone_is_reported_not_missing(fleet: Fleet, code: Path, t
 
 
 def test_the_command_line_records_every_node_and_shows_it_again(
-    fleet: Fleet, cluster: LocalCluster, spin_folder: Path, tmp_path: Path
+    fleet: Fleet, cluster: LocalCluster, code: Path, tmp_path: Path
 ) -> None:
     home = {"LYNXBENCH_HOME": str(tmp_path / "home")}
     done = lynxbench(
         "fleet", "run", "spin.yaml", "--ray", cluster.address, "--nodes", "node-1,node-4", "--together", "--json",
-        "--out", str(tmp_path / "out"), cwd=spin_folder, **home,
+        "--out", str(tmp_path / "out"), cwd=code, **home,
     )  # fmt: skip
     assert done.code == 0, done.err
     said = json.loads(done.out)
@@ -198,16 +200,44 @@ def test_the_command_line_records_every_node_and_shows_it_again(
     assert "node-4" in (folder / "report.html").read_text()
     again = lynxbench("fleet", "show", str(folder), "--json", cwd=tmp_path, **home)
     assert json.loads(again.out)["per_precision"] == said["per_precision"]
-    for unit in said["units"]:
-        verified = lynxbench("verify", unit["result_id"], cwd=tmp_path, **home)
-        assert verified.code == 0, verified.out + verified.err
-    nothing = lynxbench("fleet", "run", "spin.yaml", "--ray", cluster.address, "--resume", "--out", str(tmp_path / "out"), cwd=spin_folder, **home)  # fmt: skip # noqa: E501
-    assert nothing.code == 2
-    assert "no unfinished fleet run" in nothing.err
+    verified = lynxbench("verify", said["units"][1]["result_id"], cwd=tmp_path, **home)
+    assert verified.code == 0, verified.out + verified.err
 
 
-def test_independent_jobs_run_anywhere_and_each_has_its_end(fleet: Fleet, spin_folder: Path, tmp_path: Path) -> None:
-    contract = read_contract(str(spin_folder / "spin.yaml"))
+class Impatient(Silent):
+    """Presses Ctrl-C once, as soon as a unit is done."""
+
+    def __init__(self) -> None:
+        self.pressed = False
+        self.began: list[str] = []
+
+    def unit_began(self, unit: str, node: str, attempt: int) -> None:
+        self.began.append(unit)
+
+    def unit_ended(self, unit: FleetUnit, left: int) -> None:
+        if not self.pressed:
+            self.pressed = True
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_fleet_goes_on_with_what_is_left(fleet: Fleet, code: Path, tmp_path: Path) -> None:
+    contract = read_contract(str(code / "spin.yaml"))
+    options = FleetOptions(cwd=code)  # the two nodes are one host: they take turns
+    with pytest.raises(Interrupted, match=r"1 of 2 units are kept.*--resume"):
+        run_fleet(fleet, contract, tmp_path, nodes="node-1,node-4", options=options, progress=Impatient())
+    again = Impatient()
+    again.pressed = True
+    state, folder = run_fleet(fleet, contract, tmp_path, options=options, progress=again, resume=True)
+    assert again.began == ["node-4"]
+    assert [unit.state for unit in state.units] == [UnitState.DONE, UnitState.DONE]
+    assert state.finished_at is not None
+    assert len(list(folder.glob("units/*/*/result.json"))) == 2
+    with pytest.raises(BadInput, match="no unfinished fleet run"):
+        run_fleet(fleet, contract, tmp_path, options=options, resume=True)
+
+
+def test_independent_jobs_run_anywhere_and_each_has_its_end(fleet: Fleet, code: Path, tmp_path: Path) -> None:
+    contract = read_contract(str(code / "spin.yaml"))
     wrong = contract.model_copy(
         update={
             "workload": contract.workload.model_copy(
@@ -216,7 +246,7 @@ def test_independent_jobs_run_anywhere_and_each_has_its_end(fleet: Fleet, spin_f
         }
     )
     jobs = [FleetJob("cell-1", contract), FleetJob("cell-2", wrong)]
-    one, two = run_jobs(fleet, jobs, tmp_path, nodes="node-1,node-4", together=True, cwd=spin_folder)
+    one, two = run_jobs(fleet, jobs, tmp_path, nodes="node-1,node-4", together=True, cwd=code)
     assert one.folder is not None
     assert (one.folder / "result.json").is_file()
     assert two.folder is None
@@ -315,5 +345,5 @@ def test_ranks_step_together_over_nodes(fleet: Fleet, code: Path, tmp_path: Path
     assert len(system["peer_executors"]["value"]) == 1
     ranks = json.loads((folder / RANKS_FILE).read_text())
     assert [one["node"] for one in ranks["ranks"]] == ["node-1", "node-4"]
-    assert len(ranks["processes"]) == 2
+    assert len(ranks["processes"]) == 1
     assert all(one["steps"] > 10 for process in ranks["processes"] for one in process["ranks"])

@@ -54,7 +54,7 @@ workload:
   precisions: [fp32]
 engine: {name: callable, threads: 1}
 protocol:
-  restarts: 2
+  restarts: 1
   steady: {drift: 20 %, window: 50 ms}
   min_duration: 300 ms
   limit: 400 ms

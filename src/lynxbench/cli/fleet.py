@@ -69,6 +69,8 @@ def run(
         raise BadInput(f"--per {per!r}: write node or gpu")
     if server is not None and not ranks:
         raise BadInput("--server starts a command as every rank; give --ranks with it")
+    if ranks and (resume or per == "gpu"):
+        raise BadInput("--ranks is one run over all nodes, one rank a GPU: leave out --resume and --per")
     agreed = read_contract(contract)
     options = FleetOptions(
         per_gpu=per == "gpu", together=together, declaration=_declared(declare), environment=environment_of(env or ())

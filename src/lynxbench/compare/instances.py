@@ -35,6 +35,8 @@ USUAL_SIGMA = 0.01
 """With fewer, the spread is taken to be at least this: nominally identical accelerators differ by several percent from
 end to end (Sinha et al., SC22), so a percent of standard deviation is no news."""
 MOST_SPLITS = 8
+PLACEMENT = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
+"""Which device a run was given is no property of the device."""
 
 
 def compare_instances(
@@ -50,12 +52,15 @@ def compare_instances(
     values = np.exp(logs)
     centre = float(np.median(logs))
     sigma = _sigma(logs, errors) if len(names) > 1 else None
-    ratios = [_against_rest(found, names, place, logs, confidence) for place in range(len(names))]
+    # Those far off must not stand for "the others": of three instances one slow one would set both others apart.
+    far = set() if sigma is None else {i for i in range(len(names)) if abs(logs[i] - centre) >= OUTLYING * sigma}
+    ratios = [_against_rest(found, names, place, logs, confidence, far) for place in range(len(names))]
     standings = [
         _standing(ratios[i], logs[i] - centre, sigma, found[names[i]], budget, len(names)) for i in range(len(names))
     ]
     apart = {name for name, (standing, _) in zip(names, standings, strict=True) if standing in _APART}
-    usual = [results[name].executor for name in names if name not in apart]
+    outliers = {name for name, (one, _) in zip(names, standings, strict=True) if one is Standing.OUTLIER}
+    own = {name: own_devices(results[name].executor) for name in names}
     rows = []
     for place, name in enumerate(names):
         result, figure = results[name], found[name].throughput
@@ -63,8 +68,10 @@ def compare_instances(
         standing, why = standings[place]
         layers: tuple[LayerDifference, ...] = ()
         cause = None
+        typical = [own[other] for other in names if other not in apart]
+        usual = typical or [own[other] for other in names if other not in {*outliers, name}]
         if name in apart and usual:
-            layers = rank_changes(set_apart(result.executor, usual), result.contract.owners)
+            layers = rank_changes(set_apart(own[name], usual), result.contract.owners)
             cause = cause_of(layers, model_changed=False, contract=result.contract.name)
         rows.append(
             InstanceRow(
@@ -109,6 +116,24 @@ def compare_instances(
 _APART = (Standing.OUTLIER, Standing.DIFFERS)
 
 
+def own_devices(executor: Executor) -> Executor:
+    """The executor of a run that was given some of its machine's GPUs: their readings alone, not which they were."""
+    found = executor.get(Layer.SYSTEM, "environment")
+    given = found.get("CUDA_VISIBLE_DEVICES") if isinstance(found, dict) else None
+    parts = given.split(",") if isinstance(given, str) and given else []
+    chosen = [int(part) for part in parts] if all(part.isdigit() for part in parts) else []
+    layers = {layer: dict(fields) for layer, fields in executor.layers.items()}
+    for fields in layers.values():
+        for name, field in fields.items():
+            value = field.value
+            if isinstance(value, dict) and name.endswith("environment"):
+                kept: JsonValue = {key: held for key, held in value.items() if key not in PLACEMENT}
+                fields[name] = field.model_copy(update={"value": kept})
+            elif chosen and name.startswith("gpu_") and isinstance(value, list) and max(chosen) < len(value):
+                fields[name] = field.model_copy(update={"value": [value[place] for place in chosen]})
+    return Executor(schema_version=executor.schema_version, layers=layers)
+
+
 def set_apart(executor: Executor, usual: Sequence[Executor]) -> tuple[FieldChange, ...]:
     """Fields whose value no usual instance has, each beside the value that most of them have."""
     changes = []
@@ -137,14 +162,15 @@ def set_apart(executor: Executor, usual: Sequence[Executor]) -> tuple[FieldChang
 def find_splits(results: Mapping[str, Result], logs: Mapping[str, float]) -> tuple[FieldSplit, ...]:
     """Configuration fields that divide the instances into groups, those known to change speed first."""
     units = list(results)
+    executors = {unit: own_devices(result.executor) for unit, result in results.items()}
     total = float(np.var([logs[unit] for unit in units]))
     if len(units) < 3 or total <= 0:
         return ()
     owners = next(iter(results.values())).contract.owners
     divided: list[tuple[FieldChange, dict[bytes, list[str]], dict[bytes, JsonValue]]] = []
     for layer in Layer:
-        for name in sorted({name for one in results.values() for name in one.executor.layers.get(layer, {})}):
-            fields = {unit: results[unit].executor.layers.get(layer, {}).get(name) for unit in units}
+        for name in sorted({name for one in executors.values() for name in one.layers.get(layer, {})}):
+            fields = {unit: executors[unit].layers.get(layer, {}).get(name) for unit in units}
             if any(
                 f is None or f.status is Status.UNREADABLE or f.tier is not Tier.CONFIGURATION for f in fields.values()
             ):
@@ -216,14 +242,16 @@ def _against_rest(
     place: int,
     logs: np.ndarray[tuple[int], np.dtype[np.float64]],
     confidence: float,
+    far: set[int],
 ) -> Interval:
     """This instance over the median of the others; Bonferroni over the instances: all hold at once."""
     if len(names) < 2:
         return UNKNOWN_INTERVAL
-    others = np.delete(logs, place)
-    change = float(logs[place] - np.median(others))
+    others = [i for i in range(len(names)) if i != place]
+    others = [i for i in others if i not in far] or others
+    change = float(logs[place] - np.median(logs[others]))
     own = np.log(found[names[place]].run_means)
-    rest = [np.log(found[name].run_means) for i, name in enumerate(names) if i != place]
+    rest = [np.log(found[names[i]].run_means) for i in others]
     if len(own) < 2 or any(len(one) < 2 for one in rest):
         return Interval(math.nan, math.exp(change), math.nan)
     parts = [(float(np.var(own, ddof=1)) / len(own), len(own) - 1)]

@@ -53,12 +53,34 @@ def test_a_slow_instance_is_named_with_the_field_that_only_it_has() -> None:
     assert not found.same_executor
 
 
+def test_of_three_the_slow_one_does_not_set_the_others_apart() -> None:
+    fleet = {"a": instance(100, 1), "b": instance(100.2, 2), "c": instance(50, 3, {"system.affinity": "0"})}
+    found = compared(fleet)
+    assert standings(found) == {"a": Standing.TYPICAL, "b": Standing.TYPICAL, "c": Standing.OUTLIER}
+    assert found.instances[0].layers[0].fields[0].name == "affinity"
+
+
 def test_a_field_that_typical_instances_have_too_explains_nothing() -> None:
     usual = [make_executor({"system.kernel": "6.1"}), make_executor({"system.kernel": "6.5"})]
     odd = make_executor({"system.kernel": "6.5", "system.nvidia_driver": "535.1"}, machine="z")
     changes = {f"{c.layer}.{c.name}": (c.before, c.after) for c in set_apart(odd, usual)}
     assert "system.kernel" not in changes
     assert changes["system.nvidia_driver"] == ("550.54", "535.1")
+
+
+def test_a_gpu_among_others_of_its_machine_is_held_to_its_own_readings() -> None:
+    def gpu(place: int, level: float) -> Result:
+        changes: dict[str, object] = {
+            "system.environment": {"CUDA_VISIBLE_DEVICES": str(place)},
+            "accelerator.gpu_power_limit_enforced_w": [700, 700, 400, 700],
+        }
+        return instance(level, place, changes)
+
+    found = compared({f"host/gpu{i}": gpu(i, 75 if i == 2 else 100) for i in range(4)})
+    row = found.instances[0]
+    assert (row.unit, row.standing) == ("host/gpu2", Standing.OUTLIER)
+    (layer,) = [one for one in row.layers if one.weight is Weight.KNOWN]
+    assert [(f.name, f.before, f.after) for f in layer.fields] == [("gpu_power_limit_enforced_w", [700], [400])]
 
 
 def test_nothing_recorded_sets_it_apart_is_an_answer() -> None:
