@@ -49,7 +49,7 @@ def judge(step: dict[str, Any], **record: Any) -> Attribution:
 
 
 def test_a_sleeping_callable_is_idle(tmp_path: Path) -> None:
-    # On a busy machine a thread that slept waits for a CPU afterwards, which is another cause: the calmest try is judged.
+    # On a busy machine a thread that slept waits for a CPU afterwards, another cause: the calmest try is judged.
     tries = [measure(lambda: time.sleep(0.02), tmp_path / "resource.json") for _ in range(4)]
     said = max(tries, key=lambda one: one.shares[Category.IDLE])
     assert (said.bottleneck, said.bound, said.layer) == (Category.IDLE, Bound.SOFTWARE, Layer.APPLICATION)
