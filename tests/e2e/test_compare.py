@@ -6,9 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command_line import CommandRun, lynxbench, lynxbench_here
+from lynxbench.measure.telemetry import read_telemetry
 
 CONTRACT = """\
 lynxbench: 1
@@ -70,6 +72,8 @@ ONE, MANY = 1, 8 * (os.cpu_count() or 1)
 compute and none waits: the call takes at least four times as long, with neighbours on the machine or without."""
 WINDOWS_MS = (200, 400)
 """Beside a neighbour that comes and goes a run says itself that it was not steady; both are made again, and longer."""
+CROWDED = 0.6
+"""With a neighbour on every CPU most of the time there is no steady state to be had, and nothing to compare."""
 
 
 class Place:
@@ -83,6 +87,10 @@ class Place:
         """A command in this place; what measures has a process of its own."""
         call = lynxbench if arguments[0] == "run" else lynxbench_here
         return call(*arguments, cwd=self.folder, LYNXBENCH_HOME=str(self.folder / "home"), LYNXBENCH_LEDGER="")
+
+    def foreign_share(self, threads: int) -> float:
+        """The share of the CPUs that others held during the latest run."""
+        return float(np.nanmean(read_telemetry(self.runs[threads] / "telemetry.csv").columns["cpu_busy_foreign"]))
 
     def measure(self, threads: int, window_ms: int) -> bool:
         """Run the contract with so many threads; whether the run found itself steady."""
@@ -106,7 +114,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         runs = [here.measure(threads, window_ms) for threads in (ONE, MANY)]
         if all(runs):
             break
-    assert all(runs), "no pair of steady runs"
+    else:
+        foreign = [here.foreign_share(threads) for threads in (ONE, MANY)]
+        assert max(foreign) > CROWDED, f"no pair of steady runs, with others on {foreign} of the CPUs"
+        pytest.skip(f"others held {max(foreign):.0%} of the CPUs: no run was steady")
     return here
 
 
