@@ -15,7 +15,7 @@ from lynxbench.measure.telemetry import read_telemetry
 CONTRACT = """\
 lynxbench: 1
 name: forward
-question: How often a second do eight inputs pass through four layers?
+question: How often a second do four inputs pass through four layers?
 regime: throughput
 workload:
   task: callable
@@ -38,7 +38,7 @@ import numpy as np
 
 CHANCE = np.random.default_rng(5)
 LAYERS = [CHANCE.standard_normal((64, 64), dtype=np.float32) / 8 for _ in range(4)]
-INPUTS = [CHANCE.standard_normal((4, 64, 64), dtype=np.float32) for _ in range(8)]
+INPUTS = [CHANCE.standard_normal((4, 64, 64), dtype=np.float32) for _ in range(4)]
 POOL = None
 
 
@@ -68,7 +68,7 @@ def work():
 work.setup = setup
 """
 ONE, MANY = 1, 8 * (os.cpu_count() or 1)
-"""One thread computes 16 inputs a call; eight threads for each CPU compute 8, and 64 more for each CPU. All of them
+"""One thread computes 8 inputs a call; eight threads for each CPU compute 4, and 32 more for each CPU. All of them
 compute and none waits: the call takes at least four times as long, with neighbours on the machine or without."""
 WINDOWS_MS = (200, 400)
 """Beside a neighbour that comes and goes a run says itself that it was not steady; both are made again, and longer."""
@@ -208,7 +208,7 @@ def test_a_change_is_declared_measured_and_kept_in_the_book(place: Place) -> Non
         "--layer",
         "runtime",
         "--expect",
-        "100..200",
+        "5000..9000",
         "--what",
         "one thread",
         "--json",
@@ -220,7 +220,7 @@ def test_a_change_is_declared_measured_and_kept_in_the_book(place: Place) -> Non
         "change", "measure", change["change_id"][:12], str(place.runs[MANY]), str(place.runs[ONE]), "--json"
     )
     found = json.loads(done.out)
-    assert done.code == 1, "one thread computes at most 72 times less"
+    assert done.code == 1, "nothing becomes thousands of times faster"
     assert found["verdict"] == "less than expected"
     assert found["layers_differing"] == ["runtime"]
     assert found["caution"] == ""
