@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lynxbench.attribute.activity import weigh_activity
 from lynxbench.attribute.api import attribute_trace
 from lynxbench.errors import BadInput
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.load.journal import read_journal
 from lynxbench.measure.accuracy import compare_outputs
+from lynxbench.measure.activity import device_activity
 from lynxbench.measure.conditions import judge_conditions
-from lynxbench.measure.power import counted_span_ns, energy_per_unit, find_governor
+from lynxbench.measure.power import counted_span_ns, energy_per_request, energy_per_unit, find_governor
 from lynxbench.measure.precision import Measured, measure_precision
 from lynxbench.measure.validity import Finding, judge_precision, validity_of
 from lynxbench.model.attribution import Attribution
@@ -84,6 +86,10 @@ def conclude_precision(
     findings = [*judge_precision(measured, contract.protocol, failures), *(Finding(line) for line in conditions)]
     executed = done[0].report.executed
     attribution, missing = _attribution(contract, precision, done[0], measured)
+    activity = device_activity(telemetry, spans)
+    if attribution is not None:
+        attribution = weigh_activity(attribution, activity, contract.owner)
+    energy = energy_per_unit(telemetry, measured.processes, done[0].report.unit)
     return PrecisionResult(
         precision=precision,
         throughput=measured.throughput,
@@ -97,7 +103,9 @@ def conclude_precision(
         executed=executed,
         memory_bytes=max((a.report.peak_memory_bytes or 0 for a in done), default=0) or None,
         device_memory_bytes=max((a.report.peak_device_memory_bytes or 0 for a in done), default=0) or None,
-        energy_j_per_unit=energy_per_unit(telemetry, measured.processes, done[0].report.unit),
+        energy_j_per_unit=energy,
+        energy_j_per_request=energy_per_request(energy, measured.processes, contract.workload.batch),
+        activity=activity,
         slo=measured.slo,
         validity=validity_of(findings),
         restarts=len(done),

@@ -23,18 +23,21 @@ from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.greeting import Greeting
 from lynxbench.intervening import intervene
+from lynxbench.known_ceilings import ceilings_for, read_ceilings, remember_ceilings
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.journal import count_journal, read_journal
 from lynxbench.measure.context import assumptions_of, conditions_of
 from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry
 from lynxbench.measure.validity import combine_validity, judge_drift, without_figures
-from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine, TorchEngine
 from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import Scope
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.precision import Precision, reference_of
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.surroundings import Surroundings
 from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, kept
 from lynxbench.serving import resume_served, run_served
 from lynxbench.worker import JOB_FILE, REPORT_FILE, STAGE_FILE
@@ -79,6 +82,50 @@ def resume_contract(
         return resume_served(run, declaration, progress, recorder)
     with kept(run, recorder):
         return _carry_out(run, declaration, progress, intervening)
+
+
+# --- in pieces: an experiment takes its cells' processes in turn ---------------------------------------------------
+
+
+def begin_contract(
+    contract: Contract,
+    out: Path,
+    declaration: Declaration | None,
+    recorder: Recorder | None = None,
+    around: Surroundings | None = None,
+) -> RunFolder:
+    """Register a run without taking a sample of it yet; `take_restart` and `end_contract` go on with it."""
+    _refuse_open_loop(contract)
+    executor = capture_host(declaration)
+    now = datetime.now(UTC)
+    run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now, around)
+    if recorder is not None:
+        recorder.register(run)
+    return run
+
+
+def take_restart(
+    run: RunFolder, restart: int, progress: Progress, beside: Callable[[], tuple[int, ...]] = tuple
+) -> tuple[Attempt, ...]:
+    """The processes of one repetition, each in its own time; one that came to an end earlier is not repeated.
+
+    `beside` names processes that are known to run at the same time, on CPUs or devices of their own.
+    """
+    taken: list[Attempt] = []
+    with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
+        for slot in run.registration.plan:
+            if slot.restart == restart:
+                attempt = _earlier_attempt(run, slot) or _measure_slot(run, slot, taken, sampler, progress, beside)
+                taken.append(attempt)
+    return tuple(taken)
+
+
+def end_contract(
+    run: RunFolder, declaration: Declaration | None, progress: Progress, recorder: Recorder | None = None
+) -> Finished:
+    """Conclude a run from the repetitions that were taken, and measure those that were not."""
+    with kept(run, recorder):
+        return _carry_out(run, declaration, progress, None)
 
 
 def plan_of(contract: Contract) -> tuple[Slot, ...]:
@@ -134,10 +181,16 @@ def _earlier_attempt(run: RunFolder, slot: Slot) -> Attempt | None:
 
 
 def _measure_slot(
-    run: RunFolder, slot: Slot, earlier: Sequence[Attempt], sampler: TelemetrySampler, progress: Progress
+    run: RunFolder,
+    slot: Slot,
+    earlier: Sequence[Attempt],
+    sampler: TelemetrySampler,
+    progress: Progress,
+    beside: Callable[[], tuple[int, ...]] = tuple,
 ) -> Attempt:
     folder = run.new_attempt(slot)
     first = slot.restart == 0
+    around = run.registration.surroundings
     job = Job(
         index=slot.index,
         restart=slot.restart,
@@ -147,18 +200,20 @@ def _measure_slot(
         take_outputs=first,
         take_profile=first,
         take_ceilings=first,
+        known_ceilings=_known_ceilings(run, slot.precision) if first else (),
         reference_step_s=_reference_step_s(earlier),
+        own_packages=around is not None and around.interpreter is not None,
     )
     (folder / JOB_FILE).write_text(job.model_dump_json(by_alias=True))
     started = perf_counter()
 
     def watch(pid: int) -> None:
-        sampler.watch(pid)
+        sampler.watch(pid, beside())
         stage_file = folder / STAGE_FILE
         stage = stage_file.read_text() if stage_file.exists() else "start"
         progress.watch(slot, stage, count_journal(folder), perf_counter() - started)
 
-    code = run_fresh("lynxbench.worker", folder, job.threads, watch)
+    code = run_fresh("lynxbench.worker", folder, job.threads, watch, around)
     file = folder / REPORT_FILE
     if file.exists():
         report = JobReport.model_validate_json(file.read_bytes())
@@ -167,6 +222,12 @@ def _measure_slot(
         report = JobReport(status=JobStatus.FAILED, error=died)
     progress.end_slot(slot, report, perf_counter() - started)
     return Attempt(slot, folder, report)
+
+
+def _known_ceilings(run: RunFolder, precision: Precision) -> tuple[Ceiling, ...]:
+    if not isinstance(run.registration.contract.engine, TorchEngine):
+        return ()
+    return ceilings_for(read_ceilings(run.registration.executor.executor_id), precision)
 
 
 def _reference_step_s(attempts: Sequence[Attempt]) -> float | None:
@@ -191,6 +252,7 @@ def _conclude(
     telemetry = read_telemetry(run.path / TELEMETRY_FILE)
     executor = with_processes(registration.executor, attempts)
     drift = difference(registration.executor, capture_host(declaration), (Tier.CONFIGURATION,))
+    remember_ceilings(registration.executor.executor_id, [attempt.report for attempt in attempts])
     reference = reference_outputs(attempts)
     results: list[PrecisionResult] = []
     processes: list[CountedProcess] = []

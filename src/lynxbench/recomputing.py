@@ -104,7 +104,7 @@ def _inprocess(result: Result, run: RunFolder) -> Recomputed:
         validity=validity if telemetry is not None else None,
         ceilings=tuple(ceiling for attempt in attempts for ceiling in attempt.report.ceilings),
         executor=with_processes(run.registration.executor, attempts),
-        unknown={} if telemetry is not None else _without_telemetry(),
+        unknown={} if telemetry is not None else _without_telemetry() | _without_counters(result),
         deaths=any(attempt.report.error == NO_REPORT for attempt in attempts),
     )
 
@@ -137,7 +137,14 @@ def _served(result: Result, run: RunFolder) -> Recomputed:
 
 
 def _without_telemetry() -> dict[str, str]:
-    return dict.fromkeys(("validity", "governed_by", "energy_j_per_unit"), f"{TELEMETRY_FILE} is not here")
+    missing = ("validity", "governed_by", "energy_j_per_unit", "energy_j_per_request", "activity")
+    return dict.fromkeys(missing, f"{TELEMETRY_FILE} is not here")
+
+
+def _without_counters(result: Result) -> dict[str, str]:
+    """An attribution that a device's counters had a say in cannot be made again without them."""
+    weighed = any(one.activity is not None for one in result.per_precision)
+    return {"attribution": f"{TELEMETRY_FILE} is not here"} if weighed else {}
 
 
 def _stated_unit(stated: PrecisionResult) -> str:

@@ -45,6 +45,8 @@ FIGURES: Final = {
     "restarts": "restarts",
     "governed_by": "governor",
     "energy_j_per_unit": "energy",
+    "energy_j_per_request": "energy of a request",
+    "activity": "activity",
     "accuracy": "accuracy",
     "native": "native",
     "executed": "executed as",

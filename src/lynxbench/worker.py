@@ -26,6 +26,7 @@ from lynxbench.engines.registry import load_engine
 from lynxbench.errors import ExitCode, LynxbenchError
 from lynxbench.evidence.documents import write_text
 from lynxbench.executor.facts import fields_from_facts
+from lynxbench.executor.packages import capture_packages
 from lynxbench.executor.process import capture_process
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
@@ -70,7 +71,9 @@ def work(folder: Path) -> JobReport:
         step_s = float(np.median(journal.iterations().seconds))
     peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     device_memory_bytes = session.device_memory_peak_bytes()
-    fields = capture_process()
+    fields = {**capture_process()}
+    if job.own_packages:
+        fields[Layer.FRAMEWORK] = {**fields.get(Layer.FRAMEWORK, {}), **capture_packages()}
     if job.take_outputs:
         _say(folder, "accuracy")
         outputs = session.outputs()
@@ -88,7 +91,7 @@ def work(folder: Path) -> JobReport:
         facts=facts,
         fields={Layer(layer): dict(named) for layer, named in fields.items()},
         executed=session.executed(),
-        ceilings=_ceilings(session, folder) if job.take_ceilings else (),
+        ceilings=_ceilings(session, folder, job.known_ceilings) if job.take_ceilings else (),
         peak_memory_bytes=peak_memory_bytes,
         peak_device_memory_bytes=device_memory_bytes,
         stop_reason=stop_reason,
@@ -124,9 +127,9 @@ def _profile(session: Session, folder: Path, step_s: float) -> Path | None:
     return session.profile(int(min(max(PROFILED_S / max(step_s, 1e-9), fewest), most)), folder)
 
 
-def _ceilings(session: Session, folder: Path) -> tuple[Ceiling, ...]:
+def _ceilings(session: Session, folder: Path, known: tuple[Ceiling, ...]) -> tuple[Ceiling, ...]:
     _say(folder, "ceilings")
-    return session.ceilings()
+    return session.ceilings(known) if known else session.ceilings()
 
 
 def write_outputs(path: Path, outputs: Outputs) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lynxbench.attribute.predictions import predict
 from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
-from lynxbench.model.contract import Contract, Graph, Objective, OnnxEngine, TorchEngine
+from lynxbench.model.contract import Contract, Graph, Objective, OnnxEngine, Timing, TorchEngine
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.interventions import Change, Scope
 from lynxbench.model.precision import Precision
@@ -124,6 +124,9 @@ def _inapplicable(change: Change, contract: Contract, kind: str, narrower: Preci
         return f"engine {engine.name} has no such switch"
     if change in _CUDA_ONLY and kind != "cuda":
         return "the step ran on a CPU: there is no device to copy to, to wait for or to record a graph of"
+    staged = isinstance(engine, TorchEngine) and engine.timing is Timing.DEVICE
+    if change in (Change.PRESTAGE, Change.PIN, Change.NO_TRANSFER, Change.NO_SYNC) and staged:
+        return "inputs lie on the device already, and no step waits for the host"
     graphed = isinstance(engine, TorchEngine) and engine.graph is not Graph.EAGER
     if change in (Change.COMPILE, Change.REPLAY) and graphed:
         return "the contract's step is compiled already"

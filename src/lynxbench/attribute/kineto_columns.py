@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lynxbench.attribute.kineto_events import ABSENT, AnyEvent, Args, pack_column, stamps_of
 from lynxbench.attribute.kineto_operands import parse_launch, parse_signature
+from lynxbench.attribute.operators import is_view
 from lynxbench.attribute.trace import DEVICE_KINDS, KIND_OF_CATEGORY, NONE, EventKind, Trace, distinct
 
 SEPARATOR = b"\x1f"
@@ -47,7 +48,7 @@ class _Numbered(Generic[_Value]):
 
     def learn(self, values: Iterable[_Value]) -> None:
         """Number those that are new."""
-        for value in values:
+        for value in dict.fromkeys(values):
             if value not in self.table:
                 self.table[value] = self._number(value) if self._number else len(self.values_in_order)
                 self.values_in_order.append(value)
@@ -67,6 +68,7 @@ class Columns:
         self._kinds: _Numbered[str] = _Numbered(_kind_of)
         self._names: _Numbered[str] = _Numbered()
         self._detailed: list[bool] = []
+        self._view: list[bool] = []
         self._processes: _Numbered[int | str] = _Numbered()
         self._threads: _Numbered[int | str] = _Numbered()
         self._signatures: _Numbered[bytes] = _Numbered()
@@ -149,17 +151,19 @@ class Columns:
         """Operators' operands as numbers: their raw texts are the key, so that each list of operands is decoded once.
 
         The values of arguments belong to it only where an operator's work depends on them: they differ at every call.
+        Views touch no data, whatever their operands: half of the operators of an eager step are not asked for theirs.
         """
-        known = self._names.values_in_order
-        self._detailed += [_NEEDS_CONCRETE.search(one) is not None for one in known[len(self._detailed) :]]
-        detailed = np.asarray(self._detailed, dtype=bool)[name]
+        new = self._names.values_in_order[len(self._detailed) :]
+        self._detailed += [_NEEDS_CONCRETE.search(one) is not None for one in new]
+        self._view += [is_view(one) for one in new]
+        at = at[~np.asarray(self._view, dtype=bool)[name[at]]]
         join = SEPARATOR.join
         column = np.full(len(args), NONE, dtype=np.int32)
         some = [args[i] for i in at.tolist()]
-        keys = [
-            join((a.dims, a.types, a.strides, a.concrete if fully else b"", a.results))
-            for a, fully in zip(some, detailed[at].tolist(), strict=True)
-        ]
+        keys = [join((a.dims, a.types, a.strides, b"", a.results)) for a in some]
+        for place in np.flatnonzero(np.asarray(self._detailed, dtype=bool)[name[at]]).tolist():
+            a = some[place]
+            keys[place] = join((a.dims, a.types, a.strides, a.concrete, a.results))
         numbers = pack_column(self._signatures.of(keys), np.int32)
         column[at] = np.where(numbers == 0, NONE, numbers)
         return column

@@ -50,12 +50,18 @@ _PRODUCTS = _words(
     _cdist_forward
     """
 )
-_DISPATCH = _words(
+_VIEWS = _words(
     """
     view _unsafe_view reshape _reshape_alias view_as reshape_as transpose transpose_ t t_ permute movedim swapaxes
     numpy_T as_strided as_strided_ expand expand_as slice select unsqueeze unsqueeze_ squeeze squeeze_ detach
     detach_ alias narrow chunk split split_with_sizes unbind unflatten flatten diagonal unfold unsafe_split
-    unsafe_chunk tensor_split hsplit resolve_conj resolve_neg result_type is_nonzero lift_fresh lift to _to_copy
+    unsafe_chunk tensor_split hsplit result_type
+    """
+)
+"""They make a view of the same data, or ask about it; where one must copy, the copy shows as an operator inside."""
+_DISPATCH = _VIEWS | _words(
+    """
+    resolve_conj resolve_neg is_nonzero lift_fresh lift to _to_copy
     type_as contiguous clone matmul linear einsum conv1d conv2d conv3d convolution _convolution
     convolution_overrideable thnn_conv2d slow_conv3d conv_transpose2d scaled_dot_product_attention
     _scaled_dot_product_flash_attention _scaled_dot_product_efficient_attention _scaled_dot_product_attention_math
@@ -153,6 +159,12 @@ _BOOKKEEPING = re.compile(
     r"^(TorchDynamo|Torch-Compiled Region|CompiledFunction|Pregraph bytecode|AOTDispatcher|Optimizer\.|ProfilerStep"
     r"|step#|\[pl\]|detach_?$|## |Runtime|nn\.Module)"
 )
+
+
+def is_view(name: str) -> bool:
+    """Whether an operator of torch touches no data of its own, whatever its operands."""
+    space, _, short = name.partition("::")
+    return space == "aten" and short.partition(".")[0] in _VIEWS
 
 
 @lru_cache(maxsize=65_536)

@@ -17,7 +17,7 @@ import msgspec
 
 from lynxbench.errors import BadInput
 
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 7 << 18
 """Large enough that the decoder's start-up vanishes, small enough that a piece's objects stay in cache-sized memory."""
 CUT_WINDOW_BYTES = 16 << 10
 """Where a cut between two events is looked for first; tens of events fit."""

@@ -12,6 +12,7 @@ from lynxbench.cli import contract as contract_commands
 from lynxbench.cli import decide as decide_commands
 from lynxbench.cli import demo as demo_commands
 from lynxbench.cli import executor as executor_commands
+from lynxbench.cli import experiment as experiment_commands
 from lynxbench.cli import fleet as fleet_commands
 from lynxbench.cli import key as key_commands
 from lynxbench.cli import results as results_commands
@@ -27,6 +28,7 @@ from lynxbench.cli.run import RunCommand, run
 from lynxbench.cli.series import changepoints, steady
 from lynxbench.cli.signals import signals
 from lynxbench.cli.trace import trace
+from lynxbench.cli.tune import tune
 from lynxbench.cli.verify import verify
 from lynxbench.errors import ExitCode, LynxbenchError
 
@@ -59,6 +61,8 @@ app.command()(claim)
 app.add_typer(decide_commands.app, name="decide", help="From evidence to a decision that cites it.")
 app.add_typer(demo_commands.app, name="demo", help="Worked examples that need no machine but this one.")
 app.add_typer(change_commands.app, name="change", help="One intervention in one layer, expected against measured.")
+app.add_typer(experiment_commands.app, name="experiment", help="Factorial experiments over layers.")
+app.command()(tune)
 app.add_typer(fleet_commands.app, name="fleet", help="One contract on many machines, on Ray.")
 app.add_typer(results_commands.app, name="results", help="The ledger: list, show, export, import, prove.")
 app.add_typer(key_commands.app, name="key", help="A team's signing keys, and whose signatures count here.")

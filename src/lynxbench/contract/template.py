@@ -16,6 +16,8 @@ from lynxbench.model.contract import Contract, Task
 
 USUAL_MODELS: dict[Task, str] = {
     Task.GENERATE: "package:smollm2-135m-instruct",
+    Task.PREFILL: "package:smollm2-135m-instruct",
+    Task.DECODE: "package:smollm2-135m-instruct",
     Task.EMBED: "package:all-minilm-l6-v2",
     Task.CLASSIFY: "preset:bert-base",
     Task.TRAIN_STEP: "preset:smollm2-135m",
@@ -25,6 +27,8 @@ USUAL_MODELS: dict[Task, str] = {
 
 _QUESTIONS: dict[Task, str] = {
     Task.GENERATE: "How many tokens a second does this machine sustain, within the objective below?",
+    Task.PREFILL: "How many prompt tokens a second does this machine read, within the objective below?",
+    Task.DECODE: "How many tokens a second does this machine add to such contexts, within the objective below?",
     Task.EMBED: "How many inputs a second does this machine embed, within the objective below?",
     Task.CLASSIFY: "How many inputs a second does this machine classify, within the objective below?",
     Task.TRAIN_STEP: "How many samples a second does this machine train on?",
@@ -32,6 +36,8 @@ _QUESTIONS: dict[Task, str] = {
 }
 _ACCURACY: dict[Task, dict[str, str]] = {
     Task.GENERATE: {"metric": "perplexity", "largest_loss": "1 %"},
+    Task.PREFILL: {"metric": "perplexity", "largest_loss": "1 %"},
+    Task.DECODE: {"metric": "perplexity", "largest_loss": "1 %"},
     Task.EMBED: {"metric": "cosine", "largest_loss": "1 %"},
     Task.CLASSIFY: {"metric": "top1", "largest_loss": "1 %"},
     Task.TRAIN_STEP: {"metric": "relative-error", "largest_loss": "5 %"},

@@ -8,7 +8,7 @@ from typing import Literal
 
 from lynxbench.decide.evidence import is_usable
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import Contract, Task
+from lynxbench.model.contract import LANGUAGE_TASKS, Contract
 from lynxbench.model.decisions import KvCacheLine, PrecisionDecision, PrecisionLine
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -145,7 +145,7 @@ def _tail(one: PrecisionResult) -> tuple[str, Percentile | None]:
 
 
 def _kv_cache(result: Result) -> KvCacheLine:
-    if result.contract.workload.task is not Task.GENERATE:
+    if result.contract.workload.task not in LANGUAGE_TASKS:
         return KvCacheLine(state="not used", says=f"task {result.contract.workload.task} keeps no KV cache")
     for layer in (Layer.RUNTIME, Layer.SERVING):
         for name in KV_FIELDS:

@@ -22,6 +22,7 @@ from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
 from lynxbench.model.precision import Precision
 from lynxbench.model.secrets import find_literal, find_secret, secret_values
+from lynxbench.model.surroundings import Surroundings
 
 REGISTRATION_FILE = "registration.json"
 
@@ -45,6 +46,8 @@ class Registration(Document):
     executor: Executor
     threads: int
     plan: tuple[Slot, ...]
+    surroundings: Surroundings | None = None
+    """What its processes are given beside the contract; a cell of an experiment may set variables or packages."""
 
 
 class RunFolder:
@@ -56,10 +59,17 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, out: Path, contract: Contract, executor: Executor, threads: int, plan: tuple[Slot, ...], now: datetime
+        cls,
+        out: Path,
+        contract: Contract,
+        executor: Executor,
+        threads: int,
+        plan: tuple[Slot, ...],
+        now: datetime,
+        surroundings: Surroundings | None = None,
     ) -> RunFolder:
         """Register a new run under `out`. A contract that holds a secret is refused before anything is written."""
-        _refuse_secrets(contract)
+        _refuse_secrets(contract, surroundings)
         nonce = secrets.token_hex(16)
         run_id = f"{contract.name}-{now.astimezone(UTC):%Y%m%dT%H%M%S}-{nonce[:6]}"
         path = out / run_id
@@ -78,6 +88,7 @@ class RunFolder:
             executor=executor,
             threads=threads,
             plan=plan,
+            surroundings=surroundings,
         )
         write_text(path / REGISTRATION_FILE, registration.model_dump_json(by_alias=True, indent=1))
         return cls(path, registration)
@@ -110,10 +121,13 @@ class RunFolder:
         return folder
 
 
-def _refuse_secrets(contract: Contract) -> None:
+def _refuse_secrets(contract: Contract, surroundings: Surroundings | None) -> None:
     """What is registered is shown to every team, and nothing is ever deleted."""
     document = contract.model_dump(mode="json", by_alias=True)
-    where = find_secret({"engine": document["engine"]}) or find_literal(document, secret_values(os.environ))
+    given: dict[str, str] = {} if surroundings is None else dict(surroundings.environment)
+    where = find_secret({"engine": document["engine"], "environment": given}) or find_literal(
+        {**document, "environment": given}, secret_values(os.environ)
+    )
     if where is not None:
         raise BadInput(
             f"{contract.name}: {where} holds a secret, and a contract is shown to everybody; leave it out, "

@@ -1,17 +1,18 @@
 """The closed loop for in-process engines: one iteration after the other, stamped, until the stop rule is content.
 
-Nothing but the step lies between the two stamps. Judging happens between iterations, at a few checkpoints.
+Nothing but the step lies between the two stamps. Judging happens between iterations, at a few checkpoints. Where the
+session times its steps on a device, the host queues them without waiting, and the device's stamps are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 
 from lynxbench.load.journal import Journal
-from lynxbench.load.session import Session
-from lynxbench.model.samples import Iterations
+from lynxbench.load.session import DeviceClock, Session
+from lynxbench.model.samples import Iterations, TimedStep
 
 Clock = Callable[[], int]
 
@@ -32,8 +33,13 @@ def drive(session: Session, journal: Journal, rule: StopRule, clock: Clock = per
     """Iterate until the rule stops it; returns why it stopped."""
     begun_ns = clock()
     checkpoint_s = rule.min_s
+    device_clock: DeviceClock | None = getattr(session, "device_clock", None)
     while True:
-        _iterate_until(session, journal, begun_ns + int(checkpoint_s * 1e9), clock)
+        until_ns = begun_ns + int(checkpoint_s * 1e9)
+        if device_clock is None:
+            _iterate_until(session, journal, until_ns, clock)
+        else:
+            _queue_until(session, device_clock, journal, until_ns, clock)
         if rule.content(journal.iterations()):
             return f"steady after {(clock() - begun_ns) / 1e9:.1f} s"
         if (clock() - begun_ns) / 1e9 >= rule.limit_s:
@@ -55,3 +61,23 @@ def _iterate_until(session: Session, journal: Journal, until_ns: int, clock: Clo
         index += 1
         if end_ns >= until_ns:
             return
+
+
+def _queue_until(session: Session, device: DeviceClock, journal: Journal, until_ns: int, clock: Clock) -> None:
+    """The host's clock only ends the stretch: a step that it sees queued in time is waited for and counted."""
+    step, index = session.step, journal.count
+    device.start()
+    while True:
+        units = step(index)
+        _append(journal, device.end_step(units))
+        index += 1
+        if clock() >= until_ns:
+            break
+    _append(journal, device.finish())
+
+
+def _append(journal: Journal, steps: Sequence[TimedStep]) -> None:
+    for done in steps:
+        if done.marks_ns:
+            journal.append_marks(done.marks_ns)
+        journal.append(done.start_ns, done.end_ns, done.units)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -9,7 +10,20 @@ from pydantic import JsonValue
 
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.job import ExecutedAs, Job, Skip
-from lynxbench.model.samples import Outputs
+from lynxbench.model.samples import Outputs, TimedStep
+
+
+class DeviceClock(Protocol):
+    """Times steps where they run. A session that has one queues its work in `step` and does not wait for it."""
+
+    def start(self) -> None:
+        """Begin to time: the device has nothing to do, and its next step starts now."""
+
+    def end_step(self, units: int) -> Sequence[TimedStep]:
+        """A step was queued; returns the steps that are over, in order."""
+
+    def finish(self) -> Sequence[TimedStep]:
+        """Wait for what is queued and stop timing; returns the steps that were not returned yet."""
 
 
 class Session(Protocol):
@@ -17,6 +31,8 @@ class Session(Protocol):
 
     unit: str
     """What is counted: token, sentence, image, sample, call."""
+    device_clock: DeviceClock | None
+    """Where steps are timed by their device; None, or no such attribute, where the host times them."""
     marks: list[int]
     """Monotonic-clock stamps taken inside the last step (a token came out); the driver empties it after each step."""
 
@@ -26,7 +42,8 @@ class Session(Protocol):
     def step(self, index: int) -> int:
         """Do one iteration on the inputs of that index (inputs rotate) and return the units of work done.
 
-        The work must be finished when it returns: a device is synchronised, a lazy result is forced.
+        The work must be finished when it returns: a device is synchronised, a lazy result is forced. With a device
+        clock it is only queued.
         """
 
     def facts(self) -> dict[str, JsonValue]:
@@ -41,8 +58,11 @@ class Session(Protocol):
     def profile(self, steps: int, into: Path) -> Path | None:
         """Write a trace of that many steps into the folder, each annotated `step#i`; None without a profiler."""
 
-    def ceilings(self) -> tuple[Ceiling, ...]:
-        """Matrix-product, copy and read ceilings at this session's precision and threads, measured now."""
+    def ceilings(self, known: tuple[Ceiling, ...] = ()) -> tuple[Ceiling, ...]:
+        """Matrix-product, copy and read ceilings at this session's precision and threads, measured now.
+
+        `known` ones, from earlier runs on this executor, are re-checked; they are given only to engines on a device.
+        """
 
     def device_memory_peak_bytes(self) -> int | None:
         """The accelerator's memory high-water mark, or None on a CPU."""

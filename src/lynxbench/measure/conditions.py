@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from lynxbench.model.contract import Protocol
 from lynxbench.model.samples import Float64, Telemetry
-from lynxbench.model.throttling import THROTTLE_REASONS
+from lynxbench.model.throttling import POWER_CAP, THROTTLE_REASONS
 
 CLOCK_CHANGE = 0.03
 """Clocks that move by more than this move the figures by more than the usual regression budget."""
@@ -21,6 +21,9 @@ MEMORY_STALL = 0.01
 MAJOR_FAULTS_PER_S = 1.0
 """A warmed-up process reads no pages from disk; one a second is more than the tail of loading."""
 PAGE_BYTES = 4096
+REGIME_SHARE = 0.9
+"""A power cap that holds all the time is the regime the result is about (the governor names it), and no doubt of it;
+one that comes and goes, or moves the clocks, is."""
 
 Span = tuple[int, int]
 Mask = npt.NDArray[np.bool_]
@@ -61,7 +64,8 @@ def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float) -> list[str]
 
 
 def _throttling(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: float) -> list[str]:
-    lines = []
+    lines: list[str] = []
+    capped: set[str] = set()
     for name, column in sorted(telemetry.columns.items()):
         if not name.endswith("_throttle_reasons"):
             continue
@@ -69,13 +73,15 @@ def _throttling(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted
         bits = _known(column, seen).astype(np.int64)
         for bit, reason in THROTTLE_REASONS.items():
             share = float(np.mean((bits & bit) != 0)) if len(bits) else 0.0
-            if share > 0:
+            if bit == POWER_CAP and share >= REGIME_SHARE:
+                capped.add(gpu)
+            elif share > 0:
                 lines.append(f"throttling: {gpu} {reason} in {share:.0%} of {len(bits)} samples while counting")
     for name, column in sorted(telemetry.columns.items()):
         if name.endswith(("_power_violation_ns", "_thermal_violation_ns")):
             gpu, kind = name.split("_")[:2]
             held_s = sum(_growth(column, mask) for mask in masks) / 1e9
-            if held_s > 0:
+            if held_s > 0 and not (kind == "power" and gpu in capped):
                 lines.append(
                     f"throttling: {gpu} clocks held down by {kind} for {held_s:.1f} of {counted_s:.1f} s counted"
                 )

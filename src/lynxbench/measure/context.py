@@ -24,6 +24,7 @@ from lynxbench.model.contract import (
     SaturatingArrival,
     ServedEngine,
     ServedModel,
+    Timing,
     TorchEngine,
     UniformLength,
 )
@@ -87,6 +88,11 @@ def assumptions_of(contract: Contract) -> tuple[str, ...]:
         "Attribution is its own pass with the profiler on; it never supplies a timing figure.",
         "Ceilings are synthetic peaks of this executor: the envelope, not what a workload can reach.",
     ]
+    if isinstance(contract.engine, TorchEngine) and contract.engine.timing is Timing.DEVICE:
+        lines.append(
+            "Steps are timed by events on the device, from the end of one to the end of the next, without a wait for "
+            "the host between them; making inputs and bringing them to the device is not counted."
+        )
     if isinstance(workload.model, PresetModel):
         lines.append("Weights are random (seeded): speed is that of the shape, task accuracy is meaningless.")
     if isinstance(workload.arrival, ClosedArrival):

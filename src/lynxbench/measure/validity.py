@@ -60,7 +60,15 @@ def combine_validity(whole: Sequence[Finding], parts: Mapping[str, Validity]) ->
 
 def without_figures(result: PrecisionResult) -> PrecisionResult:
     """A void run's figures are nobody's: the samples stay as evidence, the numbers are not presented."""
-    figures = ("throughput", "sustained", "peak", "energy_j_per_unit", "attribution")
+    figures = (
+        "throughput",
+        "sustained",
+        "peak",
+        "energy_j_per_unit",
+        "energy_j_per_request",
+        "activity",
+        "attribution",
+    )
     emptied: dict[str, object] = {**dict.fromkeys(figures), "latency_ms": {}, "slo": (), "run_means": ()}
     return result.model_copy(update=emptied)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
@@ -27,6 +27,7 @@ from lynxbench.model.serving import (
 )
 from lynxbench.model.units import format_duration
 from lynxbench.model.workload import (
+    LANGUAGE_TASKS,
     Arrival,
     BurstArrival,
     CallableModel,
@@ -55,6 +56,7 @@ from lynxbench.model.workload import (
 __all__ = [
     "CONTRACT_SCHEMA",
     "FEWEST_WINDOWS",
+    "LANGUAGE_TASKS",
     "PROTOCOL_VERSION",
     "AccuracyMetric",
     "AccuracyPolicy",
@@ -103,6 +105,7 @@ __all__ = [
     "Task",
     "TensorInput",
     "Timeouts",
+    "Timing",
     "TorchEngine",
     "UniformLength",
     "Workload",
@@ -147,6 +150,16 @@ class Graph(StrEnum):
     COMPILE = "compile"
     COMPILE_REDUCE_OVERHEAD = "compile-reduce-overhead"
     COMPILE_MAX_AUTOTUNE = "compile-max-autotune"
+    CUDA_GRAPH = "cuda-graph"
+
+
+class Timing(StrEnum):
+    """Whose clock times a step of the torch engine."""
+
+    HOST = "host"
+    """The host's, with the device drained at the end of every step, as a program that waits for each answer."""
+    DEVICE = "device"
+    """Events on the device; steps follow each other without the host in between, and inputs are staged before."""
 
 
 class TorchEngine(Document):
@@ -157,6 +170,15 @@ class TorchEngine(Document):
     threads: Count | None = None
     graph: Graph = Graph.EAGER
     attention: Literal["sdpa", "eager"] = "sdpa"
+    timing: Timing = Timing.HOST
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Host timing is left unsaid: contracts from before there was another keep their ids."""
+        written: dict[str, Any] = write(self)
+        if self.timing is Timing.HOST:
+            written.pop("timing", None)
+        return written
 
 
 class OnnxEngine(Document):
@@ -334,7 +356,8 @@ class Contract(Document):
                 if slo.metric in token_bounds:
                     said = f"task {self.workload.task} produces no tokens; bound its latency instead"
                     refuse(said, f"objective.slo.{index}.metric")
-            if self.policy.accuracy is not None and self.policy.accuracy.metric is AccuracyMetric.PERPLEXITY:
+            perplexed = self.policy.accuracy is not None and self.policy.accuracy.metric is AccuracyMetric.PERPLEXITY
+            if perplexed and self.workload.task not in LANGUAGE_TASKS:
                 refuse(f"task {self.workload.task} has no perplexity; name another metric", "policy.accuracy.metric")
         return self
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field as Bound_
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract
@@ -143,6 +145,19 @@ class PrecisionResult(Document):
     """Why there is no attribution."""
     load: LoadFigures | None = None
     """Where a server was asked: the load, every request's end, the instrument, the saturation."""
+    energy_j_per_request: Figure | None = None
+    """Where a request is more than one unit."""
+    activity: DeviceActivity | None = None
+    """How busy the device's units were while samples were counted, by its own counters."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_new(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What came after the first results is left out where it is not known: older results keep their ids."""
+        written: dict[str, Any] = write(self)
+        for name in ("energy_j_per_request", "activity"):
+            if getattr(self, name) is None:
+                written.pop(name, None)
+        return written
 
 
 class Conditions(Document):

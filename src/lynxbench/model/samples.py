@@ -28,6 +28,16 @@ class Phase(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TimedStep:
+    """One iteration as a device timed it, on the host's clock, with the moments inside it."""
+
+    start_ns: int
+    end_ns: int
+    units: int
+    marks_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Iterations:
     """One row an iteration of one process. Times are of the monotonic clock of the host."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+POWER_CAP = 0x04
+THERMAL = 0x20
 THROTTLE_REASONS: dict[int, str] = {
-    0x04: "software power cap",
+    POWER_CAP: "software power cap",
     0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
+    THERMAL: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }

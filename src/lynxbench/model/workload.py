@@ -16,10 +16,16 @@ class Task(StrEnum):
     """What one iteration does."""
 
     GENERATE = "generate"
+    PREFILL = "prefill"
+    DECODE = "decode"
     EMBED = "embed"
     CLASSIFY = "classify"
     TRAIN_STEP = "train-step"
     CALLABLE = "callable"
+
+
+LANGUAGE_TASKS = (Task.GENERATE, Task.PREFILL, Task.DECODE)
+"""Those of a model that predicts the next token: `prefill` reads a prompt, `decode` adds one token to a context."""
 
 
 class PackageModel(Document):
@@ -221,10 +227,14 @@ class Workload(Document):
             from_trace = isinstance(self.arrival, ReplayArrival)
             if self.task is Task.GENERATE and length is None and not from_trace:
                 refuse("is missing; task generate needs input_tokens and output_tokens", key)
+            if self.task in (Task.PREFILL, Task.DECODE) and key == "input_tokens" and length is None:
+                refuse(f"is missing; task {self.task} needs the length of its context", key)
             if self.task is Task.CALLABLE and length is not None:
                 refuse("has no effect on task callable; remove it", key)
         if self.task is not Task.GENERATE and self.output_tokens is not None:
             refuse(f"has no effect on task {self.task}, which generates nothing; remove it", "output_tokens")
+        if self.task is Task.DECODE and not isinstance(self.input_tokens, FixedLength):
+            refuse("must be fixed for task decode: a step is one token at one context length", "input_tokens")
         if (self.task is Task.CALLABLE) != isinstance(self.model, CallableModel):
             refuse(f"task {self.task} with model source {self.model.source}: the two callables go together", "task")
         return self

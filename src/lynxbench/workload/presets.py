@@ -33,7 +33,7 @@ FAMILY_OF_TYPE: dict[str, Family] = {
 """By the `model_type` of a config.json."""
 
 TASKS_OF_FAMILY: dict[Family, tuple[str, ...]] = {
-    Family.DECODER: ("generate", "embed", "train-step"),
+    Family.DECODER: ("generate", "prefill", "decode", "embed", "train-step"),
     Family.ENCODER: ("embed", "classify", "train-step"),
     Family.VISION: ("classify", "train-step"),
 }

@@ -13,7 +13,7 @@ import pytest
 from lynxbench.attribute import pieces
 from lynxbench.attribute.api import attribute_trace
 from lynxbench.attribute.kineto import read_trace
-from lynxbench.attribute.trace import EventKind, Trace
+from lynxbench.attribute.trace import NONE, EventKind, Trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
@@ -108,6 +108,16 @@ def test_gzip_raw_pretty_and_array_forms_agree(
     members.write_bytes(gzip.compress(text[:500]) + gzip.compress(text[500:]))
     assert same(reference, read_trace(members))
     assert not read_trace(members).damaged
+
+
+def test_views_are_not_asked_for_their_operands(write_trace: Write, make_event: Make, make_operands: Make) -> None:
+    names = ("aten::transpose", "aten::mm", "aten::view", "mine::view", "aten::copy_")
+    events = [
+        make_event(name, 1000.0 + 10 * i, 5.0, **make_operands((64, 64), (64, 64))) for i, name in enumerate(names)
+    ]
+    trace = read_trace(write_trace(events))
+    has_operands = {trace.names[n]: int(s) != NONE for n, s in zip(trace.name, trace.signature, strict=True)}
+    assert has_operands == dict(zip(names, (False, True, False, True, True), strict=True))
 
 
 @pytest.mark.parametrize("size", [400, 1_000, 5_000])

@@ -48,8 +48,9 @@ def judge(step: dict[str, Any], **record: Any) -> Attribution:
     return attribute_resource(parse_resource(text), owner=DEFAULT_OWNERS.__getitem__)
 
 
+@pytest.mark.alone
 def test_a_sleeping_callable_is_idle(tmp_path: Path) -> None:
-    # On a busy machine a thread that slept waits for a CPU afterwards, which is another cause: the calmest try is judged.
+    # On a busy machine who slept waits for a CPU afterwards, which is another cause: the calmest try is judged.
     tries = [measure(lambda: time.sleep(0.02), tmp_path / "resource.json") for _ in range(4)]
     said = max(tries, key=lambda one: one.shares[Category.IDLE])
     assert (said.bottleneck, said.bound, said.layer) == (Category.IDLE, Bound.SOFTWARE, Layer.APPLICATION)
@@ -59,6 +60,7 @@ def test_a_sleeping_callable_is_idle(tmp_path: Path) -> None:
     assert said.gain_if_removed.estimate > 5
 
 
+@pytest.mark.alone
 def test_waiting_for_an_own_thread_is_synchronization(tmp_path: Path) -> None:
     def work() -> None:
         def burn() -> None:

@@ -28,8 +28,18 @@ BUNDLED_IDS = {
     "chat-demo": "e8c96fed9fc294262b092286ddb58c8ef5239fd0a7493946f0b3898d065d8687",
     "chat-serving": "e89c5cdac7f48a96ed6b7ff3a50262b725f066d84ff263eebdc312a6bfbbfc53",
     "embedding": "5965caccef1ba97915c89b147b41473508248044edb0bcfbc1108d2906af7a16",
+    "embedding-gpu": "a2423a277d455d7a75f72e30e1d9ed3a379020626b0c78e142b13f87d9bafa7a",
+    "llm-chat": "2471cf6104bf3ea3ef562b6f7405e1917cee3759b82cb89507700f5656455c46",
+    "llm-decode": "f6a40315ef38df063339834a60445122e20d25fd8094ab05942f956ed8e9505b",
+    "llm-decode-64": "116486f87ed9d11df1d1386dd7228d53c9b2d26998aaf365be0e937aaa78685d",
+    "llm-decode-8": "6765519d3066b9099e3252ea891e6f0eebc6ce35ac593d0453c6e881018ff841",
+    "llm-decode-eager": "c05aae9ff80e8a940433670840e5118f192fe74ca3a08705fbffbbcdcad421bd",
+    "llm-prefill": "7aae149a97afe17be2c87e5c44253d79e4dd272d0e2a5024174ed0b765b24415",
     "quickstart": "d584f3ad1f9be727ef2cdb9dee76f2ff2297ab5ba6a7f5b25418284a044c577b",
+    "stress": "42314cbb26216f09d609972e89208d885e89bb153a2c28a83f4224f18b43ab76",
     "training-step": "666415564cadfd73892579d703a5f27df960f86b9eff5e310c4261387efc28ff",
+    "training-step-gpu": "f341b3358112da68790543b76919e0b9bf6e35755ad22fbce6409394537e1207",
+    "vision-gpu": "fc3cb90c36b25a2ee884412743f6e4d0f965724abf766545c3097540cd07efde",
 }
 """Old results point to these ids. One that changes unasked means that an old contract now means something else.
 Where a bundled contract is changed on purpose, take the new id from `lynxbench contract list --json`."""

@@ -84,7 +84,8 @@ def _fp32_step_s(workload: Workload, slowdown: Slowdown) -> tuple[float, float]:
         many = workload.batch * IMAGE_OPERATIONS / (WIDTH * OUTER * 32)
         few = 0.0
     else:
-        rows = workload.batch * (typical(workload.input_tokens) if workload.input_tokens else ASSUMED_TOKENS)
+        tokens = typical(workload.input_tokens) if workload.input_tokens else ASSUMED_TOKENS
+        rows = workload.batch * (1 if workload.task is Task.DECODE else tokens)
         many = layers * rows / 32
         few = layers * (typical(workload.output_tokens) - 1) if workload.output_tokens else 0.0
     factor = TRAINING_FACTOR if workload.task is Task.TRAIN_STEP else 1

@@ -6,12 +6,12 @@ from importlib import import_module
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
 import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.feeding import Batch, Feed
-from lynxbench.engines.torch.inputs import held_out_tokens, prompt_tokens
+from lynxbench.engines.torch.inputs import prompt_tokens
+from lynxbench.engines.torch.judged import judged_scores
 from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.replay import WARM_UPS, Replay
 from lynxbench.engines.torch.work import Loaded
@@ -20,11 +20,7 @@ from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
 from lynxbench.workload.lengths import OUTPUT_STREAM, longest, sample_length
 
-JUDGED_POSITIONS = 192
-"""Positions of held-out text that accuracy is judged on: about one second of a small model on two cores."""
 BRIEF_INPUT, BRIEF_OUTPUT = 16, 2
-JUDGED_POSITIONS_RANDOM = 64
-"""Random weights have no perplexity to speak of; fewer positions show their numerical error as well."""
 
 
 class Generate:
@@ -102,12 +98,16 @@ class Generate:
                 torch.compiler.cudagraph_mark_step_begin()
             logits = forward(input_ids=token, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
             token = logits[:, -1].argmax(dim=-1, keepdim=True)
-            if self.pace.waits:
+            if self._loaded.clock is not None:
+                self._loaded.clock.mark()  # the device's own stamp: the host reads nothing
+            elif self.pace.waits:
                 produced.append(token.tolist())  # the host has the token: on a device this waits for it
                 marks.append(perf_counter_ns())
             else:
                 kept.append(token)
             forward = self._decode
+        if self._loaded.clock is not None:
+            return []
         if kept:  # synchronisation removed: the host reads the whole answer once, and single tokens have no stamp
             return [[int(number) for number in row] for row in torch.cat(kept, dim=1).tolist()]
         return [[column[row][0] for column in produced] for row in range(prompt.shape[0])]
@@ -120,14 +120,7 @@ class Generate:
 
     def outputs(self) -> Outputs:
         """Next-token scores on the held-out text, and the tokens that really followed."""
-        count = JUDGED_POSITIONS if self._loaded.source.has_weights else JUDGED_POSITIONS_RANDOM
-        seed = self._loaded.workload.seed
-        text = held_out_tokens(self._loaded.tokenizer, vocabulary=self._loaded.vocabulary, seed=seed)
-        ids = text.window(0, count + 1)
-        with torch.inference_mode():
-            logits = self._loaded.model(input_ids=torch.tensor([ids[:-1]], device=self._loaded.device)).logits[0]
-        arrays = {"logits": logits.float().cpu().numpy(), "targets": np.asarray(ids[1:], dtype=np.int64)}
-        return Outputs(kind="logits", arrays=arrays, inputs=f"first {count} tokens of {text.origin}")
+        return judged_scores(self._loaded)
 
     def facts(self) -> dict[str, JsonValue]:
         """Prompts, cache and batching."""
@@ -138,7 +131,9 @@ class Generate:
             if isinstance(self._input, FixedLength)
             else "drawn per step and shared by the batch, no padding",
             "serving.batching": f"static, {self._loaded.workload.batch} rows",
-            "serving.streaming": "each token is read by the host when it is produced",
+            "serving.streaming": "each token is read by the host when it is produced"
+            if self._loaded.clock is None
+            else "tokens stay on the device, which stamps each",
             "application.decoding": "greedy, end of text ignored",
             "runtime.kv_cache": f"static, {self._capacity} positions" if fixed else "dynamic",
             "runtime.graph_scope": "decode step (prefill eager)" if fixed else "none",

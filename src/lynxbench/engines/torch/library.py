@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import Task
+from lynxbench.model.contract import LANGUAGE_TASKS, Task
 
 UNUSED = ("is_scipy_available", "is_torch_distributed_available")
 """Availability checks of transformers that gate imports nothing here needs."""
@@ -32,7 +32,9 @@ class Classes:
 
     def of(self, task: Task) -> str | None:
         """The class for a task; training uses whichever has a loss."""
-        by_task = {Task.GENERATE: self.generate, Task.EMBED: self.bare, Task.CLASSIFY: self.classify}
+        if task in LANGUAGE_TASKS:
+            return self.generate
+        by_task = {Task.EMBED: self.bare, Task.CLASSIFY: self.classify}
         return by_task.get(task, self.generate or self.classify)
 
 
@@ -46,6 +48,8 @@ KNOWN: dict[str, Classes] = {
 }
 AUTOMATIC: dict[Task, str] = {
     Task.GENERATE: "AutoModelForCausalLM",
+    Task.PREFILL: "AutoModelForCausalLM",
+    Task.DECODE: "AutoModelForCausalLM",
     Task.EMBED: "AutoModel",
     Task.CLASSIFY: "AutoModelForSequenceClassification",
     Task.TRAIN_STEP: "AutoModelForCausalLM",

@@ -7,13 +7,14 @@ from typing import Any
 import torch
 
 from lynxbench.engines.torch.device import choose_device
+from lynxbench.engines.torch.events import open_clock
 from lynxbench.engines.torch.inputs import read_tokenizer
 from lynxbench.engines.torch.loading import find_source, load_model
 from lynxbench.engines.torch.precision import compute_dtype, prepare
 from lynxbench.engines.torch.session import TorchSession
 from lynxbench.engines.torch.work import Loaded, Work
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.model.contract import Task, TorchEngine
+from lynxbench.model.contract import Task, Timing, TorchEngine
 from lynxbench.model.job import Job
 
 
@@ -47,6 +48,7 @@ def open_session(job: Job) -> TorchSession:
         device=device,
         prepared=prepared,
         reload=load,
+        clock=open_clock(device) if engine.timing is Timing.DEVICE else None,
     )
     return TorchSession(loaded, _work(loaded), engine, job.change)
 
@@ -61,6 +63,10 @@ def _work(loaded: Loaded) -> Work:
         from lynxbench.engines.torch.generate import Generate
 
         return Generate(loaded)
+    if task in (Task.PREFILL, Task.DECODE):
+        from lynxbench.engines.torch.steps import Decode, Prefill
+
+        return Prefill(loaded) if task is Task.PREFILL else Decode(loaded)
     if task is Task.EMBED:
         from lynxbench.engines.torch.embed import Embed
 

@@ -18,14 +18,21 @@ class Pace:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._under_way: deque[torch.cuda.Event] = deque()
+        self._handed_over = False
         self.waits = True
 
     def stop_waiting(self) -> None:
         """Remove the synchronisation at the end of each step (CUDA)."""
         self.waits = False
 
+    def hand_over(self) -> None:
+        """Leave the end of a step to a clock of the device: nothing is waited for here."""
+        self.waits, self._handed_over = False, True
+
     def end_step(self) -> None:
         """Wait for the device, or for the step that began a few steps ago."""
+        if self._handed_over:
+            return
         if self.waits:
             synchronise(self._device)
             return

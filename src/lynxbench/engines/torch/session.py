@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 from pydantic import JsonValue
 
-from lynxbench.engines.torch.ceilings import measure_ceilings
+from lynxbench.engines.torch.ceilings import measure_ceilings, recheck_ceilings
 from lynxbench.engines.torch.compiling import COMPILE_MODES, check_compiler
 from lynxbench.engines.torch.device import device_facts, memory_peak_bytes, release_memory, supports
+from lynxbench.engines.torch.feeding import STAGED_BATCHES
 from lynxbench.engines.torch.probe import measure_slowdown
 from lynxbench.engines.torch.profiling import count_telling, kernels_of, matrix_kernels, names_say, write_trace
 from lynxbench.engines.torch.work import Loaded, Work
@@ -36,14 +37,20 @@ class TorchSession:
     def __init__(self, loaded: Loaded, work: Work, engine: TorchEngine, change: Change | None = None) -> None:
         self._loaded, self._work, self._engine, self._change = loaded, work, engine, change
         self._executed: ExecutedAs | None = None
+        self.device_clock = loaded.clock
         self.unit = work.unit
         self.marks: list[int] = []
 
     def compile(self) -> None:
         """Compile or record where that is asked for and make the first calls; nothing to do when eager."""
+        if self.device_clock is not None:
+            self._leave_timing_to_the_device()
         if self._change is not None:
             self._intervene(self._change)
         if self._engine.graph is Graph.EAGER:
+            return
+        if self._engine.graph is Graph.CUDA_GRAPH:
+            self._replay()
             return
         check_compiler(self._loaded.device)
         with warnings.catch_warnings():
@@ -64,10 +71,22 @@ class TorchSession:
         elif change is Change.NO_SYNC:
             self._work.pace.stop_waiting()
         elif change is Change.REPLAY:
-            self._work.replay()
-            for index in range(FIRST_CALLS):
-                self.step(index)
-            self.marks.clear()
+            self._replay()
+
+    def _leave_timing_to_the_device(self) -> None:
+        """Nothing in a step may wait for the host: inputs lie on the device before, and no step ends with a wait."""
+        self._work.pace.hand_over()
+        if self._work.feed is not None:
+            self._work.feed.change(Change.PRESTAGE)
+
+    def _replay(self) -> None:
+        """Steps as CUDA graphs from now on, the first ones recorded."""
+        if self._loaded.device.type != "cuda":
+            raise CannotRun(f"engine.graph: cuda-graph needs a CUDA device, not {self._loaded.device}; use eager")
+        self._work.replay()
+        for index in range(FIRST_CALLS):
+            self.step(index)
+        self.marks.clear()
 
     def step(self, index: int) -> int:
         """One iteration on the inputs of that index."""
@@ -90,6 +109,7 @@ class TorchSession:
             "runtime.quantisation_toolchain": prepared.toolchain or "none",
             "runtime.graph": self._engine.graph.value,
             "runtime.attention": self._engine.attention,
+            **self._device_timing(),
             **({"runtime.intervention": self._change.value} if self._change is not None else {}),
             "framework.torch": str(torch.__version__),
             "framework.transformers": _version("transformers"),
@@ -97,6 +117,14 @@ class TorchSession:
             **device_facts(self._loaded.device),
             **self._work.facts(),
         }
+
+    def _device_timing(self) -> dict[str, JsonValue]:
+        """Said where it differs from the usual, so that older results keep their executors."""
+        if self.device_clock is None:
+            return {}
+        rotating = f"{STAGED_BATCHES} batches on the device before the clock starts, rotating"
+        staged = "on the device before the clock starts" if self._work.feed is None else rotating
+        return {"runtime.timing": "events on the device, no wait for the host between steps", "demand.staging": staged}
 
     def executed(self) -> ExecutedAs:
         """Native or emulated: by kernel names on a device, by a measured product on a CPU."""
@@ -149,8 +177,10 @@ class TorchSession:
         del self.marks[before:]
         return path
 
-    def ceilings(self) -> tuple[Ceiling, ...]:
-        """Matrix product, copy and read at this precision on this device."""
+    def ceilings(self, known: tuple[Ceiling, ...] = ()) -> tuple[Ceiling, ...]:
+        """Matrix product, copy and read at this precision on this device; known ones are re-checked."""
+        if known:
+            return recheck_ceilings(known, self._loaded.precision, self._loaded.device)
         return measure_ceilings(self._loaded.precision, self._loaded.device)
 
     def device_memory_peak_bytes(self) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from pydantic import JsonValue
 
+from lynxbench.engines.torch.events import EventClock
 from lynxbench.engines.torch.feeding import Feed
 from lynxbench.engines.torch.loading import Source
 from lynxbench.engines.torch.pacing import Pace
@@ -31,6 +32,8 @@ class Loaded:
     prepared: Prepared
     reload: Callable[[], Any]
     """The same model again as it was before any training step."""
+    clock: EventClock | None = None
+    """Where the device times the steps."""
 
     @property
     def vocabulary(self) -> int:

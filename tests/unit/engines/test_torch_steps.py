@@ -1,0 +1,95 @@
+"""Prefill and decode as steps of their own, on a small shape: the same code that runs on a GPU."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lynxbench.errors import CannotRun
+from lynxbench.model.contract import Contract
+from lynxbench.model.job import Job
+from lynxbench.model.precision import Precision
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from lynxbench.engines.torch import engine  # noqa: E402
+from lynxbench.engines.torch.steps import REWOUND_AFTER  # noqa: E402
+
+
+def session_of(task: str, precision: str = "fp32", **engine_keys: str) -> Any:
+    document = {
+        "lynxbench": 1,
+        "name": "small",
+        "question": "does it step?",
+        "regime": "latency",
+        "workload": {
+            "task": task,
+            "model": {"source": "preset", "name": "smollm2-135m", "layers": 2},
+            "precisions": [precision],
+            "batch": 2,
+            "input_tokens": {"distribution": "fixed", "value": 12},
+        },
+        "engine": {"name": "torch", "device": "cpu", **engine_keys},
+    }
+    contract = Contract.model_validate_json(json.dumps(document))
+    session = engine().open(Job(index=0, restart=0, contract=contract, precision=Precision(precision), threads=2))
+    session.compile()
+    return session
+
+
+def test_prefill_counts_the_tokens_of_its_prompts() -> None:
+    session = session_of("prefill")
+    assert session.step(0) == 24
+    assert session.unit == "token"
+    assert session.outputs().kind == "logits"
+    assert "runtime.timing" not in session.facts(), "said only where a device times the steps"
+
+
+def test_decode_goes_back_to_its_context_and_says_the_same_again() -> None:
+    session = session_of("decode")
+    work = session._work
+    before = work._token.clone()
+    tokens = []
+    for index in range(REWOUND_AFTER):
+        assert session.step(index) == 2
+        tokens.append(work._token.tolist())
+    assert int(work._lengths[0]) == 12 + REWOUND_AFTER
+    work._token = before
+    session.step(0)  # the cache is full: it is rewound first
+    assert int(work._lengths[0]) == 13
+    assert work._token.tolist() == tokens[0]
+
+
+def test_decode_from_the_cache_agrees_with_the_whole_text() -> None:
+    """The token after context and first answer is the one that a forward pass over both gives."""
+    session = session_of("decode")
+    work, model = session._work, session._loaded.model
+    rows = [work._prompts.window(row, 12) for row in range(2)]
+    first = work._token.clone()
+    session.step(0)
+    with torch.inference_mode():
+        whole = torch.cat([torch.tensor(rows), first], dim=1)
+        expected = model(input_ids=whole).logits[:, -1].argmax(-1)
+    assert work._token.flatten().tolist() == expected.tolist()
+
+
+def test_precisions_share_inputs_and_are_compared_on_the_same_scores() -> None:
+    plain, narrow = session_of("decode").outputs(), session_of("decode", "int8").outputs()
+    assert plain.inputs == narrow.inputs
+    a, b = plain.arrays["logits"], narrow.arrays["logits"]
+    assert a.shape == b.shape
+    assert 0 < float(np.linalg.norm(a - b) / np.linalg.norm(a)) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [({"timing": "device"}, r"engine\.timing"), ({"graph": "cuda-graph"}, r"engine\.graph")],
+)
+def test_what_needs_a_device_is_refused_in_one_line(keys: dict[str, str], said: str) -> None:
+    with pytest.raises(CannotRun, match=said) as caught:
+        session_of("decode", **keys)
+    assert "\n" not in str(caught.value)
