@@ -35,7 +35,7 @@ from lynxbench.fleet.cluster import Fleet, Node, choose
 from lynxbench.fleet.dispatch import Task
 from lynxbench.fleet_book import Book, FleetProgress, FleetState, Recorders, Silent
 from lynxbench.fleet_node import NodeRequest
-from lynxbench.fleet_running import FleetOptions, carry_out, new_fleet_id
+from lynxbench.fleet_running import FleetOptions, carry_out, folder_text, new_fleet_id
 from lynxbench.fleet_work import Caller, NodeTask, Parcel, clean_environment, measure_here, request_text
 from lynxbench.load.journal import read_journal
 from lynxbench.model.contract import Contract
@@ -93,7 +93,7 @@ class RankHost:
     """Lives on a node and starts its ranks: followers of a measured rank, or a server's command."""
 
     def __init__(self, cwd: str) -> None:
-        self._cwd = cwd if Path(cwd).is_dir() else str(Path.cwd())
+        self._cwd = cwd if cwd and Path(cwd).is_dir() else str(Path.cwd())
         self._folder = tempfile.TemporaryDirectory(prefix="lynxbench-ranks-")
         self._open: list[tuple[int, Path, subprocess.Popen[bytes]]] = []
         self._count = 0
@@ -217,7 +217,14 @@ def run_ranks(
     book = _RankBook(state, out / state.fleet_id, progress or Silent(), recorders)
     # Rank 0's own node keeps its CPUs for rank 0; the host of its other ranks takes none.
     hosts = [
-        Actor(fleet, node, RankHost, (str(options.cwd),), 0.0 if i == 0 else node.cpus, 0.0 if i == 0 else node.gpus)
+        Actor(
+            fleet,
+            node,
+            RankHost,
+            (folder_text(options.cwd),),
+            0.0 if i == 0 else node.cpus,
+            0.0 if i == 0 else node.gpus,
+        )
         for i, node in enumerate(chosen)
     ]
     try:
@@ -234,7 +241,7 @@ def run_ranks(
             ranked=server is None,
         )
         mine = {**options.environment, **peers, **(seats[0].environment if server is None else _world(seats[0]))}
-        payload = NodeTask(state.fleet_id, name, request_text(request), str(options.cwd), mine)
+        payload = NodeTask(state.fleet_id, name, request_text(request), folder_text(options.cwd), mine)
         if server is None:
             others = [tuple(s for s in seats[1:] if s.node == node.name) for node in chosen]
             crew = Crew(tuple(host.handle for host in hosts))

@@ -38,7 +38,8 @@ class FleetOptions:
     declaration: Declaration | None = None
     intervening: Scope | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    cwd: Path = field(default_factory=Path.cwd)
+    cwd: Path | None = field(default_factory=Path.cwd)
+    """Where runs look for your own code; None takes the folder that was shipped to the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,9 @@ def run_fleet(
         if unit.state is UnitState.DONE:
             continue
         node = by_name.get(unit.node) or _stand_in(state, chosen, spare, unit)
-        payload = NodeTask(state.fleet_id, unit.name, request_text(request), str(options.cwd), options.environment)
+        payload = NodeTask(
+            state.fleet_id, unit.name, request_text(request), folder_text(options.cwd), options.environment
+        )
         gpus = 1.0 if options.per_gpu else node.gpus if node is not None else 0.0
         share = max(1.0, node.cpus // max(node.gpus, 1.0)) if node is not None and options.per_gpu else None
         tasks.append(
@@ -259,6 +262,11 @@ def _stand_in(state: FleetState, chosen: Sequence[Node], spare: Sequence[Node], 
 def _missing(unit: FleetUnit) -> Node:
     """A node that is not there: dispatching to it reports it as lost, which is what it is."""
     return Node(node_id="0" * 56, name=unit.node, address="", cpus=1.0, gpus=0.0)
+
+
+def folder_text(folder: Path | None) -> str:
+    """A folder as a task carries it; nothing where the node's own is meant."""
+    return "" if folder is None else str(folder)
 
 
 def environment_of(pairs: Sequence[str]) -> dict[str, str]:

@@ -105,7 +105,7 @@ def clear_scratch(fleet_id: str) -> None:
 
 def run_child(scratch: Path, task: NodeTask, caller: Caller, follow: Follow | None = None) -> dict[str, Any]:
     """Run the node's process to its end; what it said at last. An interrupt is passed on, and waited for."""
-    cwd = task.cwd if Path(task.cwd).is_dir() else os.getcwd()
+    cwd = task.cwd if task.cwd and Path(task.cwd).is_dir() else os.getcwd()
     with (scratch / "node-stderr.txt").open("wb") as errors:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "lynxbench.fleet_node", str(scratch)],

@@ -131,7 +131,7 @@ def write_rank_trace(path: Path, rank: int, *, own_us: int, wait_us: int, steps:
              "pid": 1, "tid": 1},
         )  # fmt: skip
         for part in range(10):
-            kernel("ampere_sgemm_128x64_nn", begin + 20 + part * own_us // 10, own_us // 10 - 1, begin + 10 + part)
-        kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", begin + 30 + own_us, wait_us, begin + 40)
+            kernel("ampere_sgemm_128x64_nn", begin + 20 + part * own_us // 10, own_us // 10 - 1, begin + 10 + 6 * part)
+        kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", begin + 30 + own_us, wait_us, begin + 80)
     document = {"schemaVersion": 1, "distributedInfo": {"rank": rank, "backend": "nccl"}, "traceEvents": events}
     path.write_text(json.dumps(document))

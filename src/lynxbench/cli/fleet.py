@@ -73,7 +73,11 @@ def run(
         raise BadInput("--ranks is one run over all nodes, one rank a GPU: leave out --resume and --per")
     agreed = read_contract(contract)
     options = FleetOptions(
-        per_gpu=per == "gpu", together=together, declaration=_declared(declare), environment=environment_of(env or ())
+        per_gpu=per == "gpu",
+        together=together,
+        declaration=_declared(declare),
+        environment=environment_of(env or ()),
+        cwd=Path.cwd() if ship is None else None,
     )
     recorders = _recorders(ledger)
     with _fleet(ray, nodes, ship) as fleet, FleetTerminal() as progress:

@@ -15,9 +15,10 @@ import numpy as np
 from pydantic import JsonValue
 
 from lynxbench.compare.rules import FEWEST_RESTARTS
-from lynxbench.compare.suspects import COUNTS, ORDER, cause_of, rank_changes, weigh
+from lynxbench.compare.suspects import COUNTS, ORDER, changed_keys, rank_changes, weigh
+from lynxbench.compare.whole_rules import brief
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.comparison import LayerDifference
+from lynxbench.model.comparison import Cause, CauseKind, FieldSuspect, LayerDifference
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, Standing
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -25,7 +26,7 @@ from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
 from lynxbench.stats.intervals import student_quantile
-from lynxbench.stats.robust import robust_sigma
+from lynxbench.stats.robust import MAD_TO_SIGMA
 
 OUTLYING = 3.5
 """Robust standard deviations from the median at which an instance is called an outlier (Iglewicz & Hoaglin 1993)."""
@@ -72,7 +73,7 @@ def compare_instances(
         usual = typical or [own[other] for other in names if other not in {*outliers, name}]
         if name in apart and usual:
             layers = rank_changes(set_apart(own[name], usual), result.contract.owners)
-            cause = cause_of(layers, model_changed=False, contract=result.contract.name)
+            cause = _cause(layers, result.contract.name)
         rows.append(
             InstanceRow(
                 unit=name,
@@ -229,7 +230,8 @@ def _sigma(
     known = errors[np.isfinite(errors)]
     noise = float(np.median(known)) if known.size else 0.0
     floor = USUAL_SIGMA if logs.size < KNOWN_SPREAD else 0.0
-    return max(robust_sigma(logs - np.median(logs)), noise, floor, 1e-12)
+    # No other scale where most are equal: one that counts the odd ones would hide them.
+    return max(MAD_TO_SIGMA * float(np.median(np.abs(logs - np.median(logs)))), noise, floor, 1e-12)
 
 
 def _standard_error(means: Sequence[float]) -> float:
@@ -279,6 +281,58 @@ def _standing(
     if abs(off) < OUTLYING * sigma:
         return Standing.DIFFERS, f"within {OUTLYING:g} robust standard deviations of this fleet"
     return Standing.OUTLIER, f"{abs(off) / sigma:.1f} robust standard deviations from the median instance"
+
+
+def _cause(layers: Sequence[LayerDifference], contract: str) -> Cause:
+    """What the record says sets an instance apart, and what would tell."""
+    counted = [one for one in layers if one.weight in COUNTS]
+    if not counted:
+        return Cause(
+            kind=CauseKind.NOTHING_RECORDED,
+            sentence="nothing that is recorded sets it apart: the cause is outside the record, or there is none",
+            experiment=f"run {contract} on it again; if it still stands apart, look at what no probe reads "
+            "(neighbours on the host, cooling, network)",
+        )
+    first = counted[0]
+    if len(counted) == 1:
+        return Cause(
+            kind=CauseKind.ONE_LAYER,
+            layer=first.layer,
+            owner=first.owner,
+            sentence=f"only layer {first.layer} sets it apart ({_named(first)}): the likely cause",
+            experiment=f"make {_names(first)} as elsewhere and run {contract} again: if it still stands apart, "
+            "that was not the cause",
+        )
+    named = ", ".join(f"{one.layer} ({_named(one)})" for one in counted)
+    return Cause(
+        kind=CauseKind.NOT_SEPARABLE,
+        layer=first.layer,
+        owner=first.owner,
+        sentence=f"{len(counted)} layers set it apart and cannot be separated: {named}",
+        experiment=f"make only {_names(first)} as elsewhere and run {contract} again; then the next layer",
+    )
+
+
+def _strongest(layer: LayerDifference) -> list[FieldSuspect]:
+    return [field for field in layer.fields if field.follows is None and field.weight is layer.weight]
+
+
+def _names(layer: LayerDifference) -> str:
+    return ", ".join(field.name for field in _strongest(layer)[:2])
+
+
+def _named(layer: LayerDifference) -> str:
+    fields = _strongest(layer)
+    more = f" and {len(fields) - 2} more" if len(fields) > 2 else ""
+    return "; ".join(_here(field) for field in fields[:2]) + more
+
+
+def _here(field: FieldSuspect) -> str:
+    keys = sorted(changed_keys(field.before, field.after))
+    if keys and isinstance(field.before, dict) and isinstance(field.after, dict):
+        key = keys[0]
+        return f"{field.name} {key} {brief(field.after.get(key))}, elsewhere {brief(field.before.get(key))}"
+    return f"{field.name} {brief(field.after)}, elsewhere {brief(field.before)}"
 
 
 def _value(field: Field | None) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from lynxbench.fleet.ray_module import import_ray
 READY_S = 60.0
 """A local node that has not joined by then will not."""
 PROBE_S = 60.0
+CONNECT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def connect(
 
 def join(address: str, *, local: LocalCluster | None = None, ship: Path | None = None) -> Fleet:
     """Connect to a cluster that runs; `local` is ended with the connection."""
+    _refuse_unreachable(address)
     try:
         ray = import_ray()
         runtime = {"working_dir": str(ship)} if ship is not None else None
@@ -126,6 +129,17 @@ def join(address: str, *, local: LocalCluster | None = None, ship: Path | None =
         said = " ".join(str(error).split())[:200]
         raise CannotRun(f"--ray {address}: {said}; is the cluster up, and is this machine one of its nodes?") from None
     return Fleet(ray, address, local)
+
+
+def _refuse_unreachable(address: str) -> None:
+    """A word in seconds where Ray itself would wait for minutes; names such as `auto` are Ray's to resolve."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise CannotRun(f"--ray {address}: {error.strerror or error}; is the cluster up?") from None
 
 
 def choose(nodes: Sequence[Node], asked: str | None) -> tuple[tuple[Node, ...], tuple[Node, ...]]:

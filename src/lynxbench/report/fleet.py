@@ -104,11 +104,15 @@ def _brief(value: JsonValue) -> str:
 
 
 def _split_words(split: FieldSplit) -> str:
-    groups = "; ".join(
+    share = f"goes with {split.explained:.0%} of the spread"
+    return f"{split.layer}.{clean(split.name)} {share} ({_groups_words(split)})"
+
+
+def _groups_words(split: FieldSplit) -> str:
+    return "; ".join(
         f"{_brief(value)}: {words.digits(mean, 4)} ({words.count(len(units), 'instance')})"
         for value, units, mean in split.groups
     )
-    return f"{split.layer}.{clean(split.name)} goes with {split.explained:.0%} of the spread ({groups})"
 
 
 def _unit_words(unit: FleetUnit) -> str:
@@ -201,7 +205,7 @@ def _why(one: FleetComparison) -> Safe | None:
             parts.append(table(f"What only {row.unit} has", ("rank", "layer", "fields", "owner", "weight"), listed))
     if one.splits:
         divided = [
-            (f"{split.layer}.{split.name}", f"{split.explained:.0%}", said(_split_words(split)), said(split.owner))
+            (f"{split.layer}.{split.name}", f"{split.explained:.0%}", said(_groups_words(split)), said(split.owner))
             for split in one.splits
         ]
         parts.append(

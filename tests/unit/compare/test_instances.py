@@ -92,6 +92,12 @@ def test_nothing_recorded_sets_it_apart_is_an_answer() -> None:
     assert compared(fleet).same_executor
 
 
+def test_one_among_equals_is_found_however_equal_they_are() -> None:
+    same = {f"n{i}": make_result(executor=make_executor(machine=f"m{i}")) for i in range(3)}
+    odd = make_result(executor=make_executor(machine="x"), run_means=(70.0, 71.0, 69.0, 70.5, 69.5))
+    assert standings(compared(same | {"odd": odd}))["odd"] is Standing.OUTLIER
+
+
 def test_two_instances_have_no_outlier_and_few_restarts_no_verdict() -> None:
     two = compared({"a": instance(100, 1), "b": instance(80, 2)})
     assert set(standings(two).values()) == {Standing.DIFFERS}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.fleet.cluster import Node, choose
+from lynxbench.fleet.cluster import Node, choose, join
 
 NODES = tuple(Node(f"id{i}", f"node-{i}", f"10.0.0.{i}", 8.0, 0.0) for i in (1, 2, 3))
 
@@ -37,6 +39,14 @@ def test_a_wrong_choice_says_what_there_is(asked: str, said: str) -> None:
 def test_an_empty_cluster_cannot_run() -> None:
     with pytest.raises(CannotRun, match="no node"):
         choose((), None)
+
+
+def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else answers there either
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(CannotRun, match=f"--ray {address}: .*is the cluster up"):
+            join(address)
 
 
 def test_a_head_without_cpus_is_not_measured() -> None:
