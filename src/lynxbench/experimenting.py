@@ -27,7 +27,7 @@ from lynxbench.experiment.wording import alias_words, design_words
 from lynxbench.lanes import disturbance, walk_lanes
 from lynxbench.measure.responses import response_unit
 from lynxbench.model.contract import ServedEngine
-from lynxbench.model.experiment import CellShown, CellStatus, ExperimentDocument, FactorShown
+from lynxbench.model.experiment import Analysis, CellShown, CellStatus, ExperimentDocument, FactorShown
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Result
 from lynxbench.running import Progress
@@ -316,9 +316,15 @@ def describe(
         ),
         cells=tuple(shown),
         analysis=None if isinstance(found, str) else found,
-        analysis_missing=found if isinstance(found, str) else "",
+        analysis_missing=_missing(found, now),
         notes=folder.state.notes,
     )
+
+
+def _missing(found: Analysis | str, now: datetime | None) -> str:
+    if now is None:
+        return "not finished; go on with lynxbench experiment run --resume"
+    return found if isinstance(found, str) else ""
 
 
 def _describe_cell(

@@ -173,8 +173,10 @@ optimisation:
   division: bounded
   knobs:
     environment.work_slow: [1, 3]
-    environment.work_wide: [0, 1]
-  trials: 3
+    environment.work_cheat: [0, 1]
+  trials: 4
+policy:
+  accuracy: {{metric: relative-error, largest_loss: 1 %}}
 """
 
 
@@ -185,7 +187,12 @@ def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: P
     assert done.code in (0, 1), done.err
     document = json.loads(done.out)
     assert (done.code == 0) == (document["verdict"] == "improved")
-    assert len(document["trials"]) == 3
+    assert len(document["trials"]) == 4
+    cheats = [trial for trial in document["trials"] if trial["setting"]["environment.work_cheat"] == 1]
+    assert cheats
+    assert {trial["status"] for trial in cheats} == {"refused by the accuracy gate"}
+    assert document["tuned"]["setting"]["environment.work_cheat"] == 0
+    assert document["tuned"]["accuracy"].startswith("go")
     assert document["division"] == "bounded"
     assert (document["baseline"]["division"], document["tuned"]["division"]) == ("none", "bounded")
     seeds = document["tuned"]["seeds"]
