@@ -12,7 +12,7 @@ from lynxbench.defining import parse_definition
 from lynxbench.experiment.cells import plan_cells
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.state import ExperimentFolder
-from lynxbench.experimenting import describe
+from lynxbench.experiment_outcome import describe
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.stats.designs import Cell
 
