@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -197,6 +198,11 @@ def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: P
     assert (document["baseline"]["division"], document["tuned"]["division"]) == ("none", "bounded")
     seeds = document["tuned"]["seeds"]
     assert len(set(seeds)) == 3
+    searched_on = {
+        json.loads(path.read_text())["contract"]["workload"]["seed"] for path in _trial_results(bench, document)
+    }
+    assert len(searched_on) == 1
+    assert not searched_on & set(seeds)
     assert seeds == document["baseline"]["seeds"]
     listed = json.loads(
         lynxbench_here("results", "list", "--json", "--ledger", "tuned-ledger", "--limit", "99", cwd=bench).out
@@ -217,6 +223,11 @@ def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: P
     refused = lynxbench_here("compare", other, first, "--ledger", "tuned-ledger", cwd=bench)
     assert refused.code == 3
     assert "R03" in refused.out
+
+
+def _trial_results(bench: Path, document: dict[str, Any]) -> list[Path]:
+    folder = bench / "tunings" / document["tuning_id"] / "runs"
+    return [folder / trial["run"] / "result.json" for trial in document["trials"] if trial["run"]]
 
 
 def test_a_contract_that_allows_no_tuning_is_refused(spin_folder: Path) -> None:
