@@ -156,11 +156,12 @@ def test_a_version_is_a_factor_through_environments_of_its_own(tmp_path: Path) -
 def test_lanes_are_proven_apart_or_not_used(bench: Path) -> None:
     cpus = sorted(os.sched_getaffinity(0))[:2]
     lanes = f"lanes: [{{cpus: [{cpus[0]}]}}, {{cpus: [{cpus[1]}]}}]\nsmallest_effect: 50 %\nfactors:"
-    (bench / "lanes.yaml").write_text(EXPERIMENT.replace("factors:", lanes).replace("[1, 3]", "[1, 2]"))
+    one_factor = "".join(line for line in EXPERIMENT.splitlines(keepends=True) if "name: slow" not in line)
+    (bench / "lanes.yaml").write_text(one_factor.replace("factors:", lanes))
     done = lynxbench("experiment", "run", "lanes.yaml", "--json", "--out", "lanes", cwd=bench)
     assert done.code == 0, done.err
     document = json.loads(done.out)
-    assert [cell["status"] for cell in document["cells"]] == ["measured"] * 4
+    assert [cell["status"] for cell in document["cells"]] == ["measured"] * 2
     (said,) = [note for note in document["notes"] if "lanes" in note]
     assert "disturb each other: the baseline changes by" in said
     apart = said.startswith("lanes do not disturb")

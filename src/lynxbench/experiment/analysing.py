@@ -205,7 +205,8 @@ def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
     if not meets:
         return owner
     largest = max(meets, key=lambda one: abs(math.log(one.ratio.estimate)))
-    why = f"{largest.name} interact ({(largest.ratio.estimate - 1) * 100:+.1f} % over the product of their single effects)"
+    beyond = f"{(largest.ratio.estimate - 1) * 100:+.1f} %"
+    why = f"{largest.name} interact ({beyond} over the product of their single effects)"
     return owner.model_copy(update={"sentence": f"{owner.sentence}, because {why}"})
 
 
