@@ -51,17 +51,18 @@ def run_contract(
     intervening: Scope | None = None,
     recorder: Recorder | None = None,
     greeting: Greeting | None = None,
+    around: Surroundings | None = None,
 ) -> Finished:
     """Run a contract from the beginning; `intervening` also tests the verdict by changing what it blames.
 
-    `greeting` is what its server, where it has one, has answered already.
+    `greeting` is what its server, where it has one, has answered already; `around` is given to in-process ones.
     """
     if isinstance(contract.engine, ServedEngine):
         return run_served(contract, out, declaration, progress, recorder, greeting)
     _refuse_open_loop(contract)
     executor = capture_host(declaration)
     now = datetime.now(UTC)
-    run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now)
+    run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now, around)
     with kept(run, recorder):
         return _carry_out(run, declaration, progress, intervening)
 

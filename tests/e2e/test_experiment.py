@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,11 +156,12 @@ def test_a_version_is_a_factor_through_environments_of_its_own(tmp_path: Path) -
 def test_lanes_are_proven_apart_or_not_used(bench: Path) -> None:
     cpus = sorted(os.sched_getaffinity(0))[:2]
     lanes = f"lanes: [{{cpus: [{cpus[0]}]}}, {{cpus: [{cpus[1]}]}}]\nsmallest_effect: 50 %\nfactors:"
-    (bench / "lanes.yaml").write_text(EXPERIMENT.replace("factors:", lanes).replace("[1, 3]", "[1, 2]"))
+    one_factor = "".join(line for line in EXPERIMENT.splitlines(keepends=True) if "name: slow" not in line)
+    (bench / "lanes.yaml").write_text(one_factor.replace("factors:", lanes))
     done = lynxbench("experiment", "run", "lanes.yaml", "--json", "--out", "lanes", cwd=bench)
     assert done.code == 0, done.err
     document = json.loads(done.out)
-    assert [cell["status"] for cell in document["cells"]] == ["measured"] * 4
+    assert [cell["status"] for cell in document["cells"]] == ["measured"] * 2
     (said,) = [note for note in document["notes"] if "lanes" in note]
     assert "disturb each other: the baseline changes by" in said
     apart = said.startswith("lanes do not disturb")
@@ -173,23 +175,35 @@ optimisation:
   division: bounded
   knobs:
     environment.work_slow: [1, 3]
-    environment.work_wide: [0, 1]
+    environment.work_cheat: [0, 1]
   trials: 3
+policy:
+  accuracy: {{metric: relative-error, largest_loss: 1 %}}
 """
 
 
 @pytest.mark.slow
 def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: Path) -> None:
     (bench / "tuned.yaml").write_text(TUNED)
-    done = lynxbench("tune", "tuned.yaml", "--json", "--confirmations", "3", "--ledger", "tuned-ledger", cwd=bench)
+    done = lynxbench("tune", "tuned.yaml", "--json", "--confirmations", "2", "--ledger", "tuned-ledger", cwd=bench)
     assert done.code in (0, 1), done.err
     document = json.loads(done.out)
     assert (done.code == 0) == (document["verdict"] == "improved")
     assert len(document["trials"]) == 3
+    cheats = [trial for trial in document["trials"] if trial["setting"]["environment.work_cheat"] == 1]
+    assert cheats
+    assert {trial["status"] for trial in cheats} == {"refused by the accuracy gate"}
+    assert document["tuned"]["setting"]["environment.work_cheat"] == 0
+    assert document["tuned"]["accuracy"].startswith("go")
     assert document["division"] == "bounded"
     assert (document["baseline"]["division"], document["tuned"]["division"]) == ("none", "bounded")
     seeds = document["tuned"]["seeds"]
-    assert len(set(seeds)) == 3
+    assert len(set(seeds)) == 2
+    searched_on = {
+        json.loads(path.read_text())["contract"]["workload"]["seed"] for path in _trial_results(bench, document)
+    }
+    assert len(searched_on) == 1
+    assert not searched_on & set(seeds)
     assert seeds == document["baseline"]["seeds"]
     listed = json.loads(
         lynxbench_here("results", "list", "--json", "--ledger", "tuned-ledger", "--limit", "99", cwd=bench).out
@@ -210,6 +224,11 @@ def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: P
     refused = lynxbench_here("compare", other, first, "--ledger", "tuned-ledger", cwd=bench)
     assert refused.code == 3
     assert "R03" in refused.out
+
+
+def _trial_results(bench: Path, document: dict[str, Any]) -> list[Path]:
+    folder = bench / "tunings" / document["tuning_id"] / "runs"
+    return [folder / trial["run"] / "result.json" for trial in document["trials"] if trial["run"]]
 
 
 def test_a_contract_that_allows_no_tuning_is_refused(spin_folder: Path) -> None:

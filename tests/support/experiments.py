@@ -12,7 +12,7 @@ from lynxbench.defining import parse_definition
 from lynxbench.experiment.cells import plan_cells
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.state import ExperimentFolder
-from lynxbench.experimenting import describe
+from lynxbench.experiment_outcome import describe
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.stats.designs import Cell
 
@@ -22,14 +22,15 @@ import time
 
 SLOW = float(os.environ.get("WORK_SLOW", "1"))
 WIDE = os.environ.get("WORK_WIDE") == "1"
+CHEAT = os.environ.get("WORK_CHEAT") == "1"
 if WIDE and SLOW > 2:
     raise RuntimeError("wide and slow do not fit")
 
 def step():
-    until = time.perf_counter_ns() + int(1_000_000 * SLOW * (0.5 if WIDE else 1.0))
+    until = time.perf_counter_ns() + int(1_000_000 * SLOW * (0.5 if WIDE or CHEAT else 1.0))
     while time.perf_counter_ns() < until:
         pass
-    return 1.0
+    return 2.0 if CHEAT else 1.0
 """
 
 CONTRACT = """\

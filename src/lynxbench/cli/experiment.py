@@ -26,6 +26,13 @@ def run(
     out: Path = OUT,
     resume: bool = typer.Option(False, "--resume", help="Go on with the newest unfinished one of this definition."),
     declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
+    wait_calm: float = typer.Option(
+        0.0,
+        "--wait-calm",
+        min=0,
+        max=1440,
+        help="Minutes that each visit may wait for others to leave the machine alone.",
+    ),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -41,7 +48,9 @@ def run(
 
         declaration = read_declaration(declare)
     records = Records(ledger)
-    finished = run_experiment(defined, out, declaration, LineProgress(), records, resume=resume)
+    finished = run_experiment(
+        defined, out, declaration, LineProgress(), records, resume=resume, patience_s=wait_calm * 60
+    )
     records.tell()
     _show(finished.document, finished.folder, as_json)
 
@@ -53,7 +62,7 @@ def show(
     as_json: bool = AS_JSON,
 ) -> None:
     """Show what an experiment found; an unfinished one as far as it came."""
-    from lynxbench.experimenting import read_experiment
+    from lynxbench.experiment_outcome import read_experiment
 
     _show(read_experiment(experiment), experiment if experiment.is_dir() else experiment.parent, as_json, html)
 

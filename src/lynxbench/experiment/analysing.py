@@ -11,6 +11,7 @@ from lynxbench.experiment.wording import finding_words, term_words, word_sentenc
 from lynxbench.model.experiment import (
     Analysis,
     EffectShown,
+    OwnerJudgement,
     OwnerShown,
     ShapleyShown,
     ShareShown,
@@ -79,7 +80,12 @@ def analyse(definition: Definition, values: Mapping[tuple[Cell, int], float]) ->
         variation_missing="" if described is not None else "a cell or a visit is missing: shares would overlap",
         simple=_simple(definition, design, fit, confidence),
     )
-    return base.model_copy(update=_stepwise(definition, fit, step, confidence))
+    stepwise = _stepwise(definition, fit, step, confidence)
+    owners = stepwise.get("owners", ())
+    assert isinstance(owners, tuple)
+    if owners:
+        stepwise["owners"] = tuple(_explained(one, base.effects) for one in owners)
+    return base.model_copy(update=stepwise)
 
 
 def step_of(definition: Definition, design: Design) -> Step:
@@ -189,6 +195,19 @@ def _owner(definition: Definition, fit: Fit, step: Step, position: int, confiden
         weights[cell] = weights.get(cell, 0.0) - weight
     shift = fit.estimate(Contrast(weights))
     return judge_owner(definition, position, before, after, shift, delta, confidence)
+
+
+def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
+    """Why an owner's conclusion does not hold: the largest sure interaction that the change takes part in."""
+    if owner.judgement in (OwnerJudgement.HOLDS, OwnerJudgement.UNRESOLVED):
+        return owner
+    meets = [one for one in effects if one.sure and len(one.factors) > 1 and owner.factor in one.factors]
+    if not meets:
+        return owner
+    largest = max(meets, key=lambda one: abs(math.log(one.ratio.estimate)))
+    beyond = f"{(largest.ratio.estimate - 1) * 100:+.1f} %"
+    why = f"{largest.name} interact ({beyond} over the product of their single effects)"
+    return owner.model_copy(update={"sentence": f"{owner.sentence}, because {why}"})
 
 
 def _shapley(definition: Definition, fit: Fit, step: Step, position: int, confidence: float) -> ShapleyShown:

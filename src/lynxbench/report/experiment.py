@@ -70,7 +70,8 @@ def _setup(document: ExperimentDocument, width: int) -> list[str]:
 def _cells(document: ExperimentDocument, width: int) -> list[str]:
     head = [*(factor.name for factor in document.factors), document.response, "accuracy", "evidence"]
     rows = [[*cell_levels(cell, document), *_cell(cell)] for cell in document.cells]
-    lines = [f"cells ({clean(document.unit)}, {document.restarts} restarts each)", *_table(head, rows, width)]
+    unit = f"{clean(document.unit)}, " if document.unit else ""
+    lines = [f"cells ({unit}{words.count(document.restarts, 'restart')} each)", *_table(head, rows, width)]
     for cell in document.cells:
         if cell.status in (CellStatus.INFEASIBLE, CellStatus.PARTLY):
             named = ", ".join(cell_levels(cell, document))

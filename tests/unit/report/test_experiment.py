@@ -43,7 +43,8 @@ def test_an_owner_who_measures_alone_is_told_what_was_missed(tmp_path: Path) -> 
     assert by_name["graph"].owner == "ML platform engineering"
     assert by_name["threads"].judgement is OwnerJudgement.WRONG_SIGN
     assert by_name["batch"].judgement is OwnerJudgement.HOLDS
-    assert "the conclusion has the wrong sign" in by_name["graph"].sentence
+    assert "the conclusion has the wrong sign, because threads × graph interact" in by_name["graph"].sentence
+    assert "because" not in by_name["batch"].sentence
 
 
 def test_shapley_and_orders_agree_with_the_plant(tmp_path: Path) -> None:
