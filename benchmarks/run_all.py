@@ -24,6 +24,7 @@ SCRIPTS = (
     "first_request.py",
     "experiments.py",
     "tune_landscapes.py",
+    "fleet.py",
 )
 
 

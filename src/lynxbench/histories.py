@@ -23,7 +23,7 @@ from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger
 from lynxbench.ledger.names import find_id, looks_like_id
-from lynxbench.ledger.queries import Listed, disputed, entries_about
+from lynxbench.ledger.queries import Listed, disputed, entries_about, standings
 from lynxbench.ledger.queries import history as ledger_history
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
@@ -54,7 +54,8 @@ class Found:
     folders: Mapping[str, Path]
     listed: tuple[Listed, ...]
     """From the ledger, oldest first."""
-    retracted: frozenset[str]
+    retracted: Mapping[str, str]
+    """By id: who took a result back, and why."""
     problems: tuple[str, ...]
 
 
@@ -89,11 +90,14 @@ class Past:
             elif compare_contracts(contract, result.contract).verdict != "incomparable":
                 chosen[result.result_id] = result  # the same meaning: another stack, owner or label
         listed: tuple[Listed, ...] = ()
-        retracted: frozenset[str] = frozenset()
+        retracted: dict[str, str] = {}
         if self.ledger is not None:
             listed = tuple(ledger_history(self.ledger.log, contract.contract_id))
             doubted = disputed(self.ledger.log, contract.contract_id, self._trust)
-            retracted = frozenset(name for name, standing in doubted.items() if standing.retracted)
+            # Results of folders may be under another contract of the same meaning: the ledger is asked about each.
+            elsewhere = [name for name, one in chosen.items() if one.contract_id != contract.contract_id]
+            doubted |= standings(self.ledger.log, elsewhere, self._trust)
+            retracted = {name: standing.words[0] for name, standing in doubted.items() if standing.retracted}
         return Found(contract, contract.contract_id, chosen, folders, listed, retracted, tuple(problems))
 
     def changes(self, contract_id: str | None) -> tuple[tuple[ChangeDeclared, ...], tuple[ChangeMeasured, ...]]:
@@ -145,12 +149,13 @@ def history_of(past: Past, named: str, precision: Precision | None) -> History:
     found = past.find(named)
     chosen = precision or found.contract.workload.precisions[0]
     points: dict[str, HistoryPoint] = {}
-    left_out = list(found.problems)
+    left_out = [f"{short(name)}: {words}" for name, words in sorted(found.retracted.items())]
+    left_out += found.problems
     for one in found.listed:
-        point = _listed_point(one, chosen)
         if one.result_id in found.retracted:
-            left_out.append(f"{short(one.result_id)}: retracted")
-        elif isinstance(point, str):
+            continue
+        point = _listed_point(one, chosen)
+        if isinstance(point, str):
             left_out.append(f"{short(one.result_id)}: {point}")
         else:
             points[one.result_id] = point

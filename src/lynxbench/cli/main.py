@@ -13,6 +13,7 @@ from lynxbench.cli import decide as decide_commands
 from lynxbench.cli import demo as demo_commands
 from lynxbench.cli import executor as executor_commands
 from lynxbench.cli import experiment as experiment_commands
+from lynxbench.cli import fleet as fleet_commands
 from lynxbench.cli import key as key_commands
 from lynxbench.cli import results as results_commands
 from lynxbench.cli.claim import claim
@@ -62,6 +63,7 @@ app.add_typer(demo_commands.app, name="demo", help="Worked examples that need no
 app.add_typer(change_commands.app, name="change", help="One intervention in one layer, expected against measured.")
 app.add_typer(experiment_commands.app, name="experiment", help="Factorial experiments over layers.")
 app.command()(tune)
+app.add_typer(fleet_commands.app, name="fleet", help="One contract on many machines, on Ray.")
 app.add_typer(results_commands.app, name="results", help="The ledger: list, show, export, import, prove.")
 app.add_typer(key_commands.app, name="key", help="A team's signing keys, and whose signatures count here.")
 

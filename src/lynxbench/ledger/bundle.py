@@ -35,7 +35,7 @@ from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Entry, EntryKind, ResultRecorded, ResultRerun, Sha256
 
 BUNDLE_SCHEMA: Literal[1] = 1
@@ -323,8 +323,7 @@ def _parse(kind: type[Any], data: bytes, name: str) -> Any:
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise EvidenceInvalid(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise EvidenceInvalid(f"{name}: {first_problem(error)}") from None
 
 
 def _bytes_of(document: Document) -> bytes:
