@@ -79,6 +79,9 @@ def run_experiment(
     With patience, each visit waits so long for the machine to be as calm as the contract asks.
     """
     definition = defined.definition
+    for lock in sorted({cell.lock for cell in plan_cells(definition) if cell.lock is not None}):
+        if not (defined.folder / lock).is_file():
+            raise BadInput(f"{definition.name}: packages: {lock} is no file beside the experiment; write its lock file")
     if resume:
         found = find_unfinished_experiment(out, definition.definition_id)
         if found is None:

@@ -151,6 +151,14 @@ def test_a_version_is_a_factor_through_environments_of_its_own(tmp_path: Path) -
     assert verified.code == 0, verified.out
 
 
+def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    (tmp_path / "upgrade.yaml").write_text(VERSIONS)
+    done = lynxbench_here("experiment", "run", "upgrade.yaml", cwd=tmp_path)
+    assert done.code == 2
+    assert "tiny-1.0.txt is no file beside the experiment" in done.err
+    assert not (tmp_path / "experiments").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two lanes need two CPUs")
 def test_lanes_are_proven_apart_or_not_used(bench: Path) -> None:
