@@ -59,7 +59,9 @@ class WholeStep:
     def lines(self) -> tuple[str, ...]:
         """The figures, for people."""
         in_bytes = self.bound is Category.MEMORY_BANDWIDTH
-        amount = f"read {self.work.read_bytes / 1e9:.3g} GB" if in_bytes else f"do {self.work.operations:.3g} operations"
+        amount = (
+            f"read {self.work.read_bytes / 1e9:.3g} GB" if in_bytes else f"do {self.work.operations:.3g} operations"
+        )
         rate = f"{self.per_s / 1e12:.3g} T{'B' if in_bytes else 'FLOP'}/s"
         lines = [
             f"a step must {amount} at the least ({self.work.how}): {self.least_ns / 1e6:.3g} ms at the measured {rate}, "
