@@ -28,10 +28,9 @@ def under_older_rules(result: Result, again: Recomputed, checks: Sequence[Check]
             continue
         if _fewer_doubts(stated.validity, found.validity):
             excused[f"{label} validity"] = _said_anew(f"{label} validity", result.rules, found.validity.verdict.value)
-        if stated.attribution is not None and found.attribution is not None:
-            if _says_more(stated.attribution, found.attribution):
-                name = f"{label} attribution"
-                excused[name] = _said_anew(name, result.rules, found.attribution.sentence)
+        said, now = stated.attribution, found.attribution
+        if said is not None and now is not None and _says_more(said, now):
+            excused[f"{label} attribution"] = _said_anew(f"{label} attribution", result.rules, now.sentence)
     return [excused.get(one.name, one) if one.outcome is Outcome.DOES_NOT_HOLD else one for one in checks]
 
 

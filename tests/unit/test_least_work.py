@@ -70,7 +70,7 @@ def test_prefill_multiplies_every_token_with_all_but_the_head() -> None:
 
 
 @pytest.mark.parametrize(
-    "facts", [{}, FACTS | {"application.weights_dtype": "odd"}, {"application.parameters": "many"}]
+    "facts", [{}, FACTS | {"application.weights_dtype": "odd"}, FACTS | {"application.parameters": "many"}]
 )
 def test_facts_that_are_missing_or_strange_give_no_floor(facts: dict[str, Any]) -> None:
     assert least_work(contract(), facts) is None

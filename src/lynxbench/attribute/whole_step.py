@@ -64,8 +64,8 @@ class WholeStep:
         )
         rate = f"{self.per_s / 1e12:.3g} T{'B' if in_bytes else 'FLOP'}/s"
         lines = [
-            f"a step must {amount} at the least ({self.work.how}): {self.least_ns / 1e6:.3g} ms at the measured {rate}, "
-            f"{self.floor:.0%} of the step"
+            f"a step must {amount} at the least ({self.work.how}): {self.least_ns / 1e6:.3g} ms at the measured "
+            f"{rate}, {self.floor:.0%} of the step"
         ]
         if self.products_ns > 0:
             reached = min(1.0, self.least_ns / self.products_ns)

@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
-from lynxbench.model.decisions import PrecisionDecision, PurchaseDecision, WhatIf
+from lynxbench.model.decisions import PrecisionDecision, PrecisionLine, PurchaseDecision, WhatIf
 from lynxbench.model.interval import Interval
 from lynxbench.model.planning import CapacityPlan, CostReport, FleetSize, MoneyFigure
 from lynxbench.report.words import (

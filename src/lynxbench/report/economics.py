@@ -11,7 +11,7 @@ HEAD = ("Precision", "Memory", "Energy", "Energy a request", "Units busy", "Accu
 
 
 def economics_rows(result: Result) -> tuple[tuple[str, ...], ...]:
-    """One row a measured precision; nothing where neither energy nor activity was read: the other tables say the rest."""
+    """One row a measured precision; nothing where neither energy nor activity was read: other tables say the rest."""
     shown = [one for one in result.per_precision if findings.is_shown(one, result)]
     if not any(one.energy_j_per_unit is not None or one.activity is not None for one in shown):
         return ()

@@ -117,9 +117,8 @@ def _energy(result: Result, width: int) -> list[list[Piece]]:
     lines: list[list[Piece]] = []
     for name, _, energy, request, units, *_ in economics_rows(result):
         known = [text for text in (energy, request, units) if text not in ("unknown", words.NO_FIGURE)]
-        lines += (
-            _labelled("energy" if not lines else "", [Piece(f"{name}: {' · '.join(known)}")], width) if known else []
-        )
+        if known:
+            lines += _labelled("takes" if not lines else "", [Piece(f"{name}: {' · '.join(known)}")], width)
     return [[], *lines] if lines else []
 
 
