@@ -47,7 +47,7 @@ PLAN: dict[str, float] = {
     "llm-decode-8": 100,
     "stress": 100,
     "llm-decode-64": 70,
-    "llm-decode-eager": 80,
+    "llm-decode-eager": 200,
     "vision-gpu": 130,
     "training-step-gpu": 110,
     "embedding-gpu": 110,
@@ -140,7 +140,6 @@ class Node:
             "LYNXBENCH_LEDGER": str(state / "ledger"),
             "LYNXBENCH_CACHE": str(state / "cache"),
         }
-        self._log = (out / LOG).open("a")
 
     @property
     def left_s(self) -> float:
@@ -151,8 +150,12 @@ class Node:
         """One line for whoever watches, and for the log."""
         line = f"{time.strftime('%H:%M:%S')} {text}"
         print(line, flush=True)
-        self._log.write(line + "\n")
-        self._log.flush()
+        self.log(line)
+
+    def log(self, text: str) -> None:
+        """A line for the log alone; the file is closed after each, so that nothing is lost with the process."""
+        with (self.out / LOG).open("a") as file:
+            file.write(text + "\n")
 
     def lynxbench(self, arguments: Sequence[str], limit_s: float) -> tuple[int | None, str, str]:
         """The program with a limit: interrupted in order, so that its samples are kept; None where it was killed."""
@@ -217,7 +220,7 @@ def _carry_out(node: Node, step: Step) -> None:
     step.result_id = document.get("result_id")
     step.figures = [figure_line(one) for one in document.get("per_precision", [])]
     step.verdict = str(document.get("verdict") or (document.get("attribution") or {}).get("sentence") or "")
-    (node.out / LOG).open("a").write(f"--- {step.name}\n{err}\n")
+    node.log(f"--- {step.name}\n{err}")
     shown = step.verdict or (step.said[-1] if step.said else "")
     node.say(f"{step.name}: {step.status} in {step.seconds:.0f} s  {shown}")
     for line in step.figures:

@@ -13,6 +13,7 @@ from lynxbench.attribute.activity import weigh_activity
 from lynxbench.attribute.api import attribute_trace
 from lynxbench.errors import BadInput
 from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.least_work import least_work
 from lynxbench.load.journal import read_journal
 from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.activity import device_activity
@@ -167,6 +168,7 @@ def _attribution(
             precision=precision,
             unprofiled_step_ms=unprofiled_ms,
             owner=contract.owner,
+            work=least_work(contract, attempt.report.facts),
         )
     except BadInput as error:
         return None, str(error)

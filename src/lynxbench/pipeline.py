@@ -35,7 +35,7 @@ from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import Scope
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.precision import Precision, reference_of
-from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
+from lynxbench.model.result import RULES, PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, kept
@@ -286,6 +286,7 @@ def _conclude(
         ceilings=tuple(ceiling for attempt in attempts for ceiling in attempt.report.ceilings),
         assumptions=assumptions_of(contract),
         samples=write_samples(run.path / SAMPLES_FILE, tuple(processes)),
+        rules=RULES,
     ).sealed()
     write_result(run.path / RESULT_FILE, result)
     write_manifest(run.path)

@@ -41,7 +41,7 @@ from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.job import ExecutedAs, JobReport, JobStatus
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
-from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
+from lynxbench.model.result import RULES, PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished
 from lynxbench.served_attribution import attribute_served
@@ -134,6 +134,7 @@ def conclude(
         validity=validity,
         assumptions=served_assumptions(contract),
         samples=write_samples(run.path / SAMPLES_FILE, processes),
+        rules=RULES,
     ).sealed()
     write_result(run.path / RESULT_FILE, result)
     write_manifest(run.path)

@@ -58,6 +58,12 @@ def check_attribution(name: str, stated: Attribution | None, recomputed: Attribu
     return holds(name, "the trace's part; what interventions added rests on their own processes")
 
 
+def same_trace(stated: Attribution, recomputed: Attribution) -> bool:
+    """Whether two attributions agree in all that comes from the trace alone, whatever their verdicts."""
+    parts = [({part: getattr(one, part) for part in _UNTOUCHED}) for one in (stated, recomputed)]
+    return first_difference(plain(parts[0]), plain(parts[1])) is None
+
+
 def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
     """What follows from the curve; the probes' own verdicts were reached while requests were still open."""
     if stated is None:

@@ -19,7 +19,7 @@ from lynxbench.evidence.samples import encode_samples, hash_file, read_samples
 from lynxbench.model.attribution import Attribution
 from lynxbench.model.canonical import JsonValue
 from lynxbench.model.document import Document
-from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.verification import Check, Outcome, VerificationReport, cannot, fails, holds
 from lynxbench.recomputing import (
@@ -32,6 +32,7 @@ from lynxbench.recomputing import (
     stated_context,
 )
 from lynxbench.verified_attempts import check_attempts
+from lynxbench.verified_rules import under_older_rules
 from lynxbench.verified_values import check_attribution, check_saturation, compare
 
 FIGURES: Final = {
@@ -180,7 +181,8 @@ def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
     checks += _check_samples(result, samples, again)
     for stated in result.per_precision:
         checks += _check_precision(stated, again, from_attempts=again.executor is not None or stated.load is not None)
-    return [*checks, *_check_whole(result, again, run)]
+    checks += _check_whole(result, again, run)
+    return checks if result.rules == RULES else under_older_rules(result, again, checks)
 
 
 def _samples(result: Result, folder: Path, checks: list[Check]) -> tuple[CountedProcess, ...] | None:

@@ -30,6 +30,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
+from lynxbench.model.step_work import StepWork
 from lynxbench.model.trace_detail import Detail
 
 CPU_READS_AS_COPY = 0.5
@@ -67,13 +68,14 @@ def attribute_trace(
     unprofiled_step_ms: Interval | float | None,
     owner: Owner,
     device: str = "cpu",
+    work: StepWork | None = None,
 ) -> Attribution:
     """Say where the time of a profiler trace or resource record went; BadInput in one line where it cannot be used."""
     path = Path(path)
     if is_resource(_head(path)):
         return attribute_resource(read_resource(path), owner=owner)
     known = Ceilings(ceilings, precision)
-    return _judge(_read(path), known, unprofiled_step_ms, owner, device, _contention(path)).attribution
+    return _judge(_read(path), known, unprofiled_step_ms, owner, device, _contention(path), work).attribution
 
 
 def analyse_trace(
@@ -172,14 +174,20 @@ def _judge(
     owner: Owner,
     device: str,
     contention: Contention | None,
+    work: StepWork | None = None,
 ) -> _Judged:
     if trace.has_device_work:
-        return _judge_device(trace, ceilings, unprofiled_step_ms, owner, device)
+        return _judge_device(trace, ceilings, unprofiled_step_ms, owner, device, work)
     return _judge_cpu(trace, ceilings, unprofiled_step_ms, owner, device, contention)
 
 
 def _judge_device(
-    trace: Trace, ceilings: Ceilings, unprofiled_step_ms: Interval | float | None, owner: Owner, device: str
+    trace: Trace,
+    ceilings: Ceilings,
+    unprofiled_step_ms: Interval | float | None,
+    owner: Owner,
+    device: str,
+    work: StepWork | None = None,
 ) -> _Judged:
     book, windows = keep_device_book(trace, ceilings)
     said = attribute_steps(
@@ -192,6 +200,7 @@ def _judge_device(
         notes=(*trace.notes, *_counter_note(trace)),
         damaged=trace.damaged or book.misnested > MISNESTED_LIMIT * max(1, len(trace)),
         device=trace.device or device,
+        work=work,
     )
     return _Judged(said, book, windows, ceilings)
 

@@ -179,3 +179,15 @@ UNFUSED = Cause(
     "each pass runs near the memory ceiling, but most of what it moves is an intermediate result",
     ((Layer.APPLICATION, "the model is written as many small passes"),),
 )
+SMALL_KERNELS = Cause(
+    "kernels too small to fill the device",
+    "take",
+    Layer.RUNTIME,
+    Layer.ACCELERATOR,
+    "fuse the small kernels (compile the step, or use fused operators): each costs its start whatever it does",
+    "the step's least work takes far less than the step, and most of the rest is the fixed cost of small kernels",
+    (
+        (Layer.APPLICATION, "a larger batch gives each kernel more work for the same start"),
+        (Layer.FRAMEWORK, "operators written as many passes where one kernel would do"),
+    ),
+)

@@ -10,6 +10,8 @@ from lynxbench.attribute.operators import OperatorKind
 SKINNY_TILE = 16
 """A product whose output tile is at most this narrow serves a few rows: each weight is read for few operations."""
 
+_RETURNED = re.compile(r"^std::enable_if<.*?>::type\s+")
+"""A return type that hides brackets of its own before the kernel's name."""
 _COLLECTIVE = re.compile(
     r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|multimem|deep_ep", re.IGNORECASE
 )
@@ -29,7 +31,8 @@ _COPY = re.compile(r"copy|catarray|fill|memcpy|transpose", re.IGNORECASE)
 @lru_cache(maxsize=65_536)
 def kernel_kind(name: str) -> OperatorKind:
     """The kind of a kernel by its name alone."""
-    short = name.replace("(anonymous namespace)", "").partition("(")[0]  # operands name types, not what is done
+    plain = _RETURNED.sub("", name.replace("(anonymous namespace)", ""))
+    short = plain.partition("(")[0]  # operands name types, not what is done
     for pattern, kind in _BY_NAME:
         if pattern.search(short):
             return kind
@@ -42,6 +45,11 @@ def is_skinny(name: str) -> bool:
         return True
     tile = _TILE.search(name)
     return tile is not None and min(int(tile.group(1)), int(tile.group(2))) <= SKINNY_TILE
+
+
+def is_attention(name: str) -> bool:
+    """Whether a kernel multiplies activations with each other, and no weights."""
+    return _ATTENTION.search(name) is not None
 
 
 _WHOLE_GRAPH = re.compile(r"^CUDA graph")

@@ -13,16 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from lynxbench.attribute.accounting import Book, OperatorGroup
-from lynxbench.attribute.causes import CAUSES, NARROWER, SLOW_KERNELS, STALLED, UNFUSED, Cause
+from lynxbench.attribute.causes import CAUSES, NARROWER, SLOW_KERNELS, SMALL_KERNELS, STALLED, UNFUSED, Cause
 from lynxbench.attribute.contention import FOREIGN_LOAD_FIX, OWN_THREADS_FIX, Contention
 from lynxbench.attribute.evidence_lines import Efficiency, say_declared, write_evidence
 from lynxbench.attribute.fusion import Fusion, find_fusion
 from lynxbench.attribute.inflation import Shares, correct_shares
 from lynxbench.attribute.roofline import Ceilings
-from lynxbench.model.attribution import Attribution, Bound, Candidate, Category, OperatorTime
+from lynxbench.attribute.top_operators import top_operators
+from lynxbench.attribute.whole_step import WholeStep, measure_whole_step
+from lynxbench.model.attribution import Attribution, Bound, Candidate, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.model.step_work import StepWork
 
 NEAR_CEILING = 0.6
 """Kernels at this share of the measured ceiling leave software little to gain; well-tuned libraries reach 0.6 to 0.9
@@ -47,7 +50,6 @@ HALF_REMOVED = 0.5
 """A fix may remove only this much of a category: the low end of a gain."""
 MOSTLY = 0.5
 MOST_REMOVABLE = 0.99
-TOP_OPERATORS = 15
 
 KERNELS = (Category.COMPUTE, Category.MEMORY_BANDWIDTH)
 SOFTWARE = (
@@ -89,13 +91,16 @@ def attribute_steps(
     damaged: bool = False,
     device: str = "cpu",
     contention: Contention | None = None,
+    work: StepWork | None = None,
 ) -> Attribution:
     """The attribution of one trace; see `docs/methodology/attribution.md` for the rules."""
     step_ms = unprofiled_step_ms.estimate if isinstance(unprofiled_step_ms, Interval) else unprofiled_step_ms
     shares = correct_shares(book, step_ms * 1e6 if step_ms is not None and step_ms > 0 else None)
     fusion = find_fusion(book, ceilings)
     efficiency = measure_efficiency(book.groups)
-    finding = decide(book, shares, efficiency, fusion, ceilings, damaged=damaged)
+    known = efficiency.coverage() >= ENOUGH_KNOWN
+    whole = measure_whole_step(book, shares, ceilings, work) if not known and not damaged else None
+    finding = decide(book, shares, efficiency, fusion, ceilings, damaged=damaged, whole=whole)
     if contention is not None and contention.matters and not damaged:
         finding = _contended(finding, contention)
     certain = not damaged and finding.bound is not Bound.UNDETERMINED
@@ -121,7 +126,7 @@ def attribute_steps(
         symptom_layer=finding.cause.symptom if certain else None,
         shares={category: interval.estimate for category, interval in shares.of.items()},
         gain_if_removed=finding.gain,
-        evidence=evidence,
+        evidence=(*evidence, *(whole.lines if whole is not None else ())),
         weak=finding.weak,
         sentence=say_declared(sentence) if ceilings.declared else sentence,
         next_step=_next_step(finding, fusion) if not damaged else "profile again: this trace is damaged or incomplete",
@@ -129,7 +134,7 @@ def attribute_steps(
         wall_ms_per_step=float(np.median(book.wall_ns)) / 1e6,
         unprofiled_ms_per_step=step_ms,
         steps=len(book.wall_ns),
-        operators=_operators(book),
+        operators=top_operators(book),
         ceilings=ceilings.all,
     )
 
@@ -173,8 +178,9 @@ def measure_efficiency(groups: Sequence[OperatorGroup]) -> Efficiency:
 
 
 def decide(
-    book: Book, shares: Shares, efficiency: Efficiency, fusion: Fusion, ceilings: Ceilings, *, damaged: bool
-) -> Finding:
+    book: Book, shares: Shares, efficiency: Efficiency, fusion: Fusion, ceilings: Ceilings, *, damaged: bool,
+    whole: WholeStep | None = None,
+) -> Finding:  # fmt: skip
     """Bottleneck, bound, cause and gain from the shares and the kernels' efficiency."""
     ranked = sorted(shares.of, key=lambda category: (-shares.estimate(category), category))
     top = ranked[0]
@@ -184,7 +190,7 @@ def decide(
     if damaged:
         return Finding(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace is damaged")
     if top in KERNELS:
-        return _kernel_finding(book, top, shares, efficiency, fusion, ceilings, weak)
+        return _kernel_finding(book, top, shares, efficiency, fusion, ceilings, weak, whole)
     if top is Category.QUEUEING:
         return Finding(top, Bound.DEMAND, CAUSES[top], weak, gain_of(share), "requests wait")
     if top in SOFTWARE:
@@ -224,6 +230,7 @@ def _kernel_finding(
     fusion: Fusion,
     ceilings: Ceilings,
     weak: bool,
+    whole: WholeStep | None,
 ) -> Finding:
     step_ns = float(np.median(book.wall_ns))
     both = shares.total(*KERNELS)
@@ -232,6 +239,8 @@ def _kernel_finding(
         saved = fusion.saved_ns.scaled(1.0 / step_ns)
         gain = Interval(_speedup(saved.low * HALF_REMOVED), _speedup(saved.estimate), _speedup(saved.high))
         return Finding(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
+    if efficiency.coverage() < ENOUGH_KNOWN and whole is not None:
+        return _whole_finding(top, whole, weak)
     if efficiency.coverage() < ENOUGH_KNOWN:
         why = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
         return Finding(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, why)
@@ -247,6 +256,26 @@ def _kernel_finding(
     if reached <= FAR_BELOW_CEILING:
         return Finding(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, "")
     return _between(book, top, shares, efficiency, gain, weak)
+
+
+def _whole_finding(top: Category, whole: WholeStep, weak: bool) -> Finding:
+    """A step whose kernels show no operands, by the work that it cannot do without."""
+    floor, good = whole.floor, min(1.0, whole.floor / TYPICAL_EFFICIENCY)
+    gain = Interval(1.0, _speedup(1.0 - good), _speedup(1.0 - floor))
+    if floor >= NEAR_CEILING:
+        return Finding(top, Bound.HARDWARE, CAUSES[top], weak, gain, "")
+    if floor > 1.0 - MOSTLY_SOFTWARE:
+        why = f"its least work would take {floor:.0%} of it at the measured ceiling: neither near it nor far below"
+        return Finding(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, why)
+    why = f"at their ceilings the operators would take {floor:.0%} of the step"
+    rest = 1.0 - floor - whole.slow_products - whole.small
+    if whole.small >= max(whole.slow_products, rest):
+        return Finding(top, Bound.SOFTWARE, SMALL_KERNELS, weak, gain_of(_surely(whole.small)), why)
+    return Finding(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, why)
+
+
+def _surely(share: float) -> Interval:
+    return Interval(share, share, share)
 
 
 def hardware_floor(shares: Shares, efficiency: Efficiency) -> float:
@@ -307,6 +336,8 @@ def _sentence(finding: Finding, shares: Shares, damaged: bool) -> str:
         text = f"{words.takes(amount, 'a step')}, by operators far below the ceiling measured on this machine"
     elif finding.cause is UNFUSED:
         text = f"{words.takes(amount, 'a step')}, much of it for intermediate results that fused operators avoid"
+    elif finding.cause is SMALL_KERNELS:
+        text = f"{words.takes(amount, 'a step')}, much of it in kernels too small to fill the device"
     elif finding.cause is NARROWER:
         text = f"{words.takes(amount, 'a step')}, in full fp32 although the device is several times faster in TF32"
     elif finding.cause is STALLED:
@@ -345,28 +376,3 @@ def _candidates(finding: Finding, shares: Shares, owner: Owner) -> tuple[Candida
             continue
         found.setdefault(cause.layer, cause.takes(_percent(shares.of[category]), "a step"))
     return tuple(Candidate(layer=layer, owner=owner(layer), reason=reason) for layer, reason in found.items())
-
-
-def _operators(book: Book) -> tuple[OperatorTime, ...]:
-    """The operators that take most, all shapes of one name and category together."""
-    merged: dict[tuple[str, Category], list[OperatorGroup]] = {}
-    for group in book.groups:
-        merged.setdefault((group.name, group.category), []).append(group)
-    steps, wall = len(book.wall_ns), float(book.wall_ns.sum())
-    rows = []
-    for (name, category), groups in merged.items():
-        took = sum(group.self_ns for group in groups)
-        known = [group for group in groups if group.attainable_ns is not None]
-        known_ns = sum(group.self_ns for group in known)
-        rows.append(
-            OperatorTime(
-                name=name,
-                category=category,
-                calls_per_step=sum(group.calls for group in groups) / steps,
-                ms_per_step=took / steps / 1e6,
-                share=took / wall if wall else 0.0,
-                efficiency=sum(g.attainable_ns or 0.0 for g in known) / known_ns if known_ns > 0 else None,
-            )
-        )
-    rows.sort(key=lambda row: (-row.ms_per_step, row.name))
-    return tuple(rows[:TOP_OPERATORS])

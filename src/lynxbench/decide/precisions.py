@@ -68,6 +68,7 @@ def _line(
         latency_metric=metric,
         memory_bytes=one.device_memory_bytes or one.memory_bytes,
         energy=one.energy_j_per_unit if usable else None,
+        energy_per_request=one.energy_j_per_request if usable else None,
         accuracy={} if one.accuracy is None else dict(one.accuracy.metrics),
         loss=loss,
         loss_how=how,

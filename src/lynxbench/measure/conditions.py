@@ -24,6 +24,9 @@ PAGE_BYTES = 4096
 REGIME_SHARE = 0.9
 """A power cap that holds all the time is the regime the result is about (the governor names it), and no doubt of it;
 one that comes and goes, or moves the clocks, is."""
+BRIEF = 0.01
+"""A limit that held for less than this share of the counted time cannot move a mean by as much, whatever it did to the
+clocks meanwhile; longer ones are named, and are doubts."""
 
 Span = tuple[int, int]
 Mask = npt.NDArray[np.bool_]
@@ -75,13 +78,13 @@ def _throttling(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted
             share = float(np.mean((bits & bit) != 0)) if len(bits) else 0.0
             if bit == POWER_CAP and share >= REGIME_SHARE:
                 capped.add(gpu)
-            elif share > 0:
+            elif share >= BRIEF:
                 lines.append(f"throttling: {gpu} {reason} in {share:.0%} of {len(bits)} samples while counting")
     for name, column in sorted(telemetry.columns.items()):
         if name.endswith(("_power_violation_ns", "_thermal_violation_ns")):
             gpu, kind = name.split("_")[:2]
             held_s = sum(_growth(column, mask) for mask in masks) / 1e9
-            if held_s > 0 and not (kind == "power" and gpu in capped):
+            if held_s >= BRIEF * counted_s and held_s > 0 and not (kind == "power" and gpu in capped):
                 lines.append(
                     f"throttling: {gpu} clocks held down by {kind} for {held_s:.1f} of {counted_s:.1f} s counted"
                 )

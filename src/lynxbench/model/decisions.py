@@ -171,6 +171,7 @@ class PrecisionLine(Document):
     latency_metric: str
     memory_bytes: int | None
     energy: Figure | None
+    energy_per_request: Figure | None = None
     accuracy: dict[str, float | None]
     loss: Bounds | None
     loss_how: str

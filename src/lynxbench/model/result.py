@@ -22,6 +22,7 @@ from lynxbench.model.verdicts import SteadyVerdict
 
 __all__ = [
     "RESULT_SCHEMA",
+    "RULES",
     "Accuracy",
     "Conditions",
     "Excluded",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 RESULT_SCHEMA: Literal[1] = 1
+RULES = 2
+"""Edition of the rules that turn figures into verdicts. 1: the first. 2: a limit seen in less than a hundredth of the
+readings is no doubt; a step whose kernels show no operands is held against the least work of its workload."""
 
 
 class ValidityVerdict(StrEnum):
@@ -213,6 +217,8 @@ class Result(Document):
     ceilings: tuple[Ceiling, ...] = ()
     assumptions: tuple[str, ...]
     samples: SamplesFile
+    rules: int = 1
+    """The edition of the rules by which its verdicts were reached; results without it are of the first."""
 
     def document(self) -> dict[str, object]:
         """The JSON document."""

@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
-from lynxbench.model.decisions import PrecisionDecision, PurchaseDecision, WhatIf
+from lynxbench.model.decisions import PrecisionDecision, PrecisionLine, PurchaseDecision, WhatIf
 from lynxbench.model.interval import Interval
 from lynxbench.model.planning import CapacityPlan, CostReport, FleetSize, MoneyFigure
 from lynxbench.report.words import (
@@ -205,6 +205,11 @@ def _(report: CostReport) -> tuple[Block, ...]:
     return (*blocks, *_cautions(report.cautions))
 
 
+def _energy_text(line: PrecisionLine) -> str:
+    text = figure_text(line.energy)
+    return text if line.energy_per_request is None else f"{text}, {figure_text(line.energy_per_request)}"
+
+
 @blocks_of.register
 def _(decision: PrecisionDecision) -> tuple[Block, ...]:
     speed, quality = [], []
@@ -223,9 +228,7 @@ def _(decision: PrecisionDecision) -> tuple[Block, ...]:
         metrics = ", ".join(f"{key} {digits(value)}" for key, value in line.accuracy.items() if value is not None)
         loss = NO_FIGURE if line.loss is None else f"{percent(line.loss.estimate)} ({line.loss_how})"
         executed = f"{line.native}{', ' + clean(line.executed) if line.executed else ''}"
-        quality.append(
-            (name, figure_text(line.energy), loss, clean(metrics) or NO_FIGURE, executed, clean(line.toolchain))
-        )
+        quality.append((name, _energy_text(line), loss, clean(metrics) or NO_FIGURE, executed, clean(line.toolchain)))
     metric = next((line.latency_metric for line in decision.lines if line.latency_metric), "latency")
     head = ("Precision", "Verdict", "Sustained", "Against reference", f"p99 {metric}", "Memory")
     whys = tuple((line.precision.value, f"{line.verdict}: {clean(line.why)}") for line in decision.lines)

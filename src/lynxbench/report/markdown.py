@@ -9,6 +9,7 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.report import accuracy_words, findings, words
 from lynxbench.report.answers import answer_four, category_name
+from lynxbench.report.economics import HEAD, TITLE, economics_rows
 from lynxbench.report.load_words import load_lines
 from lynxbench.report.words import NBSP, clean
 
@@ -23,6 +24,7 @@ def render_markdown(result: Result, standing: Sequence[str] = ()) -> str:
         f"**Standing:** {escaped('; '.join(standing))}" if standing else "",
         _verdict(result),
         _table(result),
+        _economics(result),
         _load(result),
         _basis(result),
         _answers(result),
@@ -80,6 +82,15 @@ def _table(result: Result) -> str:
             cells = (row.precision.value, row.sustained, row.peak, row.latency, row.accuracy, row.executed)
         lines.append("| " + " | ".join(escaped(cell) for cell in cells) + " |")
     return f"## Figures\n\nAt {escaped(findings.conditions_line(result))}.\n\n" + "\n".join(lines)
+
+
+def _economics(result: Result) -> str:
+    rows = economics_rows(result)
+    if not rows:
+        return ""
+    lines = ["| " + " | ".join(name.lower() for name in HEAD) + " |", "|:--|--:|--:|--:|:--|--:|:--|"]
+    lines += ["| " + " | ".join(escaped(cell) for cell in row) + " |" for row in rows]
+    return f"## {TITLE}\n\n" + "\n".join(lines)
 
 
 def _load(result: Result) -> str:

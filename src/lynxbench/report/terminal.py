@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
 from lynxbench.report import accuracy_words, findings, words
+from lynxbench.report.economics import economics_rows
 from lynxbench.report.findings import Row
 from lynxbench.report.load_words import load_lines
 from lynxbench.report.tone import Tone
@@ -46,6 +47,7 @@ def render_terminal(result: Result, *, width: int, colour: bool, paths: Mapping[
     lines += _verdict(result, width)
     lines += [[]]
     lines += _precisions(result, width)
+    lines += _energy(result, width)
     lines += [[]]
     lines += _basis(result, width)
     lines += [[]]
@@ -108,6 +110,16 @@ def _precisions(result: Result, width: int) -> list[list[Piece]]:
     for row in rows:
         lines += _table_row(row, widths, last, width)
     return lines
+
+
+def _energy(result: Result, width: int) -> list[list[Piece]]:
+    """One line a precision whose energy is known: the bill beside the speed."""
+    lines: list[list[Piece]] = []
+    for name, _, energy, request, units, *_ in economics_rows(result):
+        known = [text for text in (energy, request, units) if text not in ("unknown", words.NO_FIGURE)]
+        if known:
+            lines += _labelled("takes" if not lines else "", [Piece(f"{name}: {' · '.join(known)}")], width)
+    return [[], *lines] if lines else []
 
 
 def _table_row(row: Row, widths: list[int], last: int, width: int) -> list[list[Piece]]:

@@ -95,3 +95,19 @@ def test_no_telemetry_is_said() -> None:
         "no telemetry covers the counted time: foreign load, clocks and memory are unknown"
     ]
     assert judge_conditions(nothing, [], Protocol()) == []
+
+
+def test_a_limit_that_hardly_held_is_no_doubt_and_one_of_a_hundredth_is() -> None:
+    rows, counted = 400, [(0, 400 * SECOND)]
+    quiet = {"cpu_busy_foreign": np.zeros(rows), "gpu0_sm_clock_mhz": np.full(rows, 1980.0)}
+
+    def judged(capped: int, held_s: float = 0.0) -> list[str]:
+        reasons, held = np.zeros(rows), np.linspace(0.0, held_s * 1e9, rows)
+        reasons[:capped] = 4
+        columns = quiet | {"gpu0_throttle_reasons": reasons, "gpu0_power_violation_ns": held}
+        return judge_conditions(Telemetry(np.arange(1, rows + 1) * SECOND, columns), counted, Protocol())
+
+    assert judged(3) == []
+    assert judged(4) == ["throttling: gpu0 software power cap in 1% of 400 samples while counting"]
+    assert judged(0, held_s=3.9) == []
+    assert judged(0, held_s=4.1) == ["throttling: gpu0 clocks held down by power for 4.1 of 400.0 s counted"]

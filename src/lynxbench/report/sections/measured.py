@@ -10,6 +10,7 @@ from lynxbench.model.interval import Interval
 from lynxbench.model.result import PrecisionResult, Result, Steady
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import accuracy_words, findings, words
+from lynxbench.report.economics import HEAD, TITLE, economics_rows
 from lynxbench.report.markup import Child, Safe, said, tag
 from lynxbench.report.sections.parts import plot, section, table, wide_cell_row
 from lynxbench.report.series import (
@@ -63,7 +64,12 @@ def render_precisions(result: Result) -> Safe:
     caption = tag("caption", f"At {words.load_text(result.conditions)}", class_="quiet")
     inner = tag("table", caption, tag("thead", top), tag("tbody", body))
     box = tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label="Precisions")
-    return section("precisions", "Precisions", box, _peaks(result), _fidelity(result))
+    return section("precisions", "Precisions", box, _takes(result), _peaks(result), _fidelity(result))
+
+
+def _takes(result: Result) -> Safe | None:
+    rows = economics_rows(result)
+    return table(TITLE, HEAD, rows, (1, 2, 3, 5)) if rows else None
 
 
 def _fidelity(result: Result) -> Safe | None:

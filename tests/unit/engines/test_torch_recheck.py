@@ -1,0 +1,68 @@
+"""Known ceilings held against brief measurements: kept with a note, raised, or all measured anew."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from lynxbench.engines.torch import ceilings as room  # noqa: E402
+from lynxbench.model.attribution import Ceiling  # noqa: E402
+from lynxbench.model.precision import Precision  # noqa: E402
+
+
+def ceiling(name: str, per_s: float, how: str = "8192³") -> Ceiling:
+    precision = Precision.BF16 if name == "matmul" else None
+    return Ceiling(name=name, precision=precision, per_s=per_s, unit="x/s", how=how)
+
+
+class Measured:
+    """Answers to measuring, the brief one first; how long each was is remembered."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: tuple[Ceiling, ...]) -> None:
+        self.answers, self.shares = list(answers), list[float]()
+        monkeypatch.setattr(room, "measure_ceilings", self._measure)
+
+    def _measure(self, precision: Precision, device: object, share: float = 1.0) -> tuple[Ceiling, ...]:
+        self.shares.append(share)
+        return self.answers.pop(0)
+
+
+def recheck(*known: Ceiling) -> dict[str, Ceiling]:
+    return {one.name: one for one in room.recheck_ceilings(known, Precision.BF16, torch.device("cpu"))}
+
+
+def test_ceilings_that_hold_are_kept_with_how_near_the_check_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Measured(monkeypatch, (ceiling("matmul", 98.0), ceiling("copy", 103.0), ceiling("launch", 90.0)))
+    found = recheck(
+        ceiling("matmul", 100.0, "8192³; re-checked now at 99.0%"), ceiling("copy", 100.0), ceiling("launch", 100.0)
+    )
+    assert measured.shares == [room.RECHECK_SHARE]
+    assert (found["matmul"].per_s, found["matmul"].how) == (100.0, "8192³; re-checked now at 98.0%")
+    assert found["copy"].per_s == 103.0
+    assert found["launch"].per_s == 100.0, "links go through the host: 10 % is within what they vary by"
+
+
+def test_one_that_does_not_hold_has_all_measured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    brief = (ceiling("matmul", 90.0), ceiling("copy", 99.0))
+    measured = Measured(monkeypatch, brief, (ceiling("matmul", 91.0), ceiling("copy", 98.0)))
+    found = recheck(ceiling("matmul", 100.0), ceiling("copy", 100.0))
+    assert measured.shares == [room.RECHECK_SHARE, 1.0]
+    assert (found["matmul"].per_s, found["copy"].per_s) == (91.0, 98.0)
+    assert found["matmul"].how.endswith("an earlier run here reached 100 x/s")
+    assert "earlier" not in found["copy"].how
+
+
+def test_a_ceiling_that_was_not_known_is_measured_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = (ceiling("matmul", 100.0), ceiling("copy", 100.0))
+    measured = Measured(monkeypatch, both, both)
+    found = recheck(ceiling("matmul", 100.0))
+    assert measured.shares == [room.RECHECK_SHARE, 1.0]
+    assert set(found) == {"matmul", "copy"}
+
+
+def test_a_real_measurement_of_a_processor_holds_against_itself() -> None:
+    known = room.measure_ceilings(Precision.FP32, torch.device("cpu"))
+    low = tuple(one.model_copy(update={"per_s": one.per_s * 0.1}) for one in known)
+    again = {one.name: one for one in room.recheck_ceilings(low, Precision.FP32, torch.device("cpu"))}
+    assert all(again[one.name].per_s > one.per_s for one in low), "the better of the two is the ceiling"
