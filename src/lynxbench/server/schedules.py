@@ -114,7 +114,7 @@ class Scheduler:
             "team": team,
             "timetable": " ".join(timetable.split()),
             "contract_id": contract.contract_id,
-            "contract": canonical_bytes(contract.canonical()).decode()  # type: ignore[arg-type],
+            "contract": canonical_bytes(contract.canonical()).decode(),  # type: ignore[arg-type]
             "agents": json.dumps(list(dict.fromkeys(named))),
             "made_by": who,
             "paused_at": None,
