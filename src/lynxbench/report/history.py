@@ -10,7 +10,7 @@ from lynxbench.model.interval import Interval
 from lynxbench.report import words
 from lynxbench.report.markup import Safe, said, tag
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import bullets, fact, plot, section, table
+from lynxbench.report.sections.parts import bullets, chip, fact, plot, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.svg.levels import draw_levels
 from lynxbench.report.words import clean
@@ -109,14 +109,14 @@ def render_level_changes(found: History) -> Safe | None:
             "level" if change.found else "record",
             words.percent_interval(_minus_one(change.effect)),
             change.drift.value,
+            [[chip(layer), " "] for layer in change.layers_changed] or "none",
             said(change.cause.sentence),
             said(change.cause.owner or ""),
         )
         for change in found.changes
     ]
-    return section(
-        "changes", "Changes", table("Changes", ("when", "seen in", "effect", "drift", "record", "owner"), rows)
-    )
+    head = ("when", "seen in", "effect", "drift", "layers", "record", "owner")
+    return section("changes", "Changes", table("Changes", head, rows))
 
 
 def _left_out(found: History) -> Safe | None:

@@ -120,6 +120,7 @@ def _password(viewer: Principal) -> Safe:
     form = tag(
         "form",
         hidden_csrf(viewer),
+        tag("input", type="hidden", name="username", autocomplete="username", value=viewer.name),
         field("Password now", "old", type="password", autocomplete="current-password", required=True),
         field(
             f"New password, at least {LEAST_PASSWORD} characters",

@@ -86,7 +86,7 @@ def _users(server: Server, viewer: Principal) -> Safe:
     new = _form(
         viewer,
         "/admin/users",
-        field("Name", "name", required=True, autocomplete="off"),
+        field("Name", "name", required=True, autocomplete="username"),
         field("Team", "team", required=True, autocomplete="off"),
         field("First password", "password", type="password", autocomplete="new-password", minlength=LEAST_PASSWORD),
         tag("fieldset", tag("legend", "May"), boxes),
@@ -152,7 +152,7 @@ def _contacts(server: Server, viewer: Principal) -> Safe:
         field("Owner, as contracts name them; * is everybody else", "owner", required=True),
         choice("By", "channel", [("webhook", "webhook"), ("mail", "mail")]),
         field("Address", "address", required=True, placeholder="https://… or name@example.org"),
-        field("Secret that signs a webhook", "secret", type="password", autocomplete="off"),
+        field("Secret that signs a webhook", "secret", autocomplete="off", spellcheck="false"),
         tag("button", "Tell this owner"),
     )
     body: Child = tag("p", "Nobody is told of regressions yet.", class_="quiet")

@@ -67,7 +67,7 @@ def _form(a: str, b: str) -> Safe:
         tag("button", "Compare"),
         method="get",
         action="/compare",
-        class_="filter",
+        class_="filter ids",
     )
 
 

@@ -128,9 +128,7 @@ def _series(found: History, contract_id: str, precision: Precision) -> Safe:
     links = [(f"{name}", f"{base}.{form}{query}") for name, form in (("Plot as SVG", "svg"), ("Data as CSV", "csv"))]
     drawn = render_series(found, links)
     assert drawn is not None
-    layers = list(dict.fromkeys(layer for change in found.changes for layer in change.layers_changed))
-    legend = tag("ul", [tag("li", chip(layer)) for layer in Layer if layer in layers], class_="legend")
-    return join([drawn, tag("section", tag("h2", "Layers that changed"), legend) if layers else None])
+    return drawn
 
 
 def _left_out(found: History) -> Safe | None:

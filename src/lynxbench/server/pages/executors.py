@@ -123,7 +123,7 @@ def _form(a: str, b: str) -> Safe:
         tag("button", "Show the difference"),
         method="get",
         action="/executors/diff",
-        class_="filter",
+        class_="filter ids",
     )
 
 

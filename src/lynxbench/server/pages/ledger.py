@@ -16,7 +16,7 @@ from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, code, join, said, tag
 from lynxbench.report.sections.parts import fact, section, table
 from lynxbench.server import reading
-from lynxbench.server.pages.shell import Page, empty, link_to, make_page
+from lynxbench.server.pages.shell import Page, brief, empty, link_to, make_page
 from lynxbench.server.reading import Spoken
 from lynxbench.server.state import Server
 
@@ -59,7 +59,7 @@ def entries_table(found: list[Spoken]) -> Safe:
     rows: list[list[Child]] = [
         [
             tag("a", f"#{one.logged.seq}", href=f"/ledger/{one.logged.seq}"),
-            words.moment_text(one.logged.logged_at),
+            brief(one.logged.logged_at),
             said(one.voice.name),
             said(say(one.logged.entry)),
         ]

@@ -11,7 +11,7 @@ from lynxbench.report.markup import Child, Safe, said, tag
 from lynxbench.report.sections.parts import chip, section, table
 from lynxbench.report.svg.canvas import Scale, padded
 from lynxbench.server import reading
-from lynxbench.server.pages.shell import Page, empty, link_to, make_page
+from lynxbench.server.pages.shell import Page, brief, empty, link_to, make_page
 from lynxbench.server.reading import ContractLine, Spoken
 from lynxbench.server.schedules import RunState, ScheduledRun
 from lynxbench.server.state import Server
@@ -71,16 +71,20 @@ def _contract(line: ContractLine, notice: Notice | None) -> list[Child]:
     figure = latest.figures[0] if latest and latest.figures else None
     shown: Child = "–"
     if figure is not None and figure.throughput is not None:
-        shown = [words.figure_text(figure.throughput), " ", tag("span", figure.precision, class_="quiet")]
+        shown = (
+            tag("span", words.figure_text(figure.throughput), class_="nowrap"),
+            " ",
+            tag("span", figure.precision, class_="quiet"),
+        )
     question = tag("span", said(line.contract.question), class_="quiet under") if line.contract else None
     return [
         [link_to("contracts", line.contract_id, said(line.name)), question],
         verdict_words(line.history, notice, latest.validity if latest else None),
         shown,
         spark(line.history),
-        said(latest.bottleneck or "not attributed") if latest else "–",
+        tag("span", (latest.bottleneck or "–").replace("_", " "), class_="nowrap") if latest else "–",
         str(line.count),
-        link_to("results", latest.result_id, words.moment_text(latest.started_at)) if latest else "never",
+        link_to("results", latest.result_id, brief(latest.started_at)) if latest else "never",
     ]
 
 

@@ -21,7 +21,7 @@ from lynxbench.report.sections.opening import render_figures, render_header, ren
 from lynxbench.report.sections.parts import section, table
 from lynxbench.report.sections.record import render_context, render_evidence, render_executor
 from lynxbench.server import reading
-from lynxbench.server.pages.shell import Page, choice, empty, field, link_to, make_page
+from lynxbench.server.pages.shell import Page, brief, choice, empty, field, figure_cell, link_to, make_page
 from lynxbench.server.pages.svg_file import plots_in, with_plot_links
 from lynxbench.server.reading import ResultFiles, Spoken
 from lynxbench.server.state import Server
@@ -68,10 +68,10 @@ def results_table(listed: Sequence[Listed], standing: Mapping[str, Standing], *,
             stands = standing[one.result_id].short
             row: list[Child] = [
                 link_to("results", one.result_id) if first else "",
-                words.moment_text(one.started_at) if first else "",
+                brief(one.started_at) if first else "",
                 link_to("executors", one.executor_id) if first else "",
                 figure.precision if figure else "",
-                words.figure_text(figure.throughput) if figure and figure.throughput else "–",
+                figure_cell(figure.throughput if figure else None),
                 _validity(figure.validity if figure else one.validity),
                 tag("span", stands, class_="tone-warn" if stands in _DOUBTED else None) if first else "",
             ]
@@ -97,9 +97,10 @@ def result_page(server: Server, result_id: str) -> Page:
     standing = standings(server.ledger.log, [result_id], server.trust)[result_id]
     about = reading.spoken_of(server, [result_id, found.result.run_id])
     checks = ledger_checks(server.ledger, result_id, server.trust)
-    header = join([render_header(found.result), _elsewhere(found.result)])
+    header = render_header(found.result)
     main = join(
         [
+            _elsewhere(found.result),
             found.before,
             _missing(found.problem) if found.problem else None,
             found.after,

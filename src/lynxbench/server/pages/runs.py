@@ -8,7 +8,7 @@ from lynxbench.errors import BadInput
 from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, join, said, tag
 from lynxbench.report.sections.parts import fact, section, table
-from lynxbench.server.pages.shell import Page, empty, link_to, make_page
+from lynxbench.server.pages.shell import Page, brief, empty, link_to, make_page
 from lynxbench.server.schedules import ACTIVE, RunState, Schedule, ScheduledRun
 from lynxbench.server.state import Server
 from lynxbench.server.timetable import parse_timetable
@@ -102,7 +102,7 @@ def _late(server: Server, one: Schedule, now: datetime) -> Child:
 
 def _agents(server: Server) -> Safe:
     rows: list[list[Child]] = [
-        [said(one.name), said(one.team), words.moment_text(one.last_seen_at), said(one.version)]
+        [said(one.name), said(one.team), brief(one.last_seen_at), said(one.version)]
         for one in server.scheduler.agents()
     ]
     body: Child = empty("No agent has come yet: ", tag("code", "lynxbench schedule agent --server URL --name NAME"))

@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 
 from lynxbench import __version__
+from lynxbench.model.figures import Figure
+from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, join, said, tag
 from lynxbench.report.pack import PACK_STYLE
 from lynxbench.report.page import asset
@@ -68,7 +70,7 @@ def render_shell(page: Page, viewer: Principal, here: str, *, signing_in: bool =
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="referrer", content="same-origin"),
         tag("title", f"{page.title} · lynxbench"),
         tag("link", rel="icon", href="data:,"),
         tag("link", rel="stylesheet", href=f"/static/{style_name()}"),
@@ -91,7 +93,7 @@ def render_shell(page: Page, viewer: Principal, here: str, *, signing_in: bool =
             class_="top",
             role="banner",
         ),
-        tag("header", page.header),
+        page.header if page.header.startswith("<header") else tag("header", page.header),
         tag("main", page.main, id="content", tabindex="-1"),
         tag("footer", tag("p", f"lynxbench {__version__}. A number never travels without its context.")),
         tag("script", src=f"/static/{script_name()}", defer=True),
@@ -126,7 +128,7 @@ def field(label: str, name: str, **attributes: str | int | bool | None) -> Safe:
 def choice(label: str, name: str, options: list[tuple[str, str]], chosen: str = "") -> Safe:
     """A labelled choice."""
     identifier = f"field-{name}"
-    inner = [tag("option", words, value=value, selected=value == chosen) for value, words in options]
+    inner = [tag("option", shown, value=value, selected=value == chosen) for value, shown in options]
     return tag(
         "div", tag("label", label, for_=identifier), tag("select", inner, id=identifier, name=name), class_="field"
     )
@@ -135,6 +137,16 @@ def choice(label: str, name: str, options: list[tuple[str, str]], chosen: str = 
 def link_to(kind: str, identifier: str, words: Child = None) -> Safe:
     """A link to a contract, result or executor by its id."""
     return tag("a", words or tag("code", identifier[:12]), href=f"/{kind}/{identifier}")
+
+
+def brief(stamp: str) -> Safe:
+    """A moment in a table: to the minute, on one line; the title has all of it."""
+    return tag("span", words.moment_text(stamp)[:16], class_="nowrap", title=f"{words.moment_text(stamp)}")
+
+
+def figure_cell(figure: Figure | None) -> Safe:
+    """A figure with its interval on one line."""
+    return tag("span", words.figure_text(figure) if figure else "–", class_="nowrap")
 
 
 def empty(*words: Child) -> Safe:
