@@ -30,8 +30,9 @@ from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.samples import write_samples
 from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import Location, OpenLedger, locate, open_ledger
+from lynxbench.ledger.queries import entries_about, find_result
 from lynxbench.ledger.summary import summary_of
-from lynxbench.model.entries import ContractAgreed, ResultContested, Role, RunRegistered
+from lynxbench.model.entries import ContractAgreed, EntryKind, ResultContested, Role, RunRegistered
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.recording import keep_files, seal
@@ -250,9 +251,11 @@ def record(
         executor_id=result.executor_id,
         processes_planned=5,
     )
+    known = entries_about(ledger.log, [result.contract_id], [EntryKind.CONTRACT])
+    agreed = ContractAgreed(contract_id=result.contract_id, contract=result.contract)
     ledger.log.append_all(
         [
-            seal(ContractAgreed(contract_id=result.contract_id, contract=result.contract), key),
+            *([] if known else [seal(agreed, key)]),
             seal(registered, key),
             seal(summary_of(result, nonce=nonce, attempts=5), key, blobs),
         ]
@@ -261,7 +264,12 @@ def record(
 
 
 def made_result(
-    number: int, level: float = 100.0, *, changes: Mapping[str, object] | None = None, name: str = "compared", **more: Any
+    number: int,
+    level: float = 100.0,
+    *,
+    changes: Mapping[str, object] | None = None,
+    name: str = "compared",
+    **more: Any,
 ) -> Result:
     """One of a series, an hour after the one before; its samples are sealed as `record` writes them."""
     contract = make_contract(name=name, owners={"framework": "platform SRE"}, **more)
@@ -321,8 +329,10 @@ def make_world(
     server.access.add_user("stranger", OTHER, frozenset({Scope.READ, Scope.SUBMIT, Scope.CONTEST}), PASSWORD)
     tokens["stranger"] = server.access.make_token("stranger", "test", server.access.user("stranger").scopes).text
     for friend in (team, other):
-        card = (friend.home / "keys" / f"{friend.name}.card.json")
-        data = friend.keyring.keys.card(friend.name).model_dump_json().encode() if not card.exists() else card.read_bytes()
+        card = friend.home / "keys" / f"{friend.name}.card.json"
+        data = (
+            friend.keyring.keys.card(friend.name).model_dump_json().encode() if not card.exists() else card.read_bytes()
+        )
         server.keys.register(_canonical(data), None, "test")
     server.changed()
     return World(server, team, other, tokens, results, drawn)
@@ -350,8 +360,6 @@ def hosted(world: World, *, looking: bool = False) -> Iterator[World]:
 
 
 def _known(ledger: OpenLedger, result: Result) -> bool:
-    from lynxbench.ledger.queries import find_result
-
     return find_result(ledger.log, result.result_id) is not None
 
 

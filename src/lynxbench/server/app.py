@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import quote
 
+from anyio import to_thread
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -31,6 +32,9 @@ SWITCH_S = 0.0005
 """How long a busy thread keeps the interpreter from the others: a submission that is being verified must not hold up
 page views for Python's usual five milliseconds at a time."""
 
+WORKERS = 8
+"""Threads that answer the API; more would only take turns on one interpreter."""
+
 
 def make_app(server: Server, *, looking: bool = True) -> FastAPI:
     """The application over an open server; `looking=False` leaves out the thread that looks after things."""
@@ -39,6 +43,7 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
+        to_thread.current_default_thread_limiter().total_tokens = WORKERS
         if looking:
             server.start()
         try:
@@ -60,6 +65,7 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.server = server
+    app.state.maker = page_routes.Maker()
     for part in (evidence.router, submitting.router, working.router, administering.router):
         app.include_router(part, prefix=API, responses=RESPONSES)
     app.include_router(page_routes.router)

@@ -103,7 +103,7 @@ class Guard:
         return None
 
     def _tell(self, scope: AsgiScope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "none")
+        route = template_of(scope)
         who = scope.get("state", {}).get("principal")
         server = self._server
         server.metrics.count("requests", "Requests by route.", route=route, method=scope["method"], status=str(status))
@@ -130,7 +130,7 @@ class Doorkeeper:
     async def __call__(self, request: Request) -> None:
         """Let the request pass, or raise."""
         server = self._server
-        route: str = request.scope["route"].path
+        route = template_of(request.scope)
         method = request.method
         right = RIGHTS.get((method, route), "missing")
         if right == "missing":  # a route that nobody thought about is nobody's
@@ -192,7 +192,7 @@ class Doorkeeper:
             raise HTTPException(401, "say who you are: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
         note = self._server.audit.note
         remote = remote_of(request.scope, self._server)
-        action = f"{request.method} {request.scope['route'].path}"
+        action = f"{request.method} {template_of(request.scope)}"
         await run_in_threadpool(lambda: note(who.label, action, outcome=REFUSED, remote=remote, detail=f"needs {need}"))
         raise HTTPException(403, f"{who.name} may not {need}")
 
@@ -253,6 +253,14 @@ def safe_target(text: str) -> str:
     if parts.scheme or parts.netloc or "\\" in text:
         return "/"
     return quote(text, safe="/?&=%-._~+:,")[:2000]
+
+
+def template_of(scope: AsgiScope) -> str:
+    """The route's own form of the address, prefix included; `none` where no route fits."""
+    found = str(getattr(scope.get("route"), "path", "none"))
+    if scope["path"].startswith(f"{API}/") and found != "none" and not found.startswith(API):
+        return API + found  # newer versions of FastAPI leave out what the router was included under
+    return found
 
 
 def remote_of(scope: AsgiScope, server: Server) -> str:

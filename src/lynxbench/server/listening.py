@@ -40,6 +40,7 @@ def listen(
     import uvicorn
 
     from lynxbench.server.app import make_app
+    from lynxbench.server.pages.overview import overview_page
 
     settings = server.settings
     try:
@@ -61,6 +62,7 @@ def listen(
         proxy_headers=False,
     )
     runner = uvicorn.Server(config)
+    overview_page(server)  # what everybody asks for first is read before anybody can ask
     if ready is not None:
         ready(bound.getsockname()[1])
     try:

@@ -1,7 +1,8 @@
 """Rendered pages, kept until what they speak of changes.
 
 The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
-again. Pages about everything are at most a second old while results stream in.
+again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
+page ever takes more than a twentieth of the server's time. What people change here themselves shows at once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from lynxbench.ledger.tables import entries, results
 EVERYTHING = "everything"
 OWN = "own"
 """The server's own tables: schedules, notices, users."""
-YOUNG_S = 1.0
+CLOCK = "clock"
+"""Changes every second: for pages that show what time it is for somebody."""
+SHARE = 20.0
+OLDEST_S = 10.0
 MOST_BYTES = 96 << 20
 STEP = 2000
 
@@ -36,6 +40,8 @@ class Pulse:
 
     def generation(self, topic: str) -> int:
         """How often a topic changed."""
+        if topic == CLOCK:
+            return int(time.monotonic())
         return self._generations.get(topic, 0)
 
     def bump(self, *topics: str) -> None:
@@ -84,10 +90,11 @@ _NEWEST = select(func.coalesce(func.max(entries.c.seq), -1))
 
 
 class _Kept:
-    __slots__ = ("at", "generations", "size", "value")
+    __slots__ = ("at", "generations", "size", "until", "value")
 
-    def __init__(self, value: Any, generations: tuple[int, ...], size: int) -> None:
+    def __init__(self, value: Any, generations: tuple[int, ...], size: int, spent_s: float) -> None:
         self.value, self.generations, self.size, self.at = value, generations, size, time.monotonic()
+        self.until = self.at + min(SHARE * spent_s, OLDEST_S)
 
 
 class PageCache:
@@ -128,8 +135,9 @@ class PageCache:
                 return kept.value
             generations = tuple(self._pulse.generation(topic) for topic in topics)
             self.misses += 1
+            began = time.thread_time()
             value = make()
-            self._keep(name, _Kept(value, generations, _size_of(value)))
+            self._keep(name, _Kept(value, generations, _size_of(value), time.thread_time() - began))
             return value
         finally:
             gate.release()
@@ -139,9 +147,9 @@ class PageCache:
     def _holds(self, kept: _Kept, topics: Sequence[str]) -> bool:
         if kept.generations == tuple(self._pulse.generation(topic) for topic in topics):
             return True
-        own = self._pulse.generation(OWN)
-        seen = kept.generations[topics.index(OWN)] if OWN in topics else own
-        return EVERYTHING in topics and seen == own and time.monotonic() - kept.at < YOUNG_S
+        if OWN in topics and kept.generations[topics.index(OWN)] != self._pulse.generation(OWN):
+            return False
+        return time.monotonic() < kept.until
 
     def _keep(self, name: Hashable, kept: _Kept) -> None:
         with self._lock:

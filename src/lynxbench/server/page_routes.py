@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -20,7 +22,7 @@ from lynxbench.report.json_document import render_json
 from lynxbench.report.pack import render_pack
 from lynxbench.server import reading
 from lynxbench.server.observing import CONTENT_TYPE
-from lynxbench.server.page_cache import EVERYTHING, OWN
+from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN
 from lynxbench.server.pages import claims as claim_pages
 from lynxbench.server.pages import compare, contracts, decisions, executors, ledger, overview, recorded, results, runs
 from lynxbench.server.pages.shell import (
@@ -35,6 +37,9 @@ from lynxbench.server.pages.svg_file import standalone_svg
 from lynxbench.server.state import Server
 
 MOST_NUMBER = 2**53 - 1
+FULL_ID = 64
+MAKING = 2
+"""Pages that are made at a time: they share one interpreter, and the one that answers needs its turn."""
 Seq = Annotated[int, Path(ge=0, le=MOST_NUMBER)]
 Named = Annotated[str, Path(min_length=4, max_length=80)]
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -59,10 +64,33 @@ async def show(
     server = server_of(request)
     page: Page | None = server.cache.peek(("page", name), topics) if keep else None
     if page is None:
-        work = (lambda: server.cache.get(("page", name), topics, make)) if keep else make
-        page = await run_in_threadpool(work)
-    assert page is not None
+        maker = request.app.state.maker
+        assert isinstance(maker, Maker)
+        page = await maker.made(server, name, topics, make) if keep else await maker.alone(make)
     return html(request, page)
+
+
+class Maker:
+    """Makes pages, each once for all who wait for it, and only a few at a time: whoever wants a page that is there
+    already never waits for those that are not."""
+
+    def __init__(self) -> None:
+        self._few = CapacityLimiter(MAKING)
+        self._going: dict[Hashable, asyncio.Task[Page]] = {}
+
+    async def made(self, server: Server, name: Hashable, topics: Sequence[str], make: Callable[[], Page]) -> Page:
+        """A page, made now or being made already."""
+        going = self._going.get(name)
+        if going is None:
+            work = lambda: server.cache.get(("page", name), topics, make)  # noqa: E731
+            going = asyncio.create_task(self.alone(work))
+            self._going[name] = going
+            going.add_done_callback(lambda _: self._going.pop(name, None))
+        return await asyncio.shield(going)
+
+    async def alone(self, make: Callable[[], Page]) -> Page:
+        """A page of one viewer's own."""
+        return await to_thread.run_sync(make, limiter=self._few)
 
 
 def html(request: Request, page: Page) -> Response:
@@ -77,6 +105,19 @@ def html(request: Request, page: Page) -> Response:
 
 def found_id(server: Server, text: str, what: str) -> str:
     """The id that an address names; 404 where it names none."""
+    if len(text) != FULL_ID:  # a beginning that is unique today need not be so tomorrow
+        return _find(server, text, what)
+    return str(server.cache.get(("named", what, text), (), lambda: _find(server, text, what)))
+
+
+async def quick_id(request: Request, text: str, what: str) -> str:
+    """The same; what was found before is found without waiting."""
+    server = server_of(request)
+    known = server.cache.peek(("named", what, text), ()) if len(text) == FULL_ID else None
+    return str(known) if known is not None else await run_in_threadpool(found_id, server, text, what)
+
+
+def _find(server: Server, text: str, what: str) -> str:
     try:
         return reading.named(server, text, what)
     except BadInput as error:
@@ -108,7 +149,7 @@ async def contracts_(request: Request) -> Response:
 @router.get("/contracts/{contract}")
 async def contract_(request: Request, contract: Named, precision: str | None = None, signs: bool = False) -> Response:
     server, chosen = server_of(request), precision_of(precision)
-    name = await run_in_threadpool(found_id, server, contract, "contract")
+    name = await quick_id(request, contract, "contract")
     make = lambda: contracts.contract_page(server, name, chosen, signs=signs)  # noqa: E731
     return await show(request, ("contract", name, chosen, signs), (name, OWN), make)
 
@@ -167,7 +208,7 @@ def wanted_of(server: Server, asked: dict[str, str], limit: int) -> Wanted:
 @router.get("/results/{result}")
 async def result_(request: Request, result: Named) -> Response:
     server = server_of(request)
-    name = await run_in_threadpool(found_id, server, result, "result")
+    name = await quick_id(request, result, "result")
     return await show(request, ("result", name), (name, OWN), lambda: results.result_page(server, name))
 
 
@@ -237,7 +278,7 @@ async def diff_(request: Request, a: str = "", b: str = "", all: bool = False) -
 @router.get("/executors/{executor}")
 async def executor_(request: Request, executor: Named) -> Response:
     server = server_of(request)
-    name = await run_in_threadpool(found_id, server, executor, "executor")
+    name = await quick_id(request, executor, "executor")
     return await show(request, ("executor", name), (name, OWN), lambda: executors.executor_page(server, name))
 
 
@@ -289,7 +330,8 @@ async def entry_(request: Request, seq: Seq) -> Response:
 @router.get("/claims")
 async def claims_(request: Request) -> Response:
     server, viewer = server_of(request), request.state.principal
-    return await show(request, "claims", (OWN,), lambda: claim_pages.claims_page(server, viewer), keep=False)
+    keep = viewer.via != "session"  # the form of a session is that session's own
+    return await show(request, "claims", (OWN,), lambda: claim_pages.claims_page(server, viewer), keep=keep)
 
 
 @router.get("/claims/{claim}")
@@ -302,7 +344,7 @@ async def claim_(request: Request, claim: Annotated[str, Path(max_length=40)]) -
 @router.get("/runs")
 async def runs_(request: Request) -> Response:
     server = server_of(request)
-    return await show(request, "runs", (OWN,), lambda: runs.runs_page(server), keep=False)
+    return await show(request, "runs", (OWN, CLOCK), lambda: runs.runs_page(server))
 
 
 @router.get("/runs/{run}")

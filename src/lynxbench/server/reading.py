@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.samples import read_samples
-from lynxbench.histories import Past, history_of
+from lynxbench.histories import Found, Past, history_of
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import Listed, Wanted, entries_about, list_results, standings, voice_of
@@ -33,7 +33,7 @@ from lynxbench.server.state import Server
 
 TREND = 60
 """Results of a contract that its line in the overview is drawn from."""
-NEWEST = 1000
+NEWEST = 500
 """Results that a contract's page shows; the API has all of them."""
 MOST_LISTED = 200
 
@@ -66,6 +66,17 @@ class Spoken:
 
     logged: Logged
     voice: Voice
+
+
+class PagePast(Past):
+    """A past whose lost or damaged documents leave gaps: one of them must not close every page about its contract."""
+
+    def document(self, found: Found, result_id: str) -> Result | None:
+        """A result's whole document, where it is there and holds."""
+        try:
+            return super().document(found, result_id)
+        except EvidenceInvalid:
+            return None
 
 
 def named(server: Server, text: str, what: str) -> str:
@@ -124,7 +135,7 @@ def history(server: Server, contract_id: str, precision: Precision | None, newes
     """The series of a contract, as `lynxbench history` reads it."""
 
     def ask() -> History:
-        return history_of(Past.over(server.ledger, server.trust), contract_id, precision, newest)
+        return history_of(PagePast.over(server.ledger, server.trust), contract_id, precision, newest)
 
     made: History = server.cache.get(("history", contract_id, precision, newest), (contract_id,), ask)
     return made

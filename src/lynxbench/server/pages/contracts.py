@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import select
 
 from lynxbench.compare.signals import read_signals
-from lynxbench.histories import Past, record_of
+from lynxbench.histories import record_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.history import History
 from lynxbench.model.layers import Layer
@@ -99,7 +99,7 @@ def signals_of(server: Server, contract_id: str) -> Signals:
     """The five signs, as `lynxbench signals` reads them."""
 
     def ask() -> Signals:
-        return read_signals(record_of(Past.over(server.ledger, server.trust), contract_id))
+        return read_signals(record_of(reading.PagePast.over(server.ledger, server.trust), contract_id))
 
     made: Signals = server.cache.get(("signals", contract_id), (contract_id,), ask)
     return made
