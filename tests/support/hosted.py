@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import importlib.util
 import json
@@ -32,11 +33,13 @@ from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import Location, OpenLedger, locate, open_ledger
 from lynxbench.ledger.queries import entries_about, find_result
 from lynxbench.ledger.summary import summary_of
+from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import ContractAgreed, EntryKind, ResultContested, Role, RunRegistered
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.recording import keep_files, seal
 from lynxbench.server.app import make_app
+from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter
 from lynxbench.server.observing import Log
 from lynxbench.server.rights import SCOPES, Scope
 from lynxbench.server.settings import Settings
@@ -62,6 +65,7 @@ class Answer:
     headers: dict[str, str]
     body: bytes
     cookies: dict[str, str]
+    set_cookies: list[str]
 
     @property
     def text(self) -> str:
@@ -106,7 +110,8 @@ class Caller:
                 set_[key] = rest.split(";")[0]
         self.cookies |= {name: value for name, value in set_.items() if value.strip('"')}
         headers_ = {name.lower(): value for name, value in found.getheaders()}
-        return Answer(found.status, headers_, data, set_)
+        whole = [value for name, value in found.getheaders() if name.lower() == "set-cookie"]
+        return Answer(found.status, headers_, data, set_, whole)
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.ask("GET", path, headers=headers)
@@ -125,8 +130,6 @@ class Caller:
 
     def submit(self, bundle: bytes, run: str | None = None) -> Answer:
         """A bundle in one piece."""
-        import hashlib
-
         digest = hashlib.sha256(bundle).hexdigest()
         begun = self.json("POST", "/api/v1/uploads", {"sha256": digest, "size_bytes": len(bundle)})
         if begun.status >= 300:
@@ -205,6 +208,10 @@ class World:
     drawn: list[str]
     """Ids of results with samples: their pages have plots."""
     port: int = 0
+
+    def calm(self) -> None:
+        """Forget who tried to sign in how often."""
+        self.server.sign_ins = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
 
     def caller(self, role: str | None = None) -> Caller:
         return Caller(self.port, self.tokens[role] if role else None)
@@ -329,11 +336,8 @@ def make_world(
     server.access.add_user("stranger", OTHER, frozenset({Scope.READ, Scope.SUBMIT, Scope.CONTEST}), PASSWORD)
     tokens["stranger"] = server.access.make_token("stranger", "test", server.access.user("stranger").scopes).text
     for friend in (team, other):
-        card = friend.home / "keys" / f"{friend.name}.card.json"
-        data = (
-            friend.keyring.keys.card(friend.name).model_dump_json().encode() if not card.exists() else card.read_bytes()
-        )
-        server.keys.register(_canonical(data), None, "test")
+        card = friend.keyring.keys.card(friend.name)
+        server.keys.register(_canonical(card.model_dump_json().encode()), None, "test")
     server.changed()
     return World(server, team, other, tokens, results, drawn)
 
@@ -364,8 +368,6 @@ def _known(ledger: OpenLedger, result: Result) -> bool:
 
 
 def _canonical(data: bytes) -> bytes:
-    from lynxbench.model.canonical import canonical_bytes
-
     return canonical_bytes(json.loads(data))
 
 

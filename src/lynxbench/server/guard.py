@@ -5,8 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import HTTPException, Request
@@ -39,10 +38,6 @@ _HEADERS = (
 )
 
 
-class TooLarge(Exception):
-    """More was sent than this route takes."""
-
-
 class NeedsSignIn(Exception):
     """A page that nobody may read without a name."""
 
@@ -69,22 +64,22 @@ class Guard:
         async def told(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                # whoever parsed the body may have called what was cut off a wrong one
+                status = 413 if counted.overflowed else message["status"]
                 spent = f"app;dur={1000 * (time.perf_counter() - began):.1f}".encode()
                 given = {name.lower() for name, _ in message["headers"]}
                 added = [one for one in _HEADERS if one[0] not in given]
-                message = {**message, "headers": [*message["headers"], *added, (b"server-timing", spent)]}
+                headers_ = [*message["headers"], *added, (b"server-timing", spent)]
+                message = {**message, "status": status, "headers": headers_}
             await send(message)
 
+        counted = _Counted(receive, most_bytes(scope["method"], scope["path"]))
         refusal = self._refusal(scope, headers)
         try:
             if refusal is not None:
                 await refusal(scope, receive, told)
             else:
-                await self._app(scope, _counted(receive, most_bytes(scope["method"], scope["path"])), told)
-        except TooLarge:
-            status = 413
-            await problem(413, "more was sent than is taken here")(scope, receive, told)
+                await self._app(scope, counted, told)
         finally:
             self._tell(scope, status, time.perf_counter() - began)
 
@@ -287,18 +282,20 @@ def most_bytes(method: str, path: str) -> int:
     return MOST_BODY_BYTES if path.startswith(API) else MOST_FORM_BYTES
 
 
-def _counted(receive: Receive, most: int) -> Callable[[], Awaitable[Any]]:
-    seen = 0
+class _Counted:
+    """The body as it comes, up to a bound."""
 
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > most:
-            raise TooLarge
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most, self._seen = receive, most, 0
+        self.overflowed = False
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        if self._seen > self._most:
+            self.overflowed = True
+            raise HTTPException(413, "more was sent than is taken here")
         return message
-
-    return counted
 
 
 def _plain(host: str) -> bool:
