@@ -118,32 +118,29 @@ class _Rendered:
     def __init__(self, files: ResultFiles) -> None:
         result = files.result
         self.result, self.problem = result, files.problem
-        drawn = render_plots(result, files.processes, files.telemetry) if files.problem is None else ""
-        self.plots = plots_in(drawn)
-        base = f"/results/{result.result_id}/plots"
-        self.before = join(
+        drawn = render_plots(result, files.processes, files.telemetry) if files.problem is None else None
+        before = join(
             [
                 render_verdict(result),
                 render_figures(result),
                 render_questions(result),
                 render_counted(result),
-                raw(with_plot_links(drawn, base)),
+                drawn,
             ]
         )
-        causes = render_causes(result)
-        self.plots |= plots_in(causes)
-        load = render_load(result)
-        self.plots |= plots_in(load or "")
-        self.after = join(
+        after = join(
             [
-                raw(with_plot_links(causes, base)),
-                raw(with_plot_links(load, base)) if load else None,
+                render_causes(result),
+                render_load(result),
                 render_precisions(result),
                 render_executor(result),
                 render_context(result),
                 render_evidence(result),
             ]
         )
+        self.plots = plots_in(before) | plots_in(after)
+        base = f"/results/{result.result_id}/plots"
+        self.before, self.after = (raw(with_plot_links(part, base)) for part in (before, after))
         self.size_bytes = 2 * (len(self.before) + len(self.after))
 
 
