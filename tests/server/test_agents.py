@@ -79,6 +79,7 @@ def webhook() -> Iterator[tuple[Hook, str]]:
     finally:
         server.shutdown()
         thread.join(timeout=5)
+        server.server_close()
 
 
 @pytest.fixture

