@@ -143,7 +143,7 @@ def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_pat
 
         (second / "spinning.py").write_text(SLOW)  # planted, on one of the two
         finish(
-            start_agent(world, world.team, "rack-1", first, token, 2),
+            start_agent(world, world.team, "rack-1", first, token, 1),
             start_agent(world, world.team, "rack-2", second, token, 2),
         )
         notices = wait_for(lambda: caller.get(f"{API}/notices").json()["notices"])

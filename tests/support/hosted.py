@@ -337,7 +337,7 @@ def make_world(
     tokens["stranger"] = server.access.make_token("stranger", "test", server.access.user("stranger").scopes).text
     for friend in (team, other):
         card = friend.keyring.keys.card(friend.name)
-        server.keys.register(_canonical(card.model_dump_json().encode()), None, "test")
+        server.keys.register(canonical(card.model_dump_json().encode()), None, "test")
     server.changed()
     return World(server, team, other, tokens, results, drawn)
 
@@ -367,7 +367,8 @@ def _known(ledger: OpenLedger, result: Result) -> bool:
     return find_result(ledger.log, result.result_id) is not None
 
 
-def _canonical(data: bytes) -> bytes:
+def canonical(data: bytes) -> bytes:
+    """A card as the command line exports it."""
     return canonical_bytes(json.loads(data))
 
 

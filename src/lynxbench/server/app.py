@@ -23,6 +23,7 @@ from lynxbench.server import form_routes, page_routes
 from lynxbench.server.api import administering, evidence, submitting, working
 from lynxbench.server.api.answers import RESPONSES, answer
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
+from lynxbench.server.making import Maker
 from lynxbench.server.page_routes import html, shown_line
 from lynxbench.server.pages.shell import make_page
 from lynxbench.server.rights import API, nobody
@@ -65,7 +66,7 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.server = server
-    app.state.maker = page_routes.Maker()
+    app.state.maker = Maker()
     for part in (evidence.router, submitting.router, working.router, administering.router):
         app.include_router(part, prefix=API, responses=RESPONSES)
     app.include_router(page_routes.router)

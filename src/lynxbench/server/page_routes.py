@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -21,6 +19,7 @@ from lynxbench.report.html import render_html
 from lynxbench.report.json_document import render_json
 from lynxbench.report.pack import render_pack
 from lynxbench.server import reading
+from lynxbench.server.making import Maker
 from lynxbench.server.observing import CONTENT_TYPE
 from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN
 from lynxbench.server.pages import claims as claim_pages
@@ -38,8 +37,6 @@ from lynxbench.server.state import Server
 
 MOST_NUMBER = 2**53 - 1
 FULL_ID = 64
-MAKING = 2
-"""Pages that are made at a time: they share one interpreter, and the one that answers needs its turn."""
 Seq = Annotated[int, Path(ge=0, le=MOST_NUMBER)]
 Named = Annotated[str, Path(min_length=4, max_length=80)]
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -68,29 +65,6 @@ async def show(
         assert isinstance(maker, Maker)
         page = await maker.made(server, name, topics, make) if keep else await maker.alone(make)
     return html(request, page)
-
-
-class Maker:
-    """Makes pages, each once for all who wait for it, and only a few at a time: whoever wants a page that is there
-    already never waits for those that are not."""
-
-    def __init__(self) -> None:
-        self._few = CapacityLimiter(MAKING)
-        self._going: dict[Hashable, asyncio.Task[Page]] = {}
-
-    async def made(self, server: Server, name: Hashable, topics: Sequence[str], make: Callable[[], Page]) -> Page:
-        """A page, made now or being made already."""
-        going = self._going.get(name)
-        if going is None:
-            work = lambda: server.cache.get(("page", name), topics, make)  # noqa: E731
-            going = asyncio.create_task(self.alone(work))
-            self._going[name] = going
-            going.add_done_callback(lambda _: self._going.pop(name, None))
-        return await asyncio.shield(going)
-
-    async def alone(self, make: Callable[[], Page]) -> Page:
-        """A page of one viewer's own."""
-        return await to_thread.run_sync(make, limiter=self._few)
 
 
 def html(request: Request, page: Page) -> Response:
