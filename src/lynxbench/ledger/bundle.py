@@ -103,6 +103,8 @@ class Bundle:
     envelopes: tuple[Envelope, ...]
     blobs: dict[str, bytes]
     teams: tuple[str, ...]
+    submitters: tuple[str, ...] = ()
+    """Teams that signed the checkpoint: whoever made the bundle."""
 
 
 def export_bundle(
@@ -167,7 +169,8 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
     if len(proofs.paths) != len(envelopes):
         raise EvidenceInvalid(f"{path}: holds {len(envelopes)} entries and {len(proofs.paths)} proofs")
     _refuse_incomplete(path, manifest, entries, blobs)
-    return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams))
+    submitters = tuple(dict.fromkeys(signer.team for signer in signed.signers))
+    return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams), submitters)
 
 
 def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
