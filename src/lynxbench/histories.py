@@ -24,8 +24,7 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger
 from lynxbench.ledger.names import find_id, looks_like_id
-from lynxbench.ledger.queries import Listed, disputed, entries_about, standings
-from lynxbench.ledger.queries import Listed, Wanted, disputed, entries_about, list_results
+from lynxbench.ledger.queries import Listed, Wanted, disputed, entries_about, list_results, standings
 from lynxbench.ledger.queries import history as ledger_history
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
