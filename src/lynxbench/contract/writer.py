@@ -105,7 +105,7 @@ class _Writer:
         for name, info in type(document).model_fields.items():
             key = info.alias or name
             pad = " " * indent
-            if values[key] is None:
+            if values.get(key) is None:  # also one that is left out of the canonical form at its default
                 line, said = self.remarks.absent(document, key)
                 if line:
                     yield from _remarked(pad, line, said)
