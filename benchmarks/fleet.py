@@ -1,11 +1,13 @@
 """What a fleet adds: clients that send at the same time, and rank traces that are read at the same time.
 
-    python benchmarks/fleet.py [--traces 200] [--seconds 4] [--json FILE]
+    python benchmarks/fleet.py [--only clients|traces] [--traces 200] [--seconds 4] [--json FILE]
 
 Clients: three clients on three Ray nodes against one, at the same rate a client, to the bundled server. Where this
 machine has a core for every client and the server, the rates themselves are compared (closed loop). Where it has not,
 the arithmetic is: what a client can send is what a core allows, so three reach three times one divided by how much more
 CPU a request costs a client of three. Both figures come from the clients' own record of their CPU time.
+
+`times_by_cpu` is the same arithmetic for traces: two workers halve the time if a trace costs no more CPU among two.
 
 Traces: synthetic ranks, analysed by one process and by the fleet with one and two workers: equal results, wall time and
 the peak memory of the largest worker.
@@ -122,11 +124,12 @@ def measure_traces(fleet: Fleet, count: int) -> dict[str, Any]:
         alone_s = time.perf_counter() - began
         traces = list_traces([folder])
         analyse_fleet(fleet, traces[:8], Settings())  # workers start and import once
-        walls, peaks, equal = {}, {}, []
+        walls, peaks, spent, equal = {}, {}, {}, []
         for workers in (1, 2):
             began = time.perf_counter()
             found = analyse_fleet(fleet, traces, Settings(), workers=workers)
             walls[workers] = time.perf_counter() - began
+            spent[workers] = found.cpu_s
             peaks[workers] = found.peak_rss_bytes / 1e6
             equal.append(found.report == alone)
     assert compare_ranks(alone.ranks).straggler == count // 3
@@ -135,7 +138,10 @@ def measure_traces(fleet: Fleet, count: int) -> dict[str, Any]:
         "megabytes": size_mb,
         "one_process_s": alone_s,
         "fleet_s": walls,
+        "fleet_cpu_s": spent,
         "times_with_two": walls[1] / walls[2],
+        "times_by_cpu": 2 * spent[1] / spent[2],
+        "loadavg": os.getloadavg()[0],
         "peak_worker_mb": peaks,
         "equal": all(equal),
         "straggler": alone.straggler,
@@ -147,10 +153,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traces", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--only", choices=("clients", "traces"))
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     with connected(None, local_nodes=CLIENTS) as fleet:
-        document = {"clients": measure_clients(fleet, options.seconds), "traces": measure_traces(fleet, options.traces)}
+        document = {}
+        if options.only != "traces":
+            document["clients"] = measure_clients(fleet, options.seconds)
+        if options.only != "clients":
+            document["traces"] = measure_traces(fleet, options.traces)
     text = json.dumps(document, indent=2)
     print(text)
     if options.json:

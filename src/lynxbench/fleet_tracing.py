@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from time import process_time
 from typing import Any
 
 from lynxbench.attribute.api import Analysis
@@ -18,8 +19,9 @@ from lynxbench.attribute.ranks import SUFFIXES, RankReport, Settings, find_trace
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.fleet.cluster import Fleet
 
-CALLS_A_WORKER = 64
-"""A worker process is replaced after so many traces: what an allocator keeps for itself does not add up."""
+CALLS_A_WORKER = 500
+"""A worker process is replaced after so many traces: what an allocator keeps for itself does not add up. Fewer would
+spend more on imports than is won: a trace takes a tenth of a second, a fresh worker a few."""
 MOST_ATTEMPTS = 3
 AHEAD = 2
 """Traces handed out a worker: one at work, one waiting. The others wait here, not in the cluster's memory."""
@@ -31,6 +33,7 @@ class RankDone:
 
     found: Analysis | str
     peak_rss_bytes: int
+    cpu_s: float
     pid: int
 
 
@@ -42,6 +45,8 @@ class FleetTrace:
     workers: int
     peak_rss_bytes: int
     """Of the largest worker process."""
+    cpu_s: float
+    """What the analyses took of the workers' cores, start-up not counted."""
 
 
 def list_traces(named: Sequence[str]) -> list[str]:
@@ -80,22 +85,26 @@ def analyse_fleet(
                 results[place] = ray.get(reference)
             except ray.exceptions.RayError as error:
                 line = " ".join(str(error).split())[:200]
-                results[place] = RankDone(f"{traces[place]}: its worker was lost {MOST_ATTEMPTS} times: {line}", 0, 0)
+                results[place] = RankDone(
+                    f"{traces[place]}: its worker was lost {MOST_ATTEMPTS} times: {line}", 0, 0.0, 0
+                )
             told(len(results), len(traces))
     ordered = [results[place] for place in range(len(traces))]
     sources = [Path(_local_name(trace)) for trace in traces]
     report = gather_ranks(sources, [one.found for one in ordered])
-    return FleetTrace(report, workers, max(one.peak_rss_bytes for one in ordered))
+    peak = max(one.peak_rss_bytes for one in ordered)
+    return FleetTrace(report, workers, peak, sum(one.cpu_s for one in ordered))
 
 
 def analyse_here(trace: str, settings: Settings) -> RankDone:
     """One trace in this process."""
+    began_s = process_time()
     if "://" not in trace:
         found = try_rank(Path(trace), settings)
     else:
         with tempfile.TemporaryDirectory(prefix="lynxbench-trace-") as folder:
             found = _fetched(trace, Path(folder), settings)
-    return RankDone(found, peak_rss_bytes(), os.getpid())
+    return RankDone(found, peak_rss_bytes(), process_time() - began_s, os.getpid())
 
 
 def peak_rss_bytes() -> int:

@@ -184,6 +184,8 @@ def pack(folder: Path) -> bytes:
 
 def unpack(parcel: Parcel, into: Path) -> Path:
     """The folder as it was sealed on its node: every file is hashed again against the manifest made there."""
+    if Path(parcel.run_id).name != parcel.run_id:
+        raise EvidenceInvalid(f"{parcel.run_id!r} is no name of a run")
     with tarfile.open(fileobj=io.BytesIO(parcel.archive)) as archive:
         archive.extractall(into, filter="data")
     folder = into / parcel.run_id

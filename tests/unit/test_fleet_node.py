@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,18 +50,29 @@ class Heard:
         return [next(iter(body)) for body in self.said]
 
 
-@pytest.fixture
-def task(spin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeTask:
-    monkeypatch.setenv(SCRATCH_VARIABLE, str(tmp_path / "scratch"))
-    contract = read_contract(str(spin_folder / "spin.yaml"))
-    return NodeTask(
-        "fleet-1", "node-1", request_text(NodeRequest(contract=contract, recorded=True)), str(spin_folder), {}
-    )
+def make_task(spin_folder: Path, fleet_id: str) -> NodeTask:
+    request = NodeRequest(contract=read_contract(str(spin_folder / "spin.yaml")), recorded=True)
+    return NodeTask(fleet_id, "node-1", request_text(request), str(spin_folder), {})
 
 
-def test_a_run_is_announced_before_its_first_process_and_comes_back_whole(task: NodeTask, tmp_path: Path) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def _scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SCRATCH_VARIABLE, str(tmp_path_factory.mktemp("scratch")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def measured(spin_folder: Path) -> tuple[Parcel, Heard]:
+    """One run, and what was heard of it."""
     heard = Heard()
-    parcel = measure_here(task, heard)
+    return measure_here(make_task(spin_folder, "fleet-1"), heard), heard
+
+
+def test_a_run_is_announced_before_its_first_process_and_comes_back_whole(
+    measured: tuple[Parcel, Heard], tmp_path: Path
+) -> None:
+    parcel, heard = measured
     words = heard.words()
     assert words.index("register") < words.index("begin") < words.index("stage") < words.index("end")
     assert words.count("end") == 2
@@ -69,20 +81,21 @@ def test_a_run_is_announced_before_its_first_process_and_comes_back_whole(task: 
     assert not (scratch_folder("fleet-1") / "node-1").exists()
 
 
-def test_an_interrupted_run_goes_on_where_it_was(task: NodeTask) -> None:
+def test_an_interrupted_run_goes_on_where_it_was(spin_folder: Path) -> None:
+    task = make_task(spin_folder, "fleet-3")
     heard = Heard("end", lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         measure_here(task, heard)
-    (run,) = [one for one in (scratch_folder("fleet-1") / "node-1").iterdir() if one.is_dir()]
+    (run,) = [one for one in (scratch_folder("fleet-3") / "node-1").iterdir() if one.is_dir()]
     again = Heard()
     parcel = measure_here(task, again)
     assert parcel.run_id == run.name
     assert again.words().count("end") == 1, "the first process was measured already"
-    clear_scratch("fleet-1")
-    assert not scratch_folder("fleet-1").exists()
+    clear_scratch("fleet-3")
+    assert not scratch_folder("fleet-3").exists()
 
 
-def test_what_the_run_says_no_to_is_the_same_error_here(task: NodeTask, spin_folder: Path) -> None:
+def test_what_the_run_says_no_to_is_the_same_error_here(spin_folder: Path) -> None:
     text = (spin_folder / "spin.yaml").read_text().replace("spinning:spin", "spinning:nothing")
     (spin_folder / "wrong.yaml").write_text(text)
     request = NodeRequest(contract=read_contract(str(spin_folder / "wrong.yaml")))
@@ -91,14 +104,16 @@ def test_what_the_run_says_no_to_is_the_same_error_here(task: NodeTask, spin_fol
         measure_here(wrong, Heard())
 
 
-def test_a_parcel_that_changed_on_its_way_is_refused(task: NodeTask, tmp_path: Path) -> None:
-    parcel = measure_here(task, Heard())
+def test_a_parcel_that_changed_on_its_way_is_refused(measured: tuple[Parcel, Heard], tmp_path: Path) -> None:
+    parcel, _ = measured
     unit = b"calls/s"
     assert unit in parcel.archive
     bent = Parcel(parcel.run_id, parcel.result_id, parcel.archive.replace(unit, b"calls/h", 1))
     with pytest.raises(EvidenceInvalid, match="changed on the way"):
         unpack(bent, tmp_path / "bent")
     assert not (tmp_path / "bent" / parcel.run_id).exists()
+    with pytest.raises(EvidenceInvalid, match="no name of a run"):
+        unpack(Parcel("../elsewhere", parcel.result_id, parcel.archive), tmp_path / "bent")
 
 
 def test_the_measured_process_sees_nothing_of_the_cluster() -> None:
