@@ -34,9 +34,9 @@ workload:
 engine: {name: callable, threads: 1}
 protocol:
   restarts: 5
-  steady: {drift: 20 %, window: 40 ms}
-  min_duration: 600 ms
-  limit: 900 ms
+  steady: {drift: 20 %, window: 100 ms}
+  min_duration: 800 ms
+  limit: 1 s
   foreign_load: 100 %
 owners: {application: "the spinners"}
 """
@@ -44,10 +44,10 @@ STEADY = """\
 import time
 
 def spin():
-    time.sleep(0.01)
+    time.sleep(0.03)
     return 1
 """
-SLOW = STEADY.replace("0.01", "0.04")
+SLOW = STEADY.replace("0.03", "0.12")
 
 
 class Hook:
