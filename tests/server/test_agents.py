@@ -19,6 +19,7 @@ import pytest
 
 from hosted import TEAM, Caller, Team, World, hosted, make_world
 from lynxbench.contract.loader import parse_contract
+from lynxbench.model.contract import Contract
 from lynxbench.server.rights import API, SCOPES
 
 CONTRACT = """\
@@ -33,9 +34,9 @@ workload:
 engine: {name: callable, threads: 1}
 protocol:
   restarts: 5
-  steady: {drift: 20 %, window: 20 ms}
-  min_duration: 400 ms
-  limit: 500 ms
+  steady: {drift: 20 %, window: 100 ms}
+  min_duration: 800 ms
+  limit: 1 s
   foreign_load: 100 %
 owners: {application: "the spinners"}
 """
@@ -43,10 +44,10 @@ STEADY = """\
 import time
 
 def spin():
-    time.sleep(0.003)
+    time.sleep(0.03)
     return 1
 """
-SLOW = STEADY.replace("0.003", "0.012")
+SLOW = STEADY.replace("0.03", "0.12")
 
 
 class Hook:
@@ -109,16 +110,24 @@ def finish(*agents: subprocess.Popen[str]) -> None:
         assert one.returncode == 0, said
 
 
-def wait_for(question: Any, seconds: float = 60) -> Any:
+def story(caller: Caller, contract: Contract) -> str:
+    """What every pair of results of the contract says, for whoever reads a failure."""
+    names = [one["result_id"] for one in caller.get(f"{API}/results?contract={contract.contract_id}").json()["results"]]
+    pairs = [caller.get(f"{API}/compare?a={names[-1]}&b={name}").json() for name in names[:-1]]
+    return str([(one["comparability"], one["verdict"], one["effect"], one["rules"]) for one in pairs])
+
+
+def wait_for(question: Any, seconds: float = 60, story: Any = lambda: "") -> Any:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         found = question()
         if found:
             return found
         time.sleep(0.2)
-    raise AssertionError("it did not happen")
+    raise AssertionError(f"it did not happen: {story()}")
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_path: Path) -> None:
     world, server = running, running.server
@@ -146,7 +155,7 @@ def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_pat
             start_agent(world, world.team, "rack-1", first, token, 1),
             start_agent(world, world.team, "rack-2", second, token, 2),
         )
-        notices = wait_for(lambda: caller.get(f"{API}/notices").json()["notices"])
+        notices = wait_for(lambda: caller.get(f"{API}/notices").json()["notices"], 20, lambda: story(caller, contract))
         wait_for(lambda: not server.watch.pending())
         wait_for(lambda: hook.told)
         time.sleep(1.0)  # a second message would have come by now

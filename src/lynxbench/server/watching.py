@@ -1,7 +1,8 @@
 """Every new result held against what came before at the same place; a regression becomes one notice.
 
 The place is the agent that ran it, or the machine where nobody scheduled it. What a result is held against stays the
-same until a better one comes or somebody accepts the new level: a slow slide adds up and is seen.
+same until a better one comes or somebody accepts the new level: a slow slide adds up and is seen. A doubtful result
+with which nothing can soundly be compared gives way to the next one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, EffectVerdict
 from lynxbench.model.entries import EntryKind, ResultRecorded
 from lynxbench.model.precision import Precision
+from lynxbench.model.result import ValidityVerdict
 from lynxbench.recalling import lay_out, result_document
 from lynxbench.server.store import Store, fresh_id, now_text
 from lynxbench.server.tables import baselines, notices, outbox, properties
@@ -141,7 +143,7 @@ class Watch:
             select(baselines).where(baselines.c.contract_id == body.contract_id, baselines.c.place == place)
         )
         if known is None:
-            if body.validity.value != "void":
+            if body.validity is not ValidityVerdict.VOID:
                 self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
             return None
         if known.result_id == body.result_id or known.judged_id == body.result_id:
@@ -152,6 +154,8 @@ class Watch:
             return None
         found = self.compare(known.result_id, body.result_id, trust)
         if found.refused or found.verdict is None:
+            if found.a.validity != ValidityVerdict.VALID.value:  # nothing could ever be held against it
+                self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
             return None
         made = None
         if found.verdict is EffectVerdict.REGRESSED:
