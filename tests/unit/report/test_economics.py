@@ -26,7 +26,7 @@ def result(**changes: object) -> Result:
 def test_every_view_has_the_energy_and_the_units() -> None:
     one = result()
     ((name, memory, energy, request, units, *_),) = economics_rows(one)
-    assert (name, memory) == ("fp32", "18.0 GiB")
+    assert (name, memory.replace("\u00a0", " ")) == ("fp32", "18.0 GiB")
     assert energy.endswith("J/token")
     assert request.endswith("J/request")
     assert units.replace("\u00a0", " ") == "SM 50 %, tensor 2.0 %, DRAM 40 %"
