@@ -22,6 +22,9 @@ SCRIPTS = (
     "saturation.py",
     "capacity.py",
     "first_request.py",
+    "experiments.py",
+    "tune_landscapes.py",
+    "fleet.py",
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, lynxbench
+from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench
 
 # A shell starts background jobs with SIGINT ignored, and children inherit it: an interrupting test would test nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -21,6 +21,8 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("LYNXBENCH_HOME", str(tmp_path_factory.mktemp("home")))
         for name in ("LYNXBENCH_LEDGER", "LYNXBENCH_BLOBS", "LYNXBENCH_KEY"):
             patch.delenv(name, raising=False)
+        # Hundreds of processes are started from here: each would compile the package again where this is set.
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         yield
 
 
@@ -34,9 +36,15 @@ def spin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spin_run(spin_folder: Path) -> Path:
-    """The folder of a finished run of the quick contract."""
-    done = lynxbench("run", "spin.yaml", cwd=spin_folder)
+def spin_command(spin_folder: Path) -> CommandRun:
+    """The command that ran the quick contract, as a program asks for it."""
+    done = lynxbench("run", "spin.yaml", "--json", cwd=spin_folder)
     assert done.code == 0, done.err
+    return done
+
+
+@pytest.fixture(scope="session")
+def spin_run(spin_folder: Path, spin_command: CommandRun) -> Path:
+    """The folder of a finished run of the quick contract."""
     (folder,) = (spin_folder / "results").iterdir()
     return folder

@@ -71,9 +71,11 @@ def gather(
     """Results by name, from folders, or the ledger's newest where neither is given; retracted ones are left out."""
     found: dict[str, Result] = {}
     known: dict[str, Standing] = {}
+    named: list[str] = []
     for name in names:
         with recalled(name, ledger, environment) as one:
             found[one.result.result_id] = one.result
+            named.append(one.result.result_id)
             if one.standing is not None:
                 known[one.result.result_id] = one.standing
     for folder in folders:
@@ -83,9 +85,8 @@ def gather(
     elif folders:
         known |= _standings(tuple(found), ledger, environment)
     retracted = {name for name, standing in known.items() if standing.retracted}
-    for name in names:
-        gone = next((one for one in retracted if one.startswith(name)), None)
-        if gone is not None:
+    for gone in named:
+        if gone in retracted:
             raise Refused(f"result {short(gone)} was retracted: {known[gone].retracted[-1].text}; name another one")
     kept = [one for one in found.values() if one.result_id not in retracted]
     return Gathered(tuple(sorted(kept, key=lambda one: one.started_at)), known)

@@ -21,9 +21,10 @@ from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadContract, BadInput, BadLedger, BadResult
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger
 from lynxbench.ledger.names import find_id, looks_like_id
-from lynxbench.ledger.queries import Listed, disputed, entries_about
+from lynxbench.ledger.queries import Listed, Wanted, disputed, entries_about, list_results, standings
 from lynxbench.ledger.queries import history as ledger_history
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
@@ -54,12 +55,20 @@ class Found:
     folders: Mapping[str, Path]
     listed: tuple[Listed, ...]
     """From the ledger, oldest first."""
-    retracted: frozenset[str]
+    retracted: Mapping[str, str]
+    """By id: who took a result back, and why."""
     problems: tuple[str, ...]
 
 
 class Past:
     """Where results of a contract are looked for: folders, and a ledger where one is there."""
+
+    @classmethod
+    def over(cls, ledger: OpenLedger, trust: TrustList) -> Past:
+        """The same over a ledger that somebody else opened and closes."""
+        past = cls.__new__(cls)
+        past._stack, past._folders, past._trust, past.ledger = ExitStack(), (), trust, ledger
+        return past
 
     def __init__(self, folders: Sequence[Path], ledger: str | None, environment: Mapping[str, str]) -> None:
         self._stack = ExitStack()
@@ -78,8 +87,11 @@ class Past:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def find(self, named: str) -> Found:
-        """All results of the contract that a person named by file, bundled name, id or its beginning."""
+    def find(self, named: str, newest: int | None = None) -> Found:
+        """All results of the contract that a person named by file, bundled name, id or its beginning.
+
+        `newest` leaves out of the ledger's results all but so many.
+        """
         loaded, folders, problems = _read_folders(self._folders)
         contract = self._contract(named, loaded.values())
         chosen: dict[str, Result] = {}
@@ -89,11 +101,14 @@ class Past:
             elif compare_contracts(contract, result.contract).verdict != "incomparable":
                 chosen[result.result_id] = result  # the same meaning: another stack, owner or label
         listed: tuple[Listed, ...] = ()
-        retracted: frozenset[str] = frozenset()
+        retracted: dict[str, str] = {}
         if self.ledger is not None:
-            listed = tuple(ledger_history(self.ledger.log, contract.contract_id))
+            listed = _listed_of(self.ledger, contract.contract_id, newest)
             doubted = disputed(self.ledger.log, contract.contract_id, self._trust)
-            retracted = frozenset(name for name, standing in doubted.items() if standing.retracted)
+            # Results of folders may be under another contract of the same meaning: the ledger is asked about each.
+            elsewhere = [name for name, one in chosen.items() if one.contract_id != contract.contract_id]
+            doubted |= standings(self.ledger.log, elsewhere, self._trust)
+            retracted = {name: standing.words[0] for name, standing in doubted.items() if standing.retracted}
         return Found(contract, contract.contract_id, chosen, folders, listed, retracted, tuple(problems))
 
     def changes(self, contract_id: str | None) -> tuple[tuple[ChangeDeclared, ...], tuple[ChangeMeasured, ...]]:
@@ -140,17 +155,18 @@ class Past:
             return None
 
 
-def history_of(past: Past, named: str, precision: Precision | None) -> History:
+def history_of(past: Past, named: str, precision: Precision | None, newest: int | None = None) -> History:
     """The history of a contract at one precision; its first one if none is chosen."""
-    found = past.find(named)
+    found = past.find(named, newest)
     chosen = precision or found.contract.workload.precisions[0]
     points: dict[str, HistoryPoint] = {}
-    left_out = list(found.problems)
+    left_out = [f"{short(name)}: {words}" for name, words in sorted(found.retracted.items())]
+    left_out += found.problems
     for one in found.listed:
-        point = _listed_point(one, chosen)
         if one.result_id in found.retracted:
-            left_out.append(f"{short(one.result_id)}: retracted")
-        elif isinstance(point, str):
+            continue
+        point = _listed_point(one, chosen)
+        if isinstance(point, str):
             left_out.append(f"{short(one.result_id)}: {point}")
         else:
             points[one.result_id] = point
@@ -189,6 +205,12 @@ def record_of(past: Past, named: str) -> Record:
         utilisation=_utilisation(found),
         differences=contract_differences,
     )
+
+
+def _listed_of(ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
+    if newest is None:
+        return tuple(ledger_history(ledger.log, contract_id))
+    return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest))[::-1])
 
 
 def _fields_between(past: Past, found: Found) -> FieldsBetween:

@@ -28,6 +28,7 @@ from lynxbench.ledger.queries import find_result, standings
 from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.decisions import PurchaseDecision
+from lynxbench.model.document import first_problem
 from lynxbench.model.entries import Blob, ChangeDeclared, DecisionTaken
 from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.model.result import Result
@@ -246,9 +247,7 @@ def pack_in(bundle: Bundle) -> Pack | None:
             try:
                 found = Pack.model_validate_json(bundle.blobs[blob.sha256])
             except ValidationError as error:
-                first = error.errors(include_url=False, include_input=False)[0]
-                where = ".".join(map(str, first["loc"]))
-                raise EvidenceInvalid(f"{PACK_JSON}: {where}: {first['msg']}") from None
+                raise EvidenceInvalid(f"{PACK_JSON}: {first_problem(error)}") from None
     return found
 
 
@@ -269,9 +268,8 @@ def read_decision(file: Path) -> PackedDecision:
     try:
         return _DECISION.validate_json(json.dumps(body))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "document"
-        raise BadInput(f"{file}: {where}: {first['msg']}; give a file that `lynxbench decide … --json` wrote") from None
+        said = first_problem(error)
+        raise BadInput(f"{file}: {said}; give a file that `lynxbench decide … --json` wrote") from None
 
 
 def render_pdf(html: str) -> bytes | None:

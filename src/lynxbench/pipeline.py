@@ -37,6 +37,7 @@ from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.precision import Precision, reference_of
 from lynxbench.model.result import RULES, PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.surroundings import Surroundings
 from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, kept
 from lynxbench.serving import resume_served, run_served
 from lynxbench.worker import JOB_FILE, REPORT_FILE, STAGE_FILE
@@ -50,17 +51,18 @@ def run_contract(
     intervening: Scope | None = None,
     recorder: Recorder | None = None,
     greeting: Greeting | None = None,
+    around: Surroundings | None = None,
 ) -> Finished:
     """Run a contract from the beginning; `intervening` also tests the verdict by changing what it blames.
 
-    `greeting` is what its server, where it has one, has answered already.
+    `greeting` is what its server, where it has one, has answered already; `around` is given to in-process ones.
     """
     if isinstance(contract.engine, ServedEngine):
         return run_served(contract, out, declaration, progress, recorder, greeting)
     _refuse_open_loop(contract)
     executor = capture_host(declaration)
     now = datetime.now(UTC)
-    run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now)
+    run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now, around)
     with kept(run, recorder):
         return _carry_out(run, declaration, progress, intervening)
 
@@ -81,6 +83,50 @@ def resume_contract(
         return resume_served(run, declaration, progress, recorder)
     with kept(run, recorder):
         return _carry_out(run, declaration, progress, intervening)
+
+
+# --- in pieces: an experiment takes its cells' processes in turn ---------------------------------------------------
+
+
+def begin_contract(
+    contract: Contract,
+    out: Path,
+    declaration: Declaration | None,
+    recorder: Recorder | None = None,
+    around: Surroundings | None = None,
+) -> RunFolder:
+    """Register a run without taking a sample of it yet; `take_restart` and `end_contract` go on with it."""
+    _refuse_open_loop(contract)
+    executor = capture_host(declaration)
+    now = datetime.now(UTC)
+    run = RunFolder.create(out, contract, executor, _threads(contract), plan_of(contract), now, around)
+    if recorder is not None:
+        recorder.register(run)
+    return run
+
+
+def take_restart(
+    run: RunFolder, restart: int, progress: Progress, beside: Callable[[], tuple[int, ...]] = tuple
+) -> tuple[Attempt, ...]:
+    """The processes of one repetition, each in its own time; one that came to an end earlier is not repeated.
+
+    `beside` names processes that are known to run at the same time, on CPUs or devices of their own.
+    """
+    taken: list[Attempt] = []
+    with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
+        for slot in run.registration.plan:
+            if slot.restart == restart:
+                attempt = _earlier_attempt(run, slot) or _measure_slot(run, slot, taken, sampler, progress, beside)
+                taken.append(attempt)
+    return tuple(taken)
+
+
+def end_contract(
+    run: RunFolder, declaration: Declaration | None, progress: Progress, recorder: Recorder | None = None
+) -> Finished:
+    """Conclude a run from the repetitions that were taken, and measure those that were not."""
+    with kept(run, recorder):
+        return _carry_out(run, declaration, progress, None)
 
 
 def plan_of(contract: Contract) -> tuple[Slot, ...]:
@@ -136,10 +182,16 @@ def _earlier_attempt(run: RunFolder, slot: Slot) -> Attempt | None:
 
 
 def _measure_slot(
-    run: RunFolder, slot: Slot, earlier: Sequence[Attempt], sampler: TelemetrySampler, progress: Progress
+    run: RunFolder,
+    slot: Slot,
+    earlier: Sequence[Attempt],
+    sampler: TelemetrySampler,
+    progress: Progress,
+    beside: Callable[[], tuple[int, ...]] = tuple,
 ) -> Attempt:
     folder = run.new_attempt(slot)
     first = slot.restart == 0
+    around = run.registration.surroundings
     job = Job(
         index=slot.index,
         restart=slot.restart,
@@ -151,17 +203,18 @@ def _measure_slot(
         take_ceilings=first,
         known_ceilings=_known_ceilings(run, slot.precision) if first else (),
         reference_step_s=_reference_step_s(earlier),
+        own_packages=around is not None and around.interpreter is not None,
     )
     (folder / JOB_FILE).write_text(job.model_dump_json(by_alias=True))
     started = perf_counter()
 
     def watch(pid: int) -> None:
-        sampler.watch(pid)
+        sampler.watch(pid, beside())
         stage_file = folder / STAGE_FILE
         stage = stage_file.read_text() if stage_file.exists() else "start"
         progress.watch(slot, stage, count_journal(folder), perf_counter() - started)
 
-    code = run_fresh("lynxbench.worker", folder, job.threads, watch)
+    code = run_fresh("lynxbench.worker", folder, job.threads, watch, around)
     file = folder / REPORT_FILE
     if file.exists():
         report = JobReport.model_validate_json(file.read_bytes())

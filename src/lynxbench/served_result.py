@@ -47,6 +47,8 @@ from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished
 from lynxbench.served_attribution import attribute_served
 
 RESTARTED = "the server was restarted during the run"
+LARGEST_CLOCK_BOUND_NS = 1_000_000
+"""A client's clock must be known to a millisecond: its share of the schedule may be off against others' by as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Asked:
     @property
     def facts(self) -> ClientFacts:
         """What the requests themselves do not show."""
-        return ClientFacts.model_validate(self.report.facts)
+        return ClientFacts.model_validate(self.report.facts, strict=False)
 
 
 def look_at(contract: Contract) -> CapturedServer:
@@ -180,8 +182,8 @@ def conclude_served(
     everything = merge(list(records.values()))
     saturation = saturation_of(done[0]) if searches else None
     bounds, clients = engine_of(contract).instrument, run.registration.threads
-    instrument = describe_instrument(list(records.values()), bounds, preflight, clients)
     facts = (runs or done)[0].facts
+    instrument = describe_instrument(list(records.values()), bounds, preflight, clients, each=bool(facts.hosts))
     measured = _measured(contract, runs, records)
     load = LoadFigures(
         load=_load_words(contract, saturation),
@@ -202,6 +204,7 @@ def conclude_served(
     )
     findings = [Finding(f"a client failed: {failure}") for failure in failures]
     findings += [Finding(f"the client was the limit: {reason}", void=True) for reason in instrument.reasons]
+    findings += [Finding(line, void=True) for one in done for line in doubtful_clocks(one.facts)]
     findings += [Finding(line) for line in judge_requests(contract, load)]
     precision = contract.workload.precisions[0]
     executed = ExecutedAs(native=Native.UNKNOWN, how="as the server runs it; the contract declares the precision")
@@ -242,6 +245,16 @@ def conclude_served(
         attribution_missing=attributed if isinstance(attributed, str) else None,
         load=load,
     ), processes
+
+
+def doubtful_clocks(facts: ClientFacts) -> list[str]:
+    """Clients of a fleet whose clock is not known well enough to be merged with the others'."""
+    return [
+        f"the clock of client {host.process} on {host.node} is known to ±{host.clock_bound_ns / 1e6:.2f} ms only "
+        f"(bound {LARGEST_CLOCK_BOUND_NS / 1e6:g} ms)"
+        for host in facts.hosts
+        if not host.lost and host.clock_bound_ns > LARGEST_CLOCK_BOUND_NS
+    ]
 
 
 def _measured(contract: Contract, runs: Sequence[Asked], records: Mapping[int, LoadRecord]) -> MeasuredLoad | None:

@@ -16,6 +16,7 @@ from lynxbench.client.job import (
     FINISHED_FILE,
     REPORT_FILE,
     STAGE_FILE,
+    ClientFleet,
     ClientJob,
     read_trace,
     seed_of,
@@ -51,20 +52,28 @@ def run_served(
     progress: Progress,
     recorder: Recorder | None = None,
     greeting: Greeting | None = None,
+    fleet: tuple[ClientFleet, int] | None = None,
 ) -> Finished:
-    """Run a served contract from the beginning; its server is greeted, unless it was already."""
+    """Run a served contract from the beginning; its server is greeted, unless it was already.
+
+    `fleet` says where the clients are and how many, when they are not processes of this machine.
+    """
     greeting = greeting or greet(contract)
     assert greeting is not None
     host, server = capture_host(declaration), look_at(contract)
-    clients = clients_of(contract)
+    clients = clients_of(contract) if fleet is None else fleet[1]
     now = datetime.now(UTC)
     run = RunFolder.create(out, contract, with_server(host, server), clients, slots_of(contract), now)
     with kept(run, recorder):
-        return _carry_out(run, host, server, greeting.calibration, declaration, progress)
+        return _carry_out(run, host, server, greeting.calibration, declaration, progress, fleet and fleet[0])
 
 
 def resume_served(
-    run: RunFolder, declaration: Declaration | None, progress: Progress, recorder: Recorder | None = None
+    run: RunFolder,
+    declaration: Declaration | None,
+    progress: Progress,
+    recorder: Recorder | None = None,
+    fleet: ClientFleet | None = None,
 ) -> Finished:
     """Go on with an unfinished run; the server is captured anew, and must be the one it was."""
     contract = run.registration.contract
@@ -72,7 +81,7 @@ def resume_served(
     assert greeting is not None
     with kept(run, recorder):
         server = look_at(contract)
-        return _carry_out(run, capture_host(declaration), server, greeting.calibration, declaration, progress)
+        return _carry_out(run, capture_host(declaration), server, greeting.calibration, declaration, progress, fleet)
 
 
 def slots_of(contract: Contract) -> tuple[Slot, ...]:
@@ -98,14 +107,15 @@ def _carry_out(
     calibration: Calibration | None,
     declaration: Declaration | None,
     progress: Progress,
+    fleet: ClientFleet | None,
 ) -> Finished:
     started = perf_counter()
     progress.begin(run)
     progress.note("proving the instrument against the bundled server")
-    preflight = _preflight(run)
+    preflight = _preflight(run, 1 if fleet is None else run.registration.threads)
     with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
         try:
-            asked = _ask_all(run, server, calibration, sampler, progress)
+            asked = _ask_all(run, server, calibration, sampler, progress, fleet)
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted; finished clients are kept in {run.path}. Go on with the same command and --resume"
@@ -114,8 +124,8 @@ def _carry_out(
     return conclude(run, asked, host, server, preflight, declaration, perf_counter() - started)
 
 
-def _preflight(run: RunFolder) -> PreFlight:
-    """The instrument at this contract's load; kept with the run, so that a resumed one has the same."""
+def _preflight(run: RunFolder, hosts: int) -> PreFlight:
+    """The instrument at this contract's load, or at one host's share of it; kept for a resumed run."""
     file = run.path / PREFLIGHT_FILE
     if file.exists():
         return PreFlight.model_validate_json(file.read_bytes())
@@ -133,6 +143,9 @@ def _preflight(run: RunFolder) -> PreFlight:
             trace_s=None if trace is None else trace.arrival_s,
         )
 
+    if hosts > 1:
+        load = OpenLoop(load.offsets_ns[::hosts]) if isinstance(load, OpenLoop) else _shared(load, hosts)
+
     def build(url: str, tokens: int) -> bytes:
         service = Service(url=url, model="ground-truth")
         return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
@@ -140,6 +153,10 @@ def _preflight(run: RunFolder) -> PreFlight:
     flown = fly(OpenAiLanguage(), build, load, protocol.min_duration_s)
     write_text(file, flown.model_dump_json(indent=1))
     return flown
+
+
+def _shared(load: ClosedLoop, hosts: int) -> ClosedLoop:
+    return ClosedLoop(max(1, load.concurrency // hosts), ramp_up_s=load.ramp_up_s)
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -151,6 +168,7 @@ def _ask_all(
     calibration: Calibration | None,
     sampler: TelemetrySampler,
     progress: Progress,
+    fleet: ClientFleet | None,
 ) -> list[Asked]:
     contract = run.registration.contract
     searches = isinstance(contract.workload.arrival, SaturatingArrival)
@@ -167,6 +185,7 @@ def _ask_all(
             rate_per_s=rate_per_s,
             search=search,
             calibration=calibration,
+            fleet=fleet,
         )
         one = _earlier(run, slot) or _ask(run, slot, job, server, sampler, progress)
         asked.append(one)

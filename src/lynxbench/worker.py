@@ -26,6 +26,7 @@ from lynxbench.engines.registry import load_engine
 from lynxbench.errors import ExitCode, LynxbenchError
 from lynxbench.evidence.documents import write_text
 from lynxbench.executor.facts import fields_from_facts
+from lynxbench.executor.packages import capture_packages
 from lynxbench.executor.process import capture_process
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
@@ -70,7 +71,9 @@ def work(folder: Path) -> JobReport:
         step_s = float(np.median(journal.iterations().seconds))
     peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     device_memory_bytes = session.device_memory_peak_bytes()
-    fields = capture_process()
+    fields = {**capture_process()}
+    if job.own_packages:
+        fields[Layer.FRAMEWORK] = {**fields.get(Layer.FRAMEWORK, {}), **capture_packages()}
     if job.take_outputs:
         _say(folder, "accuracy")
         outputs = session.outputs()

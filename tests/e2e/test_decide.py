@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench
+from command_line import CommandRun, lynxbench_here
 from lynxbench.demonstrating import demo_results
 from lynxbench.errors import ExitCode
+from teams import copied_run
 
 CLAIMS = Path(__file__).resolve().parents[1] / "data" / "claims"
 
@@ -26,7 +27,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(here: Path, *arguments: str) -> CommandRun:
-    return lynxbench(
+    return lynxbench_here(
         *arguments,
         cwd=here,
         HOME=str(here / "home"),
@@ -178,10 +179,9 @@ def test_claims_from_files_text_and_standard_input(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "spin.yaml").write_text(QUICK_CONTRACT)
-    (tmp_path / "spinning.py").write_text(SPINNING)
-    assert call(tmp_path, "run", "spin.yaml").code == ExitCode.DONE
+def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp_path: Path, spin_run: Path) -> None:
+    folder = copied_run(spin_run, tmp_path / "results")
+    assert call(tmp_path, "results", "import", str(folder)).code == ExitCode.DONE
     asked = call(tmp_path, "decide", "purchase", "--proposed", "h200", "--for", "spin", "--no-record", "--json")
     assert asked.code == ExitCode.VERDICT_NO, asked.err
     (tmp_path / "purchase.json").write_text(asked.out)

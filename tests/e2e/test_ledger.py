@@ -89,7 +89,7 @@ def test_a_broken_ledger_never_costs_a_run(spin_folder: Path, tmp_path: Path) ->
 
 def _long(folder: Path) -> Path:
     folder.mkdir()
-    contract = QUICK_CONTRACT.replace("duration: 400 ms", "duration: 1500 ms").replace("limit: 600 ms", "limit: 2 s")
+    contract = QUICK_CONTRACT.replace("duration: 400 ms", "duration: 1 s").replace("limit: 600 ms", "limit: 1 s")
     (folder / "spin.yaml").write_text(contract)
     (folder / "spinning.py").write_text(SPINNING)
     return folder

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from pyarrow.parquet import read_table
 
 from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.bundle import import_bundle, read_bundle
@@ -196,15 +197,15 @@ def test_results_are_written_for_other_programs_with_context_and_standing(
     text = metrics.read_text()
     assert text.endswith("# EOF\n")
     assert re.search(rf'lynxbench_throughput_per_second\{{result_id="{result_id}".*standing="[a-z ]+"', text)
-    parquet = pytest.importorskip("pyarrow.parquet")
     columns = tmp_path / "results.parquet"
     assert alpha.run("results", "export", result_id, "--format", "parquet", "-o", str(columns)).code == 0
-    (found,) = parquet.read_table(columns).to_pylist()
+    (found,) = read_table(columns).to_pylist()
     assert found["throughput"] == pytest.approx(float(row["throughput"]))
 
 
 def test_results_are_logged_to_mlflow(alpha: Team, result_id: str, tmp_path: Path) -> None:
-    tracking = pytest.importorskip("mlflow.tracking")
+    from mlflow import tracking
+
     uri = (tmp_path / "mlruns").as_uri()
     words = ["results", "export", result_id, "--format", "mlflow", "-o", uri]
     done = alpha.run(*words, MLFLOW_ALLOW_FILE_STORE="true")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, lynxbench
+from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench, lynxbench_here
 from lynxbench.evidence.documents import check_samples, read_result
 from lynxbench.evidence.samples import read_samples
 from lynxbench.load.journal import count_journal
@@ -67,19 +67,18 @@ def test_nine_layers_are_captured(spin_run: Path) -> None:
 
 @pytest.mark.parametrize("form", ["terminal", "html", "md", "json"])
 def test_a_result_is_reported_again_in_every_form(form: str, spin_run: Path) -> None:
-    done = lynxbench("report", str(spin_run), "--format", form, cwd=spin_run)
+    done = lynxbench_here("report", str(spin_run), "--format", form, cwd=spin_run)
     assert done.code == 0, done.err
     assert "spin" in done.out
 
 
-def test_json_alone_goes_to_standard_output(spin_folder: Path, tmp_path: Path) -> None:
-    done = lynxbench("run", "spin.yaml", "--json", "--out", str(tmp_path), cwd=spin_folder)
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["contract"]["name"] == "spin"
+def test_json_alone_goes_to_standard_output(spin_command: CommandRun, spin_run: Path) -> None:
+    assert json.loads(spin_command.out) == json.loads((spin_run / "result.json").read_text())
+    assert "fp32 2/2" in spin_command.err
 
 
 def _long_folder(tmp_path: Path) -> Path:
-    contract = QUICK_CONTRACT.replace("duration: 400 ms", "duration: 3 s").replace("limit: 600 ms", "limit: 4 s")
+    contract = QUICK_CONTRACT.replace("duration: 400 ms", "duration: 2 s").replace("limit: 600 ms", "limit: 2 s")
     (tmp_path / "spin.yaml").write_text(contract)
     (tmp_path / "spinning.py").write_text(SPINNING)
     return tmp_path
@@ -160,7 +159,7 @@ def test_a_process_that_dies_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], code: int, spin_folder: Path) -> None:
-    done = lynxbench(*arguments, cwd=spin_folder)
+    done = lynxbench_here(*arguments, cwd=spin_folder)
     assert done.code == code
     assert "Traceback" not in done.err
     assert done.err.strip()
@@ -188,7 +187,8 @@ workload:
   input_tokens: {distribution: fixed, value: 8}
   output_tokens: {distribution: fixed, value: 4}
 engine: {name: torch}
-protocol: {restarts: 1, steady: {drift: 20 %, window: 500 ms}, min_duration: 4 s, limit: 4 s, foreign_load: 100 %}
+protocol:
+  {restarts: 1, steady: {drift: 20 %, window: 300 ms}, min_duration: 2400 ms, limit: 2400 ms, foreign_load: 100 %}
 policy: {accuracy: {metric: perplexity, largest_loss: 20 %}}
 owners: {runtime: the kernel people, accelerator: the metal people}
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from command_line import lynxbench
+from command_line import lynxbench, lynxbench_here
 from lynxbench.cli.main import app
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
@@ -55,10 +55,10 @@ def test_an_honest_run_holds_in_every_line(spin_run: Path) -> None:
 
 
 def test_the_command_says_so_and_exits_0(spin_run: Path) -> None:
-    done = lynxbench("verify", str(spin_run), "--ledger", "none", cwd=spin_run)
+    done = lynxbench_here("verify", str(spin_run), "--ledger", "none", cwd=spin_run)
     assert done.code == 0, done.out + done.err
     assert " holds: " in done.out
-    document = json.loads(lynxbench("verify", str(spin_run), "--json", "--ledger", "none", cwd=spin_run).out)
+    document = json.loads(lynxbench_here("verify", str(spin_run), "--json", "--ledger", "none", cwd=spin_run).out)
     assert document["holds"] is True
     assert document["counts"]["does not hold"] == 0
 
@@ -143,7 +143,7 @@ def test_a_resealed_lie_is_found_in_its_own_line(lie: str, run_copy: Path) -> No
 
 def test_a_lie_is_shown_with_both_values_and_exit_5(run_copy: Path) -> None:
     forge(run_copy, _faster)
-    done = lynxbench("verify", str(run_copy), "--ledger", "none", cwd=run_copy)
+    done = lynxbench_here("verify", str(run_copy), "--ledger", "none", cwd=run_copy)
     assert done.code == 5, done.err
     assert "DOES NOT HOLD" in done.out.splitlines()[0]
     assert "fp32 throughput: does not hold: estimate: stated " in done.out
@@ -213,7 +213,7 @@ def test_numbers_that_readers_disagree_on_are_refused(spelling: str, run_copy: P
 
 
 def test_nothing_to_verify_is_bad_input(tmp_path: Path) -> None:
-    done = lynxbench("verify", str(tmp_path), "--ledger", "none", cwd=tmp_path)
+    done = lynxbench_here("verify", str(tmp_path), "--ledger", "none", cwd=tmp_path)
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
 

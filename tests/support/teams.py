@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
+import tarfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,3 +72,16 @@ def recorded_run(name: str, home: Path, run: Path, where: Path) -> Team:
     with team.open() as ledger:
         record_folder(ledger, copied_run(run, where), team.keyring.keys.open(name))
     return team
+
+
+def kept_bundle(where: Path) -> tuple[Path, Path]:
+    """A bundle that an earlier lynxbench exported, and the card of the key that signed it."""
+    packed = Path(__file__).parents[1] / "data" / "bundles" / "spin-0.1.0.lynx.gz"
+    bundle, card = where / "kept.lynx", where / "kept-card.json"
+    bundle.write_bytes(gzip.decompress(packed.read_bytes()))
+    with tarfile.open(bundle) as archive:
+        keys = archive.extractfile("keys.json")
+        assert keys is not None
+        (one,) = json.loads(keys.read())["cards"]
+    card.write_text(json.dumps(one, separators=(",", ":"), sort_keys=True))
+    return bundle, card

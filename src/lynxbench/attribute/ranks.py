@@ -110,7 +110,12 @@ def analyse_ranks(paths: Sequence[Path], settings: Settings, *, perfetto: Path |
     workers = min(len(paths), _cpus())
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        results = list(pool.map(_try, paths, [settings] * len(paths)))
+        results = list(pool.map(try_rank, paths, [settings] * len(paths)))
+    return gather_ranks(paths, results)
+
+
+def gather_ranks(paths: Sequence[Path], results: Sequence[Analysis | str]) -> RankReport:
+    """What was analysed, wherever that happened, in the order of the ranks."""
     return compare_ranks(_numbered(paths, results))
 
 
@@ -134,7 +139,8 @@ def _analyse(path: Path, settings: Settings, perfetto: Path | None = None) -> An
     )
 
 
-def _try(path: Path, settings: Settings) -> Analysis | str:
+def try_rank(path: Path, settings: Settings) -> Analysis | str:
+    """One rank's analysis, or the line that says why it cannot be read."""
     try:
         return _analyse(path, settings)
     except BadInput as error:

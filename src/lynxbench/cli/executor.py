@@ -51,32 +51,14 @@ def diff(
     declare: Path | None = _DECLARE,
 ) -> None:
     """Compare two executors by layer. Exit code 0: no difference, 1: they differ."""
-    from lynxbench.executor.view import expand_change, render_difference
-    from lynxbench.model.executor import Tier, difference
-    from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+    from lynxbench.executor.view import render_difference
+    from lynxbench.listing import compared_fields, difference_document
 
     before, named = context.obj
     left, right = (_load(name, declare or named) for name in (a, b))
-    changes = difference(left, right)
-    if not all_tiers:
-        # What people declared enters no id, but a difference in it is one that matters to its owner.
-        stated = {Layer.PROCUREMENT, Layer.DEMAND}
-        changes = tuple(c for c in changes if c.tier is Tier.CONFIGURATION or c.layer in stated)
+    changes = compared_fields(left, right, all_tiers=all_tiers)
     if as_json or before:
-        _print_json({
-            "a": {"executor_id": left.executor_id, "instance_id": left.instance_id},
-            "b": {"executor_id": right.executor_id, "instance_id": right.instance_id},
-            "same": not changes,
-            "layers": sorted({change.layer.value for change in changes}),
-            "changes": [
-                {
-                    **change.model_dump(mode="json"),
-                    "owner": DEFAULT_OWNERS[change.layer],
-                    "items": [step.label for step in expand_change(change)],
-                }
-                for change in changes
-            ],
-        })  # fmt: skip
+        _print_json(difference_document(left, right, changes))
     else:
         typer.echo(render_difference(changes, (a, b), ink=_ink(), width=_width()))
     if changes:

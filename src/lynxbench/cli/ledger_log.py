@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lynxbench import listing
 from lynxbench.errors import BadInput, BadLedger
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
@@ -79,21 +80,7 @@ def work_on_log(asked: str | None, environment: Mapping[str, str], request: LogR
 
 def log_document(state: LogState) -> dict[str, object]:
     """For programs."""
-    return {
-        "ledger": state.name,
-        "origin": state.origin,
-        "tree_size": state.head.size,
-        "root_hash": state.head.root.hex(),
-        "verified": state.verified,
-        "checkpoints": [
-            {
-                **one.checkpoint.model_dump(mode="json"),
-                "keys": [signature.keyid for signature in one.envelope.signatures],
-                "teams": [signer.team for signer in one.signers],
-            }
-            for one in state.checkpoints
-        ],
-    }
+    return listing.log_document(state.name, state.origin, state.head, state.checkpoints, state.verified)
 
 
 def _recompute(ledger: OpenLedger) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from lynxbench.listing import about_document, foreign_document, list_document, say, standing_document
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ForeignImported
 
@@ -13,10 +13,19 @@ if TYPE_CHECKING:
     from lynxbench.ledger.checkpoints import Signed
     from lynxbench.ledger.log import Logged, TreeHead
     from lynxbench.ledger.queries import Listed, ListedFigure, OpenRun
-    from lynxbench.model.entries import Entry
     from lynxbench.model.standing import Standing, Voice
 
-Plain = dict[str, object]
+__all__ = [
+    "about_document",
+    "foreign_document",
+    "list_document",
+    "render_about",
+    "render_foreign_list",
+    "render_list",
+    "render_log",
+    "say",
+    "standing_document",
+]
 
 
 def render_list(listed: Sequence[Listed], standing: Mapping[str, Standing], unfinished: Sequence[OpenRun]) -> str:
@@ -41,66 +50,12 @@ def render_list(listed: Sequence[Listed], standing: Mapping[str, Standing], unfi
     return "\n".join(lines) + "\n" + _unfinished(unfinished)
 
 
-def list_document(
-    listed: Sequence[Listed], standing: Mapping[str, Standing], unfinished: Sequence[OpenRun], head: TreeHead
-) -> Plain:
-    """The same for programs."""
-    return {
-        "tree_size": head.size,
-        "root_hash": head.root.hex(),
-        "results": [
-            {
-                "result_id": one.result_id,
-                "run_id": one.run_id,
-                "contract_id": one.contract_id,
-                "contract_name": one.contract_name,
-                "executor_id": one.executor_id,
-                "instance_id": one.instance_id,
-                "started_at": one.started_at,
-                "validity": one.validity,
-                "attempts": one.attempts,
-                "bottleneck": one.bottleneck,
-                "per_precision": [
-                    {
-                        "precision": figure.precision,
-                        "throughput": figure.throughput.model_dump() if figure.throughput else None,
-                        "validity": figure.validity,
-                        "steady": figure.steady,
-                        "run_means": list(figure.run_means),
-                    }
-                    for figure in one.figures
-                ],
-                "standing": standing_document(standing[one.result_id]),
-            }
-            for one in listed
-        ],
-        "unfinished": [asdict(one) for one in unfinished],
-    }
-
-
 def render_about(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> str:
     """The standing of a result and everything that was said about it, in the log's order."""
     lines = ["standing   " + "; ".join(standing.words)]
     for logged, voice in about:
         lines.append(f"  #{logged.seq:<6} {logged.entry.made_at[:19]}  {say(logged.entry):60}  {voice.name}")
     return "\n".join(lines) + "\n"
-
-
-def about_document(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> Plain:
-    """The same for programs."""
-    return {
-        "standing": standing_document(standing),
-        "entries": [
-            {
-                "seq": logged.seq,
-                "logged_at": logged.logged_at,
-                "teams": list(voice.teams),
-                "keys": list(voice.keys),
-                "entry": logged.entry.model_dump(mode="json", by_alias=True),
-            }
-            for logged, voice in about
-        ],
-    }
 
 
 def render_foreign_list(found: Sequence[tuple[Logged, Voice]]) -> str:
@@ -115,37 +70,6 @@ def render_foreign_list(found: Sequence[tuple[Logged, Voice]]) -> str:
             f"{len(body.missing)} things not stated; imported by {voice.name}"
         )
     return "\n".join(lines or ["no foreign result was imported"]) + "\n"
-
-
-def foreign_document(found: Sequence[tuple[Logged, Voice]]) -> Plain:
-    """The same for programs."""
-    return {
-        "foreign": [
-            {"seq": logged.seq, "by": voice.name, **logged.entry.model_dump(mode="json", by_alias=True)}
-            for logged, voice in found
-        ]
-    }
-
-
-def standing_document(standing: Standing) -> Plain:
-    """A standing with its words."""
-    return {"summary": standing.short, "words": list(standing.words), **standing.model_dump(mode="json")}
-
-
-def say(entry: Entry) -> str:
-    """An entry in one short phrase."""
-    body = entry.body
-    detail = (
-        getattr(body, "reason", None)
-        or getattr(body, "what", None)
-        or getattr(body, "question", None)
-        or getattr(getattr(body, "verdict", None), "value", None)
-        or getattr(body, "run_id", None)
-        or ""
-    )
-    if body.kind.value == "verification":
-        detail = "holds" if getattr(body, "holds", False) else "does not hold"
-    return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value
 
 
 def render_log(name: str, origin: str, head: TreeHead, checkpoints: Sequence[Signed], verified: str | None) -> str:

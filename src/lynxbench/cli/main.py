@@ -12,20 +12,26 @@ from lynxbench.cli import contract as contract_commands
 from lynxbench.cli import decide as decide_commands
 from lynxbench.cli import demo as demo_commands
 from lynxbench.cli import executor as executor_commands
+from lynxbench.cli import experiment as experiment_commands
+from lynxbench.cli import fleet as fleet_commands
 from lynxbench.cli import key as key_commands
 from lynxbench.cli import results as results_commands
+from lynxbench.cli import schedule as schedule_commands
+from lynxbench.cli import serve as serve_commands
 from lynxbench.cli.claim import claim
 from lynxbench.cli.compare import compare
 from lynxbench.cli.contest import contest, retract
 from lynxbench.cli.history import history
 from lynxbench.cli.interop import foreign
 from lynxbench.cli.load import demo_server, selfcheck
+from lynxbench.cli.push import pull, push
 from lynxbench.cli.report import report
 from lynxbench.cli.rerun import rerun
 from lynxbench.cli.run import RunCommand, run
 from lynxbench.cli.series import changepoints, steady
 from lynxbench.cli.signals import signals
 from lynxbench.cli.trace import trace
+from lynxbench.cli.tune import tune
 from lynxbench.cli.verify import verify
 from lynxbench.errors import ExitCode, LynxbenchError
 
@@ -58,7 +64,14 @@ app.command()(claim)
 app.add_typer(decide_commands.app, name="decide", help="From evidence to a decision that cites it.")
 app.add_typer(demo_commands.app, name="demo", help="Worked examples that need no machine but this one.")
 app.add_typer(change_commands.app, name="change", help="One intervention in one layer, expected against measured.")
+app.add_typer(experiment_commands.app, name="experiment", help="Factorial experiments over layers.")
+app.command()(tune)
+app.add_typer(fleet_commands.app, name="fleet", help="One contract on many machines, on Ray.")
 app.add_typer(results_commands.app, name="results", help="The ledger: list, show, export, import, prove.")
+app.command()(push)
+app.command()(pull)
+app.add_typer(serve_commands.app, name="serve", help="The shared page and its API, and who may come in.")
+app.add_typer(schedule_commands.app, name="schedule", help="Contracts on a timetable, and the agents that run them.")
 app.add_typer(key_commands.app, name="key", help="A team's signing keys, and whose signatures count here.")
 
 

@@ -23,6 +23,7 @@ def rerun(
 
     from lynxbench.cli.output import recorder_for, tell_record, write_reports
     from lynxbench.cli.progress import TerminalProgress
+    from lynxbench.evidence.run_folder import surroundings_of
     from lynxbench.executor.declaration import read_declaration
     from lynxbench.model.entries import RerunVerdict
     from lynxbench.pipeline import run_contract
@@ -33,9 +34,10 @@ def rerun(
     declaration = read_declaration(declare) if declare else None
     with recalled(result, ledger, os.environ) as found:
         original = found.result
+        around = surroundings_of(found.folder)
     recorder = recorder_for(ledger)
     with TerminalProgress(original.contract) as progress:
-        finished = run_contract(original.contract, out, declaration, progress, None, recorder)
+        finished = run_contract(original.contract, out, declaration, progress, None, recorder, around=around)
         progress.note("writing the report")
         write_reports(finished)
     tell_record(recorder, finished.folder)

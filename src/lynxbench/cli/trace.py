@@ -54,14 +54,14 @@ def trace(
     if step_ms is not None and not 0 < step_ms < float("inf"):
         raise BadInput(f"--step-ms {step_ms} is not a step time; give milliseconds above 0")
     settings = Settings(
-        ceilings=_ceilings(ceilings, device),
+        ceilings=ceilings_for(ceilings, device),
         precision=_precision(precision),
         step_ms=step_ms,
-        owners=_owners(owners),
+        owners=owners_of(owners),
         swaps=tuple(_swap(text) for text in what_if) if what_if else STANDARD_SWAPS,
     )
     report = analyse_ranks(find_traces(files), settings, perfetto=perfetto)
-    view = _view(report, settings, __version__)
+    view = view_of(report, settings, __version__)
     if html is not None:
         from lynxbench.report.trace_html import render_trace_html
 
@@ -69,7 +69,7 @@ def trace(
     if as_json:
         import json
 
-        print(json.dumps(_document(report, view), indent=2, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(document_of(report, view), indent=2, ensure_ascii=False, allow_nan=False))
         return
     import shutil
     import sys
@@ -80,7 +80,7 @@ def trace(
     print(render_trace_terminal(view, width=width), end="")
 
 
-def _ceilings(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
+def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
     from lynxbench.attribute.devices import DEVICES, ceilings_of
     from lynxbench.errors import BadInput
 
@@ -132,7 +132,7 @@ def _precision(text: str | None) -> Precision | None:
         raise BadInput(f"--precision {text!r}: choose one of {', '.join(Precision)}") from None
 
 
-def _owners(contract: str | None) -> dict[Layer, str] | None:
+def owners_of(contract: str | None) -> dict[Layer, str] | None:
     if contract is None:
         return None
     from lynxbench.contract.loader import read_contract
@@ -162,7 +162,7 @@ def _swap(text: str) -> Swap:
     return Swap(**factors)
 
 
-def _view(report: RankReport, settings: Settings, version: str) -> TraceView:
+def view_of(report: RankReport, settings: Settings, version: str) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
     from lynxbench.attribute.whatif import compare_swaps
     from lynxbench.report.trace_view import TraceView
@@ -204,7 +204,7 @@ def _row(rank: Rank, report: RankReport) -> RankRow:
     return RankRow(rank.number, rank.step_ms, rank.own_ms, rank.exposed_ms, bottleneck, note)
 
 
-def _document(report: RankReport, view: TraceView) -> dict[str, Any]:
+def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
     """The attribution object of a result, with what only a trace has."""
     said = view.attribution.model_dump(mode="json", by_alias=True)
     document: dict[str, Any] = {

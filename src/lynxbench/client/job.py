@@ -25,6 +25,23 @@ FINISHED_FILE = "finished"
 TRACEBACK_FILE = "traceback.txt"
 
 
+class ClientFleet(Document):
+    """Clients on other hosts: the Ray cluster they are started in, and on which of its nodes."""
+
+    address: str
+    nodes: str | None = None
+
+
+class ClientHost(Document):
+    """One client of a fleet: where it was, and how far its clock was from the one that the record is on."""
+
+    process: int
+    node: str
+    clock_offset_ns: int
+    clock_bound_ns: int
+    lost: str = ""
+
+
 class ClientJob(Document):
     """What one fresh client does."""
 
@@ -39,6 +56,8 @@ class ClientJob(Document):
     search: bool = False
     calibration: Calibration | None = None
     """How the server counts words, where it was asked before."""
+    fleet: ClientFleet | None = None
+    """Where the clients are, when they are not processes of this machine."""
 
 
 class ClientFacts(Document):
@@ -52,6 +71,8 @@ class ClientFacts(Document):
     distinct_prompts: int | None
     clients: int
     saturated: str = ""
+    hosts: tuple[ClientHost, ...] = ()
+    """Where the clients were on other hosts."""
 
 
 def read_trace(contract: Contract) -> RequestLog | None:

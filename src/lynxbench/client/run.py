@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns, sleep
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from lynxbench.client.job import (
     RECORD_FILE,
     STAGE_FILE,
     ClientFacts,
+    ClientHost,
     ClientJob,
     plan_of,
     read_trace,
@@ -23,12 +27,16 @@ from lynxbench.client.search import search
 from lynxbench.engines.openai import count_tokens
 from lynxbench.engines.served import Exchange, build_exchange
 from lynxbench.load.arrivals import load_of
+from lynxbench.load.plan import Plan
 from lynxbench.load.processes import RunningProbe
 from lynxbench.load.record import Kind, LoadRecord, requests_so_far, write_record
 from lynxbench.measure.load_phases import find_load_phases, is_stationary
 from lynxbench.model.contract import PoissonArrival, ReplayArrival
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.workload.request_log import RequestLog
+
+if TYPE_CHECKING:
+    from lynxbench.fleet_clients import FleetProbe
 
 POLL_S = 0.25
 LOOK_SHARE = 0.05
@@ -44,16 +52,17 @@ def work(folder: Path) -> JobReport:
     trace = read_trace(contract)
     exchange = build_exchange(contract, run=job.salt + job.index, trace=trace, calibration=job.calibration)
     setup_ns = (started_ns, perf_counter_ns())
+    hosts: list[ClientHost] = []
     if job.search:
         _say(folder, "search")
         record, saturated = search(job, exchange, folder)
     else:
         _say(folder, "measure")
-        record, saturated = _measure(job, exchange, trace, folder), ""
+        record, saturated = _measure(job, exchange, trace, folder, hosts), ""
     _say(folder, "count")
     record, source = _count(record, exchange)
     write_record(replace(record, texts=()), folder / RECORD_FILE)
-    facts = _facts(record, exchange, source, job.clients, saturated)
+    facts = _facts(record, exchange, source, job.clients, saturated).model_copy(update={"hosts": tuple(hosts)})
     return JobReport(
         status=JobStatus.DONE,
         setup_ns=setup_ns,
@@ -63,7 +72,9 @@ def work(folder: Path) -> JobReport:
     )
 
 
-def _measure(job: ClientJob, exchange: Exchange, trace: RequestLog | None, folder: Path) -> LoadRecord:
+def _measure(
+    job: ClientJob, exchange: Exchange, trace: RequestLog | None, folder: Path, hosts: list[ClientHost]
+) -> LoadRecord:
     contract, protocol = job.contract, job.contract.protocol
     arrival = contract.workload.arrival
     if job.rate_per_s is not None:
@@ -78,7 +89,7 @@ def _measure(job: ClientJob, exchange: Exchange, trace: RequestLog | None, folde
     stationary = is_stationary(arrival)
     plan = plan_of(contract, exchange, load, protocol.limit_s, job.clients)
     next_look_s = protocol.min_duration_s
-    with RunningProbe(plan) as probe:
+    with _probe(job, plan, hosts) as probe:
         while probe.running:
             sleep(POLL_S)
             elapsed_s = (perf_counter_ns() - probe.start_ns) / 1e9
@@ -93,6 +104,32 @@ def _measure(job: ClientJob, exchange: Exchange, trace: RequestLog | None, folde
                 probe.close_load()
                 break
         return probe.finish()
+
+
+@contextmanager
+def _probe(job: ClientJob, plan: Plan, hosts: list[ClientHost]) -> Iterator[RunningProbe | FleetProbe]:
+    """The load on processes of this machine, or on clients of a fleet, which are listed in `hosts` afterwards."""
+    if job.fleet is None:
+        with RunningProbe(plan) as local:
+            yield local
+        return
+    from lynxbench.fleet.cluster import choose, connected
+    from lynxbench.fleet_clients import FleetProbe
+
+    with connected(job.fleet.address) as fleet:
+        nodes, _ = choose(fleet.nodes(), job.fleet.nodes)
+        with FleetProbe(plan, fleet, nodes) as probe:
+            yield probe
+            hosts += [
+                ClientHost(
+                    process=one.part,
+                    node=one.node,
+                    clock_offset_ns=one.offset_ns,
+                    clock_bound_ns=one.bound_ns,
+                    lost=one.lost,
+                )
+                for one in probe.clients()
+            ]
 
 
 def _count(record: LoadRecord, exchange: Exchange) -> tuple[LoadRecord, str]:

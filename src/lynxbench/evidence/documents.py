@@ -12,6 +12,7 @@ from rfc8785 import CanonicalizationError
 from lynxbench.errors import BadResult
 from lynxbench.evidence.samples import hash_file
 from lynxbench.model.canonical import JsonValue, content_id
+from lynxbench.model.document import first_problem
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
@@ -59,10 +60,8 @@ def parse_result(data: bytes, file: str) -> Result:
     try:
         return Result.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "document"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        raise BadResult(f"{file}: {where}: {first['msg']}{more}") from None
+        raise BadResult(f"{file}: {first_problem(error)}{more}") from None
 
 
 def _parse_plain(data: bytes, file: str) -> dict[str, JsonValue]:

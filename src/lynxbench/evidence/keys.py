@@ -29,7 +29,7 @@ from lynxbench.evidence.curve import public_key_problem
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.teams import Team
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Role, Sha256
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def new_signing_key(team: str, roles: tuple[Role, ...], now: datetime) -> Signin
             made_at=now.astimezone(UTC).isoformat(timespec="seconds"),
         )
     except ValidationError as error:
-        raise BadInput(_first(error)) from None
+        raise BadInput(first_problem(error)) from None
     return SigningKey(card, private)
 
 
@@ -267,16 +267,10 @@ def parse_card(data: bytes, file: str) -> KeyCard:
     try:
         card = KeyCard.model_validate_json(data)
     except ValidationError as error:
-        raise EvidenceInvalid(f"{file}: {_first(error)}") from None
+        raise EvidenceInvalid(f"{file}: {first_problem(error)}") from None
     if card.keyid != card.public.keyid:
         raise EvidenceInvalid(f"{file}: keyid is not the SHA-256 of the public key")
     return card
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:

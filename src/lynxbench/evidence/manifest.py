@@ -21,7 +21,7 @@ from lynxbench.evidence.canonical_reader import parse_canonical
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.samples import hash_file
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Sha256
 
 MANIFEST_FILE: Final = "manifest.json"
@@ -100,9 +100,7 @@ def parse_manifest(data: bytes) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "document"
-        raise EvidenceInvalid(f"{MANIFEST_FILE}: {where}: {first['msg']}") from None
+        raise EvidenceInvalid(f"{MANIFEST_FILE}: {first_problem(error)}") from None
     paths = [file.path for file in manifest.files]
     if paths != sorted(set(paths)):
         raise EvidenceInvalid(f"{MANIFEST_FILE}: paths are not in order, or one is listed twice")

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from lynxbench.errors import BadInput, BadResult
+from lynxbench.errors import BadInput, BadResult, CannotRun
 from lynxbench.evidence.documents import RESULT_FILE, write_text
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
 from lynxbench.model.precision import Precision
 from lynxbench.model.secrets import find_literal, find_secret, secret_values
+from lynxbench.model.surroundings import Surroundings
 
 REGISTRATION_FILE = "registration.json"
 
@@ -45,6 +46,8 @@ class Registration(Document):
     executor: Executor
     threads: int
     plan: tuple[Slot, ...]
+    surroundings: Surroundings | None = None
+    """What its processes are given beside the contract; a cell of an experiment may set variables or packages."""
 
 
 class RunFolder:
@@ -56,10 +59,17 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, out: Path, contract: Contract, executor: Executor, threads: int, plan: tuple[Slot, ...], now: datetime
+        cls,
+        out: Path,
+        contract: Contract,
+        executor: Executor,
+        threads: int,
+        plan: tuple[Slot, ...],
+        now: datetime,
+        surroundings: Surroundings | None = None,
     ) -> RunFolder:
         """Register a new run under `out`. A contract that holds a secret is refused before anything is written."""
-        _refuse_secrets(contract)
+        _refuse_secrets(contract, surroundings)
         nonce = secrets.token_hex(16)
         run_id = f"{contract.name}-{now.astimezone(UTC):%Y%m%dT%H%M%S}-{nonce[:6]}"
         path = out / run_id
@@ -78,6 +88,7 @@ class RunFolder:
             executor=executor,
             threads=threads,
             plan=plan,
+            surroundings=surroundings,
         )
         write_text(path / REGISTRATION_FILE, registration.model_dump_json(by_alias=True, indent=1))
         return cls(path, registration)
@@ -110,15 +121,29 @@ class RunFolder:
         return folder
 
 
-def _refuse_secrets(contract: Contract) -> None:
+def _refuse_secrets(contract: Contract, surroundings: Surroundings | None) -> None:
     """What is registered is shown to every team, and nothing is ever deleted."""
     document = contract.model_dump(mode="json", by_alias=True)
-    where = find_secret({"engine": document["engine"]}) or find_literal(document, secret_values(os.environ))
+    given: dict[str, str] = {} if surroundings is None else dict(surroundings.environment)
+    where = find_secret({"engine": document["engine"], "environment": given}) or find_literal(
+        {**document, "environment": given}, secret_values(os.environ)
+    )
     if where is not None:
         raise BadInput(
             f"{contract.name}: {where} holds a secret, and a contract is shown to everybody; leave it out, "
             "or name the variable that holds it (api_key_env)"
         )
+
+
+def surroundings_of(folder: Path) -> Surroundings | None:
+    """What a run's processes were given beside the contract; CannotRun where their environment is not here."""
+    if not (folder / REGISTRATION_FILE).is_file():
+        return None
+    around = RunFolder.open(folder).registration.surroundings
+    if around is not None and around.interpreter is not None and not Path(around.interpreter).exists():
+        name = "another environment" if around.packages is None else f"the environment {around.packages.name}"
+        raise CannotRun(f"{folder.name}: its processes ran in {name}, which is not here; run its experiment again")
+    return around
 
 
 def find_unfinished(out: Path, contract_id: str) -> RunFolder | None:

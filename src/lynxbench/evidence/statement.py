@@ -22,7 +22,7 @@ from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Enve
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, content_id
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import ContractAgreed, Entry, EntryKind
 
 IN_TOTO_STATEMENT: Final = "https://in-toto.io/Statement/v1"
@@ -157,9 +157,7 @@ def _open_slowly(payload: bytes) -> tuple[Entry, str]:
     try:  # canonical bytes have one reading, so a second parser sees the same value
         entry = Entry.model_validate_json(canonical_bytes(predicate))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "predicate"
-        raise EvidenceInvalid(f"statement: {where}: {first['msg']}") from None
+        raise EvidenceInvalid(f"statement: {first_problem(error, 'predicate')}") from None
     if statement["predicateType"] != PREDICATE_TYPES[entry.body.kind]:
         raise EvidenceInvalid(
             f"statement: predicate type {str(statement['predicateType'])[:80]!r} on a {entry.body.kind}"

@@ -18,7 +18,7 @@ from lynxbench.evidence.canonical_reader import parse_canonical
 from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, parse_public_key
 from lynxbench.evidence.teams import Team, looks_like
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Reason, Role, Sha256
 
 TRUST_FILE: Final = "trust.json"
@@ -194,9 +194,7 @@ def parse_trust(data: bytes, file: str = TRUST_FILE) -> TrustList:
     try:
         trust = TrustList.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "list"
-        raise EvidenceInvalid(f"{file}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise EvidenceInvalid(f"{file}: {first_problem(error, 'list')}") from None
     return trust
 
 

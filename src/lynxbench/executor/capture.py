@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
-from lynxbench.executor import confinement, packages, processor, system
+from lynxbench.executor import confinement, launch, packages, processor, system
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.host import Host, Probe, exact_json, explain, run_probe
 from lynxbench.executor.nvidia import capture_nvidia, load_nvml
@@ -15,7 +15,13 @@ from lynxbench.model.layers import Layer
 
 PROBE_GROUP = "lynxbench.probes"
 """Entry points of this group are callables without arguments that return `{layer: {name: Field}}`."""
-PROBES: tuple[Probe, ...] = (*packages.PROBES, *system.PROBES, *confinement.PROBES, *processor.PROBES)
+PROBES: tuple[Probe, ...] = (
+    *packages.PROBES,
+    *system.PROBES,
+    *confinement.PROBES,
+    *processor.PROBES,
+    *launch.PROBES,
+)
 
 NOT_DECLARED: dict[Layer, tuple[str, ...]] = {
     Layer.PROCUREMENT: ("price",),

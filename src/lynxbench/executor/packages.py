@@ -8,6 +8,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -69,20 +70,53 @@ def read_distributions(_host: Host) -> dict[str, Field]:
     return fields
 
 
-def find_distributions(found: Iterable[metadata.Distribution]) -> dict[str, metadata.Distribution]:
+def capture_packages() -> dict[str, Field]:
+    """Interpreter and distributions of this very process, where it does not run in the harness's environment."""
+    host = Host()
+    return read_python(host) | read_distributions(host)
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A distribution with the version its own file states."""
+
+    version: str | None
+    distribution: metadata.Distribution
+
+
+def find_distributions(found: Iterable[metadata.Distribution]) -> dict[str, Installed]:
     """Distributions by normalised name; the first on the path wins, as it does for imports."""
-    chosen: dict[str, metadata.Distribution] = {}
+    chosen: dict[str, Installed] = {}
     for distribution in found:
-        name = distribution.metadata["Name"] if distribution.metadata else None
+        text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+        stated = parse_headers(text)
+        name = stated.get("name")
         if name:
-            chosen.setdefault(re.sub(r"[-_.]+", "-", name).lower(), distribution)
+            normal = re.sub(r"[-_.]+", "-", name).lower()
+            chosen.setdefault(normal, Installed(stated.get("version"), distribution))
     return chosen
 
 
-def _read_stamp(name: str, distribution: metadata.Distribution) -> dict[str, Field]:
+def parse_headers(text: str) -> dict[str, str]:
+    """One-line headers of a distribution's metadata by lower-case name, the first of each.
+
+    The standard library parses the whole file as a mail, long description included, once for every value asked: with
+    some hundred distributions that was most of what capturing a machine took.
+    """
+    headers: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            break  # the description follows
+        name, colon, value = line.partition(":")
+        if colon and not line[0].isspace():
+            headers.setdefault(name.strip().lower(), value.strip())
+    return headers
+
+
+def _read_stamp(name: str, installed: Installed) -> dict[str, Field]:
     file, wanted = BUILD_STAMPS[name]
     try:
-        constants = parse_constants(Path(str(distribution.locate_file(file))).read_text(encoding="utf-8"))
+        constants = parse_constants(Path(str(installed.distribution.locate_file(file))).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return {}
     short = name.replace("-", "_")

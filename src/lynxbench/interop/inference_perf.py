@@ -14,6 +14,9 @@ LATENCIES = {
     "time_per_output_token": "time-per-token",
     "inter_token_latency": "inter-token latency",
 }
+INPUT_LENGTHS = ("prompt_tokens", "prompt_len")
+"""Since 0.7 as the server counted them, before that as the client did."""
+OUTPUT_LENGTHS = ("output_tokens", "output_len")
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 
 
@@ -40,11 +43,12 @@ def parse_inference_perf(document: dict[str, JsonValue]) -> Said | None:
     said.state("rate_per_s", finite(part(load, "requested_rate")) or finite(part(load, "achieved_rate")))
     said.state("achieved_rate_per_s", finite(part(load, "achieved_rate")))
     said.state("schedule_delay", part(load, "schedule_delay"))
-    said.state("duration_s", finite(part(load, "send_duration")))
+    said.state("duration_s", finite(part(load, "send_duration")) or finite(document.get("benchmark_time_seconds")))
     said.state("completed", part(document, "successes", "count"))
     said.state("failed", part(document, "failures", "count"))
-    said.state("input_tokens_mean", finite(part(document, "successes", "prompt_len", "mean")))
-    said.state("output_tokens_mean", finite(part(document, "successes", "output_len", "mean")))
+    for name, keys in (("input_tokens_mean", INPUT_LENGTHS), ("output_tokens_mean", OUTPUT_LENGTHS)):
+        means = (finite(part(document, "successes", key, "mean")) for key in keys)
+        said.state(name, next((mean for mean in means if mean is not None), None))
     mismatches = part(document, "successes", "token_count_mismatches")
     said.state("token_source", None if mismatches is None else f"client, {mismatches} answers disagree with the server")
     return said

@@ -10,9 +10,12 @@ from pydantic import JsonValue
 from lynxbench.interop.said import Said, finite
 
 _LINE = re.compile(r"^\s*(?P<key>[^:\n]+?)\s*:\s*(?P<value>.+?)\s*$")
-_PERCENTILE = re.compile(
-    r"(\d+(?:\.\d+)?)(?:th)? percentile (?:(first token|time to output token) )?latency \(ns\)", re.I
+_LATENCY = re.compile(
+    r"(?:(?P<mean>mean)|(?P<percentile>\d+(?:\.\d+)?)(?:th)? percentile) "
+    r"(?:(?P<first>first token )?latency|(?P<token>time (?:per|to) output token)(?: latency)?) \(ns\)",
+    re.I,
 )
+"""LoadGen says `first token latency` and `time to output token`, its mean `Time per Output Token`."""
 RATES = {
     "samples per second": ("sample throughput", "samples/s"),
     "completed samples per second": ("sample throughput", "samples/s"),
@@ -21,7 +24,6 @@ RATES = {
     "completed tokens per second": ("output throughput", "tokens/s"),
     "qps w/ loadgen overhead": ("query throughput", "queries/s"),
 }
-LATENCY_NAMES = {None: "latency", "first token": "time-to-first-token", "time to output token": "time-per-token"}
 PARAMETERS = ("samples_per_query", "target_qps", "min_duration (ms)", "min_query_count", "qsl_rng_seed",
               "sample_index_rng_seed", "schedule_rng_seed", "performance_sample_count")  # fmt: skip
 DETAIL_RATES = {
@@ -31,7 +33,10 @@ DETAIL_RATES = {
     "result_completed_tokens_per_second": ("output throughput", "tokens/s"),
     "result_qps_with_loadgen_overhead": ("query throughput", "queries/s"),
 }
-_DETAIL_LATENCY = re.compile(r"result_(?:(mean|min|max)|(\d+\.\d+)_percentile)_latency_ns")
+_DETAIL_LATENCY = re.compile(
+    r"result_(?P<first>first_token_)?(?:(?P<mean>mean)|(?P<percentile>\d+\.\d+)_percentile)_latency_ns"
+    r"|result_(?P<token>time_(?:per|to)_output_token_)(?:(?P<token_mean>mean)|(?P<at>\d+\.\d+)_percentile_ns)"
+)
 MARK = ":::MLLOG"
 
 
@@ -61,11 +66,9 @@ def _summary_line(said: Said, key: str, value: str) -> None:
     if lower in RATES:
         name, unit = RATES[lower]
         said.figure(name, _number(value), unit)
-    elif lower == "mean latency (ns)":
-        said.figure("latency mean", _number(value), "ms", 1e-6)
-    elif (found := _PERCENTILE.fullmatch(key)) is not None:
-        name = LATENCY_NAMES[found.group(2).lower() if found.group(2) else None]
-        said.figure(f"{name} p{float(found.group(1)):g}", _number(value), "ms", 1e-6)
+    elif (found := _LATENCY.fullmatch(key)) is not None:
+        which = _which(first=bool(found["first"]), token=bool(found["token"]))
+        said.figure(f"{which} {_where(found['percentile'])}", _number(value), "ms", 1e-6)
     elif lower == "sut name":
         said.state("system", value)
     elif lower == "scenario":
@@ -104,8 +107,8 @@ def _detail_line(said: Said, key: str, value: JsonValue) -> None:
         name, unit = DETAIL_RATES[key]
         said.figure(name, finite(value), unit)
     elif (found := _DETAIL_LATENCY.fullmatch(key)) is not None:
-        name = f"latency {found.group(1)}" if found.group(1) else f"latency p{float(found.group(2)):g}"
-        said.figure(name, finite(value), "ms", 1e-6)
+        which = _which(first=bool(found["first"]), token=bool(found["token"]))
+        said.figure(f"{which} {_where(found['percentile'] or found['at'])}", finite(value), "ms", 1e-6)
     elif key in ("effective_scenario", "requested_scenario"):
         said.state("scenario", value)
     elif key == "result_validity":
@@ -116,6 +119,14 @@ def _detail_line(said: Said, key: str, value: JsonValue) -> None:
         said.state("rate_per_s", finite(value))
     elif key == "effective_samples_per_query":
         said.state("batch", finite(value))
+
+
+def _which(*, first: bool, token: bool) -> str:
+    return "time-to-first-token" if first else "time-per-token" if token else "latency"
+
+
+def _where(percentile: str | None) -> str:
+    return "mean" if percentile is None else f"p{float(percentile):g}"
 
 
 def _number(text: str) -> float | None:

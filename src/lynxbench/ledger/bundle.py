@@ -35,7 +35,7 @@ from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Entry, EntryKind, ResultRecorded, ResultRerun, Sha256
 
 BUNDLE_SCHEMA: Literal[1] = 1
@@ -103,6 +103,8 @@ class Bundle:
     envelopes: tuple[Envelope, ...]
     blobs: dict[str, bytes]
     teams: tuple[str, ...]
+    submitters: tuple[str, ...] = ()
+    """Teams that signed the checkpoint: whoever made the bundle."""
 
 
 def export_bundle(
@@ -167,7 +169,8 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
     if len(proofs.paths) != len(envelopes):
         raise EvidenceInvalid(f"{path}: holds {len(envelopes)} entries and {len(proofs.paths)} proofs")
     _refuse_incomplete(path, manifest, entries, blobs)
-    return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams))
+    submitters = tuple(dict.fromkeys(signer.team for signer in signed.signers))
+    return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams), submitters)
 
 
 def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
@@ -323,8 +326,7 @@ def _parse(kind: type[Any], data: bytes, name: str) -> Any:
     try:
         return kind.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise EvidenceInvalid(f"{name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise EvidenceInvalid(f"{name}: {first_problem(error)}") from None
 
 
 def _bytes_of(document: Document) -> bytes:

@@ -29,7 +29,7 @@ from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends
 from lynxbench.ledger.tables import checkpoints
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Sha256
 
 MAX_CHECKPOINT_BYTES = 1 << 16
@@ -112,8 +112,7 @@ def open_checkpoint(envelope: Envelope) -> Checkpoint:
     try:
         checkpoint = Checkpoint.model_validate_json(envelope.payload)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise EvidenceInvalid(f"checkpoint: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise EvidenceInvalid(f"checkpoint: {first_problem(error)}") from None
     parse_time(checkpoint.made_at)
     return checkpoint
 

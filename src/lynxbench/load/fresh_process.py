@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lynxbench.model.secrets import secret_values, withhold
+from lynxbench.model.surroundings import Surroundings
 
 POLL_S = 0.5
 GRACE_S = 3.0
@@ -18,19 +19,26 @@ GRACE_S = 3.0
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def run_fresh(module: str, folder: Path, threads: int, watch: Callable[[int], None]) -> int:
+def run_fresh(
+    module: str,
+    folder: Path,
+    threads: int,
+    watch: Callable[[int], None],
+    around: Surroundings | None = None,
+) -> int:
     """Run `python -m module folder` in a process of its own until it ends; `watch(pid)` is called a few times a second.
 
     The child holds the other end of a pipe and leaves when it closes: it never outlives a killed parent.
-    An exception here (Ctrl-C among them) ends the child before it goes on.
+    An exception here (Ctrl-C among them) ends the child before it goes on. `around` gives it variables, another
+    interpreter or CPUs of its own.
     """
     with (folder / "stdout.txt").open("wb") as out, (folder / "stderr.txt").open("wb") as err:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(folder)],
+            [*_command(around), "-P", "-m", module, str(folder)],
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=err,
-            env=_environment(os.environ, threads),
+            env=_environment(os.environ, threads, around),
             start_new_session=True,  # the terminal's Ctrl-C reaches the parent alone, which ends the child in order
         )
         try:
@@ -59,8 +67,24 @@ def _withhold_secrets(folder: Path) -> None:
             log.write_bytes(clean.encode("utf-8", errors="surrogateescape"))
 
 
-def _environment(inherited: Mapping[str, str], threads: int) -> dict[str, str]:
-    return {**inherited, **{name: str(threads) for name in _THREAD_VARIABLES}, "TOKENIZERS_PARALLELISM": "false"}
+def _command(around: Surroundings | None) -> list[str]:
+    if around is None:
+        return [sys.executable]
+    python = around.interpreter or sys.executable
+    if around.cpus is None:
+        return [python]
+    # taskset sets the mask before Python starts: libraries size their thread pools by it when they are loaded.
+    return ["taskset", "--cpu-list", ",".join(map(str, around.cpus)), python]
+
+
+def _environment(inherited: Mapping[str, str], threads: int, around: Surroundings | None = None) -> dict[str, str]:
+    given = {} if around is None else around.environment
+    usual = {**{name: str(threads) for name in _THREAD_VARIABLES}, "TOKENIZERS_PARALLELISM": "false"}
+    inherited = dict(inherited)
+    if around is not None and around.interpreter is not None:
+        inherited.pop("PYTHONHOME", None)
+        inherited.pop("PYTHONPATH", None)  # the other environment is complete; a path of this one would leak into it
+    return {**inherited, **usual, **given}
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

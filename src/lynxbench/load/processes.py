@@ -50,7 +50,7 @@ class RunningProbe:
         self._rows: list[Int64] = []
         try:
             folder = Path(self._folder.name)
-            self._workers = [_start(plan, part, folder) for part in range(plan.processes)]
+            self._workers = [start_part(plan, part, folder) for part in range(plan.processes)]
             self.start_ns = self._begin()
         except BaseException:
             self.close()
@@ -116,7 +116,7 @@ class RunningProbe:
                 records.append(read_record(path))
             else:
                 lost.append(part)
-                records.append(_lost_part(self.plan, part, len(self._workers), self.start_ns))
+                records.append(lost_part(self.plan, part, len(self._workers), self.start_ns))
         return merge(records, tuple(lost))
 
     def close(self) -> None:
@@ -154,7 +154,8 @@ class RunningProbe:
         return start_ns
 
 
-def _start(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
+def start_part(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
+    """A process for one part of a plan; it says `ready`, waits for the start, and leaves FOLDER/PART.npz."""
     # A program of its own rather than multiprocessing's spawn: the caller's main module is not imported again.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     worker = subprocess.Popen(
@@ -174,7 +175,7 @@ def _start(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
     return worker
 
 
-def _lost_part(plan: Plan, part: int, parts: int, start_ns: int) -> LoadRecord:
+def lost_part(plan: Plan, part: int, parts: int, start_ns: int) -> LoadRecord:
     """What a dead process should have sent: its rows are there and unsent, so that the counts still add up."""
     store = RowStore()
     if not isinstance(plan.load, ClosedLoop):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from lynxbench.load.instrument import Bounds, judge
+from lynxbench.load.parts import judge_each
 from lynxbench.load.record import Kind, LoadRecord
 from lynxbench.model.contract import CacheState
 from lynxbench.model.load_figures import Accounting, CacheRecord, InstrumentRecord, PreFlight, TokenCount
@@ -34,12 +35,22 @@ def account(record: LoadRecord) -> Accounting:
 
 
 def describe_instrument(
-    records: Sequence[LoadRecord], bounds: InstrumentBounds, preflight: PreFlight | None, processes: int
+    records: Sequence[LoadRecord],
+    bounds: InstrumentBounds,
+    preflight: PreFlight | None,
+    processes: int,
+    *,
+    each: bool = False,
 ) -> InstrumentRecord:
-    """How the clients of all runs fared; the worst decides."""
+    """How the clients of all runs fared; the worst decides. `each` holds every client to the bounds by itself."""
     held = Bounds(bounds.mean_lateness_s, bounds.p99_lateness_s, bounds.p99_lag_s, bounds.busy, bounds.coalesced)
-    verdicts = [judge(record, held) for record in records]
-    reasons = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
+    if each:
+        judged = [(number, one) for record in records for number, one in judge_each(record, held).items()]
+        verdicts = [one for _, one in judged]
+        reasons = tuple(dict.fromkeys(f"client {number}: {said}" for number, one in judged for said in one.reasons))
+    else:
+        verdicts = [judge(record, held) for record in records]
+        reasons = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
     cautions = tuple(dict.fromkeys(caution for verdict in verdicts for caution in verdict.cautions))
     return InstrumentRecord(
         verdict="void" if reasons else "good",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
 
 from lynxbench.model.interval import Interval
+
+LARGEST_SHOWN = 1_000_000
+"""A version number beyond this is no version, and may be too long to print."""
 
 
 class Document(BaseModel):
@@ -16,6 +19,23 @@ class Document(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, ser_json_inf_nan="null", protected_namespaces=()
     )
+
+
+def first_problem(error: ValidationError, whole: str = "document") -> str:
+    """The first thing wrong with a document, in one line; what another version would write is told as such."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or whole
+    if first["type"] == "literal_error" and first["loc"][-1:] == ("schema_version",):
+        number = first["input"]
+        found = number if isinstance(number, int) and abs(number) < LARGEST_SHOWN else "another"
+        known = first["ctx"]["expected"]
+        return f"{where} is {found}, and this lynxbench reads {known}; use the version that wrote it, or a newer one"
+    if first["type"] == "extra_forbidden":
+        return f"{where}: not a key that this lynxbench knows; where a newer version wrote it, update"
+    if first["type"] == "union_tag_invalid":
+        tag = str(first["ctx"]["tag"])[:40]
+        return f"{where}: {tag!r} is of no kind that this lynxbench knows; where a newer version wrote it, update"
+    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _with_nulls(interval: Interval) -> dict[str, float | None]:

@@ -30,6 +30,8 @@ class Job(Document):
     """What this executor reached in earlier runs, to be re-checked; () measures from nothing."""
     reference_step_s: float | None = None
     """Step time at the reference precision, once known: what an emulated precision is estimated from."""
+    own_packages: bool = False
+    """Whether it runs in an environment of its own, whose packages are not those the host's layers were read from."""
     change: Change | None = None
     """What an intervention changes inside the engine; None measures the contract as it stands."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from lynxbench.model.history import History, LevelChange
 from lynxbench.model.interval import Interval
 from lynxbench.report import words
 from lynxbench.report.markup import Safe, said, tag
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import bullets, fact, plot, section, table
+from lynxbench.report.sections.parts import bullets, chip, fact, plot, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.svg.levels import draw_levels
 from lynxbench.report.words import clean
@@ -70,31 +71,36 @@ def render_history_html(found: History, version: str) -> str:
     body = tag(
         "body",
         header,
-        tag("main", _series(found), _changes(found), _left_out(found)),
+        tag("main", render_series(found), render_level_changes(found), _left_out(found)),
         tag("footer", tag("p", f"lynxbench {clean(version)}. A number never travels without its context.")),
     )
     return render_page(f"{clean(found.contract)}: history · lynxbench", body)
 
 
-def _series(found: History) -> Safe | None:
+def render_series(found: History, links: Sequence[tuple[str, str]] = ()) -> Safe | None:
+    """The series as a plot with its data; `links` (name, place) replace the data inside the page."""
     if not found.points:
         return None
     title = f"Throughput over time, {found.precision}"
     drawn = [draw_levels(found, title, width) for width in (WIDE, NARROW)]
-    about = "Each point is a result with its interval; a line marks a change of the level, a short one a record change."
+    about = (
+        "Each point is a result with its interval; a line marks a change of the level, a short one a record change, "
+        "and each square the layer that changed."
+    )
     rows = [
         (point.started_at, point.result_id, point.estimate, _number(point.low), _number(point.high), point.unit)
         for point in found.points
     ]
     head = ("started", "result", "estimate", "low", "high", "unit")
-    return section("series", "Series", plot("levels", title, about, drawn, head, rows))
+    return section("series", "Series", plot("levels", title, about, drawn, head, rows, links))
 
 
 def _number(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _changes(found: History) -> Safe | None:
+def render_level_changes(found: History) -> Safe | None:
+    """Every change with its effect, what the record says, and whose it is."""
     if not found.changes:
         return None
     rows = [
@@ -103,14 +109,14 @@ def _changes(found: History) -> Safe | None:
             "level" if change.found else "record",
             words.percent_interval(_minus_one(change.effect)),
             change.drift.value,
+            [[chip(layer), " "] for layer in change.layers_changed] or "none",
             said(change.cause.sentence),
             said(change.cause.owner or ""),
         )
         for change in found.changes
     ]
-    return section(
-        "changes", "Changes", table("Changes", ("when", "seen in", "effect", "drift", "record", "owner"), rows)
-    )
+    head = ("when", "seen in", "effect", "drift", "layers", "record", "owner")
+    return section("changes", "Changes", table("Changes", head, rows))
 
 
 def _left_out(found: History) -> Safe | None:

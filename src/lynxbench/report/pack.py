@@ -14,7 +14,7 @@ from lynxbench.report.page import render_page
 from lynxbench.report.sections.parts import bullets, fact, section, table
 from lynxbench.report.tone import Tone
 
-_EXTRA = """
+PACK_STYLE = """
 .decision .headline{max-width:60em}
 .sub{margin-top:22px}
 .sub h3{margin-bottom:4px}
@@ -80,7 +80,7 @@ def render_pack(pack: Pack) -> str:
             tag("p", f"lynxbench {words.clean(pack.lynxbench_version)}. A number never travels without its context."),
         ),
     )
-    return render_page(f"{words.clean(pack.title)} · procurement pack · lynxbench", body, more_style=_EXTRA)
+    return render_page(f"{words.clean(pack.title)} · procurement pack · lynxbench", body, more_style=PACK_STYLE)
 
 
 def _header(pack: Pack) -> Safe:

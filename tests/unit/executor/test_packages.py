@@ -6,7 +6,13 @@ import sys
 from importlib import metadata
 
 from lynxbench.executor.host import Host
-from lynxbench.executor.packages import find_distributions, parse_constants, read_distributions, read_python
+from lynxbench.executor.packages import (
+    find_distributions,
+    parse_constants,
+    parse_headers,
+    read_distributions,
+    read_python,
+)
 from lynxbench.model.canonical import content_id
 
 
@@ -33,6 +39,19 @@ def test_first_on_the_path_wins_and_names_are_normalised() -> None:
 
     found = find_distributions([Fake("Ruamel.YAML", "1"), Fake("ruamel_yaml", "2")])
     assert {name: item.version for name, item in found.items()} == {"ruamel-yaml": "1"}
+
+
+def test_headers_say_what_the_standard_library_reads() -> None:
+    for one in metadata.distributions():
+        if one.metadata["Name"]:
+            stated = parse_headers(one.read_text("METADATA") or one.read_text("PKG-INFO") or "")
+            assert (stated["name"], stated["version"]) == (one.metadata["Name"], one.version)
+
+
+def test_a_description_states_no_headers() -> None:
+    text = "Metadata-Version: 2.1\nName: a\nLicense: x\n  Name: folded\nversion: 1\n\nName: b\nVersion: 2\n"
+    assert parse_headers(text) == {"metadata-version": "2.1", "name": "a", "license": "x", "version": "1"}
+    assert parse_headers("") == {}
 
 
 def test_constants_are_read_without_running_the_file() -> None:

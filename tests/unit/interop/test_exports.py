@@ -65,7 +65,8 @@ def test_openmetrics_escapes_what_people_write() -> None:
 
 
 def test_parquet_reads_back(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     path = tmp_path / "results.parquet"
     assert write_parquet(_results(), path) == 2
     table = parquet.read_table(path).to_pylist()
@@ -74,7 +75,8 @@ def test_parquet_reads_back(tmp_path: Path) -> None:
 
 
 def test_mlflow_holds_metrics_and_context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tracking = pytest.importorskip("mlflow.tracking")
+    from mlflow import tracking
+
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     uri = (tmp_path / "mlruns").as_uri()
     ids = log_to_mlflow(_results()[:1], uri)

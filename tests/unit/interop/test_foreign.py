@@ -15,7 +15,7 @@ EXPECTED = {
     "vllm": ("output throughput", "time-to-first-token p99", "ground-truth"),
     "aiperf": ("output throughput", "time-to-first-token p99", "mock"),
     "guidellm": ("output throughput", "time-to-first-token p99", "ground-truth"),
-    "genai-perf": ("output throughput", "time-to-first-token p99", "llama-3.1-8b-instruct"),
+    "genai-perf": ("output throughput", "time-to-first-token p99", "ground-truth"),
     "inference-perf": ("output throughput", "time-to-first-token p99", None),
     "mlperf": ("query throughput", "latency p99", None),
 }
@@ -46,29 +46,82 @@ def test_what_no_tool_states_is_missing_everywhere(tool: str) -> None:
     assert "the accuracy" in missing
 
 
-def test_latencies_come_out_in_milliseconds_whatever_the_tool_writes() -> None:
+@pytest.mark.parametrize("tool", ["inference-perf", "genai-perf"])
+def test_a_server_of_known_times_comes_out_as_it_is(tool: str) -> None:
+    """Both asked the bundled server: 50 ms to the first token, 10 ms between tokens, whatever unit the tool writes."""
+    found = read_foreign(DATA / f"{tool}.json")
+    tokens = {"inference-perf": 30, "genai-perf": 16}[tool]
+    assert found.figures["time-to-first-token p50"].estimate == pytest.approx(50, rel=0.05)
+    assert found.figures["time-per-token p50"].estimate == pytest.approx(10, rel=0.05)
+    assert found.figures["latency p50"].estimate == pytest.approx(50 + 10 * (tokens - 1), rel=0.05)
+    assert found.stated["output_tokens_mean"] == tokens
+    rate, out = found.figures["request throughput"].estimate, found.figures["output throughput"].estimate
+    assert out == pytest.approx((rate or 0) * tokens)
+
+
+def test_what_each_tool_says_of_its_load_is_kept() -> None:
     found = read_foreign(DATA / "inference-perf.json")
-    assert found.figures["latency p50"].estimate == pytest.approx(250.0)
-    assert found.stated["schedule_delay"] == {"mean": 0.002, "max": 0.01}
+    assert (found.stated["completed"], found.stated["failed"]) == (48, 2)
+    assert found.stated["input_tokens_mean"] == 10
+    assert found.stated["rate_per_s"] == 10
+    assert found.stated["duration_s"] == pytest.approx(5, rel=0.01)
+    assert found.stated["schedule_delay"]["max"] == pytest.approx(0.0216, abs=1e-4)  # type: ignore[index,call-overload]
     assert "that the client was not the limit" not in found.missing
-    log = read_foreign(DATA / "mlperf.txt")
-    assert log.figures["latency p90"].estimate == pytest.approx(4751.920830)
-    assert log.stated["scenario"] == "SingleStream"
-    assert log.stated["valid"] is True
+    assert "input and output lengths" not in found.missing
+    other = read_foreign(DATA / "genai-perf.json")
+    assert (other.stated["concurrency"], other.stated["tokenizer"], other.stated["warmup"]) == (1, "tok", 0)
+    assert {"failed requests", "that the client was not the limit"} <= set(other.missing)
 
 
-def test_the_detailed_log_of_mlperf_is_read_too() -> None:
-    lines = [
-        {"key": "effective_scenario", "value": "Offline"},
-        {"key": "result_samples_per_second", "value": 3.71},
-        {"key": "result_99.00_percentile_latency_ns", "value": 2_691_085_775},
-        {"key": "result_validity", "value": "INVALID"},
-    ]
-    text = "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines) + ":::MLLOG {torn"
-    found = parse_foreign(text)
-    assert found.figures["sample throughput"].estimate == 3.71
-    assert found.figures["latency p99"].estimate == pytest.approx(2691.085775)
-    assert found.stated["valid"] is False
+def test_lengths_of_an_earlier_inference_perf_are_read_too() -> None:
+    document = json.loads((DATA / "inference-perf.json").read_text())
+    good = document["successes"]
+    good["prompt_len"] = good.pop("prompt_tokens")
+    del good["output_tokens"]
+    found = parse_foreign(json.dumps(document))
+    assert (found.stated["input_tokens_mean"], found.stated["output_tokens_mean"]) == (10, 30)
+
+
+@pytest.mark.parametrize(
+    ("file", "scenario", "valid", "rate"),
+    [
+        ("mlperf.txt", "SingleStream", True, ("query throughput", 183.13)),
+        ("mlperf-offline.txt", "Offline", True, ("sample throughput", 328.074)),
+        ("mlperf-server.txt", "Server", False, ("sample throughput", 55.37)),
+    ],
+)
+def test_loadgen_summaries_of_three_scenarios(file: str, scenario: str, valid: bool, rate: tuple[str, float]) -> None:
+    found = read_foreign(DATA / file)
+    assert (found.tool, found.stated["scenario"], found.stated["valid"]) == ("mlperf", scenario, valid)
+    assert found.figures[rate[0]].estimate == rate[1]
+    quantiles = [found.figures[f"latency p{p}"].estimate or 0 for p in ("50", "90", "99", "99.9")]
+    assert quantiles == sorted(quantiles)
+    assert quantiles[0] > 5, "every query slept five milliseconds"
+
+
+def test_summary_and_detail_of_one_loadgen_run_say_the_same() -> None:
+    summary, detail = (read_foreign(DATA / f"mlperf-server{end}.txt") for end in ("", "-detail"))
+    for name in ("latency", "time-to-first-token", "time-per-token"):
+        for where in ("mean", "p50", "p90", "p99", "p99.9"):
+            figure = summary.figures[f"{name} {where}"]
+            assert figure == detail.figures[f"{name} {where}"]
+            assert figure.unit == "ms"
+    assert summary.figures["time-to-first-token p50"].estimate == pytest.approx(2.304426)
+    assert summary.figures["time-per-token p50"].estimate == pytest.approx(0.445975)
+    for name in ("sample throughput", "output throughput"):
+        assert summary.figures[name].estimate == pytest.approx(detail.figures[name].estimate, abs=0.01)
+    assert summary.stated["valid"] is detail.stated["valid"] is False
+    assert (summary.stated["rate_per_s"], summary.stated["batch"]) == (60, 1)
+    assert detail.stated["started_at"] == "2026-11-15T09:02:33Z"
+    assert "when it ran" in set(summary.missing) - set(detail.missing)
+
+
+def test_a_torn_detail_is_read_as_far_as_it_goes() -> None:
+    whole = (DATA / "mlperf-server-detail.txt").read_text()
+    at = whole.index("result_first_token_50")
+    found = parse_foreign(whole[:at])
+    assert found.figures["latency p99"].estimate == pytest.approx(16.750919)
+    assert "time-to-first-token p50" not in found.figures
 
 
 def test_not_a_number_is_no_figure() -> None:

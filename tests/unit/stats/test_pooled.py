@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ POINTS, SIGMA = 22, 0.035
 """Like the quickstart on a shared machine: one process alone is nearly always too short."""
 
 
+@cache  # the same restarts are judged one by one, and then together
 def restarts(seed: int, changes: tuple[float, ...], *, step: bool = False) -> list[SteadyJudgement]:
     noise = np.random.default_rng(seed)
     along = np.linspace(-0.5, 0.5, POINTS)

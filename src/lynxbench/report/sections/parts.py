@@ -51,17 +51,27 @@ def plot(
     pictures: Iterable[Safe],
     head: Sequence[str],
     rows: Sequence[Sequence[str | int | float]],
+    links: Sequence[tuple[str, str]] = (),
 ) -> Safe:
-    """A plot with its caption, and the drawn data to take away."""
+    """A plot with its caption, and the drawn data to take away; `links` (name, place) replace the data in the page."""
     shown = None
     if 0 < len(rows) <= MOST_TABLE_ROWS:
         cells = [[_cell(value) for value in row] for row in rows]
         shown = tag(
             "details", tag("summary", "Data as a table"), table(f"Data of: {title}", head, cells, range(1, len(head)))
         )
-    link = tag(
-        "a", "Data as CSV", href=csv_link(head, rows), download=f"{identifier}.csv", aria_label=f"{title}: data as CSV"
-    )
+    if links:
+        link: Child = [
+            tag("a", name, href=place, download=True, aria_label=f"{title}: {name}") for name, place in links
+        ]
+    else:
+        link = tag(
+            "a",
+            "Data as CSV",
+            href=csv_link(head, rows),
+            download=f"{identifier}.csv",
+            aria_label=f"{title}: data as CSV",
+        )
     caption_box = tag("figcaption", tag("h3", title), tag("p", caption))
     return tag("figure", caption_box, pictures, tag("div", shown, link, class_="data"), id=identifier)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from lynxbench.model.history import History, HistoryPoint
 from lynxbench.report.markup import Safe, tag
-from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, curve, hover, padded, rule, svg, text
+from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, box, curve, hover, padded, rule, svg, text
 from lynxbench.report.words import digits, moment_text
 
 HEIGHT = 260
@@ -30,6 +30,9 @@ def draw_levels(found: History, title: str, width: int) -> Safe:
     for change in found.changes:
         at = x(change.index - 0.5)
         parts.append(rule(at, top, at, bottom if change.found else top + 14, "axis"))
+        for place, layer in enumerate(change.layers_changed):
+            tip = f"{layer} changed in the record: {change.cause.sentence}"
+            parts.append(box(at - 3, top + 16 + 9 * place, 7, 7, f"fill layer-{layer}", tag("title", tip)))
         if change.found:
             sign = f"{(change.effect.estimate - 1) * 100:+.1f} %"
             parts.append(text(at + 4, top + 10, sign, css="tick strong"))

@@ -1,0 +1,68 @@
+"""How far an experiment or a tuning is, in plain lines on standard error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import perf_counter
+
+from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.experiment.cells import CellPlan
+from lynxbench.experiment.definition import Definition
+from lynxbench.model.job import JobReport, JobStatus
+
+
+class LineProgress:
+    """One line a visit, with the time that is left by what visits took so far."""
+
+    def __init__(self) -> None:
+        self._blocks = self._cells = self._visits = 0
+        self._ruled_out: set[int] = set()
+        self._began = perf_counter()
+        self._spent: list[float] = []
+
+    def start(self, definition: Definition, folder: Path, cells: int) -> None:
+        """The experiment starts, or goes on."""
+        self._blocks, self._cells = definition.restarts, cells
+        self._say(f"{definition.name}: {cells} cells × {definition.restarts} blocks of time, into {folder}")
+
+    def visit(self, block: int, place: int, cell: CellPlan) -> None:
+        """A cell is about to be visited."""
+        self._visits += 1
+        self._say(
+            f"  block {block + 1}/{self._blocks}, {place + 1}/{self._cells}: {cell.words}{self._left(block, place)}"
+        )
+
+    def skip(self, cell: CellPlan, reason: str) -> None:
+        """A cell cannot be run."""
+        self._ruled_out.add(cell.number)
+        self._say(f"  infeasible: {cell.words}: {reason}")
+
+    def trial(self, words: str) -> None:
+        """A tuner says what it does next."""
+        self._say(f"  {words}")
+
+    def begin(self, run: RunFolder) -> None:
+        """A run starts, or goes on."""
+
+    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
+        """A process is at work."""
+
+    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
+        """A process has ended."""
+        self._spent.append(spent_s)
+        if report.status is JobStatus.FAILED:
+            self._say(f"    failed: {report.error}")
+
+    def note(self, text: str) -> None:
+        """A step between processes."""
+
+    def _left(self, block: int, place: int) -> str:
+        if not self._spent:
+            return ""
+        rest = (self._blocks - block) * (self._cells - len(self._ruled_out)) - place
+        left_s = max(rest, 1) * sum(self._spent) / len(self._spent)
+        return f" (about {left_s / 60:.1f} min left)" if left_s >= 90 else f" (about {left_s:.0f} s left)"
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,360 @@
+"""Nominally identical instances held against each other: the spread, who stands apart, and what only they have.
+
+Two questions are kept apart. Is the difference real and does it matter: the instance over the others, by Welch's t on
+run means with simultaneous intervals, must clear the contract's budget. Is it beyond what this fleet spreads by itself:
+its distance from the median instance, in robust standard deviations. Only both together make an outlier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pydantic import JsonValue
+
+from lynxbench.compare.rules import FEWEST_RESTARTS
+from lynxbench.compare.suspects import COUNTS, ORDER, changed_keys, rank_changes, weigh
+from lynxbench.compare.whole_rules import brief
+from lynxbench.model.canonical import canonical_bytes
+from lynxbench.model.comparison import Cause, CauseKind, FieldSuspect, LayerDifference
+from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
+from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, Standing
+from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
+from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
+from lynxbench.stats.intervals import student_quantile
+from lynxbench.stats.robust import MAD_TO_SIGMA
+
+OUTLYING = 3.5
+"""Robust standard deviations from the median at which an instance is called an outlier (Iglewicz & Hoaglin 1993)."""
+KNOWN_SPREAD = 8
+"""Instances from which a fleet's own spread is known well enough to be used alone."""
+USUAL_SIGMA = 0.01
+"""With fewer, the spread is taken to be at least this: nominally identical accelerators differ by several percent from
+end to end (Sinha et al., SC22), so a percent of standard deviation is no news."""
+MOST_SPLITS = 8
+PLACEMENT = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
+"""Which device a run was given is no property of the device."""
+
+
+def compare_instances(
+    results: Mapping[str, Result], precision: Precision, *, budget: float, confidence: float
+) -> FleetComparison | None:
+    """All instances at one precision, by unit name; None where fewer than one has a figure there."""
+    found = {name: one for name, result in results.items() if (one := _usable(result, precision)) is not None}
+    if not found:
+        return None
+    names = list(found)
+    logs = np.array([float(np.mean(np.log(found[name].run_means))) for name in names])
+    errors = np.array([_standard_error(found[name].run_means) for name in names])
+    values = np.exp(logs)
+    centre = float(np.median(logs))
+    sigma = _sigma(logs, errors) if len(names) > 1 else None
+    # Those far off must not stand for "the others": of three instances one slow one would set both others apart.
+    far = set() if sigma is None else {i for i in range(len(names)) if abs(logs[i] - centre) >= OUTLYING * sigma}
+    ratios = [_against_rest(found, names, place, logs, confidence, far) for place in range(len(names))]
+    standings = [
+        _standing(ratios[i], logs[i] - centre, sigma, found[names[i]], budget, len(names)) for i in range(len(names))
+    ]
+    apart = {name for name, (standing, _) in zip(names, standings, strict=True) if standing in _APART}
+    outliers = {name for name, (one, _) in zip(names, standings, strict=True) if one is Standing.OUTLIER}
+    own = {name: own_devices(results[name].executor) for name in names}
+    rows = []
+    for place, name in enumerate(names):
+        result, figure = results[name], found[name].throughput
+        assert figure is not None
+        standing, why = standings[place]
+        layers: tuple[LayerDifference, ...] = ()
+        cause = None
+        typical = [own[other] for other in names if other not in apart]
+        usual = typical or [own[other] for other in names if other not in {*outliers, name}]
+        if name in apart and usual:
+            layers = rank_changes(set_apart(own[name], usual), result.contract.owners)
+            cause = _cause(layers, result.contract.name)
+        rows.append(
+            InstanceRow(
+                unit=name,
+                result_id=result.result_id,
+                executor_id=result.executor_id,
+                instance_id=result.instance_id,
+                validity=result.validity.verdict.value,
+                estimate=float(values[place]) if figure.estimate is None else figure.estimate,
+                low=figure.low,
+                high=figure.high,
+                restarts=len(found[name].run_means),
+                against_rest=ratios[place],
+                distance=None if sigma is None else abs(float(logs[place]) - centre) / sigma,
+                standing=standing,
+                why=why,
+                layers=layers,
+                cause=cause,
+            )
+        )
+    median = float(np.median(values))
+    spread = float((values.max() - values.min()) / median) if len(names) > 1 else None
+    first = found[names[0]].throughput
+    assert first is not None
+    compared = FleetComparison(
+        precision=precision,
+        figure="throughput",
+        unit=first.unit,
+        instances=tuple(sorted(rows, key=lambda row: row.estimate)),
+        median=median,
+        spread=spread,
+        sigma=sigma,
+        budget=budget,
+        confidence=confidence,
+        same_executor=len({results[name].executor_id for name in names}) == 1,
+        splits=find_splits({name: results[name] for name in names}, dict(zip(names, logs.tolist(), strict=True))),
+        sentence="",
+    )
+    return compared.model_copy(update={"sentence": _sentence(compared)})
+
+
+_APART = (Standing.OUTLIER, Standing.DIFFERS)
+
+
+def own_devices(executor: Executor) -> Executor:
+    """The executor of a run that was given some of its machine's GPUs: their readings alone, not which they were."""
+    found = executor.get(Layer.SYSTEM, "environment")
+    given = found.get("CUDA_VISIBLE_DEVICES") if isinstance(found, dict) else None
+    parts = given.split(",") if isinstance(given, str) and given else []
+    chosen = [int(part) for part in parts] if all(part.isdigit() for part in parts) else []
+    layers = {layer: dict(fields) for layer, fields in executor.layers.items()}
+    for fields in layers.values():
+        for name, field in fields.items():
+            value = field.value
+            if isinstance(value, dict) and name.endswith("environment"):
+                kept: JsonValue = {key: held for key, held in value.items() if key not in PLACEMENT}
+                fields[name] = field.model_copy(update={"value": kept})
+            elif chosen and name.startswith("gpu_") and isinstance(value, list) and max(chosen) < len(value):
+                fields[name] = field.model_copy(update={"value": [value[place] for place in chosen]})
+    return Executor(schema_version=executor.schema_version, layers=layers)
+
+
+def set_apart(executor: Executor, usual: Sequence[Executor]) -> tuple[FieldChange, ...]:
+    """Fields whose value no usual instance has, each beside the value that most of them have."""
+    changes = []
+    for layer in Layer:
+        names = {name for one in (executor, *usual) for name in one.layers.get(layer, {})}
+        for name in sorted(names):
+            own = executor.layers.get(layer, {}).get(name)
+            theirs = [one.layers.get(layer, {}).get(name) for one in usual]
+            known = own or next((field for field in theirs if field is not None), None)
+            if known is None or _value(own) in {_value(field) for field in theirs}:
+                continue
+            common = Counter(_value(field) for field in theirs).most_common(1)[0][0]
+            before = next(field for field in theirs if _value(field) == common)
+            changes.append(
+                FieldChange(
+                    layer=layer,
+                    name=name,
+                    tier=known.tier,
+                    before=None if before is None else before.value,
+                    after=None if own is None else own.value,
+                )
+            )
+    return tuple(changes)
+
+
+def find_splits(results: Mapping[str, Result], logs: Mapping[str, float]) -> tuple[FieldSplit, ...]:
+    """Configuration fields that divide the instances into groups, those known to change speed first."""
+    units = list(results)
+    executors = {unit: own_devices(result.executor) for unit, result in results.items()}
+    total = float(np.var([logs[unit] for unit in units]))
+    if len(units) < 3 or total <= 0:
+        return ()
+    owners = next(iter(results.values())).contract.owners
+    divided: list[tuple[FieldChange, dict[bytes, list[str]], dict[bytes, JsonValue]]] = []
+    for layer in Layer:
+        for name in sorted({name for one in executors.values() for name in one.layers.get(layer, {})}):
+            fields = {unit: executors[unit].layers.get(layer, {}).get(name) for unit in units}
+            if any(
+                f is None or f.status is Status.UNREADABLE or f.tier is not Tier.CONFIGURATION for f in fields.values()
+            ):
+                continue
+            groups: dict[bytes, list[str]] = {}
+            values: dict[bytes, JsonValue] = {}
+            for unit, field in fields.items():
+                assert field is not None
+                groups.setdefault(_value(field), []).append(unit)
+                values[_value(field)] = field.value
+            if 1 < len(groups) < len(units):
+                some = list(values.values())
+                change = FieldChange(layer=layer, name=name, tier=Tier.CONFIGURATION, before=some[0], after=some[1])
+                divided.append((change, groups, values))
+    among = [change for change, _, _ in divided]
+    splits = []
+    for change, groups, values in divided:
+        suspect = weigh(change, among)
+        if suspect.follows is not None or suspect.weight not in COUNTS:
+            continue
+        overall = float(np.mean([logs[unit] for unit in units]))
+        means = {key: float(np.mean([logs[unit] for unit in members])) for key, members in groups.items()}
+        between = sum(len(groups[key]) * (means[key] - overall) ** 2 for key in groups) / len(units)
+        splits.append(
+            (
+                ORDER.index(suspect.weight),
+                -between,
+                FieldSplit(
+                    layer=change.layer,
+                    name=change.name,
+                    owner=owners.get(change.layer, DEFAULT_OWNERS[change.layer]),
+                    weight=suspect.weight.value,
+                    groups=tuple(
+                        (values[key], tuple(members), math.exp(means[key])) for key, members in groups.items()
+                    ),
+                    explained=min(1.0, between / total),
+                ),
+            )
+        )
+    splits.sort(key=lambda one: (one[0], one[1], one[2].name))
+    return tuple(split for _, _, split in splits[:MOST_SPLITS])
+
+
+def _usable(result: Result, precision: Precision) -> PrecisionResult | None:
+    if result.validity.verdict is ValidityVerdict.VOID:
+        return None
+    one = next((one for one in result.per_precision if one.precision is precision), None)
+    if one is None or one.throughput is None or not one.run_means:
+        return None
+    return one if all(mean > 0 for mean in one.run_means) else None
+
+
+def _sigma(
+    logs: np.ndarray[tuple[int], np.dtype[np.float64]], errors: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> float:
+    known = errors[np.isfinite(errors)]
+    noise = float(np.median(known)) if known.size else 0.0
+    floor = USUAL_SIGMA if logs.size < KNOWN_SPREAD else 0.0
+    # No other scale where most are equal: one that counts the odd ones would hide them.
+    return max(MAD_TO_SIGMA * float(np.median(np.abs(logs - np.median(logs)))), noise, floor, 1e-12)
+
+
+def _standard_error(means: Sequence[float]) -> float:
+    return float(np.std(np.log(means), ddof=1)) / math.sqrt(len(means)) if len(means) > 1 else math.nan
+
+
+def _against_rest(
+    found: Mapping[str, PrecisionResult],
+    names: Sequence[str],
+    place: int,
+    logs: np.ndarray[tuple[int], np.dtype[np.float64]],
+    confidence: float,
+    far: set[int],
+) -> Interval:
+    """This instance over the median of the others; Bonferroni over the instances: all hold at once."""
+    if len(names) < 2:
+        return UNKNOWN_INTERVAL
+    others = [i for i in range(len(names)) if i != place]
+    others = [i for i in others if i not in far] or others
+    change = float(logs[place] - np.median(logs[others]))
+    own = np.log(found[names[place]].run_means)
+    rest = [np.log(found[names[i]].run_means) for i in others]
+    if len(own) < 2 or any(len(one) < 2 for one in rest):
+        return Interval(math.nan, math.exp(change), math.nan)
+    parts = [(float(np.var(own, ddof=1)) / len(own), len(own) - 1)]
+    parts += [(float(np.var(one, ddof=1)) / len(one) / len(rest) ** 2, len(one) - 1) for one in rest]
+    total = sum(part for part, _ in parts)
+    if total <= 0:
+        return Interval(math.exp(change), math.exp(change), math.exp(change))
+    degrees = 1 / sum((part / total) ** 2 / df for part, df in parts)  # Welch–Satterthwaite
+    alone = 1 - (1 - confidence) / len(names)
+    reach = student_quantile((1 + alone) / 2, degrees) * math.sqrt(total)
+    return Interval(math.exp(change - reach), math.exp(change), math.exp(change + reach))
+
+
+def _standing(
+    ratio: Interval, off: float, sigma: float | None, one: PrecisionResult, budget: float, count: int
+) -> tuple[Standing, str]:
+    if count < 2 or sigma is None:
+        return Standing.UNKNOWN, "there is no other instance to hold it against"
+    if len(one.run_means) < FEWEST_RESTARTS or not ratio.known:
+        return Standing.UNKNOWN, f"{len(one.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
+    if ratio.low <= 1 + budget and ratio.high >= 1 - budget:
+        return Standing.TYPICAL, ""
+    if count < 3:
+        return Standing.DIFFERS, "of two instances neither is the outlier"
+    if abs(off) < OUTLYING * sigma:
+        return Standing.DIFFERS, f"within {OUTLYING:g} robust standard deviations of this fleet"
+    return Standing.OUTLIER, f"{abs(off) / sigma:.1f} robust standard deviations from the median instance"
+
+
+def _cause(layers: Sequence[LayerDifference], contract: str) -> Cause:
+    """What the record says sets an instance apart, and what would tell."""
+    counted = [one for one in layers if one.weight in COUNTS]
+    if not counted:
+        return Cause(
+            kind=CauseKind.NOTHING_RECORDED,
+            sentence="nothing that is recorded sets it apart: the cause is outside the record, or there is none",
+            experiment=f"run {contract} on it again; if it still stands apart, look at what no probe reads "
+            "(neighbours on the host, cooling, network)",
+        )
+    first = counted[0]
+    if len(counted) == 1:
+        return Cause(
+            kind=CauseKind.ONE_LAYER,
+            layer=first.layer,
+            owner=first.owner,
+            sentence=f"only layer {first.layer} sets it apart ({_named(first)}): the likely cause",
+            experiment=f"make {_names(first)} as elsewhere and run {contract} again: if it still stands apart, "
+            "that was not the cause",
+        )
+    named = ", ".join(f"{one.layer} ({_named(one)})" for one in counted)
+    return Cause(
+        kind=CauseKind.NOT_SEPARABLE,
+        layer=first.layer,
+        owner=first.owner,
+        sentence=f"{len(counted)} layers set it apart and cannot be separated: {named}",
+        experiment=f"make only {_names(first)} as elsewhere and run {contract} again; then the next layer",
+    )
+
+
+def _strongest(layer: LayerDifference) -> list[FieldSuspect]:
+    return [field for field in layer.fields if field.follows is None and field.weight is layer.weight]
+
+
+def _names(layer: LayerDifference) -> str:
+    return ", ".join(field.name for field in _strongest(layer)[:2])
+
+
+def _named(layer: LayerDifference) -> str:
+    fields = _strongest(layer)
+    more = f" and {len(fields) - 2} more" if len(fields) > 2 else ""
+    return "; ".join(_here(field) for field in fields[:2]) + more
+
+
+def _here(field: FieldSuspect) -> str:
+    keys = sorted(changed_keys(field.before, field.after))
+    if keys and isinstance(field.before, dict) and isinstance(field.after, dict):
+        key = keys[0]
+        return f"{field.name} {key} {brief(field.after.get(key))}, elsewhere {brief(field.before.get(key))}"
+    return f"{field.name} {brief(field.after)}, elsewhere {brief(field.before)}"
+
+
+def _value(field: Field | None) -> bytes:
+    return b"" if field is None else canonical_bytes(field.value)
+
+
+def _sentence(compared: FleetComparison) -> str:
+    rows = compared.instances
+    if len(rows) < 2:
+        return "one instance: there is no spread to speak of"
+    assert compared.spread is not None
+    alike = (
+        "one executor id" if compared.same_executor else "not one executor id: they are not identical on paper either"
+    )
+    outliers = [row for row in rows if row.standing is Standing.OUTLIER]
+    differing = [row for row in rows if row.standing is Standing.DIFFERS]
+    said = f"{len(rows)} instances spread over {compared.spread:.1%} ({alike})"
+    if outliers:
+        names = ", ".join(f"{row.unit} ({row.against_rest.estimate - 1:+.1%})" for row in outliers)
+        return f"{said}; {names} {'stands' if len(outliers) == 1 else 'stand'} apart"
+    if differing:
+        return f"{said}; {len(differing)} differ for certain, none beyond the fleet's own spread"
+    if any(row.standing is Standing.UNKNOWN for row in rows):
+        return f"{said}; not every instance has the {FEWEST_RESTARTS} restarts that a verdict needs"
+    return f"{said}; none stands apart"

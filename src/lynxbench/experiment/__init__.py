@@ -1,0 +1,1 @@
+"""Factorial designs over layers, and bounded optimisation."""

@@ -1,0 +1,242 @@
+"""From measured cells to what they say together: effects, shares, orders, owners, and the word."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from lynxbench.experiment.definition import Definition
+from lynxbench.experiment.owners import judge_owner
+from lynxbench.experiment.wording import finding_words, term_words, word_sentence
+from lynxbench.model.experiment import (
+    Analysis,
+    EffectShown,
+    OwnerJudgement,
+    OwnerShown,
+    ShapleyShown,
+    ShareShown,
+    SimpleShown,
+)
+from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
+from lynxbench.stats.contrasts import (
+    MOST_ORDERED,
+    Contrast,
+    Step,
+    additions,
+    alone,
+    effect_contrasts,
+    gap,
+    in_company,
+    joint,
+    needed,
+    shapley,
+    simple_effects,
+)
+from lynxbench.stats.decomposing import ERROR, decompose
+from lynxbench.stats.designs import Cell, Design
+from lynxbench.stats.factorial import Fit, Observation, holm, variation
+
+
+def observe(values: Mapping[tuple[Cell, int], float]) -> tuple[Observation, ...]:
+    """Responses by cell and block as observations on the log scale; what is not positive is no response."""
+    return tuple(
+        Observation(cell, block, math.log(value))
+        for (cell, block), value in sorted(values.items())
+        if math.isfinite(value) and value > 0
+    )
+
+
+def analyse(definition: Definition, values: Mapping[tuple[Cell, int], float]) -> Analysis | str:
+    """The whole analysis, or why there is none."""
+    design = definition.plan()
+    observed = observe(values)
+    if len({one.cell for one in observed}) < 2:
+        return "fewer than two cells were measured"
+    fit = Fit(observed)
+    delta = math.log1p(definition.smallest_effect)
+    confidence = definition.contract.protocol.confidence
+    step = step_of(definition, design)
+    found = decompose(design, fit, step, delta)
+    names = [factor.name for factor in definition.factors]
+    noise = fit.noise
+    described = variation(design, observed)
+    reasons = tuple(finding_words(definition, one, fit, confidence) for one in found.findings)
+    base = Analysis(
+        word=found.word,
+        sentence=word_sentence(definition, found.word, fit, step),
+        reasons=reasons,
+        restarts_needed=found.restarts_needed,
+        delta=definition.smallest_effect,
+        confidence=confidence,
+        noise=None if math.isnan(noise) else math.expm1(noise),
+        effects=_effects(definition, design, fit, confidence),
+        variation=()
+        if described is None
+        else (
+            *(ShareShown(term=term_words(names, word), share=share) for word, share in described.terms.items()),
+            ShareShown(term="block of time", share=described.blocks),
+            ShareShown(term="between restarts", share=described.restarts),
+        ),
+        variation_missing="" if described is not None else "a cell or a visit is missing: shares would overlap",
+        simple=_simple(definition, design, fit, confidence),
+    )
+    stepwise = _stepwise(definition, fit, step, confidence)
+    owners = stepwise.get("owners", ())
+    assert isinstance(owners, tuple)
+    if owners:
+        stepwise["owners"] = tuple(_explained(one, base.effects) for one in owners)
+    return base.model_copy(update=stepwise)
+
+
+def step_of(definition: Definition, design: Design) -> Step:
+    """From every factor's first level to its target."""
+    return Step((0,) * len(design.levels), tuple(factor.target_index for factor in definition.factors))
+
+
+def ratio_of(logs: Interval) -> Interval:
+    """From a difference of logarithms to a ratio."""
+    low, middle, high = (math.exp(x) if math.isfinite(x) else math.nan for x in (logs.low, logs.estimate, logs.high))
+    return Interval(low, middle, high)
+
+
+def _ratio(fit: Fit, contrast: Contrast, confidence: float) -> Interval:
+    return ratio_of(fit.estimate(contrast).interval(confidence))
+
+
+def _effects(definition: Definition, design: Design, fit: Fit, confidence: float) -> tuple[EffectShown, ...]:
+    effects = effect_contrasts(design, fit.cells)
+    estimates = [fit.estimate(one.contrast) for one in effects]
+    adjusted = holm([estimate.p for estimate in estimates])
+    names = [factor.name for factor in definition.factors]
+    shown = []
+    for one, estimate, p_holm in zip(effects, estimates, adjusted, strict=True):
+        members = sorted(one.word)
+        contexts = one.contrast
+        shown.append(
+            EffectShown(
+                name=term_words(names, one.word),
+                factors=tuple(names[member] for member in members),
+                levels=tuple(
+                    definition.factors[member].level_names[level]
+                    for member, level in zip(members, one.levels, strict=True)
+                ),
+                ratio=ratio_of(estimate.interval(confidence)) if contexts.estimable else UNKNOWN_INTERVAL,
+                p=estimate.p,
+                p_holm=p_holm,
+                sure=p_holm < ERROR,
+                contexts=""
+                if contexts.contexts == contexts.contexts_possible
+                else f"over {contexts.contexts} of {contexts.contexts_possible} settings of the others",
+                aliases=tuple(term_words(names, alias) for alias in one.aliases),
+            )
+        )
+    return tuple(shown)
+
+
+def _simple(definition: Definition, design: Design, fit: Fit, confidence: float) -> tuple[SimpleShown, ...]:
+    shown = []
+    for position, factor in enumerate(definition.factors):
+        for level in range(1, len(factor.levels)):
+            for cell, contrast in simple_effects(design, position, level, fit.cells).items():
+                others = [
+                    f"{other.name} {other.level_names[cell[at]]}"
+                    for at, other in enumerate(definition.factors)
+                    if at != position
+                ]
+                shown.append(
+                    SimpleShown(
+                        factor=factor.name,
+                        level=factor.level_names[level],
+                        context=", ".join(others),
+                        ratio=_ratio(fit, contrast, confidence),
+                    )
+                )
+    return tuple(shown)
+
+
+def _stepwise(definition: Definition, fit: Fit, step: Step, confidence: float) -> dict[str, object]:
+    """Joint change, Shapley values and owners' views, or why a cell that they need is not there."""
+    if len(step.factors) < 2:
+        return {"step_missing": "one factor alone has no company"}
+    if len(step.factors) > MOST_ORDERED:
+        return {"step_missing": f"more than {MOST_ORDERED} factors: their orders are not looked at"}
+    here = set(fit.cells)
+    single = [alone(step, factor) for factor in step.factors]
+    partial: dict[str, object] = {}
+    if needed([joint(step), *single]) <= here:
+        added: dict[Cell, float] = {}
+        for one in single:
+            for cell, weight in one.weights.items():
+                added[cell] = added.get(cell, 0.0) + weight
+        partial = {
+            "joint": _ratio(fit, joint(step), confidence),
+            "sum_of_single": _ratio(fit, Contrast(added), confidence),
+            "gap": _ratio(fit, gap(step), confidence),
+        }
+    last = [in_company(step, factor) for factor in step.factors]
+    if needed([*single, *last]) <= here:
+        partial["owners"] = tuple(_owner(definition, fit, step, factor, confidence) for factor in step.factors)
+    corners = needed([shapley(step, factor) for factor in step.factors])
+    if corners <= here:
+        partial["shapley"] = tuple(_shapley(definition, fit, step, factor, confidence) for factor in step.factors)
+    missing = sorted(corners - here)
+    if missing:
+        partial["step_missing"] = (
+            f"{len(missing)} of the {len(corners)} cells between baseline and target are not measured"
+        )
+    return partial
+
+
+def _owner(definition: Definition, fit: Fit, step: Step, position: int, confidence: float) -> OwnerShown:
+    delta = math.log1p(definition.smallest_effect)
+    before, after = fit.estimate(alone(step, position)), fit.estimate(in_company(step, position))
+    weights = dict(in_company(step, position).weights)
+    for cell, weight in alone(step, position).weights.items():
+        weights[cell] = weights.get(cell, 0.0) - weight
+    shift = fit.estimate(Contrast(weights))
+    return judge_owner(definition, position, before, after, shift, delta, confidence)
+
+
+def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
+    """Why an owner's conclusion does not hold: the largest sure interaction that the change takes part in."""
+    if owner.judgement in (OwnerJudgement.HOLDS, OwnerJudgement.UNRESOLVED):
+        return owner
+    meets = [one for one in effects if one.sure and len(one.factors) > 1 and owner.factor in one.factors]
+    if not meets:
+        return owner
+    largest = max(meets, key=lambda one: abs(math.log(one.ratio.estimate)))
+    beyond = f"{(largest.ratio.estimate - 1) * 100:+.1f} %"
+    why = f"{largest.name} interact ({beyond} over the product of their single effects)"
+    return owner.model_copy(update={"sentence": f"{owner.sentence}, because {why}"})
+
+
+def _shapley(definition: Definition, fit: Fit, step: Step, position: int, confidence: float) -> ShapleyShown:
+    factor = definition.factors[position]
+    names = [one.name for one in definition.factors]
+    adds = {before: fit.estimate(contrast).value for before, contrast in additions(step, position)}
+    least, most = min(adds, key=lambda key: adds[key]), max(adds, key=lambda key: adds[key])
+    return ShapleyShown(
+        factor=factor.name,
+        layer=factor.layer,
+        owner=definition.contract.owner(factor.layer),
+        ratio=_ratio(fit, shapley(step, position), confidence),
+        least=math.exp(adds[least]),
+        least_after=tuple(names[one] for one in least),
+        most=math.exp(adds[most]),
+        most_after=tuple(names[one] for one in most),
+    )
+
+
+def cell_intervals(values: Mapping[tuple[Cell, int], float], confidence: float) -> dict[Cell, Interval]:
+    """The response of each cell with its interval, in its own unit."""
+    observed = observe(values)
+    if not observed:
+        return {}
+    fit = Fit(observed)
+    # A cell's level over blocks is no contrast: its error is that of its own mean.
+    return {cell: ratio_of(fit.estimate(Contrast({cell: 1.0})).interval(confidence)) for cell in fit.cells}
+
+
+def complete(values: Mapping[tuple[Cell, int], float], cells: Sequence[Cell], blocks: int) -> bool:
+    """Whether every visit of these cells has a value."""
+    return all((cell, block) in values for cell in cells for block in range(blocks))

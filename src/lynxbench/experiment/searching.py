@@ -1,0 +1,334 @@
+"""Searches for the best setting under noise: by a model of the landscape, by halving, by Optuna's TPE. No I/O.
+
+All of them ask for one setting at a time and are told one fresh process's response, as a logarithm that is to become
+large; a setting that failed, or that the accuracy gate refused, is told as None. One history gives one answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+
+from lynxbench.errors import CannotRun
+from lynxbench.model.fields import Scalar
+from lynxbench.stats.arrays import Floats
+from lynxbench.stats.surrogate import Landscape, Parameters
+
+Point = tuple[int, ...]
+"""The position of each knob's value."""
+
+MOST_POINTS = 20_000
+"""Settings that the model looks at for every question; of a larger grid, a random part."""
+RESERVE = 0.2
+"""Of the trials, kept for measuring the leading settings again: one fresh process is luck."""
+REFIT_EVERY = 4
+FINALISTS = 3
+NEIGHBOUR = 0.35
+"""Distance, in ranges of knobs, over which a failure says something about others."""
+HALVING_KEEP = 3
+"""Successive halving keeps the best third (Li et al., Hyperband, 2018)."""
+
+
+class Method(StrEnum):
+    """How the next setting is chosen."""
+
+    MODEL = "model"
+    HALVING = "halving"
+    TPE = "tpe"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The knobs with their values; a knob is ordered where all of its values are numbers."""
+
+    names: tuple[str, ...]
+    values: tuple[tuple[Scalar, ...], ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Values of each knob."""
+        return tuple(len(values) for values in self.values)
+
+    @property
+    def settings(self) -> int:
+        """Of the whole grid."""
+        return math.prod(self.sizes)
+
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        """Whether neighbours are alike."""
+        return tuple(all(_is_number(value) for value in values) for values in self.values)
+
+    def at(self, point: Point) -> dict[str, Scalar]:
+        """The setting of a point."""
+        return {name: values[i] for name, values, i in zip(self.names, self.values, point, strict=True)}
+
+
+def _is_number(value: Scalar) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One trial: a point, and its log response; None where it failed or was refused."""
+
+    point: Point
+    value: float | None
+
+
+class Search(Protocol):
+    """Asks for settings until the trials are used up."""
+
+    def ask(self, history: Sequence[Told], left: int) -> Point:
+        """The next setting to try, with so many trials left including it."""
+
+    def choose(self, history: Sequence[Told]) -> Point | None:
+        """The setting to confirm; None where nothing passed."""
+
+
+def search_of(method: Method, space: Space, seed: int) -> Search:
+    """A search by name; CannotRun where Optuna is asked for and not installed."""
+    makers: dict[Method, Callable[[Space, int], Search]] = {
+        Method.MODEL: ModelSearch,
+        Method.HALVING: HalvingSearch,
+        Method.TPE: TpeSearch,
+    }
+    return makers[method](space, seed)
+
+
+def shrunken_best(history: Sequence[Told]) -> Point | None:
+    """The point whose mean, drawn towards the mean of all by how seldom it was measured, is highest."""
+    by_point: dict[Point, list[float]] = {}
+    for told in history:
+        if told.value is not None:
+            by_point.setdefault(told.point, []).append(told.value)
+    refused = {told.point for told in history if told.value is None}
+    passed = {point: values for point, values in by_point.items() if point not in refused}
+    if not passed:
+        return None
+    means = [sum(values) / len(values) for values in passed.values()]
+    middle = sum(means) / len(means)
+    within = [(v - sum(values) / len(values)) ** 2 for values in passed.values() if len(values) > 1 for v in values]
+    noise = sum(within) / max(1, len(within) - sum(len(v) > 1 for v in passed.values())) if within else 0.0
+    between = max(sum((m - middle) ** 2 for m in means) / max(1, len(means) - 1) - noise, 1e-12)
+
+    def believed(point: Point) -> float:
+        values = passed[point]
+        weight = between / (between + noise / len(values))
+        return middle + weight * (sum(values) / len(values) - middle)
+
+    return max(passed, key=believed)
+
+
+class ModelSearch:
+    """A Gaussian process over the grid; looks where improvement is expected, and measures the leaders again."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._space, self._seed = space, seed
+        self._grid = self._candidates()
+        self._parameters: Parameters | None = None
+        self._fitted_at = 0
+
+    def ask(self, history: Sequence[Told], left: int) -> Point:
+        """First a spread over the grid, then where it is worth most, then the leaders once more."""
+        total = len(history) + left
+        first = min(max(len(self._space.names) + 3, 6), max(2, total // 3))
+        if len(history) < first:
+            return self._spread(history)
+        known = [told for told in history if told.value is not None]
+        if len(known) < 3:
+            return self._spread(history)
+        refused = {told.point for told in history if told.value is None}
+        landscape = self._landscape(known)
+        if left <= max(FINALISTS, round(RESERVE * total)):
+            return self._again(known, refused, landscape)
+        # What was measured is left to the end: every further look at a leader now is a setting that nobody ever sees.
+        tried = {told.point for told in history}
+        open_ = self._grid[[tuple(int(x) for x in row) not in tried for row in self._grid]]
+        if not len(open_):
+            return self._again(known, refused, landscape)
+        worth = landscape.worth(open_) * self._can_run(open_, history)
+        best = open_[int(np.argmax(worth))]
+        return tuple(int(x) for x in best)
+
+    def choose(self, history: Sequence[Told]) -> Point | None:
+        """The measured setting that is believed to be best."""
+        known = [told for told in history if told.value is not None]
+        refused = {told.point for told in history if told.value is None}
+        if len({told.point for told in known}) < 3:
+            return shrunken_best(history)
+        landscape = self._landscape(known, anew=True)
+        points = sorted({told.point for told in known} - refused)
+        if not points:
+            return None
+        mean, _ = landscape.believed(np.array(points, dtype=np.float64))
+        return points[int(np.argmax(mean))]
+
+    def _can_run(self, points: Floats, history: Sequence[Told]) -> Floats:
+        """How likely settings are to run at all, by how their neighbours fared."""
+        tried = np.array([told.point for told in history], dtype=np.float64)
+        ran = np.array([told.value is not None for told in history], dtype=np.float64)
+        if ran.all():
+            return np.ones(len(points))
+        sizes = np.array([max(size - 1, 1) for size in self._space.sizes])
+        apart = np.abs(points[:, None, :] - tried[None, :, :])
+        apart = np.where(np.array(self._space.ordered), apart / sizes, (apart > 0).astype(float)).sum(axis=2)
+        near = np.exp(-((apart / NEIGHBOUR) ** 2))
+        return np.asarray((near @ ran + 0.5) / (near.sum(axis=1) + 0.5))
+
+    def _again(self, known: Sequence[Told], refused: set[Point], landscape: Landscape) -> Point:
+        points = sorted({told.point for told in known} - refused)
+        if not points:
+            return self._spread(known)
+        mean, deviation = landscape.believed(np.array(points, dtype=np.float64))
+        leaders = np.argsort(-(mean + 0.5 * deviation))[:FINALISTS]
+        times = {point: sum(told.point == point for told in known) for point in points}
+        return min((points[int(i)] for i in leaders), key=lambda point: times[point])
+
+    def _landscape(self, known: Sequence[Told], *, anew: bool = False) -> Landscape:
+        points = np.array([told.point for told in known], dtype=np.float64)
+        values = np.array([told.value for told in known], dtype=np.float64)
+        stale = anew or self._parameters is None or len(known) >= self._fitted_at + REFIT_EVERY
+        given = None if stale else self._parameters
+        landscape = Landscape(self._space.ordered, self._space.sizes, points, values, given)
+        if stale:
+            self._parameters, self._fitted_at = landscape.parameters, len(known)
+        return landscape
+
+    def _spread(self, history: Sequence[Told]) -> Point:
+        """The candidate that is furthest from what was tried; ties fall by the seed."""
+        taken = np.array([told.point for told in history], dtype=np.float64)
+        order = np.random.default_rng(self._seed + len(history)).permutation(len(self._grid))
+        if not len(taken):
+            return tuple(int(x) for x in self._grid[order[0]])
+        sizes = np.array([max(size - 1, 1) for size in self._space.sizes])
+        ordered = np.array(self._space.ordered)
+        apart = np.abs(self._grid[order][:, None, :] - taken[None, :, :])
+        apart = np.where(ordered, apart / sizes, (apart > 0).astype(float))
+        nearest = apart.sum(axis=2).min(axis=1)
+        return tuple(int(x) for x in self._grid[order[int(np.argmax(nearest))]])
+
+    def _candidates(self) -> Floats:
+        if self._space.settings <= MOST_POINTS:
+            every = product(*(range(size) for size in self._space.sizes))
+            return np.array(list(every), dtype=np.float64)
+        generator = np.random.default_rng(self._seed)
+        drawn = [generator.integers(0, size, MOST_POINTS) for size in self._space.sizes]
+        return np.unique(np.stack(drawn, axis=1), axis=0).astype(np.float64)
+
+
+class HalvingSearch:
+    """Many settings once, the best third of them again, and so on: what leads is measured most."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._space, self._seed = space, seed
+
+    def ask(self, history: Sequence[Told], left: int) -> Point:
+        """The next setting of the rung that is not complete."""
+        rungs = self._rungs(len(history) + left)
+        order = self._order(rungs[0])
+        done = list(history)
+        taken = 0
+        members = order
+        for depth, size in enumerate(rungs):
+            if depth:
+                members = self._best(done[:taken], members)[:size]
+            if not members:
+                break
+            if len(done) < taken + len(members):
+                return members[len(done) - taken]
+            taken += len(members)
+        return self.choose(history) or order[0]
+
+    def choose(self, history: Sequence[Told]) -> Point | None:
+        """The best mean, drawn in by how seldom it was measured."""
+        return shrunken_best(history)
+
+    def _rungs(self, total: int) -> list[int]:
+        """Sizes n, n/3, n/9 … down to one, with n as large as the trials allow."""
+        size = min(self._space.settings, total)
+        while size > 1 and sum(self._ladder(size)) > total:
+            size -= 1
+        return self._ladder(size)
+
+    @staticmethod
+    def _ladder(size: int) -> list[int]:
+        rungs = [size]
+        while rungs[-1] > 1:
+            rungs.append(max(1, rungs[-1] // HALVING_KEEP))
+        return rungs
+
+    def _order(self, size: int) -> list[Point]:
+        generator = np.random.default_rng(self._seed)
+        if self._space.settings <= MOST_POINTS:
+            chosen = generator.permutation(self._space.settings)[:size]
+            return [tuple(int(x) for x in np.unravel_index(int(i), self._space.sizes)) for i in chosen]
+        drawn = [tuple(int(generator.integers(0, s)) for s in self._space.sizes) for _ in range(4 * size)]
+        return list(dict.fromkeys(drawn))[:size]
+
+    @staticmethod
+    def _best(history: Sequence[Told], members: Sequence[Point]) -> list[Point]:
+        means = {}
+        for point in members:
+            values = [told.value for told in history if told.point == point]
+            known = [value for value in values if value is not None]
+            if len(known) == len(values) and known:
+                means[point] = sum(known) / len(known)
+        return sorted(means, key=lambda point: -means[point])
+
+
+class TpeSearch:
+    """Optuna's tree-structured Parzen estimator, asked and told; the choice is ours, since one trial is luck."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        try:
+            import optuna
+        except ImportError as error:
+            raise CannotRun(
+                "search tpe needs Optuna: pip install 'lynxbench[tune]', or use model or halving"
+            ) from error
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._optuna, self._space, self._seed = optuna, space, seed
+
+    def ask(self, history: Sequence[Told], left: int) -> Point:
+        """Replay the history into a study of the same seed, and ask it; the last trials go to the leaders."""
+        total = len(history) + left
+        if left <= max(FINALISTS, round(RESERVE * total)):
+            best = self._leader(history)
+            if best is not None:
+                return best
+        optuna = self._optuna
+        study = optuna.create_study(
+            direction="maximize",
+            sampler=optuna.samplers.TPESampler(seed=self._seed + len(history), constant_liar=False),
+        )
+        spread = {
+            name: optuna.distributions.CategoricalDistribution(list(range(size)))
+            for name, size in zip(self._space.names, self._space.sizes, strict=True)
+        }
+        worst = min((told.value for told in history if told.value is not None), default=0.0)
+        for told in history:
+            value = worst - 1.0 if told.value is None else told.value
+            given = dict(zip(self._space.names, told.point, strict=True))
+            study.add_trial(optuna.trial.create_trial(params=given, distributions=spread, value=value))
+        trial = study.ask(spread)
+        return tuple(int(trial.params[name]) for name in self._space.names)
+
+    def choose(self, history: Sequence[Told]) -> Point | None:
+        """The best mean, drawn in by how seldom it was measured."""
+        return shrunken_best(history)
+
+    def _leader(self, history: Sequence[Told]) -> Point | None:
+        refused = {told.point for told in history if told.value is None}
+        means: dict[Point, list[float]] = {}
+        for told in history:
+            if told.value is not None and told.point not in refused:
+                means.setdefault(told.point, []).append(told.value)
+        leaders = sorted(means, key=lambda point: -sum(means[point]) / len(means[point]))[:FINALISTS]
+        return min(leaders, key=lambda point: len(means[point])) if leaders else None

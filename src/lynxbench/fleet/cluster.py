@@ -1,0 +1,219 @@
+"""A Ray cluster seen from lynxbench: its nodes by name, what they have, which of them share a host."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.fleet.local import LocalCluster
+from lynxbench.fleet.ray_module import import_ray
+
+READY_S = 60.0
+"""A local node that has not joined by then will not."""
+PROBE_S = 60.0
+CONNECT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine, container or set of processes that Ray places work on."""
+
+    node_id: str
+    name: str
+    address: str
+    cpus: float
+    gpus: float
+
+
+class Fleet:
+    """A connection to a cluster. `close` leaves somebody else's running and ends a local one."""
+
+    def __init__(self, ray: Any, address: str, local: LocalCluster | None) -> None:
+        self.ray = ray
+        self.address = address
+        self.local = local
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that are alive, by name."""
+        return tuple(sorted(_named([one for one in self.ray.nodes() if one["Alive"]]), key=lambda node: node.name))
+
+    def alive(self, node_id: str) -> bool:
+        """Whether a node is still there."""
+        return any(one["NodeID"] == node_id and one["Alive"] for one in self.ray.nodes())
+
+    def death_of(self, node_id: str) -> str:
+        """What Ray says of a node's end."""
+        said = next((one.get("DeathReasonMessage") for one in self.ray.nodes() if one["NodeID"] == node_id), None)
+        return " ".join(str(said).split())[:200] if said else "the node no longer answers"
+
+    def hosts(self, nodes: Sequence[Node]) -> dict[str, str]:
+        """By node id: the machine it is on. Nodes of one machine disturb each other, whatever their addresses."""
+        there = {node.node_id for node in self.nodes()}
+        asked = {node.node_id: self.call_on(node, _machine) for node in nodes if node.node_id in there}
+        found = {}
+        for node_id, reference in asked.items():
+            try:
+                found[node_id] = str(self.ray.get(reference, timeout=PROBE_S))
+            except self.ray.exceptions.RayError:
+                found[node_id] = node_id  # it cannot be asked: the run on it will say why
+        return found
+
+    def call_on(self, node: Node, function: Callable[..., Any], *arguments: object) -> Any:
+        """Start a small function on a node, beside whatever runs there; the reference of its answer."""
+        remote = self.ray.remote(num_cpus=0, max_retries=0)(function)
+        return remote.options(scheduling_strategy=self.pinned(node)).remote(*arguments)
+
+    def pinned(self, node: Node) -> Any:
+        """On this node and no other."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+
+    def close(self) -> None:
+        """Leave the cluster; a local one ends with it."""
+        self.ray.shutdown()
+        if self.local is not None:
+            self.local.close()
+            self.local = None
+
+
+@contextmanager
+def connected(
+    address: str | None, *, local_nodes: int = 1, local_cpus: int | None = None, ship: Path | None = None
+) -> Iterator[Fleet]:
+    """The cluster at an address, or one of this machine alone; `ship` sends a folder of code to every node."""
+    fleet = connect(address, local_nodes=local_nodes, local_cpus=local_cpus, ship=ship)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def connect(
+    address: str | None, *, local_nodes: int = 1, local_cpus: int | None = None, ship: Path | None = None
+) -> Fleet:
+    """As `connected`, for a caller that closes it."""
+    if address:
+        return join(address, ship=ship)
+    local = LocalCluster(1, cpus=local_cpus)
+    fleet = join(local.address, local=local, ship=ship)  # to the first node, before there are others
+    try:
+        for _ in range(local_nodes - 1):
+            local.add()
+        _wait(fleet, local_nodes)
+    except BaseException:
+        fleet.close()
+        raise
+    return fleet
+
+
+def join(address: str, *, local: LocalCluster | None = None, ship: Path | None = None) -> Fleet:
+    """Connect to a cluster that runs; `local` is ended with the connection."""
+    _refuse_unreachable(address)
+    try:
+        ray = import_ray()
+        runtime = {"working_dir": str(ship)} if ship is not None else None
+        ray.init(
+            address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False, runtime_env=runtime
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        if local is not None:
+            local.close()
+        said = " ".join(str(error).split())[:200]
+        raise CannotRun(f"--ray {address}: {said}; is the cluster up, and is this machine one of its nodes?") from None
+    return Fleet(ray, address, local)
+
+
+def _refuse_unreachable(address: str) -> None:
+    """A word in seconds where Ray itself would wait for minutes; names such as `auto` are Ray's to resolve."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise CannotRun(f"--ray {address}: {error.strerror or error}; is the cluster up?") from None
+
+
+def choose(nodes: Sequence[Node], asked: str | None) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """The nodes to measure, and the spare ones that may stand in for a lost one.
+
+    `asked` is a number of nodes, or names and addresses with commas between; None takes all.
+    """
+    nodes = [node for node in nodes if node.cpus > 0]  # a head that was given no CPU runs the driver, nothing else
+    if not nodes:
+        raise CannotRun("the cluster has no node that is alive and has CPUs")
+    if asked is None:
+        return tuple(nodes), ()
+    if asked.strip().isdigit():
+        count = int(asked)
+        if not 1 <= count <= len(nodes):
+            raise BadInput(f"--nodes {count}: the cluster has {len(nodes)} nodes that are alive")
+        return tuple(nodes[:count]), tuple(nodes[count:])
+    chosen = []
+    for wanted in (part.strip() for part in asked.split(",")):
+        found = [node for node in nodes if wanted in (node.name, node.address, node.node_id)]
+        if len(found) != 1:
+            known = ", ".join(node.name for node in nodes[:12])
+            several = f"names {len(found)} nodes" if found else "is no node of the cluster"
+            raise BadInput(f"--nodes {wanted!r} {several}; it has {known}")
+        chosen.append(found[0])
+    return tuple(dict.fromkeys(chosen)), ()
+
+
+def wait_for(fleet: Fleet, nodes: int, within_s: float) -> None:
+    """Until so many nodes with CPUs are there: those of a batch system come up one after another."""
+    until = time.monotonic() + within_s
+    while (found := sum(node.cpus > 0 for node in fleet.nodes())) < nodes:
+        if time.monotonic() > until:
+            raise CannotRun(f"--wait-for {nodes}: {found} nodes are there after {within_s:.0f} s")
+        time.sleep(0.5)
+
+
+def _named(listed: Sequence[Any]) -> list[Node]:
+    """Names people know: the node's own, its host's or its address, whichever tells them all apart."""
+    forms: tuple[Callable[[Any], str], ...] = (
+        lambda one: str(one.get("NodeName") or ""),
+        lambda one: str(one["NodeManagerHostname"]),
+        lambda one: str(one["NodeManagerAddress"]),
+        lambda one: f"{one['NodeManagerAddress']}:{one['NodeManagerPort']}",
+    )
+    for form in forms:
+        names = [form(one) for one in listed]
+        if all(names) and max(Counter(names).values(), default=1) == 1:
+            break
+    return [
+        Node(
+            node_id=str(one["NodeID"]),
+            name=name,
+            address=str(one["NodeManagerAddress"]),
+            cpus=float(one["Resources"].get("CPU", 0.0)),
+            gpus=float(one["Resources"].get("GPU", 0.0)),
+        )
+        for one, name in zip(listed, names, strict=True)
+    ]
+
+
+def _wait(fleet: Fleet, nodes: int) -> None:
+    until = time.monotonic() + READY_S
+    while len(fleet.nodes()) < nodes:
+        if time.monotonic() > until:
+            raise CannotRun(f"{nodes} local nodes were started, and not all of them came up in {READY_S:.0f} s")
+        time.sleep(0.05)
+
+
+def _machine() -> str:
+    """The running kernel's own id: containers and Ray nodes of one host share it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        import platform
+
+        return platform.node()

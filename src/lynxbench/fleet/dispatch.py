@@ -1,0 +1,270 @@
+"""Tasks onto nodes, each alone on what it measures. Ray places and watches; what is lost is tried again or reported.
+
+A task takes all CPUs (and the GPUs it asks for) of its node from Ray, so that nothing else of the cluster runs beside
+it; nodes of one host take turns unless told otherwise, because Ray's counting knows nothing of hosts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from lynxbench.errors import LynxbenchError
+from lynxbench.fleet.cluster import Fleet, Node
+from lynxbench.fleet.desk import Desk, DeskLine, Message
+
+MOST_ATTEMPTS = 3
+"""A task that took its worker down three times is what takes workers down."""
+POLL_S = 0.25
+GRACE_S = 15.0
+"""After an interrupt: for runs to write down what they have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One piece of work: where it belongs, and what it takes of its node."""
+
+    key: str
+    payload: object
+    node: Node | None = None
+    """None may go to any node, and to another one when that is lost."""
+    gpus: float = 0.0
+    cpus: float | None = None
+    """None takes all of the node's."""
+    substitutes: bool = False
+    """Whether a spare node may stand in when its own is lost."""
+
+
+class End(StrEnum):
+    """How an attempt ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    """The work itself said no: trying again would say no again."""
+    CRASHED = "worker lost"
+    NODE_LOST = "node lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a task."""
+
+    node: Node
+    end: End
+    why: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a task, with every attempt at it. `error` is the deliberate one, where there was one."""
+
+    task: Task
+    end: End
+    value: object
+    why: str
+    attempts: tuple[Attempt, ...]
+    error: LynxbenchError | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    task: Task
+    attempts: list[Attempt] = field(default_factory=list)
+    node: Node | None = None
+    reference: Any = None
+    started: float = 0.0
+
+
+Work = Callable[[object, DeskLine], object]
+Hear = Callable[[Message, Desk], None]
+
+
+def dispatch(
+    fleet: Fleet,
+    work: Work,
+    tasks: Sequence[Task],
+    *,
+    hear: Hear,
+    spare: Sequence[Node] = (),
+    pool: Sequence[Node] = (),
+    together: bool = False,
+    began: Callable[[Task, Node, int], None] = lambda task, node, attempt: None,
+) -> Iterator[Outcome]:
+    """Run every task and yield each outcome as it ends; every task has exactly one, whatever happens to the nodes.
+
+    `pool` are the nodes for tasks that may go anywhere, `spare` those that may stand in. An interrupt ends what runs
+    in order and is raised again.
+    """
+    loop = _Dispatch(fleet, work, hear, list(spare), tuple(pool), together, began, tasks)
+    try:
+        yield from loop.run()
+    finally:
+        loop.close()
+
+
+class _Dispatch:
+    def __init__(
+        self,
+        fleet: Fleet,
+        work: Work,
+        hear: Hear,
+        spare: list[Node],
+        pool: tuple[Node, ...],
+        together: bool,
+        began: Callable[[Task, Node, int], None],
+        tasks: Sequence[Task],
+    ) -> None:
+        self._fleet, self._ray, self._hear = fleet, fleet.ray, hear
+        self._spare, self._pool, self._together, self._began = spare, pool, together, began
+        self._waiting = [_Open(task) for task in tasks]
+        self._running: dict[Any, _Open] = {}
+        self._gone: set[str] = set()
+        nodes = {n.node_id: n for n in (*pool, *spare, *(t.node for t in tasks if t.node is not None))}
+        self._hosts: Mapping[str, str] = {} if together else fleet.hosts(list(nodes.values()))
+        self._desk = Desk(fleet)
+        self._function = fleet.ray.remote(max_retries=0)(work)
+
+    def run(self) -> Iterator[Outcome]:
+        while self._waiting or self._running:
+            yield from self._start_what_can()
+            if not self._running:
+                continue
+            ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=POLL_S)
+            for message in self._desk.drain():
+                self._hear(message, self._desk)
+            for reference in ready:
+                outcome = self._ended(self._running.pop(reference))
+                if outcome is not None:
+                    yield outcome
+
+    def close(self) -> None:
+        """End what still runs: first asked, then made to."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=False)
+        until = time.monotonic() + GRACE_S
+        left = list(self._running)
+        while left and time.monotonic() < until:
+            _, left = self._ray.wait(left, num_returns=len(left), timeout=POLL_S)
+            for message in self._desk.drain():
+                self._hear(message, self._desk)
+        for reference in left:
+            self._ray.cancel(reference, force=True)
+        self._desk.close()
+
+    def _start_what_can(self) -> Iterator[Outcome]:
+        for one in list(self._waiting):
+            home = one.task.node
+            if home is not None and home.node_id in self._gone:
+                home = self._substitute(one.task)
+                if home is None:
+                    self._waiting.remove(one)
+                    yield self._given_up(one)
+                    continue
+            busy = {o.node.node_id for o in self._running.values() if o.node is not None}
+            hosts = {self._hosts.get(node_id, node_id) for node_id in busy}
+            if home is None:
+                free = [n for n in self._pool if n.node_id not in self._gone | busy and self._host(n) not in hosts]
+                if not free:
+                    if not self._running and all(n.node_id in self._gone for n in self._pool):
+                        self._waiting.remove(one)
+                        yield self._given_up(one)
+                    continue
+                home = free[0]
+            elif self._host(home) in hosts and not self._together:
+                continue
+            self._waiting.remove(one)
+            if self._fleet.alive(home.node_id):
+                self._start(one, home)
+                continue
+            self._gone.add(home.node_id)
+            why = f"{home.name} was lost: {self._fleet.death_of(home.node_id)}"
+            one.attempts.append(Attempt(home, End.NODE_LOST, why, 0.0))
+            self._waiting.append(one)  # for a substitute, or to be given up
+
+    def _host(self, node: Node) -> str:
+        return self._hosts.get(node.node_id, node.node_id)
+
+    def _substitute(self, task: Task) -> Node | None:
+        if not task.substitutes:
+            return None
+        while self._spare:
+            node = self._spare.pop(0)
+            if self._fleet.alive(node.node_id):
+                return node
+        return None
+
+    def _start(self, one: _Open, node: Node) -> None:
+        one.node, one.started = node, time.monotonic()
+        options = self._function.options(
+            num_cpus=one.task.cpus if one.task.cpus is not None else node.cpus,
+            num_gpus=one.task.gpus,
+            scheduling_strategy=self._fleet.pinned(node),
+        )
+        one.reference = options.remote(one.task.payload, DeskLine(self._desk.handle, one.task.key))
+        self._running[one.reference] = one
+        self._began(one.task, node, len(one.attempts) + 1)
+
+    def _ended(self, one: _Open) -> Outcome | None:
+        """The outcome of a task that is over; None for one that is tried again."""
+        assert one.node is not None
+        exceptions = self._ray.exceptions
+        spent = round(time.monotonic() - one.started, 3)
+        try:
+            value = self._ray.get(one.reference)
+        except exceptions.TaskCancelledError as error:
+            raise KeyboardInterrupt from error
+        except exceptions.RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, BaseException) else error
+            if isinstance(cause, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            line = str(cause) if isinstance(cause, LynxbenchError) else f"{type(cause).__name__}: {cause}"
+            one.attempts.append(Attempt(one.node, End.FAILED, _one_line(line), spent))
+            told = cause if isinstance(cause, LynxbenchError) else None
+            return Outcome(one.task, End.FAILED, None, _one_line(line), tuple(one.attempts), told)
+        except exceptions.RayError as error:
+            return self._lost(one, error, spent)
+        one.attempts.append(Attempt(one.node, End.DONE, "", spent))
+        return Outcome(one.task, End.DONE, value, "", tuple(one.attempts))
+
+    def _lost(self, one: _Open, error: Exception, spent: float) -> Outcome | None:
+        assert one.node is not None
+        node = one.node
+        gone = isinstance(error, self._ray.exceptions.NodeDiedError) or not self._still_there(node)
+        if gone:
+            self._gone.add(node.node_id)
+            why = f"{node.name} was lost: {self._fleet.death_of(node.node_id)}"
+        else:
+            why = f"the worker on {node.name} was lost: {_one_line(str(error))}"
+        one.attempts.append(Attempt(node, End.NODE_LOST if gone else End.CRASHED, why, spent))
+        one.node = one.reference = None
+        if len(one.attempts) < MOST_ATTEMPTS:
+            self._waiting.append(one)
+            return None
+        return self._given_up(one)
+
+    def _still_there(self, node: Node) -> bool:
+        """A raylet that just died may still be listed for a moment: it counts as there when a task runs on it."""
+        if not self._fleet.alive(node.node_id):
+            return False
+        try:
+            self._ray.get(self._fleet.call_on(node, _here), timeout=GRACE_S)
+        except self._ray.exceptions.RayError:
+            return False
+        return True
+
+    def _given_up(self, one: _Open) -> Outcome:
+        last = one.attempts[-1] if one.attempts else None
+        why = last.why if last is not None else "no node is left to run it on"
+        return Outcome(one.task, last.end if last is not None else End.NODE_LOST, None, why, tuple(one.attempts))
+
+
+def _here() -> bool:
+    return True
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:400]

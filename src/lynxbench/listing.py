@@ -1,0 +1,151 @@
+"""What a ledger says as documents for programs: the same for `--json` and for the server's API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from lynxbench.executor.view import expand_change
+from lynxbench.ledger.checkpoints import Signed
+from lynxbench.ledger.log import Logged, TreeHead
+from lynxbench.ledger.queries import Listed, OpenRun
+from lynxbench.model.entries import Entry
+from lynxbench.model.executor import Executor, FieldChange, Tier, difference
+from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.standing import Standing, Voice
+
+Plain = dict[str, object]
+
+
+def list_document(
+    listed: Sequence[Listed], standing: Mapping[str, Standing], unfinished: Sequence[OpenRun], head: TreeHead
+) -> Plain:
+    """The same for programs."""
+    return {
+        "tree_size": head.size,
+        "root_hash": head.root.hex(),
+        "results": [
+            {
+                "result_id": one.result_id,
+                "run_id": one.run_id,
+                "contract_id": one.contract_id,
+                "contract_name": one.contract_name,
+                "executor_id": one.executor_id,
+                "instance_id": one.instance_id,
+                "started_at": one.started_at,
+                "validity": one.validity,
+                "attempts": one.attempts,
+                "bottleneck": one.bottleneck,
+                "per_precision": [
+                    {
+                        "precision": figure.precision,
+                        "throughput": figure.throughput.model_dump() if figure.throughput else None,
+                        "validity": figure.validity,
+                        "steady": figure.steady,
+                        "run_means": list(figure.run_means),
+                    }
+                    for figure in one.figures
+                ],
+                "standing": standing_document(standing[one.result_id]),
+            }
+            for one in listed
+        ],
+        "unfinished": [asdict(one) for one in unfinished],
+    }
+
+
+def about_document(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> Plain:
+    """The same for programs."""
+    return {
+        "standing": standing_document(standing),
+        "entries": [
+            {
+                "seq": logged.seq,
+                "logged_at": logged.logged_at,
+                "teams": list(voice.teams),
+                "keys": list(voice.keys),
+                "entry": logged.entry.model_dump(mode="json", by_alias=True),
+            }
+            for logged, voice in about
+        ],
+    }
+
+
+def foreign_document(found: Sequence[tuple[Logged, Voice]]) -> Plain:
+    """The same for programs."""
+    return {
+        "foreign": [
+            {"seq": logged.seq, "by": voice.name, **logged.entry.model_dump(mode="json", by_alias=True)}
+            for logged, voice in found
+        ]
+    }
+
+
+def standing_document(standing: Standing) -> Plain:
+    """A standing with its words."""
+    return {"summary": standing.short, "words": list(standing.words), **standing.model_dump(mode="json")}
+
+
+def say(entry: Entry) -> str:
+    """An entry in one short phrase."""
+    body = entry.body
+    detail = (
+        getattr(body, "reason", None)
+        or getattr(body, "what", None)
+        or getattr(body, "question", None)
+        or getattr(getattr(body, "verdict", None), "value", None)
+        or getattr(body, "run_id", None)
+        or ""
+    )
+    if body.kind.value == "verification":
+        detail = "holds" if getattr(body, "holds", False) else "does not hold"
+    return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value
+
+
+def log_document(
+    name: str, origin: str, head: TreeHead, checkpoints: Sequence[Signed], verified: str | None = None
+) -> Plain:
+    """The state of a ledger."""
+    return {
+        "ledger": name,
+        "origin": origin,
+        "tree_size": head.size,
+        "root_hash": head.root.hex(),
+        "verified": verified,
+        "checkpoints": [
+            {
+                **one.checkpoint.model_dump(mode="json"),
+                "keys": [signature.keyid for signature in one.envelope.signatures],
+                "teams": [signer.team for signer in one.signers],
+            }
+            for one in checkpoints
+        ],
+    }
+
+
+def difference_document(left: Executor, right: Executor, changes: Sequence[FieldChange]) -> Plain:
+    """Two executors, field by field, each with its owner."""
+    return {
+        "a": {"executor_id": left.executor_id, "instance_id": left.instance_id},
+        "b": {"executor_id": right.executor_id, "instance_id": right.instance_id},
+        "same": not changes,
+        "layers": sorted({change.layer.value for change in changes}),
+        "changes": [
+            {
+                **change.model_dump(mode="json"),
+                "owner": DEFAULT_OWNERS[change.layer],
+                "items": [step.label for step in expand_change(change)],
+            }
+            for change in changes
+        ],
+    }
+
+
+def compared_fields(left: Executor, right: Executor, *, all_tiers: bool) -> tuple[FieldChange, ...]:
+    """Fields that differ; without `all_tiers`, those that make another executor or that people declared."""
+    changes = difference(left, right)
+    if all_tiers:
+        return changes
+    # What people declared enters no id, but a difference in it is one that matters to its owner.
+    stated = {Layer.PROCUREMENT, Layer.DEMAND}
+    return tuple(c for c in changes if c.tier is Tier.CONFIGURATION or c.layer in stated)

@@ -1,0 +1,187 @@
+"""What a factorial experiment found, as a document: other programs may rely on these keys."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from lynxbench.model.document import Bounds, Document
+from lynxbench.model.layers import Layer
+from lynxbench.model.surroundings import PackageSet
+
+EXPERIMENT_SCHEMA: Literal[1] = 1
+
+
+class Decomposability(StrEnum):
+    """Whether what single changes do may be told apart at all."""
+
+    DECOMPOSABLE = "decomposable"
+    NOT_DECOMPOSABLE = "not decomposable"
+    UNDETERMINED = "undetermined"
+
+
+class FactorShown(Document):
+    """A factor with its levels; the first is how things are, `target` is where they might go."""
+
+    name: str
+    layer: Layer
+    owner: str
+    sets: str
+    levels: tuple[str, ...]
+    target: str
+
+
+class CellStatus(StrEnum):
+    """What became of a combination of levels."""
+
+    MEASURED = "measured"
+    PARTLY = "partly measured"
+    INFEASIBLE = "infeasible"
+    PENDING = "pending"
+
+
+class CellShown(Document):
+    """One combination of levels: its response, the evidence for it, or why there is none."""
+
+    number: int
+    levels: dict[str, str]
+    status: CellStatus
+    reason: str = ""
+    response: Bounds | None = None
+    """In the response's own unit; the geometric mean over restarts."""
+    values: tuple[float | None, ...] = ()
+    """By block of time."""
+    contract_id: str | None = None
+    executor_id: str | None = None
+    result_ids: tuple[str, ...] = ()
+    validity: str = ""
+    packages: PackageSet | None = None
+    accuracy: str = ""
+
+
+class EffectShown(Document):
+    """A main effect or interaction as a ratio: 1.2 is a gain of 20 %; an interaction is over the product of gains."""
+
+    name: str
+    factors: tuple[str, ...]
+    levels: tuple[str, ...]
+    """The level looked at, against the first one."""
+    ratio: Bounds
+    p: float
+    p_holm: float
+    sure: bool
+    """Whether it differs from 1 after Holm's correction over all effects."""
+    contexts: str
+    """Over how many settings of the other factors it is a mean; empty: over all."""
+    aliases: tuple[str, ...] = ()
+
+
+class ShareShown(Document):
+    """A part of the variation between all processes."""
+
+    term: str
+    share: float
+
+
+class SimpleShown(Document):
+    """What a factor's change does in one setting of the others."""
+
+    factor: str
+    level: str
+    context: str
+    ratio: Bounds
+
+
+class ShapleyShown(Document):
+    """A factor's mean addition over all orders of the changes, and the least and most that an order gives it."""
+
+    factor: str
+    layer: Layer
+    owner: str
+    ratio: Bounds
+    least: float
+    least_after: tuple[str, ...]
+    most: float
+    most_after: tuple[str, ...]
+
+
+class OwnerJudgement(StrEnum):
+    """Whether what an owner measures alone holds in company."""
+
+    HOLDS = "holds"
+    WRONG_SIGN = "wrong sign"
+    OVERSTATED = "overstated"
+    UNDERSTATED = "understated"
+    UNRESOLVED = "unresolved"
+
+
+class OwnerShown(Document):
+    """What a layer's owner would have concluded alone, and why it would have been wrong."""
+
+    factor: str
+    layer: Layer
+    owner: str
+    change: str
+    alone: Bounds
+    in_company: Bounds
+    judgement: OwnerJudgement
+    sentence: str
+
+
+class Analysis(Document):
+    """Everything the cells say together."""
+
+    word: Decomposability
+    sentence: str
+    reasons: tuple[str, ...]
+    restarts_needed: int | None
+    delta: float
+    """The largest interaction, as a ratio minus one, that would change nobody's conclusion."""
+    confidence: float
+    noise: float | None
+    """Spread between restarts of one cell, relative."""
+    effects: tuple[EffectShown, ...]
+    variation: tuple[ShareShown, ...]
+    variation_missing: str = ""
+    simple: tuple[SimpleShown, ...]
+    joint: Bounds | None = None
+    sum_of_single: Bounds | None = None
+    gap: Bounds | None = None
+    """The joint change over the product of the single ones."""
+    shapley: tuple[ShapleyShown, ...] = ()
+    owners: tuple[OwnerShown, ...] = ()
+    step_missing: str = ""
+    """Why joint, Shapley values and owners' views could not be computed."""
+
+
+class ExperimentDocument(Document):
+    """An experiment: what was asked, what was run, what it says."""
+
+    schema_version: Literal[1] = EXPERIMENT_SCHEMA
+    lynxbench_version: str
+    experiment_id: str
+    definition_id: str
+    name: str
+    question: str
+    contract_name: str
+    contract_id: str
+    response: str
+    unit: str
+    higher_is_better: bool
+    design: str
+    resolution: int | None
+    aliases: tuple[str, ...]
+    """What the fraction cannot tell apart, in words; empty for a full design."""
+    restarts: int
+    seed: int
+    order: tuple[tuple[int, ...], ...]
+    """Cells in the order they were visited, one list a block."""
+    started_at: str
+    finished_at: str | None
+    measuring_s: float
+    lanes: str
+    factors: tuple[FactorShown, ...]
+    cells: tuple[CellShown, ...]
+    analysis: Analysis | None
+    analysis_missing: str = ""
+    notes: tuple[str, ...] = ()

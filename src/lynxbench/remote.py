@@ -1,0 +1,144 @@
+"""A server of lynxbench as a machine talks to it: JSON over HTTP(S), bundles in pieces that are resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, Refused
+
+SERVER_VARIABLE = "LYNXBENCH_SERVER"
+TOKEN_VARIABLE = "LYNXBENCH_TOKEN"
+TIMEOUT_S = 60.0
+CHUNK_BYTES = 4 << 20
+MOST_ANSWER_BYTES = 1 << 30
+ATTEMPTS = 6
+FIRST_WAIT_S = 0.5
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Unreachable(BadInput):
+    """A server that does not answer; what was sent before is kept there."""
+
+
+class Remote:
+    """One server, and the token that opens it."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.rstrip("/"):
+            raise BadInput(f"{url!r} is no server: write https://HOST or http://localhost:PORT")
+        if token and parts.scheme == "http" and parts.hostname not in LOOPBACK:
+            raise Refused(f"{url}: a token is sent over https alone; ask for the server's https address")
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._parts = parts
+        self._token = token
+
+    def ask(
+        self, method: str, path: str, body: object | None = None, *, query: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """One question; the JSON document of the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {} if data is None else {"Content-Type": "application/json"}
+        found = json.loads(self._send(method, _address(path, query), data, headers))
+        if not isinstance(found, dict):
+            raise BadInput(f"{self.url}{path}: no server of lynxbench answers so")
+        return found
+
+    def fetch(self, path: str) -> bytes:
+        """A file."""
+        return self._send("GET", _address(path, None), None, {})
+
+    def push(
+        self, bundle: Path, run: str | None = None, told: Callable[[int, int], None] | None = None
+    ) -> dict[str, Any]:
+        """Send a bundle, from wherever an earlier attempt stopped, and have it taken in; what came of it."""
+        size = bundle.stat().st_size
+        with bundle.open("rb") as stream:
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+        wait_s = FIRST_WAIT_S
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._push(bundle, size, sha256, run, told)
+            except Unreachable:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(wait_s)
+                wait_s *= 2
+        raise AssertionError("every attempt returns or raises")
+
+    def _push(
+        self, bundle: Path, size: int, sha256: str, run: str | None, told: Callable[[int, int], None] | None
+    ) -> dict[str, Any]:
+        upload = self.ask("POST", "/api/v1/uploads", {"sha256": sha256, "size_bytes": size})
+        place = f"/api/v1/uploads/{upload['upload_id']}"
+        with bundle.open("rb") as stream:
+            while upload["state"] == "open" and upload["received_bytes"] < size:
+                at = int(upload["received_bytes"])
+                stream.seek(at)
+                chunk = stream.read(CHUNK_BYTES)
+                headers = {"Content-Type": "application/octet-stream", "Upload-Offset": str(at)}
+                upload = json.loads(self._send("PATCH", place, chunk, headers))
+                if told is not None:
+                    told(int(upload["received_bytes"]), size)
+        if upload["state"] == "open":
+            upload = self.ask("POST", f"{place}/finish", {"run": run})
+        outcome = upload["outcome"]
+        return outcome if isinstance(outcome, dict) else {}
+
+    def _send(self, method: str, address: str, data: bytes | None, headers: Mapping[str, str]) -> bytes:
+        given = {"Accept": "application/json", **headers}
+        if self._token:
+            given["Authorization"] = f"Bearer {self._token}"
+        connection = self._connection()
+        try:
+            connection.request(method, address, data, given)
+            answer = connection.getresponse()
+            body = answer.read(MOST_ANSWER_BYTES)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"{self.url}: {error or type(error).__name__}; is the server there?") from error
+        finally:
+            connection.close()
+        if 200 <= answer.status < 300:
+            return body
+        raise _error(self.url, answer.status, body)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=ssl.create_default_context())
+        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def remote_from(url: str | None, token: str | None, environment: Mapping[str, str]) -> Remote:
+    """The server that is meant: by an option or by the environment. A token is best left to the environment."""
+    named = url or environment.get(SERVER_VARIABLE)
+    if not named:
+        raise BadInput(f"which server? give --server URL, or set {SERVER_VARIABLE}")
+    return Remote(named, token or environment.get(TOKEN_VARIABLE) or None)
+
+
+def _address(path: str, query: Mapping[str, str] | None) -> str:
+    if not query:
+        return path
+    return path + "?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+
+
+def _error(url: str, status: int, body: bytes) -> LynxbenchError:
+    try:
+        line = str(json.loads(body)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        line = f"answered {status}"
+    said = f"{url}: {line}"
+    if status in (401, 403, 409):
+        return Refused(said)
+    if status in (429, 502, 503, 504):
+        return Unreachable(said)
+    return EvidenceInvalid(said) if status == 422 and "signature" in line else BadInput(said)

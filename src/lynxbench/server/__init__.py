@@ -1,0 +1,1 @@
+"""Web pages and an API over the ledger: one place where every team reads the same measurement."""

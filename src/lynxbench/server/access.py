@@ -1,0 +1,327 @@
+"""Teams, users, tokens and sessions. Secrets are kept as hashes, compared in constant time, and shown once."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import delete, func, insert, or_, select, update
+
+from lynxbench.errors import BadInput
+from lynxbench.evidence.teams import team_problem
+from lynxbench.server.rights import Principal, Scope, parse_scopes, scopes_text
+from lynxbench.server.store import Store, later_text, now_text
+from lynxbench.server.tables import sessions, teams, tokens, users
+
+SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 14, 8, 5
+"""OWASP password storage cheat sheet: the setting that fits into 16 MiB."""
+SCRYPT_MEMORY_BYTES = 64 << 20
+LEAST_PASSWORD = 12
+"""NIST SP 800-63B asks for 8 at least, and 15 where nothing else guards; between them, and rate-limited."""
+MOST_PASSWORD = 200
+SESSION_S = 12 * 3600
+TOKEN_MARK = "lynx_"
+TOKEN_SECRET_BYTES = 32
+TOKEN_FORM = re.compile(r"lynx_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+NAME_FORM = re.compile(r"[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*")
+MOST_NAME = 63
+MOST_LABEL = 120
+
+
+@dataclass(frozen=True, slots=True)
+class MadeToken:
+    """A new token; its text is known here and nowhere else."""
+
+    token_id: str
+    text: str
+
+    def __repr__(self) -> str:
+        return f"MadeToken({self.token_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeSession:
+    """A new session."""
+
+    text: str
+    csrf: str
+
+    def __repr__(self) -> str:
+        return "MadeSession()"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user, without anything secret."""
+
+    name: str
+    team: str
+    scopes: frozenset[Scope]
+    made_at: str
+    disabled_at: str | None
+    has_password: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token, without its text."""
+
+    token_id: str
+    user: str
+    label: str
+    scopes: frozenset[Scope]
+    made_at: str
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class Access:
+    """Everything about who may come in."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # --- teams and users ----------------------------------------------------------------------------------------------
+
+    def add_team(self, name: str) -> None:
+        """A team; adding it again changes nothing."""
+        problem = team_problem(name)
+        if problem is not None:
+            raise BadInput(problem)
+        with self._store.writing() as connection:
+            if connection.execute(select(teams.c.name).where(teams.c.name == name)).first() is None:
+                connection.execute(insert(teams), [{"name": name, "made_at": now_text()}])
+
+    def teams(self) -> list[str]:
+        """All teams."""
+        return [row.name for row in self._store.rows(select(teams.c.name).order_by(teams.c.name))]
+
+    def add_user(self, name: str, team: str, scopes: frozenset[Scope], password: str | None = None) -> User:
+        """A new user of a team; the team is made where it is new."""
+        if len(name) > MOST_NAME or not NAME_FORM.fullmatch(name):
+            raise BadInput(f"{name[:80]!r} is no user name: lower-case words joined by '.', '-' or '_'")
+        if not scopes:
+            raise BadInput(f"{name}: give at least one scope of {', '.join(Scope)}")
+        self.add_team(team)
+        hashed = None if password is None else hash_password(password)
+        with self._store.writing() as connection:
+            if connection.execute(select(users.c.name).where(users.c.name == name)).first() is not None:
+                raise BadInput(f"user {name} is there already")
+            row = {"name": name, "team": team, "scopes": scopes_text(scopes), "password": hashed, "made_at": now_text()}
+            connection.execute(insert(users), [row])
+        return self.user(name)
+
+    def user(self, name: str) -> User:
+        """One user; BadInput where there is none."""
+        row = self._store.row(select(users).where(users.c.name == name))
+        if row is None:
+            raise BadInput(f"no user {name[:80]!r}")
+        return _user(row)
+
+    def users(self) -> list[User]:
+        """All users, by name."""
+        return [_user(row) for row in self._store.rows(select(users).order_by(users.c.name))]
+
+    def has_administrator(self) -> bool:
+        """Whether somebody can let others in: without one the server is not open to a network."""
+        return any(Scope.ADMINISTER in one.scopes and one.disabled_at is None for one in self.users())
+
+    def has_users(self) -> bool:
+        """Whether anybody is known here."""
+        return self._store.row(select(users.c.name).limit(1)) is not None
+
+    def disable_user(self, name: str) -> None:
+        """From now on neither password, sessions nor tokens of this user count."""
+        self.user(name)
+        self._store.change(
+            update(users).where(users.c.name == name, users.c.disabled_at.is_(None)).values(disabled_at=now_text()),
+            delete(sessions).where(sessions.c.user == name),
+            update(tokens).where(tokens.c.user == name, tokens.c.revoked_at.is_(None)).values(revoked_at=now_text()),
+        )
+
+    def set_password(self, name: str, password: str) -> None:
+        """A new password; every session of the user ends."""
+        self.user(name)
+        hashed = hash_password(password)
+        self._store.change(
+            update(users).where(users.c.name == name).values(password=hashed),
+            delete(sessions).where(sessions.c.user == name),
+        )
+
+    # --- tokens -------------------------------------------------------------------------------------------------------
+
+    def make_token(self, user: str, label: str, scopes: frozenset[Scope], days: float | None = None) -> MadeToken:
+        """A token of a user, with no more scopes than the user has."""
+        owner = self.user(user)
+        beyond = scopes - owner.scopes
+        if not scopes or beyond:
+            said = f"{user} may not {scopes_text(beyond)}" if beyond else "give at least one scope"
+            raise BadInput(f"token for {user}: {said}")
+        if owner.disabled_at is not None:
+            raise BadInput(f"user {user} was disabled at {owner.disabled_at}")
+        if not 0 < len(label) <= MOST_LABEL:
+            raise BadInput(f"token for {user}: give it a label of 1 to {MOST_LABEL} characters")
+        token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(TOKEN_SECRET_BYTES)
+        made = MadeToken(token_id, f"{TOKEN_MARK}{token_id}_{secret}")
+        row = {
+            "token_id": token_id,
+            "digest": digest_of(made.text),
+            "user": user,
+            "label": label,
+            "scopes": scopes_text(scopes),
+            "made_at": now_text(),
+            "expires_at": None if days is None else later_text(days * 86400),
+        }
+        self._store.change(insert(tokens).values(row))
+        return made
+
+    def tokens(self, user: str | None = None) -> list[Token]:
+        """Tokens, newest first."""
+        chosen = select(tokens).order_by(tokens.c.made_at.desc(), tokens.c.token_id)
+        return [
+            _token(row) for row in self._store.rows(chosen if user is None else chosen.where(tokens.c.user == user))
+        ]
+
+    def revoke_token(self, token_id: str, user: str | None = None) -> None:
+        """From now on the token opens nothing; BadInput where there is no such token (of that user)."""
+        chosen = update(tokens).where(tokens.c.token_id == token_id, tokens.c.revoked_at.is_(None))
+        if user is not None:
+            chosen = chosen.where(tokens.c.user == user)
+        if not self._store.change(chosen.values(revoked_at=now_text())):
+            raise BadInput(f"no token {token_id[:40]!r} that could be revoked")
+
+    def by_token(self, text: str) -> Principal | None:
+        """Whose token this is, if it still opens anything."""
+        form = TOKEN_FORM.fullmatch(text)
+        if form is None:
+            return None
+        now = now_text()
+        chosen = (
+            select(tokens, users.c.team, users.c.scopes.label("user_scopes"))
+            .join(users, users.c.name == tokens.c.user)
+            .where(
+                tokens.c.token_id == form[1],
+                tokens.c.revoked_at.is_(None),
+                or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now),
+                users.c.disabled_at.is_(None),
+            )
+        )
+        row = self._store.row(chosen)
+        if row is None or not hmac.compare_digest(row.digest, digest_of(text)):
+            return None
+        held = parse_scopes(row.scopes) & parse_scopes(row.user_scopes)
+        return Principal(row.user, row.team, held, "token", credential=f"token {row.token_id}")
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    def sign_in(self, name: str, password: str) -> MadeSession | None:
+        """A session, where name and password fit; the same time is spent where there is no such user."""
+        row = self._store.row(select(users).where(users.c.name == name, users.c.disabled_at.is_(None)))
+        stored = row.password if row is not None and row.password else _NO_PASSWORD
+        if not fits(password, stored) or row is None:
+            return None
+        made = MadeSession(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        values = {
+            "digest": digest_of(made.text),
+            "user": name,
+            "csrf": made.csrf,
+            "made_at": now_text(),
+            "expires_at": later_text(SESSION_S),
+        }
+        self._store.change(delete(sessions).where(sessions.c.expires_at < now_text()), insert(sessions).values(values))
+        return made
+
+    def by_session(self, text: str) -> Principal | None:
+        """Whose session this is."""
+        chosen = (
+            select(sessions.c.csrf, users.c.name, users.c.team, users.c.scopes)
+            .join(users, users.c.name == sessions.c.user)
+            .where(
+                sessions.c.digest == digest_of(text),
+                sessions.c.expires_at > now_text(),
+                users.c.disabled_at.is_(None),
+            )
+        )
+        row = self._store.row(chosen)
+        if row is None:
+            return None
+        return Principal(row.name, row.team, parse_scopes(row.scopes), "session", row.csrf, f"session of {row.name}")
+
+    def sign_out(self, text: str) -> None:
+        """End a session."""
+        self._store.change(delete(sessions).where(sessions.c.digest == digest_of(text)))
+
+    def count_sessions(self) -> int:
+        """Sessions that are open now."""
+        row = self._store.row(select(func.count()).select_from(sessions).where(sessions.c.expires_at > now_text()))
+        return 0 if row is None else int(row[0])
+
+
+def hash_password(password: str) -> str:
+    """Salted scrypt; BadInput for a password that is too short or too long."""
+    if not LEAST_PASSWORD <= len(password) <= MOST_PASSWORD:
+        raise BadInput(f"a password has {LEAST_PASSWORD} to {MOST_PASSWORD} characters")
+    salt = secrets.token_bytes(16)
+    return f"scrypt ${_encoded(salt)}${_encoded(_scrypt(password, salt))}"
+
+
+def fits(password: str, stored: str) -> bool:
+    """Whether a password is the one that was hashed."""
+    parts = stored.split("$")
+    if len(parts) != 3 or len(password) > MOST_PASSWORD:
+        return False
+    salt, expected = (base64.b64decode(part) for part in parts[1:])
+    return hmac.compare_digest(_scrypt(password, salt), expected)
+
+
+def digest_of(text: str) -> str:
+    """SHA-256: enough for secrets of 256 random bits, which nobody can try through."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def expired(moment: str | None) -> bool:
+    """Whether a moment of the tables is past."""
+    return moment is not None and moment <= now_text(datetime.now(UTC))
+
+
+def _scrypt(password: str, salt: bytes) -> bytes:
+    data = password.encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(data, salt=salt, n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY_BYTES)
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+_NO_PASSWORD = f"scrypt ${_encoded(bytes(16))}${_encoded(bytes(64))}"
+"""What a user without a password is held against, so that nobody learns from the time who exists."""
+
+
+def _user(row: object) -> User:
+    found = row._mapping  # type: ignore[attr-defined]
+    return User(
+        found["name"],
+        found["team"],
+        parse_scopes(found["scopes"]),
+        found["made_at"],
+        found["disabled_at"],
+        found["password"] is not None,
+    )
+
+
+def _token(row: object) -> Token:
+    found = row._mapping  # type: ignore[attr-defined]
+    return Token(
+        found["token_id"],
+        found["user"],
+        found["label"],
+        parse_scopes(found["scopes"]),
+        found["made_at"],
+        found["expires_at"],
+        found["revoked_at"],
+    )

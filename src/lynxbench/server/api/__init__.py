@@ -1,0 +1,1 @@
+"""The versioned JSON API: the same documents as `--json`."""

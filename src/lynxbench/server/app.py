@@ -1,0 +1,132 @@
+"""The application: routes, the guard around them, and every deliberate error as one line."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+from anyio import to_thread
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import RedirectResponse, Response
+
+from lynxbench import __version__
+from lynxbench.errors import BadLedger, LynxbenchError, Refused
+from lynxbench.report.markup import said, tag
+from lynxbench.report.sections.parts import section
+from lynxbench.server import form_routes, page_routes
+from lynxbench.server.api import administering, evidence, submitting, working
+from lynxbench.server.api.answers import RESPONSES, answer
+from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
+from lynxbench.server.making import Maker
+from lynxbench.server.page_routes import html, shown_line
+from lynxbench.server.pages.shell import make_page
+from lynxbench.server.rights import API, nobody
+from lynxbench.server.state import Server
+
+SWITCH_S = 0.0005
+"""How long a busy thread keeps the interpreter from the others: a submission that is being verified must not hold up
+page views for Python's usual five milliseconds at a time."""
+
+WORKERS = 8
+"""Threads that answer the API; more would only take turns on one interpreter."""
+
+
+def make_app(server: Server, *, looking: bool = True) -> FastAPI:
+    """The application over an open server; `looking=False` leaves out the thread that looks after things."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        to_thread.current_default_thread_limiter().total_tokens = WORKERS
+        if looking:
+            server.start()
+        try:
+            yield
+        finally:
+            sys.setswitchinterval(before)
+            await asyncio.to_thread(server.stop)
+
+    app = FastAPI(
+        title="lynxbench",
+        version=__version__,
+        summary="The shared measurement: results, their evidence and standing.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        dependencies=[Depends(Doorkeeper(server))],
+        middleware=[Middleware(Guard, server=server)],
+        redirect_slashes=False,
+    )
+    app.state.server = server
+    app.state.maker = Maker()
+    for part in (evidence.router, submitting.router, working.router, administering.router):
+        app.include_router(part, prefix=API, responses=RESPONSES)
+    app.include_router(page_routes.router)
+    app.include_router(form_routes.router)
+
+    @app.get(f"{API}/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return answer(app.openapi())
+
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(LynxbenchError, _said)
+    app.add_exception_handler(NeedsSignIn, _sign_in)
+    app.add_exception_handler(Exception, _broken)
+    return app
+
+
+def _status_of(error: LynxbenchError) -> int:
+    if isinstance(error, Refused):
+        return 409
+    return 503 if isinstance(error, BadLedger) else 422
+
+
+def _respond(request: Request, status: int, line: str, headers: dict[str, str] | None = None) -> Response:
+    if request.url.path.startswith(API):
+        made: Response = problem(status, line)
+    else:
+        if not hasattr(request.state, "principal"):
+            request.state.principal = nobody(may_read=False)
+        words = {404: "Not there", 403: "Not allowed", 429: "Too many requests"}.get(status, "That did not work")
+        page = make_page(words, "", section("why", "Why", tag("p", said(line), role="alert")), status=status)
+        made = html(request, page)
+    made.headers.update(headers or {})
+    return made
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _respond(request, error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return _respond(request, 422, f"{where}: {first['msg']}"[:500])
+
+
+async def _said(request: Request, error: Exception) -> Response:
+    assert isinstance(error, LynxbenchError)
+    server: Server = request.app.state.server
+    return _respond(request, _status_of(error), shown_line(server, error))
+
+
+async def _sign_in(request: Request, error: Exception) -> Response:
+    assert isinstance(error, NeedsSignIn)
+    return RedirectResponse(f"/signin?next={quote(error.target, safe='')}", 303)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    server: Server = request.app.state.server
+    server.log.say("broken", level="error", path=request.url.path, error=f"{type(error).__name__}: {error}")
+    return problem(500, "this should not have happened; the server's log says what it was")

@@ -1,0 +1,302 @@
+"""What stands before every route: whose name is called, how much is sent, who asks, and may they."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from fastapi import HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from lynxbench.server.auditing import REFUSED
+from lynxbench.server.pages.shell import POLICY
+from lynxbench.server.rights import API, RIGHTS, Principal, Scope, nobody
+from lynxbench.server.settings import MOST_BODY_BYTES, MOST_CHUNK_BYTES, MOST_FORM_BYTES, MOST_LOG_BYTES
+from lynxbench.server.state import ACCESS, Server
+
+SESSION_COOKIE = "lynx_session"
+FORM_COOKIE = "lynx_form"
+ACCESS_FRESH_S = 1.0
+"""A token or session that was ended by another process opens nothing after so long; by this one, at once."""
+MOST_REMEMBERED = 5000
+MOST_FIELDS = 50
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+_HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"interest-cohort=()"),
+)
+
+
+class NeedsSignIn(Exception):
+    """A page that nobody may read without a name."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+
+class Guard:
+    """Plain ASGI around the whole application: host, sizes, headers, one log line for each request."""
+
+    def __init__(self, app: ASGIApp, server: Server) -> None:
+        self._app = app
+        self._server = server
+        self._hosts = server.settings.allowed_hosts
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 500
+        headers = dict(scope["headers"])
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                # whoever parsed the body may have called what was cut off a wrong one
+                status = 413 if counted.overflowed else message["status"]
+                spent = f"app;dur={1000 * (time.perf_counter() - began):.1f}".encode()
+                given = {name.lower() for name, _ in message["headers"]}
+                added = [one for one in _HEADERS if one[0] not in given]
+                headers_ = [*message["headers"], *added, (b"server-timing", spent)]
+                message = {**message, "status": status, "headers": headers_}
+            await send(message)
+
+        counted = _Counted(receive, most_bytes(scope["method"], scope["path"]))
+        refusal = self._refusal(scope, headers)
+        try:
+            if refusal is not None:
+                await refusal(scope, receive, told)
+            else:
+                await self._app(scope, counted, told)
+        finally:
+            self._tell(scope, status, time.perf_counter() - began)
+
+    def _refusal(self, scope: AsgiScope, headers: dict[bytes, bytes]) -> Response | None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        name = urlsplit(f"//{host}").hostname if _plain(host) else None
+        if name is None or name.lower() not in self._hosts:
+            return problem(421, "this server is not called by that name; see --origin")
+        if b"content-encoding" in headers:
+            return problem(415, "send it as it is: nothing packed is taken")
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > most_bytes(scope["method"], scope["path"]):
+            return problem(413, "more was sent than is taken here")
+        if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+            return problem(400, "a name holds a zero byte")
+        return None
+
+    def _tell(self, scope: AsgiScope, status: int, seconds: float) -> None:
+        route = template_of(scope)
+        who = scope.get("state", {}).get("principal")
+        server = self._server
+        server.metrics.count("requests", "Requests by route.", route=route, method=scope["method"], status=str(status))
+        server.metrics.observe(route, seconds)
+        server.log.say(
+            "request",
+            method=scope["method"],
+            path=scope["path"],
+            status=status,
+            ms=round(1000 * seconds, 2),
+            who=who.name if who is not None else "",
+            remote=remote_of(scope, server),
+        )
+
+
+class Doorkeeper:
+    """Finds out who asks and whether they may; a dependency of every route."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._remembered: dict[str, tuple[float, int, Principal | None]] = {}
+        self._open: tuple[float, bool] | None = None
+
+    async def __call__(self, request: Request) -> None:
+        """Let the request pass, or raise."""
+        server = self._server
+        route = template_of(request.scope)
+        method = request.method
+        right = RIGHTS.get((method, route), "missing")
+        if right == "missing":  # a route that nobody thought about is nobody's
+            raise HTTPException(403, "this route is closed")
+        who = await self.principal(request)
+        request.state.principal = who
+        caller = who.credential or remote_of(request.scope, server)
+        wait = server.reads.wait_s(caller)
+        if wait > 0:
+            raise HTTPException(429, "too many requests; wait a little", {"Retry-After": str(int(wait) + 1)})
+        need = right if isinstance(right, Scope) else None
+        page = not route.startswith(API)
+        if not who.may(need):
+            await self._deny(request, who, need, page=page)
+        if method not in SAFE_METHODS:
+            await self._refuse_forgery(request, who, route, page=page)
+
+    async def principal(self, request: Request) -> Principal:
+        """Who asks: by a token, by a session, or nobody known."""
+        given = request.headers.get("authorization")
+        if given is not None:
+            kind, _, text = given.partition(" ")
+            found = await self._ask(f"token {text}", lambda: self._server.access.by_token(text))
+            if kind.lower() != "bearer" or found is None:
+                raise HTTPException(401, "this token opens nothing here", {"WWW-Authenticate": "Bearer"})
+            return found
+        cookie = request.cookies.get(SESSION_COOKIE)
+        if cookie:
+            found = await self._ask(f"session {cookie}", lambda: self._server.access.by_session(cookie))
+            if found is not None:
+                return found
+        return nobody(may_read=self._server.settings.public_read or await self._is_open())
+
+    async def _is_open(self) -> bool:
+        """On this machine alone, and nobody is registered: whoever is here may read."""
+        if not self._server.settings.is_local:
+            return False
+        if self._open is None or time.monotonic() - self._open[0] > ACCESS_FRESH_S:
+            known = await run_in_threadpool(self._server.access.has_users)
+            self._open = (time.monotonic(), not known)
+        return self._open[1]
+
+    async def _ask(self, key: str, ask: Callable[[], Principal | None]) -> Principal | None:
+        generation = self._server.pulse.generation(ACCESS)
+        held = self._remembered.get(key)
+        if held is not None and held[1] == generation and time.monotonic() - held[0] < ACCESS_FRESH_S:
+            return held[2]
+        found = await run_in_threadpool(ask)
+        if len(self._remembered) > MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = (time.monotonic(), generation, found)
+        return found
+
+    async def _deny(self, request: Request, who: Principal, need: Scope | None, *, page: bool) -> None:
+        if who.via == "anonymous":
+            if page and request.method in SAFE_METHODS:
+                target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                raise NeedsSignIn(target)
+            raise HTTPException(401, "say who you are: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+        note = self._server.audit.note
+        remote = remote_of(request.scope, self._server)
+        action = f"{request.method} {template_of(request.scope)}"
+        await run_in_threadpool(lambda: note(who.label, action, outcome=REFUSED, remote=remote, detail=f"needs {need}"))
+        raise HTTPException(403, f"{who.name} may not {need}")
+
+    async def _refuse_forgery(self, request: Request, who: Principal, route: str, *, page: bool) -> None:
+        if not page:
+            if who.via == "session":
+                raise HTTPException(403, "the API is changed with a token, not with a browser's session")
+            return
+        if who.via == "token":
+            raise HTTPException(403, "pages are for browsers; use the API with a token")
+        origin = request.headers.get("origin")
+        own = {self._server.settings.base_url, f"{request.url.scheme}://{request.headers.get('host', '')}"}
+        if origin is not None and origin not in own:
+            raise HTTPException(403, "this form was not sent from a page of this server")
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            raise HTTPException(403, "this form was not sent from a page of this server")
+        sent = (await read_form(request)).get("csrf", [""])[0]
+        expected = request.cookies.get(FORM_COOKIE, "") if route == "/signin" else who.csrf
+        if not expected or not hmac.compare_digest(sent.encode(), expected.encode()):
+            raise HTTPException(403, "this form is out of date; load the page again")
+
+
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """The fields of a form; read once, kept with the request."""
+    held: dict[str, list[str]] | None = getattr(request.state, "form", None)
+    if held is not None:
+        return held
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "a form is sent as application/x-www-form-urlencoded")
+    body = await request.body()
+    try:
+        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise HTTPException(422, "this form cannot be read") from None
+    found: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if "\x00" in value:
+            raise HTTPException(422, "a field holds a zero byte")
+        found.setdefault(name, []).append(value)
+    request.state.form = found
+    return found
+
+
+def new_form_secret() -> str:
+    """What ties the sign-in form to the browser that asked for it."""
+    return secrets.token_urlsafe(24)
+
+
+def safe_target(text: str) -> str:
+    """Where to go after signing in: a path of this server, never another place."""
+    if (
+        not text.startswith("/")
+        or text.startswith(("//", "/\\"))
+        or any(ord(one) < 33 or ord(one) == 127 for one in text)
+    ):
+        return "/"
+    parts = urlsplit(text)
+    if parts.scheme or parts.netloc or "\\" in text:
+        return "/"
+    return quote(text, safe="/?&=%-._~+:,")[:2000]
+
+
+def template_of(scope: AsgiScope) -> str:
+    """The route's own form of the address, prefix included; `none` where no route fits."""
+    found = str(getattr(scope.get("route"), "path", "none"))
+    if scope["path"].startswith(f"{API}/") and found != "none" and not found.startswith(API):
+        return API + found  # newer versions of FastAPI leave out what the router was included under
+    return found
+
+
+def remote_of(scope: AsgiScope, server: Server) -> str:
+    """From where somebody asks; a proxy's word counts only where one was said to stand before."""
+    client = scope.get("client")
+    if server.settings.behind_proxy:
+        for name, value in scope["headers"]:
+            if name == b"x-forwarded-for":
+                return str(value.decode("latin-1").rpartition(",")[2].strip()[:60])
+    return str(client[0]) if client else "unknown"
+
+
+def problem(status: int, line: str) -> JSONResponse:
+    """One error, as the API says it."""
+    return JSONResponse({"error": {"status": status, "message": line}}, status)
+
+
+def most_bytes(method: str, path: str) -> int:
+    """How much a request may carry."""
+    if path.startswith(f"{API}/uploads/") and method == "PATCH":
+        return MOST_CHUNK_BYTES
+    if path.endswith("/likeness"):
+        return MOST_LOG_BYTES
+    return MOST_BODY_BYTES if path.startswith(API) else MOST_FORM_BYTES
+
+
+class _Counted:
+    """The body as it comes, up to a bound."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most, self._seen = receive, most, 0
+        self.overflowed = False
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        if self._seen > self._most:
+            self.overflowed = True
+            raise HTTPException(413, "more was sent than is taken here")
+        return message
+
+
+def _plain(host: str) -> bool:
+    return bool(host) and len(host) < 300 and not any(letter in host for letter in "/@\\ \t?#")

@@ -1,0 +1,86 @@
+"""A server that listens: opened, refused where it would be open to everybody, and ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from lynxbench.errors import BadInput
+from lynxbench.ledger.location import Location
+from lynxbench.server.access import Access
+from lynxbench.server.observing import Log
+from lynxbench.server.settings import Settings, refuse_open
+from lynxbench.server.state import Server
+from lynxbench.server.store import Store
+
+GRACE_S = 10
+BACKLOG = 2048
+
+
+def open_server(settings: Settings, location: Location, store_at: str, log: Log | None = None) -> Server:
+    """Everything but the socket; Refused where it would be open to a network without a name."""
+    store = Store(store_at)
+    try:
+        refuse_open(settings, has_administrator=Access(store).has_administrator())
+    finally:
+        store.close()
+    return Server(settings, location, store_at, log)
+
+
+def listen(
+    server: Server,
+    *,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    ready: Callable[[int], None] | None = None,
+) -> None:
+    """Answer until interrupted."""
+    import uvicorn
+
+    from lynxbench.server.app import make_app
+    from lynxbench.server.pages.overview import overview_page
+
+    settings = server.settings
+    try:
+        bound = _bound(settings)
+    except OSError as error:
+        server.stop()
+        raise BadInput(f"{settings.host}:{settings.port}: {error.strerror or error}; give another --port") from error
+    config = uvicorn.Config(
+        make_app(server),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE_S,
+        h11_max_incomplete_event_size=64 << 10,
+        ssl_certfile=None if tls_cert is None else str(tls_cert),
+        ssl_keyfile=None if tls_key is None else str(tls_key),
+        proxy_headers=False,
+    )
+    runner = uvicorn.Server(config)
+    overview_page(server)  # what everybody asks for first is read before anybody can ask
+    if ready is not None:
+        ready(bound.getsockname()[1])
+    try:
+        asyncio.run(runner.serve(sockets=[bound]))
+    finally:
+        bound.close()
+
+
+def _bound(settings: Settings) -> socket.socket:
+    host = settings.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, settings.port))
+        made.listen(BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    made.setblocking(False)
+    return made

@@ -1,0 +1,132 @@
+"""Runs in progress: the last minutes of each one's series in memory, streamed to whoever looks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+MOST_EVENTS = 2000
+MOST_RUNS = 64
+MOST_STREAMS = 200
+MOST_STREAMS_A_CALLER = 8
+HEARTBEAT_S = 15.0
+LOOK_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class LiveEvent:
+    """One moment of a run."""
+
+    number: int
+    at_s: float
+    """Seconds since the run began."""
+    phase: str
+    label: str
+    value: float | None
+    """Iterations or requests a second since the last event."""
+    iterations: int
+
+    def document(self) -> dict[str, object]:
+        """For the stream."""
+        return {
+            "number": self.number,
+            "at_s": self.at_s,
+            "phase": self.phase,
+            "label": self.label,
+            "value": self.value,
+            "iterations": self.iterations,
+        }
+
+
+@dataclass(slots=True)
+class _Channel:
+    events: deque[LiveEvent] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
+    count: int = 0
+    ended: str | None = None
+
+
+class LiveBoard:
+    """What runs say of themselves while they run. A restart forgets it; the record of a run is its result."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._channels: OrderedDict[str, _Channel] = OrderedDict()
+        self._streams: dict[str, int] = {}
+
+    def post(self, run: str, events: Sequence[tuple[float, str, str, float | None, int]]) -> int:
+        """Take what a run says; how many events it has said."""
+        with self._lock:
+            channel = self._channel(run)
+            for at_s, phase, label, value, iterations in events:
+                channel.events.append(LiveEvent(channel.count, at_s, phase, label, value, iterations))
+                channel.count += 1
+            return channel.count
+
+    def end(self, run: str, state: str) -> None:
+        """The run is over."""
+        with self._lock:
+            self._channel(run).ended = state
+
+    def events(self, run: str, after: int = -1) -> tuple[list[LiveEvent], str | None]:
+        """What was said after an event, and how the run ended, if it did."""
+        with self._lock:
+            channel = self._channels.get(run)
+            if channel is None:
+                return [], None
+            return [one for one in channel.events if one.number > after], channel.ended
+
+    def open_stream(self, caller: str) -> bool:
+        """Whether one more stream may be opened; it must be closed again."""
+        with self._lock:
+            mine = self._streams.get(caller, 0)
+            if sum(self._streams.values()) >= MOST_STREAMS or mine >= MOST_STREAMS_A_CALLER:
+                return False
+            self._streams[caller] = mine + 1
+            return True
+
+    def close_stream(self, caller: str) -> None:
+        """A stream has ended."""
+        with self._lock:
+            left = self._streams.get(caller, 1) - 1
+            if left:
+                self._streams[caller] = left
+            else:
+                self._streams.pop(caller, None)
+
+    @property
+    def streams(self) -> int:
+        """Streams that are open now."""
+        with self._lock:
+            return sum(self._streams.values())
+
+    async def stream(self, run: str, after: int, caller: str) -> AsyncIterator[str]:
+        """Server-sent events (HTML Living Standard, 9.2), from an event on until the run ends or the reader leaves."""
+        try:
+            quiet_since = time.monotonic()
+            while True:
+                events, ended = self.events(run, after)
+                for one in events:
+                    after = one.number
+                    yield f"id: {one.number}\nevent: sample\ndata: {json.dumps(one.document())}\n\n"
+                    quiet_since = time.monotonic()
+                if ended is not None:
+                    yield f"event: end\ndata: {json.dumps({'state': ended})}\n\n"
+                    return
+                if time.monotonic() - quiet_since > HEARTBEAT_S:
+                    yield ": still here\n\n"
+                    quiet_since = time.monotonic()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self.close_stream(caller)
+
+    def _channel(self, run: str) -> _Channel:
+        channel = self._channels.pop(run, None) or _Channel()
+        self._channels[run] = channel
+        while len(self._channels) > MOST_RUNS:
+            self._channels.popitem(last=False)
+        return channel

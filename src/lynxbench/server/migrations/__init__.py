@@ -1,0 +1,1 @@
+"""Migrations of the tables that are the server's own."""

@@ -1,0 +1,168 @@
+"""Rendered pages, kept until what they speak of changes.
+
+The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
+again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
+page ever takes more than a twentieth of the server's time. What people change here themselves shows at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from sqlalchemy import func, select
+
+from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.tables import entries, results
+
+EVERYTHING = "everything"
+OWN = "own"
+"""The server's own tables: schedules, notices, users."""
+CLOCK = "clock"
+"""Changes every second: for pages that show what time it is for somebody."""
+SHARE = 20.0
+OLDEST_S = 10.0
+MOST_BYTES = 96 << 20
+STEP = 2000
+
+
+class Pulse:
+    """Which things changed how often since the server started."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._generations: dict[str, int] = defaultdict(int)
+        self._last = self._newest()
+
+    def generation(self, topic: str) -> int:
+        """How often a topic changed."""
+        if topic == CLOCK:
+            return int(time.monotonic())
+        return self._generations.get(topic, 0)
+
+    def bump(self, *topics: str) -> None:
+        """Something changed that the log does not say."""
+        with self._lock:
+            for topic in topics:
+                self._generations[topic] += 1
+
+    def refresh(self) -> bool:
+        """Look at the log; whether anything is new."""
+        with self._lock:
+            newest = self._newest()
+            if newest == self._last:
+                return False
+            if newest - self._last > STEP:  # an import: everything is new
+                for topic in list(self._generations):
+                    self._generations[topic] += 1
+            else:
+                for topic in self._topics(self._last):
+                    self._generations[topic] += 1
+            self._generations[EVERYTHING] += 1
+            self._last = newest
+            return True
+
+    def _newest(self) -> int:
+        with self._ledger.database.reading() as connection:
+            return int(connection.execute(_NEWEST).scalar_one())
+
+    def _topics(self, after: int) -> set[str]:
+        chosen = select(entries.c.contract_id, entries.c.executor_id, entries.c.result_id, entries.c.kind)
+        found: set[str] = set()
+        names: set[str] = set()
+        with self._ledger.database.reading() as connection:
+            for row in connection.execute(chosen.where(entries.c.seq > after)):
+                found |= {f"kind:{row.kind}"}
+                found |= {name for name in (row.contract_id, row.executor_id, row.result_id) if name}
+                if row.result_id and not row.contract_id:
+                    names.add(row.result_id)
+            if names:
+                about = select(results.c.contract_id).where(results.c.result_id.in_(names))
+                found |= {row.contract_id for row in connection.execute(about)}
+        return found
+
+
+_NEWEST = select(func.coalesce(func.max(entries.c.seq), -1))
+
+
+class _Kept:
+    __slots__ = ("at", "generations", "size", "until", "value")
+
+    def __init__(self, value: Any, generations: tuple[int, ...], size: int, spent_s: float) -> None:
+        self.value, self.generations, self.size, self.at = value, generations, size, time.monotonic()
+        self.until = self.at + min(SHARE * spent_s, OLDEST_S)
+
+
+class PageCache:
+    """Values by name, made once for as long as nothing changed, by one thread at a time."""
+
+    def __init__(self, pulse: Pulse, most_bytes: int = MOST_BYTES) -> None:
+        self._pulse = pulse
+        self._most = most_bytes
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._making: dict[Hashable, threading.Lock] = {}
+        self._bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def peek(self, name: Hashable, topics: Sequence[str]) -> Any | None:
+        """What is kept and still true; None where it must be made. Never waits."""
+        kept = self._kept.get(name)
+        if kept is None or not self._holds(kept, topics):
+            return None
+        self.hits += 1
+        return kept.value
+
+    def get(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> Any:
+        """What is kept and still true, or made now. Whoever comes while it is being made gets what was true before."""
+        found = self.peek(name, topics)
+        if found is not None:
+            return found
+        with self._lock:
+            gate = self._making.setdefault(name, threading.Lock())
+        before = self._kept.get(name)
+        if not gate.acquire(blocking=before is None):
+            assert before is not None
+            return before.value
+        try:
+            kept = self._kept.get(name)
+            if kept is not None and self._holds(kept, topics):
+                return kept.value
+            generations = tuple(self._pulse.generation(topic) for topic in topics)
+            self.misses += 1
+            began = time.thread_time()
+            value = make()
+            self._keep(name, _Kept(value, generations, _size_of(value), time.thread_time() - began))
+            return value
+        finally:
+            gate.release()
+            with self._lock:
+                self._making.pop(name, None)
+
+    def _holds(self, kept: _Kept, topics: Sequence[str]) -> bool:
+        if kept.generations == tuple(self._pulse.generation(topic) for topic in topics):
+            return True
+        if OWN in topics and kept.generations[topics.index(OWN)] != self._pulse.generation(OWN):
+            return False
+        return time.monotonic() < kept.until
+
+    def _keep(self, name: Hashable, kept: _Kept) -> None:
+        with self._lock:
+            old = self._kept.pop(name, None)
+            self._bytes += kept.size - (old.size if old else 0)
+            self._kept[name] = kept
+            while self._bytes > self._most and len(self._kept) > 1:
+                _, dropped = self._kept.popitem(last=False)
+                self._bytes -= dropped.size
+
+
+def _size_of(value: Any) -> int:
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    size = getattr(value, "size_bytes", None)
+    return int(size) if isinstance(size, int) else 4096

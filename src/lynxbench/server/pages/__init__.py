@@ -1,0 +1,1 @@
+"""Pages for people: each is a function from values to markup."""

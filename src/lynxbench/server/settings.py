@@ -1,0 +1,109 @@
+"""How a server was told to run, and the one refusal that comes before it listens."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from lynxbench.errors import BadInput, Refused
+
+LOOPBACK = "127.0.0.1"
+PORT = 8420
+MOST_BUNDLE_BYTES = 256 << 20
+MOST_CHUNK_BYTES = 8 << 20
+MOST_BODY_BYTES = 1 << 20
+MOST_FORM_BYTES = 256 << 10
+MOST_LOG_BYTES = 8 << 20
+"""A production log that is held against a contract."""
+READS_PER_S = 50.0
+"""Sustained requests of one reader; bursts of ten times as many pass."""
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that `lynxbench serve` may be told."""
+
+    host: str = LOOPBACK
+    port: int = PORT
+    origin: str | None = None
+    """The address people type, where a proxy stands before the server: https://bench.example."""
+    public_read: bool = False
+    """Whether everybody may read without signing in: an explicit choice."""
+    behind_proxy: bool = False
+    """Whether X-Forwarded-For is believed."""
+    reads_per_s: float = READS_PER_S
+    largest_bundle_bytes: int = MOST_BUNDLE_BYTES
+    upload_folder: Path = Path("uploads")
+    smtp_url: str | None = None
+    mail_from: str = "lynxbench@localhost"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _HOST.fullmatch(self.host) and not _is_address(self.host):
+            raise BadInput(f"--host {self.host!r}: give an address or a name")
+        if not 0 <= self.port <= 65535:
+            raise BadInput(f"--port {self.port}: 0 to 65535")
+        if self.origin is not None:
+            parts = urlsplit(self.origin)
+            if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.rstrip("/") or parts.query:
+                raise BadInput(f"--origin {self.origin!r}: write https://NAME, without a path")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return is_loopback(self.host)
+
+    @property
+    def base_url(self) -> str:
+        """How links outside of pages begin."""
+        if self.origin is not None:
+            return self.origin.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def secure(self) -> bool:
+        """Whether people reach it by https: then cookies go nowhere else."""
+        return self.base_url.startswith("https:")
+
+    @property
+    def allowed_hosts(self) -> frozenset[str]:
+        """Host headers that are answered; others are somebody's trick to make a browser read for them."""
+        names = {urlsplit(self.base_url).hostname or ""}
+        if self.is_local:
+            names |= {"localhost", "127.0.0.1", "::1"}
+        return frozenset(name.lower() for name in names if name)
+
+
+def refuse_open(settings: Settings, *, has_administrator: bool) -> None:
+    """Refuse to listen on a network where nobody has to say who they are."""
+    if settings.is_local or has_administrator:
+        return
+    raise Refused(
+        f"--host {settings.host} opens the server to the network, and nobody is registered who could let others in; "
+        "first: lynxbench serve user add NAME --team TEAM --scopes read,submit,contest,administer"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    bare = host.strip("[]")
+    if bare == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,160 @@
+"""Bundles on their way in: part files that grow from where they stopped, taken in once they are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.sql import Select
+
+from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, Refused
+from lynxbench.server.store import Store, fresh_id, later_text, now_text
+from lynxbench.server.tables import uploads
+
+OPEN, DONE = "open", "done"
+MOST_OPEN = 32
+"""Bundles of one team that may be on their way at a time."""
+KEPT_OPEN_S = 7 * 86400.0
+"""A part that nobody went on with is thrown away after a week."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One bundle on its way."""
+
+    upload_id: str
+    team: str
+    sha256: str
+    size_bytes: int
+    received_bytes: int
+    state: str
+    outcome: dict[str, Any] | None
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "upload_id": self.upload_id,
+            "sha256": self.sha256,
+            "size_bytes": self.size_bytes,
+            "received_bytes": self.received_bytes,
+            "state": self.state,
+            "outcome": self.outcome,
+        }
+
+
+class Uploads:
+    """Part files in one folder, and their rows."""
+
+    def __init__(self, store: Store, folder: Path, largest_bytes: int) -> None:
+        self._store = store
+        self._folder = folder
+        self._largest = largest_bytes
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise BadLedger(f"{folder}: {error.strerror or error}; give another --uploads") from error
+
+    def begin(self, team: str, sha256: str, size_bytes: int, who: str) -> Upload:
+        """Announce a bundle. Announcing it again gives the same upload, wherever it stopped."""
+        if not 0 < size_bytes <= self._largest:
+            raise BadInput(f"a bundle of {size_bytes} bytes; 1 to {self._largest} are taken here")
+        self._discard_old()
+        with self._store.writing() as connection:
+            mine = uploads.c.team == team
+            known = connection.execute(select(uploads).where(mine, uploads.c.sha256 == sha256)).first()
+            if known is not None and known.size_bytes != size_bytes:
+                raise BadInput(f"this bundle was announced with {known.size_bytes} bytes before, not {size_bytes}")
+            if known is None:
+                chosen = select(func.count()).select_from(uploads).where(mine, uploads.c.state == OPEN)
+                if connection.execute(chosen).scalar_one() >= MOST_OPEN:
+                    raise Refused(f"{MOST_OPEN} bundles of {team} are on their way already; finish or delete one")
+                row = {
+                    "upload_id": fresh_id(),
+                    "team": team,
+                    "sha256": sha256,
+                    "size_bytes": size_bytes,
+                    "state": OPEN,
+                    "made_at": now_text(),
+                    "made_by": who,
+                }
+                connection.execute(insert(uploads), [row])
+        return self._one(select(uploads).where(mine, uploads.c.sha256 == sha256), sha256)
+
+    def get(self, upload_id: str, team: str) -> Upload:
+        """An upload of a team; BadInput where there is none."""
+        return self._one(select(uploads).where(uploads.c.upload_id == upload_id, uploads.c.team == team), upload_id)
+
+    def append(self, upload: Upload, offset: int, data: bytes) -> Upload:
+        """Add bytes exactly where the last ones ended; on the disk when this returns."""
+        if upload.state != OPEN:
+            return upload
+        if offset != upload.received_bytes:
+            raise Refused(f"the next byte is {upload.received_bytes}, not {offset}; go on from there")
+        if offset + len(data) > upload.size_bytes:
+            raise BadInput(f"{offset + len(data)} bytes of a bundle that was announced with {upload.size_bytes}")
+        file = self.file(upload)
+        try:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(descriptor, "ab") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise BadLedger(f"the bundle could not be kept: {error.strerror or error}; try again") from error
+        return self.get(upload.upload_id, upload.team)
+
+    def whole(self, upload: Upload) -> Path:
+        """The bundle's file, proven to be the one that was announced."""
+        if upload.received_bytes != upload.size_bytes:
+            raise Refused(f"{upload.received_bytes} of {upload.size_bytes} bytes are here; send the rest first")
+        file = self.file(upload)
+        with file.open("rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+        if found != upload.sha256:
+            self.discard(upload)
+            raise EvidenceInvalid("the bytes that came are not those that were announced; send the bundle again")
+        return file
+
+    def finish(self, upload: Upload, outcome: dict[str, Any]) -> Upload:
+        """The bundle is in the ledger; its part is not needed any more."""
+        chosen = update(uploads).where(uploads.c.upload_id == upload.upload_id)
+        self._store.change(chosen.values(state=DONE, outcome=json.dumps(outcome)))
+        self.file(upload).unlink(missing_ok=True)
+        return self.get(upload.upload_id, upload.team)
+
+    def discard(self, upload: Upload) -> None:
+        """Forget an upload and its bytes."""
+        self._store.change(delete(uploads).where(uploads.c.upload_id == upload.upload_id))
+        self.file(upload).unlink(missing_ok=True)
+
+    def file(self, upload: Upload) -> Path:
+        """Where its bytes are; the name is ours, never the sender's."""
+        return self._folder / f"{upload.upload_id}.part"
+
+    def count_open(self) -> int:
+        """Bundles on their way."""
+        row = self._store.row(select(func.count()).select_from(uploads).where(uploads.c.state == OPEN))
+        return 0 if row is None else int(row[0])
+
+    def _one(self, chosen: Select[Any], name: str) -> Upload:
+        row = self._store.row(chosen)
+        if row is None:
+            raise BadInput(f"no upload {name[:80]!r} of your team")
+        file = self._folder / f"{row.upload_id}.part"
+        done = row.state == DONE
+        received = row.size_bytes if done else file.stat().st_size if file.exists() else 0
+        outcome = None if row.outcome is None else json.loads(row.outcome)
+        return Upload(row.upload_id, row.team, row.sha256, row.size_bytes, received, row.state, outcome)
+
+    def _discard_old(self) -> None:
+        old = self._store.rows(
+            select(uploads.c.upload_id).where(uploads.c.state == OPEN, uploads.c.made_at < later_text(-KEPT_OPEN_S))
+        )
+        for row in old:
+            self._store.change(delete(uploads).where(uploads.c.upload_id == row.upload_id))
+            (self._folder / f"{row.upload_id}.part").unlink(missing_ok=True)

@@ -1,0 +1,246 @@
+"""Experiments and tunings through the real command line: every cell and trial leaves a result that verifies."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import lynxbench, lynxbench_here
+from experiments import CONTRACT, EXPERIMENT, WORK
+from wheels import tiny_lock
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "working.py").write_text(WORK)
+    (folder / "cells.yaml").write_text(EXPERIMENT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ran(bench: Path) -> dict[str, object]:
+    done = lynxbench("experiment", "run", "cells.yaml", "--json", "--ledger", "ledger", cwd=bench)
+    assert done.code == 0, done.err
+    document: dict[str, object] = json.loads(done.out)
+    return document
+
+
+def test_cells_are_measured_and_the_impossible_one_is_recorded_with_its_reason(ran: dict[str, object]) -> None:
+    cells = {tuple(cell["levels"].values()): cell for cell in ran["cells"]}  # type: ignore[attr-defined]
+    assert {levels: cell["status"] for levels, cell in cells.items()} == {
+        ("1", "0"): "measured",
+        ("1", "1"): "measured",
+        ("3", "0"): "measured",
+        ("3", "1"): "infeasible",
+    }
+    assert "wide and slow do not fit" in cells["3", "1"]["reason"]
+    assert all(len(cell["values"]) == 2 for cell in cells.values())
+    assert cells["1", "1"]["response"]["estimate"] > 1.2 * cells["1", "0"]["response"]["estimate"]
+    assert len({cell["executor_id"] for cell in cells.values() if cell["executor_id"]}) >= 1
+    analysis = ran["analysis"]
+    assert analysis["word"] == "undetermined"  # type: ignore[index]
+    assert "cells are missing" in analysis["reasons"][0]  # type: ignore[index]
+    assert sorted(ran["order"][0]) == [0, 1, 2, 3]  # type: ignore[index]
+
+
+def test_every_cell_is_evidence_in_the_ledger(bench: Path, ran: dict[str, object]) -> None:
+    listed = json.loads(lynxbench_here("results", "list", "--json", "--ledger", "ledger", cwd=bench).out)
+    recorded = {one["result_id"] for one in listed["results"]}
+    cells = ran["cells"]
+    ids = {one for cell in cells for one in cell["result_ids"]}  # type: ignore[attr-defined]
+    assert len(ids) == 3
+    assert ids <= recorded
+    assert listed["unfinished"] == []
+    one = sorted(ids)[0]
+    verified = lynxbench_here("verify", one, "--ledger", "ledger", cwd=bench)
+    assert verified.code == 0, verified.out + verified.err
+    assert "HOLDS" in verified.out.upper()
+
+
+def test_a_finished_experiment_is_shown_again(bench: Path, ran: dict[str, object]) -> None:
+    folder = bench / "experiments" / str(ran["experiment_id"])
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    shown = lynxbench_here("experiment", "show", str(folder), cwd=bench)
+    assert shown.code == 0
+    assert "UNDETERMINED" in shown.out
+    assert "infeasible: 3, 1: " in shown.out
+    again = json.loads(lynxbench_here("experiment", "show", str(folder / "analysis.json"), "--json", cwd=bench).out)
+    assert again == ran
+    assert lynxbench_here("experiment", "show", str(bench / "nothing"), cwd=bench).code == 2
+    assert lynxbench_here("experiment", "run", "cells.yaml", "--resume", cwd=bench).code == 2
+
+
+@pytest.mark.slow
+def test_an_interrupted_experiment_goes_on_where_it_stopped(bench: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lynxbench", "experiment", "run", "cells.yaml", "--out", str(tmp_path / "out")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=bench, env=os.environ, stderr=pipe, stdout=subprocess.DEVNULL, text=True
+    ) as child:
+        assert child.stderr is not None
+        for line in child.stderr:
+            if "block 1/2, 3/4" in line or "block 2/2" in line:
+                break
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        said = child.stderr.read()
+        assert child.wait(60) == 130
+    assert "--resume" in said
+    (folder,) = (tmp_path / "out").iterdir()
+    before = sorted(path.name for path in folder.glob("runs/*/attempts/*"))
+    done = lynxbench("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", "--json", cwd=bench)
+    assert done.code == 0, done.err
+    assert [cell["status"] for cell in json.loads(done.out)["cells"]].count("measured") == 3
+    assert (tmp_path / "out" / folder.name / "analysis.json").exists()
+    assert len([*folder.glob("runs/*/attempts/*")]) >= len(before)
+    assert len([*(tmp_path / "out").glob("work-cells-*")]) == 1
+
+
+VERSIONS = f"""\
+lynxbench_experiment: 1
+name: upgrade
+question: What would this upgrade do?
+contract:
+{CONTRACT.replace("working:step", "upgrading:step")}
+restarts: 2
+factors:
+  - {{name: tinylayer, layer: framework, sets: packages, levels: [tiny-1.0.txt, tiny-2.0.txt]}}
+"""
+
+UPGRADING = """\
+import time
+
+import tinylayer
+
+
+def step():
+    until = time.perf_counter_ns() + 2_000_000 // tinylayer.SPEED
+    while time.perf_counter_ns() < until:
+        pass
+    return 1.0
+"""
+
+
+@pytest.mark.slow
+def test_a_version_is_a_factor_through_environments_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "upgrading.py").write_text(UPGRADING)
+    for version in ("1.0", "2.0"):
+        tiny_lock(tmp_path, version)
+    (tmp_path / "upgrade.yaml").write_text(VERSIONS)
+    done = lynxbench("experiment", "run", "upgrade.yaml", "--json", "--ledger", "ledger", cwd=tmp_path)
+    assert done.code == 0, done.err
+    cells = json.loads(done.out)["cells"]
+    assert [cell["status"] for cell in cells] == ["measured", "measured"]
+    assert [cell["packages"]["packages"]["tinylayer"] for cell in cells] == ["1.0", "2.0"]
+    assert cells[1]["response"]["estimate"] > 1.4 * cells[0]["response"]["estimate"]
+    assert cells[0]["executor_id"] != cells[1]["executor_id"]
+    results = [json.loads(path.read_text()) for path in tmp_path.glob("experiments/*/runs/*/result.json")]
+    seen = {one["executor"]["layers"]["framework"]["distributions"]["value"]["tinylayer"] for one in results}
+    assert seen == {"1.0", "2.0"}
+    verified = lynxbench_here("verify", cells[1]["result_ids"][0], "--ledger", "ledger", cwd=tmp_path)
+    assert verified.code == 0, verified.out
+
+
+def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    (tmp_path / "upgrade.yaml").write_text(VERSIONS)
+    done = lynxbench_here("experiment", "run", "upgrade.yaml", cwd=tmp_path)
+    assert done.code == 2
+    assert "tiny-1.0.txt is no file beside the experiment" in done.err
+    assert not (tmp_path / "experiments").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two lanes need two CPUs")
+def test_lanes_are_proven_apart_or_not_used(bench: Path) -> None:
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    lanes = f"lanes: [{{cpus: [{cpus[0]}]}}, {{cpus: [{cpus[1]}]}}]\nsmallest_effect: 50 %\nfactors:"
+    one_factor = "".join(line for line in EXPERIMENT.splitlines(keepends=True) if "name: slow" not in line)
+    (bench / "lanes.yaml").write_text(one_factor.replace("factors:", lanes))
+    done = lynxbench("experiment", "run", "lanes.yaml", "--json", "--out", "lanes", cwd=bench)
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert [cell["status"] for cell in document["cells"]] == ["measured"] * 2
+    (said,) = [note for note in document["notes"] if "lanes" in note]
+    assert "disturb each other: the baseline changes by" in said
+    apart = said.startswith("lanes do not disturb")
+    assert document["lanes"] == ("2 lanes side by side" if apart else "one after another")
+    assert {len(cell["result_ids"]) for cell in document["cells"]} == ({2} if apart else {1})
+
+
+TUNED = f"""\
+{CONTRACT.replace(chr(10) + "  ", chr(10)).removeprefix("  ")}\
+optimisation:
+  division: bounded
+  knobs:
+    environment.work_slow: [1, 3]
+    environment.work_cheat: [0, 1]
+  trials: 3
+policy:
+  accuracy: {{metric: relative-error, largest_loss: 1 %}}
+"""
+
+
+@pytest.mark.slow
+def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: Path) -> None:
+    (bench / "tuned.yaml").write_text(TUNED)
+    done = lynxbench("tune", "tuned.yaml", "--json", "--confirmations", "2", "--ledger", "tuned-ledger", cwd=bench)
+    assert done.code in (0, 1), done.err
+    document = json.loads(done.out)
+    assert (done.code == 0) == (document["verdict"] == "improved")
+    assert len(document["trials"]) == 3
+    cheats = [trial for trial in document["trials"] if trial["setting"]["environment.work_cheat"] == 1]
+    assert cheats
+    assert {trial["status"] for trial in cheats} == {"refused by the accuracy gate"}
+    assert document["tuned"]["setting"]["environment.work_cheat"] == 0
+    assert document["tuned"]["accuracy"].startswith("go")
+    assert document["division"] == "bounded"
+    assert (document["baseline"]["division"], document["tuned"]["division"]) == ("none", "bounded")
+    seeds = document["tuned"]["seeds"]
+    assert len(set(seeds)) == 2
+    searched_on = {
+        json.loads(path.read_text())["contract"]["workload"]["seed"] for path in _trial_results(bench, document)
+    }
+    assert len(searched_on) == 1
+    assert not searched_on & set(seeds)
+    assert seeds == document["baseline"]["seeds"]
+    listed = json.loads(
+        lynxbench_here("results", "list", "--json", "--ledger", "tuned-ledger", "--limit", "99", cwd=bench).out
+    )
+    recorded = {one["result_id"] for one in listed["results"]}
+    assert {trial["result_id"] for trial in document["trials"] if trial["result_id"]} <= recorded
+    assert {*document["tuned"]["result_ids"], *document["baseline"]["result_ids"]} <= recorded
+    curse = document["winners_curse"]
+    searched = [t["response"] for t in document["trials"] if t["setting"] == document["tuned"]["setting"]]
+    assert curse["in_search"] == pytest.approx(math.exp(sum(math.log(x) for x in searched) / len(searched)))
+    assert document["tuned"]["response"]["estimate"] not in searched
+    folder = bench / "tunings" / document["tuning_id"]
+    assert "division: bounded" in (folder / "tuned.yaml").read_text()
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    checked = lynxbench_here("contract", "check", str(folder / "tuned.yaml"), cwd=bench)
+    assert checked.code == 0, checked.err
+    first, other = document["tuned"]["result_ids"][0], document["baseline"]["result_ids"][0]
+    refused = lynxbench_here("compare", other, first, "--ledger", "tuned-ledger", cwd=bench)
+    assert refused.code == 3
+    assert "R03" in refused.out
+
+
+def _trial_results(bench: Path, document: dict[str, Any]) -> list[Path]:
+    folder = bench / "tunings" / document["tuning_id"] / "runs"
+    return [folder / trial["run"] / "result.json" for trial in document["trials"] if trial["run"]]
+
+
+def test_a_contract_that_allows_no_tuning_is_refused(spin_folder: Path) -> None:
+    done = lynxbench_here("tune", "spin.yaml", cwd=spin_folder)
+    assert done.code == 2
+    assert "division is none" in done.err
+    assert lynxbench_here("tune", "spin.yaml", "--search", "luck", cwd=spin_folder).code == 2

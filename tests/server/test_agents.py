@@ -1,0 +1,189 @@
+"""Two agents, one schedule, a planted slowdown on one: the page names the regression, the layer and the owner, and the
+owner is told exactly once. Real agents in processes of their own, a real server, a real webhook."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hosted import TEAM, Caller, Team, World, hosted, make_world
+from lynxbench.contract.loader import parse_contract
+from lynxbench.server.rights import API, SCOPES
+
+CONTRACT = """\
+lynxbench: 1
+name: spin-nightly
+question: How many spins a second does one process sustain?
+regime: throughput
+workload:
+  task: callable
+  model: {source: callable, target: "spinning:spin"}
+  precisions: [fp32]
+engine: {name: callable, threads: 1}
+protocol:
+  restarts: 5
+  steady: {drift: 20 %, window: 20 ms}
+  min_duration: 400 ms
+  limit: 500 ms
+  foreign_load: 100 %
+owners: {application: "the spinners"}
+"""
+STEADY = """\
+import time
+
+def spin():
+    time.sleep(0.003)
+    return 1
+"""
+SLOW = STEADY.replace("0.003", "0.012")
+
+
+class Hook:
+    """A webhook that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+
+
+@contextmanager
+def webhook() -> Iterator[tuple[Hook, str]]:
+    hook = Hook()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            hook.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            hook.headers.append(dict(self.headers))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield hook, f"http://127.0.0.1:{server.server_port}/hook"
+    finally:
+        server.shutdown()
+        thread.join(timeout=5)
+        server.server_close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[World]:
+    with hosted(make_world(tmp_path, shapes=()), looking=True) as world:
+        yield world
+
+
+def start_agent(world: World, team: Team, name: str, folder: Path, token: str, runs: int) -> subprocess.Popen[str]:
+    folder.mkdir(exist_ok=True)
+    environment = {
+        **os.environ,
+        **team.environment,
+        "LYNXBENCH_LEDGER": str(folder / "ledger"),
+        "LYNXBENCH_SERVER": f"http://127.0.0.1:{world.port}",
+        "LYNXBENCH_TOKEN": token,
+    }
+    command = [sys.executable, "-m", "lynxbench", "schedule", "agent", "--name", name, "--poll", "0.3"]
+    return subprocess.Popen(
+        [*command, "--runs", str(runs)], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(*agents: subprocess.Popen[str]) -> None:
+    for one in agents:
+        _, said = one.communicate(timeout=200)
+        assert one.returncode == 0, said
+
+
+def wait_for(question: Any, seconds: float = 60) -> Any:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found = question()
+        if found:
+            return found
+        time.sleep(0.2)
+    raise AssertionError("it did not happen")
+
+
+@pytest.mark.slow
+def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_path: Path) -> None:
+    world, server = running, running.server
+    token = server.access.make_token("administrator", "agents", frozenset(SCOPES)).text
+    caller = Caller(world.port, token)
+    first, second = tmp_path / "rack-1", tmp_path / "rack-2"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "spinning.py").write_text(STEADY)
+    contract = parse_contract(CONTRACT)
+    with webhook() as (hook, address):
+        contact = {"owner": "the spinners", "channel": "webhook", "address": address, "secret": "a shared secret"}
+        assert caller.json("PUT", f"{API}/contacts", contact).status == 200
+        schedule = {"timetable": "every 2 s", "contract": contract.canonical(), "agents": ["rack-1", "rack-2"]}
+        assert caller.json("PUT", f"{API}/schedules/nightly", schedule).status == 200
+        finish(
+            start_agent(world, world.team, "rack-1", first, token, 1),
+            start_agent(world, world.team, "rack-2", second, token, 1),
+        )
+        wait_for(lambda: len(caller.get(f"{API}/results?contract={contract.contract_id}").json()["results"]) == 2)
+        assert caller.get(f"{API}/notices").json()["notices"] == []
+
+        (second / "spinning.py").write_text(SLOW)  # planted, on one of the two
+        finish(
+            start_agent(world, world.team, "rack-1", first, token, 1),
+            start_agent(world, world.team, "rack-2", second, token, 2),
+        )
+        notices = wait_for(lambda: caller.get(f"{API}/notices").json()["notices"])
+        wait_for(lambda: not server.watch.pending())
+        wait_for(lambda: hook.told)
+        time.sleep(1.0)  # a second message would have come by now
+        assert len(hook.told) == 1
+        assert len(notices) == 1
+
+    (notice,) = caller.get(f"{API}/notices").json()["notices"]
+    assert notice["place"] == "agent rack-2"
+    assert notice["layer"] == "application"
+    assert notice["owner"] == "the spinners"
+    assert notice["estimate"] < 0.5
+    assert notice["told"][0]["state"] == "sent"
+    assert hook.told[0]["evidence"]["compare"].endswith(f"a={notice['baseline_id']}&b={notice['result_id']}")
+    assert hook.headers[0]["X-Lynxbench-Signature"].startswith("sha256=")
+    wait_for(lambda: "Owner told by webhook" in caller.get("/").text)
+    page = caller.get("/").text
+    assert "the spinners" in page
+    assert "layer-application" in page
+    assert "Owner told by webhook" in page
+    assert "Regressed" in caller.get(f"/contracts/{contract.contract_id}").text
+    states = {one["state"] for one in caller.get(f"{API}/runs").json()["runs"] if one["schedule"] == "nightly"}
+    assert "done" in states
+    assert TEAM in caller.get("/runs").text
+
+
+def test_what_is_missed_and_what_would_overlap_is_written_down(running: World) -> None:
+    scheduler = running.server.scheduler
+    contract = parse_contract(CONTRACT)
+    scheduler.put("often", TEAM, "every 1 s", contract, "test", ["slow", "absent"])
+    time.sleep(1.2)
+    claimed = scheduler.poll("slow", TEAM, "x")
+    assert claimed is not None
+    assert scheduler.poll("slow", TEAM, "x") is None, "one run at a time"
+    time.sleep(2.2)
+    assert scheduler.poll("slow", TEAM, "x") is None
+    scheduler.sweep()
+    states = {(run.agent, run.state) for run in scheduler.runs() if run.schedule == "often"}
+    assert ("slow", "overlap") in states
+    assert ("absent", "missed") in states
+    assert "absent did not come" in running.caller("reader").get("/runs").text

@@ -1,0 +1,231 @@
+"""The API against its own description, and the same documents as the command line; bundles resumed, pushed, pulled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis import Case
+
+from command_line import lynxbench_here
+from hosted import Caller, Team, World, made_result, make_team
+from lynxbench.server.app import make_app
+from lynxbench.server.rights import API
+
+SPARING = settings(
+    max_examples=3, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.fixture(scope="module")
+def description(world: World) -> dict:  # type: ignore[type-arg]
+    found = world.caller("reader").get(f"{API}/openapi.json")
+    assert found.status == 200
+    document: dict = found.json()  # type: ignore[type-arg]
+    return document
+
+
+def test_every_operation_survives_whatever_is_sent(world: World, description: dict) -> None:  # type: ignore[type-arg]
+    """schemathesis makes requests from the OpenAPI document, right and wrong ones; none may end in a 5xx."""
+    schema = schemathesis.openapi.from_dict(description)
+    base, token = f"http://127.0.0.1:{world.port}", world.tokens["administrator"]
+    broken, asked = [], 0
+    for operation in schema.get_all_operations():
+        found = operation.ok()
+        if found.path == f"{API}/runs/{{run}}/events":
+            continue  # a stream; asked for in its own test
+
+        @SPARING
+        @schemathesis_given(found)
+        def each(case: Case) -> None:
+            nonlocal asked
+            answer = case.call(base_url=base, headers={"Authorization": f"Bearer {token}"})
+            asked += 1
+            if answer.status_code >= 500:
+                broken.append((case.method, case.formatted_path, answer.status_code, answer.text[:200]))
+
+        each()
+    assert broken == []
+    assert asked > 60
+
+
+def schemathesis_given(operation):  # type: ignore[no-untyped-def]
+    """Examples of one operation, from data that fits it and data that does not."""
+    from hypothesis import given
+    from schemathesis import GenerationMode
+
+    return given(
+        case=operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
+        | operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+        if operation.body or operation.query or operation.path_parameters
+        else operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
+    )
+
+
+def test_the_description_names_every_route_of_the_api(world: World, description: dict) -> None:  # type: ignore[type-arg]
+    from lynxbench.server.rights import RIGHTS
+
+    described = {(method.upper(), path) for path, methods in description["paths"].items() for method in methods}
+    mine = {(method, path) for method, path in RIGHTS if path.startswith(API)} - {("GET", f"{API}/openapi.json")}
+    assert described == mine
+    assert make_app(world.server, looking=False).openapi() == description
+
+
+def test_documents_are_those_of_the_command_line(world: World, tmp_path: Path) -> None:
+    reader = world.caller("reader")
+    a, b = world.results[0].result_id, world.results[-1].result_id
+    environment = dict(world.server.settings.environment)
+
+    def command(*arguments: str) -> dict:  # type: ignore[type-arg]
+        done = lynxbench_here(*arguments, "--json", cwd=tmp_path, **environment)
+        found: dict = json.loads(done.out)  # type: ignore[type-arg]
+        return found
+
+    contract = world.results[0].contract_id
+    listed = command("results", "list", "--contract", contract, "--limit", "5")["results"]
+    assert reader.get(f"{API}/results?contract={contract}&limit=5").json()["results"] == listed
+    compared, here = reader.get(f"{API}/compare?a={a}&b={b}").json(), command("compare", a, b)
+    for side in ("a", "b"):  # each names the two as it was told
+        compared[side].pop("name"), here[side].pop("name")
+    assert compared == here
+    assert reader.get(f"{API}/contracts/{contract}/history").json() == command("history", contract)
+    shown = reader.get(f"{API}/results/{a}").json()
+    assert shown == command("results", "show", a)
+    claim = "It is 3x faster."
+    linted = world.caller("reader").json("POST", f"{API}/claims", {"text": claim}).json()
+    assert {**linted, "source": ""} == {**command("claim", "--text", claim), "source": ""}
+
+
+def test_an_upload_goes_on_where_it_stopped(world: World) -> None:
+    data = world.team.bundle(made_result(200))
+    submitter = world.caller("submitter")
+    announced = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+    upload = submitter.json("POST", f"{API}/uploads", announced).json()
+    place = f"{API}/uploads/{upload['upload_id']}"
+    half = len(data) // 2
+    assert submitter.ask("PATCH", place, data[:half], {"Upload-Offset": "0"}).json()["received_bytes"] == half
+    assert submitter.json("POST", f"{place}/finish", {}).status == 409, "half a bundle is none"
+    assert submitter.ask("PATCH", place, data[half:], {"Upload-Offset": "7"}).status == 409
+    again = submitter.json("POST", f"{API}/uploads", announced).json()
+    assert again["upload_id"] == upload["upload_id"]
+    assert again["received_bytes"] == half
+    assert submitter.ask("PATCH", place, data[half:], {"Upload-Offset": str(half)}).status == 200
+    first = submitter.json("POST", f"{place}/finish", {}).json()
+    second = submitter.json("POST", f"{place}/finish", {}).json()
+    assert first["outcome"]["new"] > 0
+    assert first == second
+
+
+def test_push_and_pull_between_two_machines(world: World, tmp_path: Path) -> None:
+    result = made_result(201)
+    world.team.bundle(result)  # recorded in the team's own ledger
+    address = {"LYNXBENCH_SERVER": f"http://127.0.0.1:{world.port}", "LYNXBENCH_TOKEN": world.tokens["submitter"]}
+    pushed = lynxbench_here("push", result.result_id[:12], "--json", cwd=tmp_path, **world.team.environment, **address)
+    assert pushed.code == 0, pushed.err
+    assert json.loads(pushed.out)["new"] > 0
+    again = lynxbench_here("push", result.result_id[:12], "--json", cwd=tmp_path, **world.team.environment, **address)
+    assert again.code == 0, again.err
+    assert world.caller("reader").get(f"{API}/results/{result.result_id}").status == 200
+
+    puller = make_team("puller", tmp_path)
+    reading = {**puller.environment, **address, "LYNXBENCH_TOKEN": world.tokens["reader"]}
+    refused = lynxbench_here("pull", result.result_id[:12], cwd=tmp_path, **reading)
+    assert refused.code == 5, "whom one does not trust one does not believe"
+    trust_all(world, puller)
+    pulled = lynxbench_here("pull", result.result_id[:12], cwd=tmp_path, **reading)
+    assert pulled.code == 0, pulled.err
+    shown = lynxbench_here("results", "show", result.result_id[:12], "--json", cwd=tmp_path, **puller.environment)
+    assert json.loads(shown.out)["result"]["result_id"] == result.result_id
+
+
+def trust_all(world: World, puller: Team) -> None:
+    from datetime import datetime
+
+    found = world.caller("reader").get(f"{API}/keys").json()
+    from lynxbench.evidence.keys import KeyCard
+
+    cards = [found["server"], *(one["card"] for one in found["keys"])]
+    for text in cards:
+        card = KeyCard.model_validate_json(json.dumps(text))
+        if puller.keyring.trust.find(card.keyid) is None:
+            at = datetime.fromisoformat(card.made_at)
+            puller.keyring.change_trust(lambda trust, card=card, at=at: trust.adding(card, at))
+
+
+def test_a_token_never_leaves_over_plain_http_to_another_machine(tmp_path: Path, world: World) -> None:
+    done = lynxbench_here(
+        "pull",
+        "abcd1234",
+        "--server",
+        "http://bench.example",
+        "--token",
+        "lynx_x",
+        cwd=tmp_path,
+        **world.team.environment,
+    )
+    assert done.code == 3
+    assert "https" in done.err
+
+
+def test_a_proof_holds_for_whoever_checks_it(world: World) -> None:
+    from lynxbench.ledger.merkle import extends, includes
+
+    reader = world.caller("reader")
+    found = reader.get(f"{API}/ledger/proofs/5").json()
+    path = [bytes.fromhex(step) for step in found["path"]]
+    assert includes(bytes.fromhex(found["leaf"]), 5, found["tree_size"], path, bytes.fromhex(found["root_hash"]))
+    earlier = reader.get(f"{API}/ledger").json()
+    assert world.caller("submitter").submit(world.team.bundle(made_result(202))).status == 200
+    later = reader.get(f"{API}/ledger/consistency?earlier={earlier['tree_size']}").json()
+    steps = [bytes.fromhex(step) for step in later["path"]]
+    old, new = bytes.fromhex(earlier["root_hash"]), bytes.fromhex(later["root_hash"])
+    assert extends(earlier["tree_size"], old, later["tree_size"], new, steps)
+
+
+def test_a_production_log_is_held_against_a_contract(world: World) -> None:
+    contract = world.results[0].contract_id
+    log = "\n".join(
+        json.dumps({"arrival_s": n / 7, "input_tokens": 60 + n % 9, "output_tokens": 10}) for n in range(200)
+    )
+    submitter = world.caller("submitter")
+    answer = submitter.ask("POST", f"{API}/contracts/{contract}/likeness", log.encode(), {"Content-Type": "text/plain"})
+    assert answer.status == 201, answer.text
+    assert answer.json()["requests"] == 200
+    page = world.caller("reader").get(f"/contracts/{contract}").text
+    assert "200 requests, held against it by submitter" in page
+
+
+def test_what_the_server_says_of_itself(world: World) -> None:
+    assert Caller(world.port).get("/healthz").text == "ok\n"
+    assert Caller(world.port).get("/readyz").text == "ready\n"
+    text = world.caller("reader").get("/metrics").text
+    assert text.endswith("# EOF\n")
+    assert f"lynxbench_ledger_entries {world.server.ledger.log.head().size}" in text
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
+
+
+def test_a_run_is_streamed_as_events(world: World) -> None:
+    scheduler = world.server.scheduler
+    scheduler.put("streamed", world.team.name, "every 1 s", world.results[0].contract, "test")
+    import time
+
+    time.sleep(1.1)
+    submitter = world.caller("submitter")
+    claimed = submitter.json("POST", f"{API}/agents/streamer/poll", {"version": "x"}).json()
+    scheduler.remove("streamed", world.team.name)
+    run = claimed["run"]["run"]
+    sample = {"at_s": 1.0, "phase": "steady", "label": "fp32", "value": 12.5, "iterations": 12}
+    assert submitter.json("POST", f"{API}/runs/{run}/live", {"events": [sample]}).json()["events"] == 1
+    text = world.caller("reader").get(f"{API}/runs/{run}/events?follow=false").text
+    assert 'event: sample\ndata: {"number": 0, "at_s": 1.0, "phase": "steady"' in text
+    ended = submitter.json("POST", f"{API}/runs/{run}/end", {"state": "failed", "said": "no power"})
+    assert ended.json()["state"] == "failed"
+    assert submitter.json("POST", f"{API}/runs/{run}/live", {"events": [sample]}).status == 409
+    answer = world.caller("reader").get(f"{API}/runs/{run}/events", **{"Last-Event-ID": "0"})
+    assert "event: end" in answer.text
+    assert "event: sample" not in answer.text

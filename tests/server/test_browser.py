@@ -1,0 +1,211 @@
+"""Every page in a real browser: light and dark, phone and desk; nothing on the console, nothing from elsewhere, and
+readable for those who do not see it. A browser is needed; its absence is a failure, not a skip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from hosted import PASSWORD, World
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LOOKS = [("desk", 1280, "light"), ("desk", 1280, "dark"), ("phone", 390, "light"), ("phone", 390, "dark")]
+
+AUDIT = (Path(__file__).parent / "page_audit.js").read_text()
+
+
+def find_browser() -> str:
+    named = os.environ.get("LYNXBENCH_CHROMIUM")
+    found = named or next((path for path in map(shutil.which, BROWSERS) if path), None)
+    if found is None:
+        pytest.fail("no Chromium found: apt-get install chromium, or set LYNXBENCH_CHROMIUM to its path", pytrace=False)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield made
+        made.close()
+
+
+class Visit:
+    """A browser's window onto the server, with everything that it said or asked for."""
+
+    def __init__(self, browser: Browser, world: World, width: int, scheme: str, name: str | None) -> None:
+        self.base = f"http://127.0.0.1:{world.port}"
+        self._context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            accept_downloads=True,  # type: ignore[arg-type]
+        )
+        self.page: Page = self._context.new_page()
+        self.said: list[str] = []
+        self.elsewhere: list[str] = []
+        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
+        self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
+        self.page.on("request", lambda request: self._look(request.url))
+        if name is not None:
+            self.page.goto(f"{self.base}/signin")
+            self.page.get_by_label("Name").fill(name)
+            self.page.get_by_label("Password").fill(PASSWORD)
+            self.page.get_by_role("button", name="Sign in").click()
+            self.page.wait_for_url(f"{self.base}/")
+            world.calm()
+
+    def _look(self, url: str) -> None:
+        if not url.startswith((self.base, "data:", "blob:")):
+            self.elsewhere.append(url)
+
+    def problems(self) -> list[str]:
+        found: list[str] = self.page.evaluate(AUDIT)
+        return found
+
+    def close(self) -> None:
+        self._context.close()
+
+
+def every_page(world: World) -> dict[str, str]:
+    a, b = world.results[0].result_id, world.results[-1].result_id
+    pack = next(
+        seq
+        for seq in range(world.server.ledger.log.head().size)
+        if world.server.ledger.log.read(seq).entry.body.kind.value == "decision"
+    )
+    return {
+        "overview": "/",
+        "contracts": "/contracts",
+        "contract": f"/contracts/{world.results[0].contract_id}?signs=true",
+        "results": "/results",
+        "result": f"/results/{world.drawn[0]}",
+        "served result": f"/results/{world.drawn[1]}",
+        "hostile result": f"/results/{world.drawn[2]}",
+        "result without samples": f"/results/{a}",
+        "compare": f"/compare?a={a}&b={b}",
+        "compare form": "/compare",
+        "executors": "/executors",
+        "executor": f"/executors/{world.results[0].executor_id}",
+        "executor diff": f"/executors/diff?a={a}&b={b}",
+        "experiments": "/experiments",
+        "fleet": "/fleet",
+        "decisions": "/decisions",
+        "decision": f"/decisions/{pack}",
+        "ledger": "/ledger",
+        "entry": "/ledger/1",
+        "claims": "/claims",
+        "runs": "/runs",
+        "account": "/account",
+        "admin": "/admin",
+        "audit": "/admin/audit",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "width", "scheme"), LOOKS)
+def test_every_page(browser: Browser, world: World, form: str, width: int, scheme: str) -> None:
+    visit = Visit(browser, world, width, scheme, "administrator")
+    wrong = {}
+    try:
+        for name, address in every_page(world).items():
+            answer = visit.page.goto(visit.base + address)
+            assert answer is not None
+            problems = visit.problems() if answer.status == 200 else [f"status {answer.status}"]
+            if problems:
+                wrong[name] = problems[:6]
+        assert wrong == {}
+        assert [line for line in visit.said if not line.startswith("verbose")] == []
+        assert visit.elsewhere == []
+        assert visit.page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+            "rgb(246, 247, 249)" if scheme == "light" else "rgb(15, 20, 26)"
+        )
+    finally:
+        visit.close()
+
+
+def test_the_keyboard_reaches_everything_in_order(browser: Browser, world: World) -> None:
+    visit = Visit(browser, world, 1280, "light", "administrator")
+    try:
+        visit.page.goto(f"{visit.base}/results")
+        visit.page.keyboard.press("Tab")
+        assert visit.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        visit.page.keyboard.press("Enter")
+        assert visit.page.evaluate("document.activeElement.id") == "content"
+        seen = []
+        for _ in range(9):
+            visit.page.keyboard.press("Tab")
+            seen.append(
+                visit.page.evaluate("document.activeElement.getAttribute('name') || document.activeElement.tagName")
+            )
+            outline = visit.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            # inside a date field the browser's own parts take the focus, and show it themselves
+            assert outline != "none" or seen[-1] == "since"
+        assert seen[:4] == ["contract", "executor", "precision", "valid"]
+    finally:
+        visit.close()
+
+
+def test_plots_and_their_data_can_be_taken_away(browser: Browser, world: World, tmp_path: Path) -> None:
+    visit = Visit(browser, world, 1280, "light", "reader")
+    try:
+        visit.page.goto(f"{visit.base}/contracts/{world.results[0].contract_id}")
+        for words, begins in (("Plot as SVG", "<svg"), ("Data as CSV", "started,")):
+            with visit.page.expect_download() as waiting:
+                visit.page.get_by_text(words).first.click()
+            waiting.value.save_as(tmp_path / "file")
+            assert (tmp_path / "file").read_text().startswith(begins)
+        visit.page.goto(f"{visit.base}/results/{world.drawn[0]}")
+        figures = visit.page.locator("figure").count()
+        assert figures >= 4
+        assert visit.page.get_by_text("Plot as SVG").count() == figures
+        with visit.page.expect_download() as waiting:
+            visit.page.get_by_text("Plot as SVG").first.click()
+        waiting.value.save_as(tmp_path / "plot.svg")
+        visit.page.goto((tmp_path / "plot.svg").as_uri())
+        assert visit.page.evaluate("document.documentElement.tagName") == "svg"
+    finally:
+        visit.close()
+
+
+def test_a_run_in_progress_is_followed_without_loading_again(browser: Browser, world: World) -> None:
+    scheduler, board = world.server.scheduler, world.server.board
+    scheduler.put("watched", world.team.name, "every 1 s", world.results[0].contract, "test")
+    visit = Visit(browser, world, 1280, "light", "reader")
+    try:
+        visit.page.wait_for_timeout(1100)
+        claimed = scheduler.poll("watcher", world.team.name, "test")
+        scheduler.remove("watched", world.team.name)
+        assert claimed is not None
+        run = claimed[0].run
+        scheduler.beat(run, world.team.name)
+        visit.page.goto(f"{visit.base}/runs/{run}")
+        phase = visit.page.locator("[data-live=phase]")
+        assert "waiting" in (phase.text_content() or "")
+        board.post(run, [(0.1 * n, "warm-up", "fp32, restart 1", 40.0 + n, n) for n in range(20)])
+        expect(phase).to_have_text("warm-up")
+        board.post(run, [(2 + 0.1 * n, "steady", "fp32, restart 1", 60.0, 20 + n) for n in range(20)])
+        expect(phase).to_have_text("steady")
+        expect(visit.page.locator("svg.live path")).to_have_count(1)
+        board.end(run, "done")
+        expect(phase).to_have_text("ended: done")
+        assert visit.said == []
+    finally:
+        visit.close()
+
+
+def test_a_claim_is_linted_and_kept_through_the_form(browser: Browser, world: World) -> None:
+    visit = Visit(browser, world, 390, "dark", "contester")
+    try:
+        visit.page.goto(f"{visit.base}/claims")
+        visit.page.get_by_label("The claim").fill("The new card runs the model 3.1x faster.")
+        visit.page.get_by_role("button", name="Lint and keep").click()
+        visit.page.wait_for_url(f"{visit.base}/claims/*")
+        assert visit.page.get_by_text("3.1x faster").count() >= 1
+        assert visit.problems() == []
+    finally:
+        visit.close()

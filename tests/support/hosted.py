@@ -1,0 +1,381 @@
+"""A server with teams, users, results, doubts, decisions and runs in it, listening on a port of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import importlib.util
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import uvicorn
+
+from compared import make_contract, make_executor, make_result
+from lynxbench.demonstrating import make_demo
+from lynxbench.evidence.documents import write_result
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.manifest import write_manifest
+from lynxbench.evidence.samples import write_samples
+from lynxbench.ledger.bundle import export_bundle, import_bundle
+from lynxbench.ledger.location import Location, OpenLedger, locate, open_ledger
+from lynxbench.ledger.queries import entries_about, find_result
+from lynxbench.ledger.summary import summary_of
+from lynxbench.model.canonical import canonical_bytes
+from lynxbench.model.entries import ContractAgreed, EntryKind, ResultContested, Role, RunRegistered
+from lynxbench.model.result import Result
+from lynxbench.model.samples import CountedProcess, Telemetry
+from lynxbench.recording import keep_files, seal
+from lynxbench.server.app import make_app
+from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter
+from lynxbench.server.observing import Log
+from lynxbench.server.rights import SCOPES, Scope
+from lynxbench.server.settings import Settings
+from lynxbench.server.state import Server
+from lynxbench.server.store import store_url
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+TEAM, OTHER = "ml-platform", "infrastructure"
+PASSWORD = "correct horse battery"
+ROLES: dict[str, frozenset[Scope]] = {
+    "reader": frozenset({Scope.READ}),
+    "submitter": frozenset({Scope.READ, Scope.SUBMIT}),
+    "contester": frozenset({Scope.READ, Scope.CONTEST}),
+    "administrator": frozenset(SCOPES),
+}
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cookies: dict[str, str]
+    set_cookies: list[str]
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Caller:
+    """Somebody who asks over real HTTP, with a token or a browser's cookies."""
+
+    port: int
+    token: str | None = None
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 30,
+    ) -> Answer:
+        given = dict(headers or {})
+        if self.token:
+            given.setdefault("Authorization", f"Bearer {self.token}")
+        if self.cookies:
+            given.setdefault("Cookie", "; ".join(f"{name}={value}" for name, value in self.cookies.items()))
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        try:
+            connection.request(method, path, body, given)
+            found = connection.getresponse()
+            data = found.read()
+        finally:
+            connection.close()
+        set_: dict[str, str] = {}
+        for name, value in found.getheaders():
+            if name.lower() == "set-cookie":
+                key, _, rest = value.partition("=")
+                set_[key] = rest.split(";")[0]
+        self.cookies |= {name: value for name, value in set_.items() if value.strip('"')}
+        headers_ = {name.lower(): value for name, value in found.getheaders()}
+        whole = [value for name, value in found.getheaders() if name.lower() == "set-cookie"]
+        return Answer(found.status, headers_, data, set_, whole)
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, headers=headers)
+
+    def json(self, method: str, path: str, document: object) -> Answer:
+        return self.ask(method, path, json.dumps(document).encode(), {"Content-Type": "application/json"})
+
+    def form(self, path: str, fields: Mapping[str, str | list[str]], **headers: str) -> Answer:
+        data = urlencode(fields, doseq=True).encode()
+        return self.ask("POST", path, data, {"Content-Type": "application/x-www-form-urlencoded", **headers})
+
+    def sign_in(self, name: str, password: str = PASSWORD) -> Answer:
+        """Through the real form, as a browser would."""
+        page = self.get("/signin")
+        return self.form("/signin", {"csrf": hidden(page.text), "name": name, "password": password, "next": "/"})
+
+    def submit(self, bundle: bytes, run: str | None = None) -> Answer:
+        """A bundle in one piece."""
+        digest = hashlib.sha256(bundle).hexdigest()
+        begun = self.json("POST", "/api/v1/uploads", {"sha256": digest, "size_bytes": len(bundle)})
+        if begun.status >= 300:
+            return begun
+        place = f"/api/v1/uploads/{begun.json()['upload_id']}"
+        if begun.json()["state"] == "open":
+            offset = begun.json()["received_bytes"]
+            if offset < len(bundle):
+                sent = self.ask("PATCH", place, bundle[offset:], {"Upload-Offset": str(offset)})
+                if sent.status >= 300:
+                    return sent
+        return self.json("POST", f"{place}/finish", {"run": run})
+
+
+def hidden(text: str, name: str = "csrf") -> str:
+    """The value of a form's hidden field."""
+    marks = text.split(f'name="{name}"')
+    assert len(marks) > 1, f"no field {name}"
+    return marks[1].split('value="')[1].split('"')[0]
+
+
+@dataclass
+class Team:
+    """A team with a home, a key and a ledger of its own."""
+
+    name: str
+    home: Path
+    environment: dict[str, str]
+
+    @property
+    def keyring(self) -> Keyring:
+        return Keyring(environment=self.environment)
+
+    @property
+    def key(self) -> SigningKey:
+        return self.keyring.keys.open(self.name)
+
+    @property
+    def location(self) -> Location:
+        found = locate(None, self.environment)
+        assert found is not None
+        return found
+
+    def open(self) -> OpenLedger:
+        return open_ledger(self.location, self.environment, create=True)
+
+    def bundle(self, *results: Result) -> bytes:
+        """Results, recorded in the team's own ledger and exported."""
+        with self.open() as ledger, tempfile.TemporaryDirectory() as folder:
+            for one in results:
+                if not _known(ledger, one):
+                    record(ledger, one, self.key)
+            path = Path(folder) / "b.lynx"
+            ids = [one.result_id for one in results]
+            export_bundle(ledger, ids, path, self.key, self.keyring.trust, datetime.now(UTC))
+            return path.read_bytes()
+
+
+def make_team(name: str, folder: Path) -> Team:
+    home = folder / name
+    home.mkdir(parents=True, exist_ok=True)
+    team = Team(name, home, {"LYNXBENCH_HOME": str(home)})
+    team.keyring.create(name, name, (Role.RUNNER, Role.WITNESS), datetime.now(UTC) - timedelta(minutes=1))
+    return team
+
+
+@dataclass
+class World:
+    """A server with everybody in it."""
+
+    server: Server
+    team: Team
+    other: Team
+    tokens: dict[str, str]
+    results: list[Result]
+    drawn: list[str]
+    """Ids of results with samples: their pages have plots."""
+    port: int = 0
+
+    def calm(self) -> None:
+        """Forget who tried to sign in how often."""
+        self.server.sign_ins = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+
+    def caller(self, role: str | None = None) -> Caller:
+        return Caller(self.port, self.tokens[role] if role else None)
+
+
+def builder() -> ModuleType:
+    """The report's golden cases."""
+    name = "lynxbench_report_builder"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, GOLDEN / "report_builder.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def record(
+    ledger: OpenLedger,
+    result: Result,
+    key: SigningKey,
+    processes: tuple[CountedProcess, ...] = (),
+    telemetry: Telemetry | None = None,
+) -> Result:
+    """A result as a run records it: contract, announcement, then the result with its documents."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        result = result.model_copy(update={"samples": write_samples(folder / "samples.npz", processes)})
+        if not processes:
+            result = result.model_copy(update={"samples": result.samples.model_copy(update={"rows": 0})})
+        ids = {"contract_id": result.contract.contract_id, "executor_id": result.executor.executor_id}
+        result = result.model_copy(update={**ids, "instance_id": result.executor.instance_id}).sealed()
+        if telemetry is not None:
+            _write_telemetry(folder / "telemetry.csv", telemetry)
+        write_result(folder / "result.json", result)
+        write_manifest(folder)
+        blobs = keep_files(ledger.blobs, folder)
+    nonce = result.result_id[:32]
+    registered = RunRegistered(
+        run_id=result.run_id,
+        nonce=nonce,
+        contract_id=result.contract_id,
+        executor_id=result.executor_id,
+        processes_planned=5,
+    )
+    known = entries_about(ledger.log, [result.contract_id], [EntryKind.CONTRACT])
+    agreed = ContractAgreed(contract_id=result.contract_id, contract=result.contract)
+    ledger.log.append_all(
+        [
+            *([] if known else [seal(agreed, key)]),
+            seal(registered, key),
+            seal(summary_of(result, nonce=nonce, attempts=5), key, blobs),
+        ]
+    )
+    return result
+
+
+def made_result(
+    number: int,
+    level: float = 100.0,
+    *,
+    changes: Mapping[str, object] | None = None,
+    name: str = "compared",
+    **more: Any,
+) -> Result:
+    """One of a series, an hour after the one before; its samples are sealed as `record` writes them."""
+    contract = make_contract(name=name, owners={"framework": "platform SRE"}, **more)
+    means = tuple(level * (1 + 0.002 * ((number * 7 + i * 3) % 5 - 2)) for i in range(5))
+    started = datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=number)
+    result = make_result(
+        contract=contract,
+        executor=make_executor(changes or {}),
+        run_means=means,
+        started_at=started.isoformat(timespec="seconds"),
+    )
+    result = result.model_copy(update={"run_id": f"run-{name}-{number}"})
+    with tempfile.TemporaryDirectory() as folder:
+        samples = write_samples(Path(folder) / "samples.npz", ())
+    return result.model_copy(update={"samples": samples}).sealed()
+
+
+def fill(ledger: OpenLedger, key: SigningKey, shapes: tuple[str, ...]) -> tuple[list[Result], list[str]]:
+    """A series with a step, and golden cases with their samples and telemetry."""
+    results = [made_result(number) for number in range(14)]
+    results += [made_result(14 + n, 88.0, changes={"framework.torch": "2.6.0"}) for n in range(12)]
+    results = [record(ledger, one, key) for one in results]
+    drawn = []
+    for shape in shapes:
+        case = builder().SHAPES[shape]()
+        result = case.result.model_copy(update={"run_id": f"golden-{shape}"})
+        drawn.append(record(ledger, result, key, case.processes, case.telemetry).result_id)
+    return results, drawn
+
+
+def make_world(
+    folder: Path, *, shapes: tuple[str, ...] = ("software-bound",), database: str | None = None, **settings: Any
+) -> World:
+    """Everything but the port."""
+    team, other, host = (make_team(name, folder) for name in (TEAM, OTHER, "bench"))
+    for friend in (team, other):
+        card = friend.keyring.keys.card(friend.name)
+        host.keyring.change_trust(lambda trust, card=card: trust.adding(card, datetime.fromisoformat(card.made_at)))
+    environment = {**host.environment}
+    if database is not None:
+        environment |= {"LYNXBENCH_LEDGER": database, "LYNXBENCH_BLOBS": str(folder / "blobs")}
+    location = locate(None, environment)
+    assert location is not None
+    drawn: list[str] = []
+    with open_ledger(location, environment, create=True) as ledger:
+        results, drawn = fill(ledger, team.key, shapes)
+        doubt = ResultContested(result_id=results[3].result_id, reason="the inlet air was 9 K warmer that night")
+        ledger.log.append(seal(doubt, other.key))
+        made, _ = make_demo(folder, host.environment, pdf=False)
+        import_bundle(ledger, made.bundle, host.keyring.trust)
+    wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads", "environment": environment}
+    server = Server(Settings(**{**wanted, **settings}), location, store_url(None, location), Log(quiet=True))
+    tokens = {}
+    for role, scopes in ROLES.items():
+        server.access.add_user(role, TEAM, scopes, PASSWORD)
+        tokens[role] = server.access.make_token(role, "test", scopes).text
+    server.access.add_user("stranger", OTHER, frozenset({Scope.READ, Scope.SUBMIT, Scope.CONTEST}), PASSWORD)
+    tokens["stranger"] = server.access.make_token("stranger", "test", server.access.user("stranger").scopes).text
+    for friend in (team, other):
+        card = friend.keyring.keys.card(friend.name)
+        server.keys.register(canonical(card.model_dump_json().encode()), None, "test")
+    server.changed()
+    return World(server, team, other, tokens, results, drawn)
+
+
+@contextmanager
+def hosted(world: World, *, looking: bool = False) -> Iterator[World]:
+    """The same, listening on a port of this machine."""
+    config = uvicorn.Config(
+        make_app(world.server, looking=looking), port=0, log_config=None, access_log=False, timeout_graceful_shutdown=1
+    )
+    runner = uvicorn.Server(config)
+    thread = threading.Thread(target=runner.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 60
+    while not runner.started and time.monotonic() < until:
+        time.sleep(0.01)
+    assert runner.started, "the server did not start"
+    world.port = runner.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield world
+    finally:
+        runner.should_exit = True
+        thread.join(timeout=20)
+
+
+def _known(ledger: OpenLedger, result: Result) -> bool:
+    return find_result(ledger.log, result.result_id) is not None
+
+
+def canonical(data: bytes) -> bytes:
+    """A card as the command line exports it."""
+    return canonical_bytes(json.loads(data))
+
+
+def _write_telemetry(path: Path, telemetry: Telemetry) -> None:
+    names = list(telemetry.columns)
+    lines = [",".join(["at_ns", *names])]
+    for row, at in enumerate(telemetry.at_ns.tolist()):
+        cells = [telemetry.columns[name][row] for name in names]
+        lines.append(",".join([str(at), *("" if np.isnan(cell) else f"{cell:.9g}" for cell in cells)]))
+    path.write_text("\n".join(lines) + "\n")
