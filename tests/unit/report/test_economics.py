@@ -1,0 +1,61 @@
+"""Memory, energy and busy units beside the speed, wherever a result is shown."""
+
+from __future__ import annotations
+
+from compared import make_precision, make_result
+from lynxbench.decide.precisions import decide_precisions
+from lynxbench.model.activity import DeviceActivity
+from lynxbench.model.figures import Figure
+from lynxbench.model.result import Result
+from lynxbench.report.decisions import render_decision
+from lynxbench.report.economics import economics_rows
+from lynxbench.report.markdown import render_markdown
+from lynxbench.report.sections.measured import render_precisions
+from lynxbench.report.terminal import render_terminal
+
+ACTIVITY = DeviceActivity(device="gpu0", samples=9, sm=0.5, tensor=0.02, fp32=None, dram=0.4, source="NVML GPM")
+
+
+def result(**changes: object) -> Result:
+    energy = Figure(low=2.66, estimate=2.69, high=2.73, unit="J/token")
+    asked = Figure(low=41.6, estimate=41.7, high=41.9, unit="J/request")
+    body: dict[str, object] = {"energy_j_per_unit": energy, "energy_j_per_request": asked, "activity": ACTIVITY}
+    return make_result(per_precision=(make_precision(device_memory_bytes=18 << 30, **(body | changes)),))
+
+
+def test_every_view_has_the_energy_and_the_units() -> None:
+    one = result()
+    ((name, memory, energy, request, units, *_),) = economics_rows(one)
+    assert (name, memory.replace("\u00a0", " ")) == ("fp32", "18.0 GiB")
+    assert energy.endswith("J/token")
+    assert request.endswith("J/request")
+    assert units.replace("\u00a0", " ") == "SM 50 %, tensor 2.0 %, DRAM 40 %"
+    for text in (
+        render_markdown(one),
+        str(render_precisions(one)),
+        render_terminal(one, width=120, colour=False, paths={}),
+    ):
+        assert "J/token" in text
+        assert "J/request" in text
+        assert "DRAM" in text
+
+
+def test_without_energy_and_counters_there_is_no_table() -> None:
+    bare = result(energy_j_per_unit=None, energy_j_per_request=None, activity=None)
+    assert economics_rows(bare) == ()
+    assert "What each precision takes" not in render_markdown(bare)
+    assert "J/" not in render_terminal(bare, width=120, colour=False, paths={})
+
+
+def test_energy_that_was_not_read_is_unknown_beside_units_that_were() -> None:
+    ((_, _, energy, request, units, *_),) = economics_rows(result(energy_j_per_unit=None, energy_j_per_request=None))
+    assert (energy, request) == ("unknown", "–")
+    assert units.startswith("SM")
+
+
+def test_the_decision_holds_the_energy_of_a_request() -> None:
+    decision = decide_precisions([result()])
+    assert "J/request" in render_decision(decision, 200)
+    (line,) = decision.lines
+    assert line.energy_per_request is not None
+    assert line.energy_per_request.unit == "J/request"
