@@ -11,6 +11,8 @@ from lynxbench.errors import BadSeries
 from lynxbench.stats.arrays import Floats, Numbers, as_series
 
 SLIDES_PER_WINDOW = 20  # the best window is searched in steps of 1/20 of its width
+MOST_EDGES = 20_000_000
+"""Some days in steps of 10 ms. More of them come from a damaged stamp, and would fill the memory."""
 Instants = npt.NDArray[np.int64]
 
 
@@ -52,6 +54,7 @@ def window_means(
     origin, span = int(starts.min()), int(ends.max() - starts.min())
     if span == 0:
         raise BadSeries("all samples start and end at one instant: windows need a duration")
+    _refuse_endless(span, width_ns)
     whole, rest = divmod(span, width_ns)
     count = max(1, whole + (1 if rest * 2 >= width_ns else 0))
     edges = np.minimum(np.arange(count + 1, dtype=np.int64) * width_ns, span)
@@ -73,6 +76,7 @@ def best_window(
     if span <= width_ns:
         return BestWindow(0.0, span / 1e9, float(amounts.sum()) / (span / 1e9))
     step = max(1, width_ns // SLIDES_PER_WINDOW)
+    _refuse_endless(span, step)
     per_window = -(-width_ns // step)
     edges = np.append(np.arange(0, span, step, dtype=np.int64), span)
     sums = _apportion(starts - origin, ends - origin, amounts, edges)
@@ -105,6 +109,13 @@ def _samples(
     if backwards.size:
         raise BadSeries(f"sample {int(backwards[0])} ends before it starts")
     return starts, ends, np.asarray(amounts, dtype=np.float64)
+
+
+def _refuse_endless(span_ns: int, step_ns: int) -> None:
+    if span_ns // step_ns > MOST_EDGES:
+        raise BadSeries(
+            f"the samples span {span_ns / 1e9:,.0f} s in steps of {step_ns / 1e6:g} ms: a stamp must be damaged"
+        )
 
 
 def _width_ns(window_s: float) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,9 @@ def test_best_run() -> None:
     assert best_run(values, 99, higher_is_better=True).count == 5
     with pytest.raises(BadSeries):
         best_run([], 1, higher_is_better=True)
+
+
+@pytest.mark.parametrize("ask", [window_means, best_window])
+def test_a_damaged_stamp_does_not_fill_the_memory(ask: Callable[..., object]) -> None:
+    with pytest.raises(BadSeries, match="a stamp must be damaged"):
+        ask([0, S], [S, 2 * S + (1 << 60)], 1.0, 0.01)
