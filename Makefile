@@ -14,8 +14,8 @@ run: $(STAMPS)/models
 # (a bare `pytest` leaves those out).
 ALONE := $(addprefix tests/,e2e/test_compare.py e2e/test_real_servers.py e2e/test_run.py e2e/test_serving.py \
   server/test_agents.py unit/attribute/test_planted.py unit/attribute/test_resource.py unit/test_intervening.py)
-SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load e2e/test_decide.py e2e/test_ledger.py \
-  e2e/test_ledger_exchange.py)
+SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load e2e/test_decide.py e2e/test_fleet.py \
+  e2e/test_ledger.py e2e/test_ledger_exchange.py)
 
 .PHONY: test-side test-other-side
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint

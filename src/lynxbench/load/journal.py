@@ -8,6 +8,7 @@ recognised.
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -105,20 +106,23 @@ def read_journal(folder: Path) -> tuple[Iterations, Marks]:
 
 
 def count_journal(folder: Path) -> int:
-    """How many iterations a running process has appended, read from beside it."""
-    path = folder / ITERATIONS_FILE
-    if not path.exists():
+    """How many iterations a running process has appended, read from beside it.
+
+    Read, not mapped: the writer cuts the file to its rows when it ends, and a mapping beyond the cut is a bus error.
+    """
+    try:
+        with (folder / ITERATIONS_FILE).open("rb") as file:
+            low, high = 0, os.fstat(file.fileno()).st_size // _ROW.size
+            while low < high:  # written rows are a prefix: bisect for its end
+                middle = (low + high) // 2
+                row = os.pread(file.fileno(), _ROW.size, middle * _ROW.size)
+                if len(row) == _ROW.size and _ROW.unpack(row)[3] == middle + 1:
+                    low = middle + 1
+                else:
+                    high = middle
+            return low
+    except FileNotFoundError:
         return 0
-    rows = np.memmap(path, dtype="<i8", mode="r") if path.stat().st_size else np.empty(0, dtype="<i8")
-    sequence = rows[3::4]
-    low, high = 0, len(sequence)
-    while low < high:  # written rows are a prefix: bisect for its end
-        middle = (low + high) // 2
-        if sequence[middle] == middle + 1:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def _read_rows(path: Path, width: int) -> Int64:

@@ -83,7 +83,7 @@ def test_models_are_named_by_their_source(text: str, document: dict[str, str]) -
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"task": "dance"}, "--task 'dance' is not one of generate, embed"),
+        ({"task": "dance"}, "--task 'dance' is not one of generate, prefill, decode, embed"),
         ({"model": "smollm2"}, "--model 'smollm2': say where it comes from"),
         ({"model": "package:"}, "say where it comes from"),
         ({"engine": "tensorrt"}, r"engine\.name: 'tensorrt' is not known here; use torch"),

@@ -85,6 +85,30 @@ def test_kill_9_loses_at_most_the_sample_in_flight(tmp_path: Path) -> None:
         assert len(marks.at_ns) == 2 * kept
 
 
+_ENDING_AGAIN_AND_AGAIN = """
+import sys
+from pathlib import Path
+from lynxbench.load.journal import Journal
+while True:
+    with Journal(Path(sys.argv[1])) as journal:
+        for i in range(50):
+            journal.append(i + 1, i + 5, 3)
+"""
+
+
+def test_it_is_counted_from_beside_while_its_writer_cuts_it_to_size(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", _ENDING_AGAIN_AND_AGAIN, str(tmp_path)]) as writer:
+        until = time.monotonic() + 60
+        counts: set[int] = set()
+        try:
+            while len(counts) < 20 and time.monotonic() < until:
+                counts.add(count_journal(tmp_path))
+        finally:
+            writer.kill()
+    assert counts <= set(range(51))
+    assert len(counts) >= 20
+
+
 def test_a_torn_row_ends_the_prefix(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         for i in range(10):
