@@ -332,7 +332,7 @@ def test_two_triton_runs_agree_and_its_statistics_are_recorded(triton, tmp_path)
 @pytest.mark.parametrize(
     ("server", "contract", "arrival"),
     [
-        ("llamacpp", LLAMA, "{process: saturating, tolerance: 50 %, concurrency: 4, budget: 60 s}"),
+        ("llamacpp", LLAMA, "{process: saturating, tolerance: 50 %, concurrency: 4, budget: 75 s}"),
         ("triton", TRITON, "{process: saturating, tolerance: 30 %, concurrency: 64, budget: 30 s}"),
     ],
     ids=["llamacpp", "triton"],
