@@ -87,7 +87,7 @@ class Confidence:
     pass, up to a third do (docs/methodology/saturation.md): hence two in a row.
     """
 
-    pass_error: float = 0.18
+    pass_error: float = 0.12
     spending: float = 1.0
     fail_error: float = 0.025
 

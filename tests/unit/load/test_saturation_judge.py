@@ -130,7 +130,7 @@ def test_infinite_latencies_are_late_and_do_no_harm() -> None:
 
 @pytest.mark.slow
 def test_the_capacity_itself_seldom_passes_twice() -> None:
-    """M/M/1 at its capacity: a probe that may grow to 51 200 requests passes in well under half of the seeds."""
+    """M/M/1 at its capacity: a probe that may grow to 51 200 requests passes in few of the seeds."""
     bound = Bound(10.0, 0.01)
     rate = 1 - math.log(100) / 10
     passed = 0
@@ -146,4 +146,4 @@ def test_the_capacity_itself_seldom_passes_twice() -> None:
                 break
             count *= 2
         passed += look is not None and look.outcome is Outcome.PASS
-    assert passed <= 14
+    assert passed <= 8
