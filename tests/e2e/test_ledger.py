@@ -21,7 +21,7 @@ from lynxbench.ledger.queries import find_run, open_runs
 from lynxbench.model.entries import EntryKind
 from lynxbench.recalling import ledger_checks, recalled
 from lynxbench.recording import record_folder, seal
-from teams import Team, copied_run, make_team, recorded_run, trusts
+from teams import Team, make_team, recorded_run, trusts
 
 KILLS = 20
 
@@ -202,16 +202,18 @@ def test_a_ledger_that_was_rolled_back_exits_with_five(spin_run: Path, tmp_path:
 # --- rerun ------------------------------------------------------------------------------------------------------------
 
 
-def test_rerun_executes_the_same_contract_and_says_what_came_of_it(
-    spin_folder: Path, spin_run: Path, tmp_path: Path
-) -> None:
+def test_rerun_executes_the_same_contract_and_says_what_came_of_it(tmp_path: Path) -> None:
     team = make_team("alpha", tmp_path / "home")
-    original = team.ask("results", "import", str(copied_run(spin_run, tmp_path)))["results"][0]
+    contract = QUICK_CONTRACT.replace("restarts: 2", "restarts: 3") + "policy: {regression: 60 %}\n"
+    (tmp_path / "spin.yaml").write_text(contract)
+    (tmp_path / "spinning.py").write_text(SPINNING)
+    assert team.run("run", "spin.yaml", cwd=tmp_path).code == 0
+    original = team.ask("results", "list")["results"][0]["result_id"]
     out = str(tmp_path / "out")
-    done = team.run("rerun", original[:10], "--out", out, "--json", cwd=spin_folder)
+    done = team.run("rerun", original[:10], "--out", out, "--json", cwd=tmp_path)
     said = json.loads(done.out)
-    assert said["verdict"] in ("reproduced", "not reproduced", "inconclusive"), said
-    assert done.code == (1 if said["verdict"] == "not reproduced" else 0)
+    assert said["verdict"] in ("reproduced", "inconclusive"), said
+    assert done.code == 0
     assert said["effects"]["fp32"]["estimate"] > 0
     shown = team.ask("results", "show", original)
     assert [one["text"] for one in shown["standing"]["reruns"]] == [said["verdict"]]
