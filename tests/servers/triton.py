@@ -5,6 +5,7 @@ standard input closes.
 """
 
 import logging
+import os
 import sys
 import time
 
@@ -25,6 +26,9 @@ def double(values: np.ndarray) -> dict[str, np.ndarray]:
 
 def main(http_port: int, metrics_port: int) -> None:
     """Serve with statistics open to everyone, which PyTriton closes by default."""
+    # Triton's own log goes to standard output too, in pieces of lines: the address must not land in the middle of one.
+    address = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     config = TritonConfig(
         http_address="127.0.0.1",
         http_port=http_port,
@@ -42,7 +46,7 @@ def main(http_port: int, metrics_port: int) -> None:
             config=ModelConfig(max_batch_size=16, batcher=DynamicBatcher(max_queue_delay_microseconds=500)),
         )
         triton.run()
-        print(f"http://127.0.0.1:{http_port}", flush=True)
+        print(f"http://127.0.0.1:{http_port}", file=address, flush=True)
         sys.stdin.read()
 
 

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sysconfig
+import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -79,33 +81,37 @@ def _started(name: str, *arguments: str) -> Iterator[RealServer]:
         pytest.fail(f"the {name} server is not installed; `make servers` does that", pytrace=False)
     # Triton's own Python stub links libpython, which is not always where the loader looks.
     libraries = ":".join(filter(None, (sysconfig.get_config_var("LIBDIR"), os.environ.get("LD_LIBRARY_PATH"))))
-    process = subprocess.Popen(
-        [str(python), str(ROOT / "tests" / "servers" / f"{name}.py"), *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "LD_LIBRARY_PATH": libraries},
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        url = ""
-        for line in process.stdout:
-            if line.startswith("http://"):
-                url = line.strip()
-                break
-        assert url, f"the {name} server ended with code {process.wait()} before it listened"
-        yield RealServer(url, process.pid)
-    finally:
-        process.stdin.close()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(20)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # Triton's Python stubs outlive it where the machine is busy
-        process.wait()
-        process.stdout.close()
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [str(python), str(ROOT / "tests" / "servers" / f"{name}.py"), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env={**os.environ, "LD_LIBRARY_PATH": libraries},
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        overdue = threading.Timer(START_LIMIT_S, process.kill)
+        overdue.start()
+        try:
+            url = next((line.strip() for line in process.stdout if line.startswith("http://")), "")
+            overdue.cancel()
+            if not url:
+                said.seek(0)
+                code = process.wait()
+                pytest.fail(f"the {name} server ended with code {code} before it listened: {said.read()[-2000:]}")
+            yield RealServer(url, process.pid)
+        finally:
+            overdue.cancel()
+            process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # Triton's Python stubs outlive it where the machine is busy
+            process.wait()
+            process.stdout.close()
 
 
 def _await_ready(server: RealServer, path: str) -> None:
