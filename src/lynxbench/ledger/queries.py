@@ -13,6 +13,7 @@ from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger, Logged
+from lynxbench.ledger.names import FULL_ID
 from lynxbench.ledger.tables import entries, figures, results, subjects
 from lynxbench.ledger.tables import open_runs as unfinished
 from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
@@ -186,7 +187,11 @@ def voice_of(logged: Logged, trust: TrustList) -> Voice:
 
 def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tuple[object, ...]]:
     for column, asked in ((results.c.contract_id, wanted.contract), (results.c.executor_id, wanted.executor)):
-        if asked is not None:  # a range, not LIKE: every database answers it from the index
+        if asked is None:
+            continue
+        if len(asked) == FULL_ID:  # then the index has the order too, and no more is read than is shown
+            chosen = chosen.where(column == asked)
+        else:  # a range, not LIKE: every database answers it from the index
             chosen = chosen.where(column >= asked, column < asked + "g")
     if wanted.since_s is not None:
         chosen = chosen.where(results.c.started_s >= wanted.since_s)
