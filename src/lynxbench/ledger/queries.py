@@ -97,9 +97,9 @@ def history(ledger: Ledger, contract_id: str, precision: str | None = None) -> l
 def find_result(ledger: Ledger, result_id: str) -> Logged | None:
     """The first record of a result."""
     with ledger.database.reading() as connection:
-        chosen = select(results.c.seq).where(results.c.result_id == result_id).order_by(results.c.seq).limit(1)
-        seq = connection.execute(chosen).scalar()
-    return None if seq is None else ledger.read(seq)
+        # All of them, few as they are: asked for the first alone, PostgreSQL walks the whole table in its order.
+        seqs = connection.execute(select(results.c.seq).where(results.c.result_id == result_id)).scalars().all()
+    return ledger.read(min(seqs)) if seqs else None
 
 
 def find_run(ledger: Ledger, run_id: str, kind: EntryKind) -> list[Logged]:

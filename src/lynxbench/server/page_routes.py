@@ -95,6 +95,13 @@ async def quick_id(request: Request, text: str, what: str) -> str:
     return str(known) if known is not None else await run_in_threadpool(found_id, server, text, what)
 
 
+async def quick_result(request: Request, text: str) -> str:
+    """A result that a person named; BadInput where there is none such."""
+    server = server_of(request)
+    known = server.cache.peek(("named", "result", text), ()) if len(text) == FULL_ID else None
+    return str(known) if known is not None else await run_in_threadpool(reading.named, server, text, "result")
+
+
 def _find(server: Server, text: str, what: str) -> str:
     try:
         return reading.named(server, text, what)
@@ -155,9 +162,9 @@ async def results_(
     server = server_of(request)
     asked = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
     asked = {name: text[:80] for name, text in asked.items() if text}
-    wanted = await run_in_threadpool(wanted_of, server, asked, results.PER_PAGE)
     name = ("results", tuple(sorted(asked.items())))
-    return await show(request, name, (EVERYTHING, OWN), lambda: results.results_page(server, wanted, asked))
+    make = lambda: results.results_page(server, wanted_of(server, asked, results.PER_PAGE), asked)  # noqa: E731
+    return await show(request, name, (EVERYTHING, OWN), make)
 
 
 def wanted_of(server: Server, asked: dict[str, str], limit: int) -> Wanted:
@@ -224,8 +231,7 @@ async def compare_(request: Request, a: str = "", b: str = "", precision: str | 
     if not a or not b:
         return html(request, compare.compare_form_page(a, b))
     try:
-        left = await run_in_threadpool(reading.named, server, a, "result")
-        right = await run_in_threadpool(reading.named, server, b, "result")
+        left, right = await quick_result(request, a), await quick_result(request, b)
         make = lambda: compare.compare_page(server, left, right, chosen)  # noqa: E731
         return await show(request, ("compare", left, right, chosen), (left, right, OWN), make)
     except BadInput as error:
