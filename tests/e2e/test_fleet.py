@@ -25,9 +25,10 @@ from lynxbench.fleet.dispatch import End, Outcome, Task, dispatch
 from lynxbench.fleet.local import LocalCluster
 from lynxbench.fleet_book import Silent
 from lynxbench.fleet_clients import FleetProbe
+from lynxbench.fleet_jobs import FleetJob, JobOptions, run_jobs
 from lynxbench.fleet_ranks import RANKS_FILE, run_ranks
 from lynxbench.fleet_reporting import report_fleet
-from lynxbench.fleet_running import FleetJob, FleetOptions, run_fleet, run_jobs
+from lynxbench.fleet_running import FleetOptions, run_fleet
 from lynxbench.fleet_tracing import analyse_fleet, list_traces
 from lynxbench.load import schedule
 from lynxbench.load.ground_truth import Behaviour
@@ -246,7 +247,7 @@ def test_independent_jobs_run_anywhere_and_each_has_its_end(fleet: Fleet, code: 
         }
     )
     jobs = [FleetJob("cell-1", contract), FleetJob("cell-2", wrong)]
-    one, two = run_jobs(fleet, jobs, tmp_path, nodes="node-1,node-4", together=True, cwd=code)
+    one, two = run_jobs(fleet, jobs, tmp_path, nodes="node-1,node-4", options=JobOptions(together=True, cwd=code))
     assert one.folder is not None
     assert (one.folder / "result.json").is_file()
     assert two.folder is None
