@@ -20,7 +20,7 @@ from lynxbench.experiment.state import ExperimentFolder
 from lynxbench.experiment.walking import Visit, Walk
 from lynxbench.experimenting import Experiment, ExperimentFinished, ExperimentProgress, open_experiment, where_of
 from lynxbench.fleet.cluster import Fleet, Node, choose
-from lynxbench.fleet_book import Recorders, Silent
+from lynxbench.fleet_book import Recorders, Silent, flat
 from lynxbench.fleet_jobs import FleetJob, JobDone, JobOptions, serve_jobs
 from lynxbench.fleet_node import Given, LockFile
 from lynxbench.model.contract import ServedEngine
@@ -176,7 +176,8 @@ class FleetExperiment(Experiment):
         definition = self.definition
         text = None if cell.lock is None else (self.where.base / cell.lock).read_text(encoding="utf-8")
         return FleetJob(
-            name=f"block-{visit.block + 1:02d}-cell-{cell.number:03d}",
+            # With its node: what another one had begun of it is never gone on with.
+            name=flat(f"block-{visit.block + 1:02d}-cell-{cell.number:03d}-{visit.node}"),
             contract=changed(cell.contract, {}, restarts=1),
             declaration=self.where.declaration,
             given=Given(

@@ -99,7 +99,7 @@ def scratch_folder(fleet_id: str) -> Path:
 
 
 def clear_scratch(fleet_id: str) -> None:
-    """Remove what a fleet run left on this node."""
+    """Remove what a fleet run, or one unit of it (`ID/UNIT`), left on this node."""
     shutil.rmtree(scratch_folder(fleet_id), ignore_errors=True)
 
 
