@@ -1,4 +1,4 @@
-"""Blocks over nodes: a block stays on one node, begins anew when that is lost, and nothing is visited twice or never."""
+"""Blocks over nodes: a block stays on one node, begins anew when that is lost; nothing is visited twice or never."""
 
 from __future__ import annotations
 
