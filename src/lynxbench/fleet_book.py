@@ -135,6 +135,7 @@ class Book(Generic[StateT]):
             desk.answer(message, True)
         elif "abandon" in body:
             self._abandon(message.key, body["abandon"])
+            desk.answer(message, True)
         else:
             self.progress.unit_said(message.key, body)
 

@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pydantic import Field
 
 from lynxbench.errors import ExitCode, Interrupted, LynxbenchError
+from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.manifest import MANIFEST_FILE
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder, Slot, find_unfinished
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.definition import ServerProcess
@@ -200,6 +202,10 @@ def measure(folder: Path, line: Line) -> Path:
     request = NodeRequest.model_validate_json((folder / REQUEST_FILE).read_bytes())
     contract, progress = request.contract, RankedProgress(line) if request.ranked else LineProgress(line)
     recorder = LineRecorder(line) if request.recorded else None
+    before = _finished_before(folder, contract)
+    if before is not None:
+        line.say(done={"folder": before.name, "result_id": read_result(before).result_id})
+        return before
     setting, where = _surrounded(request, folder)
     _wait_for_calm(request, line)
     with serving(setting, where, folder / SERVER_LOG):
@@ -212,6 +218,15 @@ def measure(folder: Path, line: Line) -> Path:
             )
     line.say(done={"folder": finished.folder.name, "result_id": finished.result.result_id})
     return finished.folder
+
+
+def _finished_before(folder: Path, contract: Contract) -> Path | None:
+    """A run that was sealed here and never sent: the word to stop came in between."""
+    for file in sorted(folder.glob(f"*/{MANIFEST_FILE}")):
+        run = RunFolder.open(file.parent)
+        if run.finished and run.registration.contract_id == contract.contract_id:
+            return file.parent
+    return None
 
 
 def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:

@@ -18,7 +18,7 @@ from typing import Any
 from lynxbench.errors import BadInput, Interrupted
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, Node, choose
-from lynxbench.fleet.dispatch import More, Task, Work, dispatch
+from lynxbench.fleet.dispatch import More, Outcome, Task, Work, dispatch
 from lynxbench.fleet_book import FLEET_FILE, Book, FleetProgress, FleetState, Recorders, Silent, read_state
 from lynxbench.fleet_node import NodeRequest
 from lynxbench.fleet_work import NodeTask, clear_scratch, measure_here, request_text
@@ -112,6 +112,11 @@ def carry_out(
     entered: Callable[[str], None] = lambda name: None,
 ) -> None:
     """Run every task and enter each outcome in the book; at the end no node keeps anything of it."""
+
+    def enter(outcome: Outcome) -> None:
+        book.enter(outcome)
+        entered(outcome.task.key)
+
     try:
         for outcome in dispatch(
             fleet,
@@ -123,9 +128,9 @@ def carry_out(
             together=together,
             began=lambda task, node, attempt: book.progress.unit_began(task.key, node.name, attempt),
             more=more,
+            late=enter,
         ):
-            book.enter(outcome)
-            entered(outcome.task.key)
+            enter(outcome)
     except KeyboardInterrupt:
         if not book.keeps_account:
             raise

@@ -154,6 +154,8 @@ def _relay(child: subprocess.Popen[str], caller: Caller, follow: Follow | None) 
                 follow(message["ranks"])
             child.stdin.write('{"go": true}\n')
             child.stdin.flush()
+        elif "abandon" in message:
+            caller.ask(message)  # waited for: whoever asked may leave as soon as this task is over
         elif "done" in message or "failed" in message:
             ended = message
         else:

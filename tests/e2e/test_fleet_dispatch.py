@@ -15,7 +15,7 @@ import pytest
 from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from experiments import EXPERIMENT, UPGRADING, VERSIONS, WORK
 from fleet_cluster import listening, loopback_fleet, scratch_left
-from hosted import Caller, World, hosted, make_world
+from hosted import TEAM, Caller, World, hosted, make_world
 from lynxbench.cli.experiment import Records
 from lynxbench.cli.experiment_progress import LineProgress
 from lynxbench.contract.loader import parse_contract
@@ -70,8 +70,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
     (folder / "working.py").write_text(WORK)
     (folder / "cells.yaml").write_text(f"{EXPERIMENT.partition('factors:')[0]}{THREE_LEVELS}")
-    one_factor = "".join(line for line in EXPERIMENT.splitlines(keepends=True) if "name: wide" not in line)
-    (folder / "pair.yaml").write_text(one_factor.replace("work-cells", "work-pair"))
     return folder
 
 
@@ -90,27 +88,43 @@ class Acting(LineProgress):
             act()
 
 
-def test_a_lost_nodes_block_begins_anew_on_a_spare_one(
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_experiment_goes_on_and_a_lost_nodes_block_begins_anew(
     fleet: Fleet, cluster: LocalCluster, bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LYNXBENCH_HOME", str(tmp_path / "home"))
-    defined = read_definition(str(bench / "cells.yaml"))
-    progress = Acting(lambda v: sum(node == DOOMED for _, _, node in v) == 2, lambda: cluster.kill(DOOMED))
-    done = run_dispatched(
-        fleet, defined, tmp_path / "out", None, progress, Records(str(tmp_path / "ledger")), nodes="2",
-        options=JobOptions(together=True, cwd=bench),
-    )  # fmt: skip
+    defined, out, records = (
+        read_definition(str(bench / "cells.yaml")),
+        tmp_path / "out",
+        Records(str(tmp_path / "ledger")),
+    )
+    options = JobOptions(together=True, cwd=bench)
+    first = Acting(lambda visits: sum(node == DOOMED for _, _, node in visits) == 2, interrupt)
+    with pytest.raises(Interrupted, match="--resume"):
+        run_dispatched(fleet, defined, out, None, first, records, nodes="2", options=options)
+    with pytest.raises(BadInput, match="begun on a fleet"):
+        run_experiment(defined, out, None, LineProgress(), lambda: None, resume=True)
+    before = {run for runs in _runs(next(out.iterdir())).values() for run in runs.items()}
+    progress = Acting(lambda visits: visits[-1][2] == DOOMED, lambda: cluster.kill(DOOMED))
+    done = run_dispatched(fleet, defined, out, None, progress, records, nodes="2", options=options, resume=True)
+    assert {run for run in before if run[0] == "0"} <= {r for runs in _runs(done.folder).values() for r in runs.items()}
     document, folder = done.document, done.folder
     assert document.nodes == ("node-1", "node-3")
     assert document.lanes == "each block on one node: node-1, node-3"
     assert [cell.status.value for cell in document.cells] == ["measured", "measured", "infeasible"]
     assert "wide and slow do not fit" in document.cells[2].reason
     (said,) = [note for note in document.notes if "begins anew" in note]
-    assert f"block 2 left {DOOMED}" in said
+    assert f"block 2 left {DOOMED} ({DOOMED} was lost" in said
+    aside = len([block for block, _ in before if block == "1"])
+    assert (f"; {aside} of its results stay in the record" in said) == bool(aside)
     # Every block is one node's, in the order that was registered before the first sample.
     for block, node in enumerate(document.nodes):
-        cells = [cell for one, cell, where in progress.visits if (one, where) == (block, node)]
-        assert cells == list(document.order[block])
+        visits = [*first.visits, *progress.visits]
+        cells = [cell for one, cell, where in visits if (one, where) == (block, node)]
+        assert list(dict.fromkeys(cells)) == list(document.order[block])  # one may have begun twice
     # The analysis is the one that the same values give on one machine, but for what a block is called.
     values = {
         (cell, block): value
@@ -143,36 +157,6 @@ def _runs(folder: Path) -> dict[str, dict[str, str]]:
     return {number: cell["runs"] for number, cell in cells.items()}
 
 
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
-def test_an_interrupted_one_goes_on_where_it_was_and_stays_on_the_fleet(
-    fleet: Fleet, bench: Path, tmp_path: Path
-) -> None:
-    defined = read_definition(str(bench / "pair.yaml"))
-    options = JobOptions(cwd=bench)  # nodes of one host take turns
-    first = Acting(lambda visits: len(visits) == 3, interrupt)
-    with pytest.raises(Interrupted, match="--resume"):
-        run_dispatched(fleet, defined, tmp_path, None, first, None, nodes="node-1,node-3", options=options)
-    with pytest.raises(BadInput, match="begun on a fleet"):
-        run_experiment(defined, tmp_path, None, LineProgress(), lambda: None, resume=True)
-    (folder,) = tmp_path.iterdir()
-    before = {name for runs in _runs(folder).values() for name in runs.values()}
-    assert len(before) == 2
-    again = Acting(None, None)
-    done = run_dispatched(
-        fleet, defined, tmp_path, None, again, None, nodes="node-1,node-3", options=options, resume=True
-    )
-    after = {name for runs in _runs(folder).values() for name in runs.values()}
-    assert before < after
-    assert len(after) == 4
-    assert len(again.visits) == 2
-    assert all(None not in cell.values for cell in done.document.cells)
-    assert set(done.document.nodes) == {"node-1", "node-3"}
-    assert not scratch_left(f"fleet-{done.document.experiment_id}")
-
-
 def test_versions_are_factors_on_nodes_too(cluster: LocalCluster, fleet: Fleet, tmp_path: Path) -> None:
     (tmp_path / "upgrading.py").write_text(UPGRADING)
     for version in ("1.0", "2.0"):
@@ -191,7 +175,7 @@ def test_versions_are_factors_on_nodes_too(cluster: LocalCluster, fleet: Fleet, 
     assert not scratch_left(f"fleet-{said['experiment_id']}")
 
 
-SPIN = QUICK_CONTRACT.replace("name: spin", "name: spin-fleet")
+SPIN = QUICK_CONTRACT.replace("name: spin", "name: spin-fleet").replace("restarts: 2", "restarts: 1")
 
 
 @dataclass
@@ -205,7 +189,7 @@ class Seen:
 
 
 class Watched(FleetAgent):
-    """Kills a node as soon as a run there has measured something."""
+    """Kills a node as soon as a run there measures."""
 
     def __init__(self, cluster: LocalCluster, seen: Seen, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -217,7 +201,8 @@ class Watched(FleetAgent):
 
     def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
         super().unit_said(unit, message)
-        if "end" in message and self._seen.began[unit][-1][1] == LATE_DOOMED and LATE_DOOMED in self._cluster.names:
+        on = self._seen.began[unit][-1][1]
+        if message.get("stage", {}).get("stage") == "measure" and on == LATE_DOOMED in self._cluster.names:
             self._seen.ports = set(listening())
             self._cluster.kill(LATE_DOOMED)
 
@@ -268,15 +253,15 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     assert {one["result_id"] for one in results} == {one["result_id"] for one in done.values()}
     assert "chief/node-3" in caller.get("/runs").text
 
+    world.server.scheduler.remove("first", TEAM)
     again = lynxbench(
         "schedule", "agent", "--name", "chief", "--once", "--ray", cluster.address, "--nodes", "node-1,node-3",
         "--out", str(folder / "results"), "--server", f"http://127.0.0.1:{world.port}",
         cwd=folder, LYNXBENCH_TOKEN=token, **environment,
     )  # fmt: skip
     assert again.code == 0, again.err
-    assert "first: starts on node-3" in again.err, "a schedule goes on where it was measured"
-    assert "second: starts on node-3" in again.err
-    assert again.err.count("pushed") == 2
+    assert "second: starts on node-3" in again.err, "a schedule goes on where it was measured"
+    assert again.err.count("pushed") == 1
     assert not scratch_left("fleet-agent-chief")
 
 

@@ -131,6 +131,19 @@ def test_an_interrupted_run_goes_on_where_it_was(spin_folder: Path) -> None:
     assert not scratch_folder("fleet-3").exists()
 
 
+def test_a_run_that_was_sealed_and_not_sent_is_sent_not_repeated(spin_folder: Path) -> None:
+    task, place = make_task(spin_folder, "fleet-5"), scratch_folder("fleet-5") / "node-1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lynxbench.fleet_work.pack", lambda folder: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            measure_here(task, Heard())
+    (run,) = [one.parent for one in place.glob("*/result.json")]
+    again = Heard()
+    parcel = measure_here(task, again)
+    assert (parcel.run_id, again.said) == (run.name, [])
+    clear_scratch("fleet-5")
+
+
 def test_what_the_run_says_no_to_is_the_same_error_here(spin_folder: Path) -> None:
     text = (spin_folder / "spin.yaml").read_text().replace("spinning:spin", "spinning:nothing")
     (spin_folder / "wrong.yaml").write_text(text)

@@ -96,13 +96,14 @@ def dispatch(
     together: bool = False,
     began: Callable[[Task, Node, int], None] = lambda task, node, attempt: None,
     more: More = lambda: None,
+    late: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Iterator[Outcome]:
     """Run every task and yield each outcome as it ends; every task has exactly one, whatever happens to the nodes.
 
     `pool` are the nodes for tasks that may go anywhere, `spare` those that may stand in; `more` may add tasks while
-    others run. An interrupt ends what runs in order and is raised again.
+    others run. An interrupt ends what runs in order and is raised again; `late` is told what was done all the same.
     """
-    loop = _Dispatch(fleet, work, hear, list(spare), tuple(pool), together, began, tasks, more)
+    loop = _Dispatch(fleet, work, hear, list(spare), tuple(pool), together, began, tasks, more, late)
     try:
         yield from loop.run()
     finally:
@@ -121,10 +122,11 @@ class _Dispatch:
         began: Callable[[Task, Node, int], None],
         tasks: Sequence[Task],
         more: More,
+        late: Callable[[Outcome], None],
     ) -> None:
         self._fleet, self._ray, self._hear = fleet, fleet.ray, hear
         self._spare, self._pool, self._together, self._began = spare, pool, together, began
-        self._more = more
+        self._more, self._late = more, late
         self._waiting: list[_Open] = []
         self._running: dict[Any, _Open] = {}
         self._gone: set[str] = set()
@@ -171,12 +173,24 @@ class _Dispatch:
         until = time.monotonic() + GRACE_S
         left = list(self._running)
         while left and time.monotonic() < until:
-            _, left = self._ray.wait(left, num_returns=len(left), timeout=POLL_S)
+            ended, left = self._ray.wait(left, num_returns=len(left), timeout=POLL_S)
             for message in self._desk.drain():
                 self._hear(message, self._desk)
+            for reference in ended:
+                self._ended_late(self._running.pop(reference))
         for reference in left:
             self._ray.cancel(reference, force=True)
         self._desk.close()
+
+    def _ended_late(self, one: _Open) -> None:
+        """A task that was done before the word to stop reached it: a measured run is never thrown away."""
+        assert one.node is not None
+        try:
+            value = self._ray.get(one.reference)
+        except self._ray.exceptions.RayError:
+            return  # stopped as it was told, or failed: it starts again when the whole goes on
+        one.attempts.append(Attempt(one.node, End.DONE, "", round(time.monotonic() - one.started, 3)))
+        self._late(Outcome(one.task, End.DONE, value, "", tuple(one.attempts)))
 
     def _start_what_can(self) -> Iterator[Outcome]:
         for one in list(self._waiting):
