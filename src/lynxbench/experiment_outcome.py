@@ -34,14 +34,14 @@ def describe(
     """The document of an experiment as far as it came."""
     definition, design = folder.plan.definition, folder.plan.definition.plan()
     intervals = cell_intervals(values, definition.contract.protocol.confidence)
-    found = analyse(definition, values)
+    nodes = tuple(folder.state.nodes.get(block, "") for block in range(len(folder.plan.order)))
+    found = analyse(definition, values, block="block of time and node" if folder.state.dispatched else "block of time")
     unit = ""
     shown = []
     for cell in cells:
         one, of_unit = _describe_cell(folder, cell, values, intervals)
         unit = unit or of_unit
         shown.append(one)
-    lanes = definition.lanes
     return ExperimentDocument(
         lynxbench_version=__version__,
         experiment_id=folder.plan.experiment_id,
@@ -62,7 +62,8 @@ def describe(
         started_at=folder.plan.registered_at,
         finished_at=None if now is None else now.isoformat(timespec="seconds"),
         measuring_s=round(folder.state.spent_s, 1),
-        lanes="one after another" if not lanes or folder.state.serial else f"{len(lanes)} lanes side by side",
+        lanes=_side_by_side(folder, nodes),
+        nodes=nodes if folder.state.dispatched else (),
         factors=tuple(
             FactorShown(
                 name=factor.name,
@@ -79,6 +80,13 @@ def describe(
         analysis_missing=_missing(found, now),
         notes=folder.state.notes,
     )
+
+
+def _side_by_side(folder: ExperimentFolder, nodes: Sequence[str]) -> str:
+    if folder.state.dispatched:
+        return f"each block on one node: {', '.join(node or 'none' for node in nodes)}"
+    lanes = folder.plan.definition.lanes
+    return "one after another" if not lanes or folder.state.serial else f"{len(lanes)} lanes side by side"
 
 
 def _missing(found: Analysis | str, now: datetime | None) -> str:
@@ -125,18 +133,21 @@ def _describe_cell(
         result_ids=tuple(one.result_id for one in results),
         validity="; ".join(doubts) if doubts else "valid" if results else "",
         packages=None if around is None else around.packages,
-        accuracy=_accuracy(folder, paths[0], cell) if results else "",
+        accuracy=_accuracy(folder, cell) if results else "",
     )
     return one, throughput.unit if throughput is not None else ""
 
 
-def _accuracy(folder: ExperimentFolder, path: Path, cell: CellPlan) -> str:
-    """Against the baseline cell, on the same inputs; no speed figure goes without it."""
+def _accuracy(folder: ExperimentFolder, cell: CellPlan) -> str:
+    """Against the baseline cell, on the same inputs, and in the same block or lane; no speed figure goes without it."""
     base = folder.cell(0)
     if cell.number == 0 or not base.runs or base.infeasible:
         return "reference" if cell.number == 0 else "not compared: the baseline was not measured"
     assert cell.contract is not None
-    found = hold_against(folder.runs / next(iter(base.runs.values())), path, folder.plan.definition.contract)
+    mine = folder.cell(cell.number).runs
+    reference, key = next(((key, key) for key in mine if key in base.runs), (next(iter(base.runs)), next(iter(mine))))
+    contract = folder.plan.definition.contract
+    found = hold_against(folder.runs / base.runs[reference], folder.runs / mine[key], contract)
     if isinstance(found, str):
         return found
     metrics = [f"{name} {value:.4g}" for name, value in found.metrics.items() if value is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import Protocol
 
 from lynxbench.defining import Defined
 from lynxbench.errors import BadInput, CannotRun, Interrupted
-from lynxbench.evidence.documents import read_result, write_text
+from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import CellPlan, changed, plan_cells
@@ -34,8 +33,8 @@ from lynxbench.visiting import (
     end,
     responses,
     restarts_of,
-    served_response,
     take,
+    visit_response,
     visit_server,
 )
 
@@ -49,8 +48,8 @@ class ExperimentProgress(Progress, Protocol):
     def start(self, definition: Definition, folder: Path, cells: int) -> None:
         """It is registered and starts, or goes on."""
 
-    def visit(self, block: int, place: int, cell: CellPlan) -> None:
-        """A cell is about to be visited."""
+    def visit(self, block: int, place: int, cell: CellPlan, node: str = "") -> None:
+        """A cell is about to be visited; on a fleet, at a node."""
 
     def skip(self, cell: CellPlan, reason: str) -> None:
         """A cell cannot be run."""
@@ -78,30 +77,47 @@ def run_experiment(
 
     With patience, each visit waits so long for the machine to be as calm as the contract asks.
     """
+    folder = open_experiment(defined, out, resume=resume)
+    where = where_of(defined, folder, out, declaration, recorders)
+    return Experiment(folder, where, progress, patience_s).carry_out()
+
+
+def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bool = False) -> ExperimentFolder:
+    """A new experiment's folder, or that of the newest unfinished one of this definition."""
     definition = defined.definition
     for lock in sorted({cell.lock for cell in plan_cells(definition) if cell.lock is not None}):
         if not (defined.folder / lock).is_file():
             raise BadInput(f"{definition.name}: packages: {lock} is no file beside the experiment; write its lock file")
-    if resume:
-        found = find_unfinished_experiment(out, definition.definition_id)
-        if found is None:
-            raise BadInput(f"{out}: no unfinished experiment of {definition.name}; start one without --resume")
-        folder = found
-    else:
+    if not resume:
         folder = ExperimentFolder.create(out, definition, datetime.now(UTC))
-    where = Where(
+        if dispatched:
+            folder.set(dispatched=True)
+        return folder
+    found = find_unfinished_experiment(out, definition.definition_id)
+    if found is None:
+        raise BadInput(f"{out}: no unfinished experiment of {definition.name}; start one without --resume")
+    if found.state.dispatched != dispatched:
+        begun, how = ("on a fleet", "with --ray or --nodes") if found.state.dispatched else ("here", "without --ray")
+        raise BadInput(f"{found.path}: it was begun {begun}, and its blocks stay there; go on {how}, or start anew")
+    return found
+
+
+def where_of(
+    defined: Defined, folder: ExperimentFolder, out: Path, declaration: Declaration | None, recorders: Recorders
+) -> Where:
+    """What every visit of an experiment shares."""
+    return Where(
         runs=folder.runs,
         environments=out / ENVIRONMENTS,
         base=defined.folder,
         declaration=declaration,
         recorders=recorders,
-        inherits=definition.inherit_packages,
+        inherits=defined.definition.inherit_packages,
     )
-    return _Experiment(folder, where, progress, patience_s).carry_out()
 
 
-class _Experiment:
-    """One experiment at work."""
+class Experiment:
+    """One experiment at work on this machine."""
 
     def __init__(
         self, folder: ExperimentFolder, where: Where, progress: ExperimentProgress, patience_s: float = 0.0
@@ -118,11 +134,8 @@ class _Experiment:
         try:
             for cell in self.cells:
                 if cell.contract is None and not self.folder.cell(cell.number).infeasible:
-                    self._rule_out(cell, cell.reason)
-            if self.definition.lanes and not self.folder.state.serial:
-                self._in_lanes()
-            else:
-                self._one_after_another()
+                    self.rule_out(cell, cell.reason)
+            self.visit_all()
             values = self._conclude()
         except KeyboardInterrupt:
             raise Interrupted(
@@ -136,6 +149,13 @@ class _Experiment:
         return ExperimentFinished(document, self.folder.path)
 
     # --- visiting ---
+
+    def visit_all(self) -> None:
+        """Every cell in every block, unless it was before."""
+        if self.definition.lanes and not self.folder.state.serial:
+            self._in_lanes()
+        else:
+            self._one_after_another()
 
     def _one_after_another(self) -> None:
         for block, order in enumerate(self.folder.plan.order):
@@ -173,7 +193,7 @@ class _Experiment:
             why = str(error)
         state = self.folder.cell(cell.number)
         if why and not state.visited:
-            self._rule_out(cell, why)
+            self.rule_out(cell, why)
             return
         self.folder.add_visit(cell.number, block)
         if why:
@@ -215,11 +235,11 @@ class _Experiment:
         self.folder.add_run(cell.number, block, finished.folder.name)
         return ""
 
-    def _rule_out(self, cell: CellPlan, reason: str) -> None:
+    def rule_out(self, cell: CellPlan, reason: str) -> None:
         """A cell that cannot be run is a finding, recorded with its reason."""
         self.folder.rule_out(cell.number, reason)
         self.progress.skip(cell, reason)
-        if not self.served:
+        if not self.served and not self.folder.state.dispatched:
             for name in self.folder.cell(cell.number).runs.values():
                 abandon(RunFolder.open(self.folder.runs / name), self.where, reason)
 
@@ -248,16 +268,17 @@ class _Experiment:
                 continue
             for key, name in state.runs.items():
                 path = self.folder.runs / name
-                if self.served:
-                    found = {0: served_response(read_result(path), response)}
-                    blocks = {0: int(key)}
-                else:
-                    run = RunFolder.open(path)
-                    finished = end(run, self.where, self.progress)
-                    found = responses(finished, restarts_of(run), response)
-                    blocks = _blocks_of_lane(self.folder, int(key))
-                for restart, value in found.items():
-                    if restart in blocks and math.isfinite(value) and value > 0:
+                if self.served or self.folder.state.dispatched:
+                    value = visit_response(path, response)
+                    if value is not None:
+                        values[cell.cell, int(key)] = value
+                    continue
+                run = RunFolder.open(path)
+                blocks = _blocks_of_lane(self.folder, int(key))
+                for restart, value in responses(
+                    end(run, self.where, self.progress), restarts_of(run), response
+                ).items():
+                    if restart in blocks:
                         values[cell.cell, blocks[restart]] = value
         return values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import ValidationError
 
@@ -24,21 +24,29 @@ FLEET_FILE = "fleet.json"
 UNITS_FOLDER = "units"
 
 
-class FleetState(Document):
-    """What a fleet run is, on disk from before its first unit."""
+class FleetUnits(Document):
+    """What is run on a fleet, and how far each unit of it came."""
 
     fleet_id: str
     started_at: str
+    units: tuple[FleetUnit, ...] = ()
+    finished_at: str | None = None
+
+
+class FleetState(FleetUnits):
+    """What a fleet run is, on disk from before its first unit."""
+
     contract: Contract
     per_gpu: bool
-    units: tuple[FleetUnit, ...]
-    finished_at: str | None = None
+
+
+StateT = TypeVar("StateT", bound=FleetUnits)
 
 
 class FleetProgress(Protocol):
     """Who is told how far the fleet is."""
 
-    def begin(self, state: FleetState, folder: Path) -> None:
+    def begin(self, state: FleetUnits, folder: Path) -> None:
         """The units are known."""
 
     def unit_began(self, unit: str, node: str, attempt: int) -> None:
@@ -61,7 +69,7 @@ class Recorders(Protocol):
 class Silent:
     """Tells nobody."""
 
-    def begin(self, state: FleetState, folder: Path) -> None:
+    def begin(self, state: FleetUnits, folder: Path) -> None:
         """Nothing."""
 
     def unit_began(self, unit: str, node: str, attempt: int) -> None:
@@ -74,25 +82,50 @@ class Silent:
         """Nothing."""
 
 
-class Book:
+class Book(Generic[StateT]):
     """The state on disk, brought up to date with every event; and the record of every run."""
 
-    def __init__(self, state: FleetState, folder: Path, progress: FleetProgress, recorders: Recorders | None) -> None:
+    def __init__(
+        self,
+        state: StateT,
+        folder: Path,
+        progress: FleetProgress,
+        recorders: Recorders | None,
+        runs: Path | None = None,
+    ) -> None:
+        """With `runs` all runs go into that one folder, and whoever adds units keeps the account of them."""
         self.state, self.folder, self.progress = state, folder, progress
+        self._runs = runs
         self._recorders = recorders
         self._open: dict[str, tuple[str, Recorder]] = {}
         """Runs that were announced and have no end yet: the unit, and who records it."""
         self.errors: dict[str, LynxbenchError] = {}
 
+    @property
+    def keeps_account(self) -> bool:
+        """Whether a run can be gone on with from what is on disk here."""
+        return self._runs is None
+
     def begin(self) -> None:
         try:
-            (self.folder / UNITS_FOLDER).mkdir(parents=True, exist_ok=True)
+            (self._runs or self.folder / UNITS_FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput(
                 f"{self.folder}: {error.strerror or error}; give a folder that can be written with --out"
             ) from None
         self._write()
         self.progress.begin(self.state, self.folder)
+
+    def add(self, unit: FleetUnit) -> None:
+        """One more unit, while others run."""
+        self.state = self.state.model_copy(update={"units": (*self.state.units, unit)})
+        self._write()
+
+    def forget(self, name: str) -> FleetUnit:
+        """A unit whose end is entered elsewhere: what became of it."""
+        unit = next(one for one in self.state.units if one.name == name)
+        self.state = self.state.model_copy(update={"units": tuple(one for one in self.state.units if one is not unit)})
+        return unit
 
     def hear(self, message: Message, desk: Desk) -> None:
         """A node says something; an announcement is recorded before the node goes on."""
@@ -102,6 +135,7 @@ class Book:
             desk.answer(message, True)
         elif "abandon" in body:
             self._abandon(message.key, body["abandon"])
+            desk.answer(message, True)
         else:
             self.progress.unit_said(message.key, body)
 
@@ -142,7 +176,7 @@ class Book:
     def _keep(self, name: str, outcome: Outcome) -> dict[str, object]:
         parcel = outcome.value
         assert isinstance(parcel, Parcel)
-        into = self.folder / UNITS_FOLDER / flat(name)
+        into = self._unit_folder(name)
         try:
             folder = unpack(parcel, into)
         except EvidenceInvalid as error:
@@ -182,10 +216,14 @@ class Book:
                 self._abandon(name, {"run_id": run_id, "reason": reasons[0] if reasons else "its node was lost"})
 
     def _run_folder(self, name: str, run_id: str) -> Path:
-        return self.folder / UNITS_FOLDER / flat(name) / flat(run_id)
+        return self._unit_folder(name) / flat(run_id)
+
+    def _unit_folder(self, name: str) -> Path:
+        return self._runs or self.folder / UNITS_FOLDER / flat(name)
 
     def _write(self) -> None:
-        write_text(self.folder / FLEET_FILE, self.state.model_dump_json(by_alias=True, indent=1))
+        if self.keeps_account:
+            write_text(self.folder / FLEET_FILE, self.state.model_dump_json(by_alias=True, indent=1))
 
 
 def read_state(folder: Path) -> FleetState:

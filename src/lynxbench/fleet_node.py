@@ -6,6 +6,7 @@ variables around it. It talks through its pipes, one JSON document a line:
     out  {"begin": …} {"stage": …} {"end": …} {"note": …}       how far it is
     out  {"register": registration}   in  {"go": true}          the record is announced before the first sample
     out  {"abandon": reason}
+    out  {"restless": seconds}                                  others kept the machine busy, however long it waited
     out  {"ranks": {"start": job}} or {"ranks": {"stop": n}}    in  {"go": true}    the other ranks follow
     out  {"done": {"folder": …, "result_id": …}} or {"failed": {"line": …, "exit_code": …}}
 
@@ -22,19 +23,53 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+from pydantic import Field
 
 from lynxbench.errors import ExitCode, Interrupted, LynxbenchError
+from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.manifest import MANIFEST_FILE
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder, Slot, find_unfinished
 from lynxbench.executor.declaration import Declaration
+from lynxbench.experiment.definition import ServerProcess
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
+from lynxbench.model.fields import Scalar
 from lynxbench.model.interventions import Scope
 from lynxbench.model.job import Job, JobReport
+from lynxbench.model.surroundings import VariableName
+
+if TYPE_CHECKING:
+    from lynxbench.visiting import Setting, Where
 
 REQUEST_FILE = "request.json"
+SERVER_LOG = "server.txt"
+ENVIRONMENTS = ".environments"
+"""Beside the units of a fleet run on its node, and removed with them."""
 REPLY_S = 90.0
 """An announcement is waited for this long; then the run goes on, and its record says so."""
+
+
+class LockFile(Document):
+    """A lock file as it travels: the node makes the environment."""
+
+    name: str
+    text: str
+
+
+class Given(Document):
+    """What a run's processes are given beside the contract, as an experiment's factors say, and what it waits for."""
+
+    environment: dict[VariableName, str] = Field(default_factory=dict)
+    lock: LockFile | None = None
+    inherits: bool = True
+    """Whether what the lock does not name comes from the node's own environment."""
+    server: ServerProcess | None = None
+    """Started on the node before the contract asks it, ended after."""
+    server_values: dict[str, Scalar] = Field(default_factory=dict)
+    patience_s: float = 0.0
+    """How long to wait for others to leave the machine alone."""
 
 
 class NodeRequest(Document):
@@ -47,6 +82,7 @@ class NodeRequest(Document):
     """Whether somebody keeps a record and wants to be told before the first sample."""
     ranked: bool = False
     """Whether other ranks follow this one: they are started and stopped with every process."""
+    given: Given | None = None
 
 
 class Line:
@@ -161,16 +197,69 @@ class LineRecorder:
 def measure(folder: Path, line: Line) -> Path:
     """Run what the folder asks for, or go on with what was begun there; the folder of the finished run."""
     from lynxbench.pipeline import resume_contract, run_contract
+    from lynxbench.visiting import serving, surroundings_of
 
     request = NodeRequest.model_validate_json((folder / REQUEST_FILE).read_bytes())
     contract, progress = request.contract, RankedProgress(line) if request.ranked else LineProgress(line)
     recorder = LineRecorder(line) if request.recorded else None
-    if find_unfinished(folder, contract.contract_id) is not None:
-        finished = resume_contract(contract, folder, request.declaration, progress, request.intervening, recorder)
-    else:
-        finished = run_contract(contract, folder, request.declaration, progress, request.intervening, recorder)
+    before = _finished_before(folder, contract)
+    if before is not None:
+        line.say(done={"folder": before.name, "result_id": read_result(before).result_id})
+        return before
+    setting, where = _surrounded(request, folder)
+    _wait_for_calm(request, line)
+    with serving(setting, where, folder / SERVER_LOG):
+        if find_unfinished(folder, contract.contract_id) is not None:
+            finished = resume_contract(contract, folder, request.declaration, progress, request.intervening, recorder)
+        else:
+            around = surroundings_of(setting, where)
+            finished = run_contract(
+                contract, folder, request.declaration, progress, request.intervening, recorder, around=around
+            )
     line.say(done={"folder": finished.folder.name, "result_id": finished.result.result_id})
     return finished.folder
+
+
+def _finished_before(folder: Path, contract: Contract) -> Path | None:
+    """A run that was sealed here and never sent: the word to stop came in between."""
+    for file in sorted(folder.glob(f"*/{MANIFEST_FILE}")):
+        run = RunFolder.open(file.parent)
+        if run.finished and run.registration.contract_id == contract.contract_id:
+            return file.parent
+    return None
+
+
+def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:
+    """The request as a visit on this machine; environments are shared by all visits of one fleet run."""
+    from lynxbench.visiting import Setting, Where
+
+    given = request.given or Given()
+    if given.lock is not None:
+        (folder / given.lock.name).write_text(given.lock.text, encoding="utf-8")
+    setting = Setting(
+        contract=request.contract,
+        environment=given.environment,
+        lock=None if given.lock is None else given.lock.name,
+        server=given.server,
+        server_values=given.server_values,
+    )
+    where = Where(
+        runs=folder,
+        environments=folder.parent / ENVIRONMENTS,
+        base=folder,
+        declaration=request.declaration,
+        recorders=lambda: None,
+        inherits=given.inherits,
+    )
+    return setting, where
+
+
+def _wait_for_calm(request: NodeRequest, line: Line) -> None:
+    from lynxbench.measure.calm import wait_until_calm
+
+    patience_s = 0.0 if request.given is None else request.given.patience_s
+    if patience_s and wait_until_calm(request.contract.protocol.foreign_load, patience_s) is None:
+        line.say(restless=patience_s)
 
 
 def main() -> None:

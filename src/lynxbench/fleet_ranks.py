@@ -259,7 +259,7 @@ def run_ranks(
     return book.state, book.folder
 
 
-class _RankBook(Book):
+class _RankBook(Book[FleetState]):
     """Keeps also what every rank was and stamped."""
 
     _ranks: dict[str, Any]

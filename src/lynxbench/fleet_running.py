@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from lynxbench.errors import BadInput, Interrupted, LynxbenchError
+from lynxbench.errors import BadInput, Interrupted
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, Node, choose
-from lynxbench.fleet.dispatch import Task, Work, dispatch
+from lynxbench.fleet.dispatch import More, Outcome, Task, Work, dispatch
 from lynxbench.fleet_book import FLEET_FILE, Book, FleetProgress, FleetState, Recorders, Silent, read_state
 from lynxbench.fleet_node import NodeRequest
 from lynxbench.fleet_work import NodeTask, clear_scratch, measure_here, request_text
@@ -40,26 +41,6 @@ class FleetOptions:
     environment: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = field(default_factory=Path.cwd)
     """Where runs look for your own code; None takes the folder that was shipped to the node."""
-
-
-@dataclass(frozen=True, slots=True)
-class FleetJob:
-    """One run that may happen on any node: an experiment's cell, a scheduled run."""
-
-    name: str
-    contract: Contract
-    declaration: Declaration | None = None
-    intervening: Scope | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class JobDone:
-    """A job's end: the folder of its finished run, or why there is none."""
-
-    unit: FleetUnit
-    folder: Path | None
-    error: LynxbenchError | None = None
 
 
 def run_fleet(
@@ -115,67 +96,27 @@ def run_fleet(
     return book.state, folder
 
 
-def run_jobs(
-    fleet: Fleet,
-    jobs: Sequence[FleetJob],
-    out: Path,
-    *,
-    nodes: str | None = None,
-    together: bool = False,
-    cwd: Path | None = None,
-    progress: FleetProgress | None = None,
-    recorders: Recorders | None = None,
-) -> tuple[JobDone, ...]:
-    """Independent runs on whatever nodes are free, each alone on its node; one outcome a job, in the order given.
-
-    For experiments and schedules. A lost node's job goes to another one; a job whose run says no has its error.
-    """
-    if len({job.name for job in jobs}) < len(jobs):
-        raise BadInput("jobs of a fleet need names of their own")
-    if not jobs:
-        return ()
-    pool, _ = choose(fleet.nodes(), nodes)
-    now = datetime.now(UTC)
-    state = FleetState(
-        fleet_id=new_fleet_id("jobs", now),
-        started_at=now.isoformat(timespec="seconds"),
-        contract=jobs[0].contract,
-        per_gpu=False,
-        units=tuple(FleetUnit(name=job.name, node="") for job in jobs),
-    )
-    tasks = []
-    for job in jobs:
-        request = NodeRequest(
-            contract=job.contract,
-            declaration=job.declaration,
-            intervening=job.intervening,
-            recorded=recorders is not None,
-        )
-        payload = NodeTask(state.fleet_id, job.name, request_text(request), str(cwd or Path.cwd()), job.environment)
-        tasks.append(Task(job.name, payload, gpus=min((node.gpus for node in pool), default=0.0)))
-    book = Book(state, out / state.fleet_id, progress or Silent(), recorders)
-    book.begin()
-    carry_out(fleet, book, tasks, pool=pool, together=together)
-    return tuple(
-        JobDone(unit, None if unit.folder is None else book.folder / unit.folder, book.errors.get(unit.name))
-        for unit in book.state.units
-    )
-
-
 # --- carrying out ----------------------------------------------------------------------------------------------------
 
 
 def carry_out(
     fleet: Fleet,
-    book: Book,
+    book: Book[Any],
     tasks: Sequence[Task],
     *,
     work: Work = measure_here,
     spare: Sequence[Node] = (),
     pool: Sequence[Node] = (),
     together: bool = False,
+    more: More = lambda: None,
+    entered: Callable[[str], None] = lambda name: None,
 ) -> None:
     """Run every task and enter each outcome in the book; at the end no node keeps anything of it."""
+
+    def enter(outcome: Outcome) -> None:
+        book.enter(outcome)
+        entered(outcome.task.key)
+
     try:
         for outcome in dispatch(
             fleet,
@@ -186,9 +127,13 @@ def carry_out(
             pool=pool,
             together=together,
             began=lambda task, node, attempt: book.progress.unit_began(task.key, node.name, attempt),
+            more=more,
+            late=enter,
         ):
-            book.enter(outcome)
+            enter(outcome)
     except KeyboardInterrupt:
+        if not book.keeps_account:
+            raise
         done = sum(unit.state is UnitState.DONE for unit in book.state.units)
         raise Interrupted(
             f"interrupted; {done} of {len(book.state.units)} units are kept in {book.folder}. "

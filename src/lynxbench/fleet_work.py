@@ -99,7 +99,7 @@ def scratch_folder(fleet_id: str) -> Path:
 
 
 def clear_scratch(fleet_id: str) -> None:
-    """Remove what a fleet run left on this node."""
+    """Remove what a fleet run, or one unit of it (`ID/UNIT`), left on this node."""
     shutil.rmtree(scratch_folder(fleet_id), ignore_errors=True)
 
 
@@ -154,6 +154,8 @@ def _relay(child: subprocess.Popen[str], caller: Caller, follow: Follow | None) 
                 follow(message["ranks"])
             child.stdin.write('{"go": true}\n')
             child.stdin.flush()
+        elif "abandon" in message:
+            caller.ask(message)  # waited for: whoever asked may leave as soon as this task is over
         elif "done" in message or "failed" in message:
             ended = message
         else:

@@ -1,4 +1,7 @@
-"""An agent: asks a server what is due, runs it here, says how it goes, and pushes what came of it."""
+"""An agent: asks a server what is due, runs it here, says how it goes, and pushes what came of it.
+
+`Errands` is what any agent says to its server; `Agent` is the one that measures on its own machine.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,7 @@ class LiveProgress:
         self._waiting: list[dict[str, Any]] = []
         self._last: tuple[str, int, float] = ("", 0, 0.0)
         self._phase, self._label, self._iterations = "starting", "", 0
+        self._node: str | None = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._speak, daemon=True)
@@ -67,21 +71,27 @@ class LiveProgress:
 
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts."""
-        self._note("registered", f"{len(run.registration.plan)} processes", 0)
+        self.say("registered", f"{len(run.registration.plan)} processes", 0)
 
     def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
         """A process is at work."""
-        self._note(stage or "start", f"{slot.precision.value}, restart {slot.restart + 1}", iterations)
+        self.say(stage or "start", f"{slot.precision.value}, restart {slot.restart + 1}", iterations)
 
     def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
         """A process has ended."""
-        self._note("ended", f"{slot.precision.value}, restart {slot.restart + 1}: {report.status.value}", 0)
+        self.say("ended", f"{slot.precision.value}, restart {slot.restart + 1}: {report.status.value}", 0)
 
     def note(self, text: str) -> None:
         """A step between processes."""
-        self._note("concluding", text, 0)
+        self.say("concluding", text, 0)
 
-    def _note(self, phase: str, label: str, iterations: int) -> None:
+    def on(self, node: str) -> None:
+        """The run is on a node of the agent's fleet."""
+        with self._lock:
+            self._node = node
+
+    def say(self, phase: str, label: str, iterations: int = 0) -> None:
+        """How far it is."""
         now = time.monotonic() - self._began
         with self._lock:
             last_label, last_count, last_at = self._last
@@ -108,8 +118,9 @@ class LiveProgress:
             ended = self._ended.wait(SAY_S)
             with self._lock:
                 events, self._waiting = self._waiting, []
+                where = {} if self._node is None else {"node": self._node}
             try:
-                self._remote.ask("POST", f"/api/v1/runs/{self._run}/live", {"events": events})
+                self._remote.ask("POST", f"/api/v1/runs/{self._run}/live", {"events": events, **where})
             except Unreachable:
                 with self._lock:
                     self._waiting = [*events, *self._waiting][-MOST_WAITING:]
@@ -120,44 +131,115 @@ class LiveProgress:
                 return
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One run that is due."""
+
+    run: str
+    schedule: str
+    contract: Contract
+    last_node: str | None
+    """Of a fleet: where this schedule was last measured."""
+
+
+class Errands:
+    """What an agent and its server say to each other."""
+
+    def __init__(
+        self, settings: AgentSettings, remote: Remote, environment: Mapping[str, str], said: Callable[[str], None]
+    ) -> None:
+        self.settings, self.said = settings, said
+        self._remote = remote
+        self._environment = environment
+
+    def ask(self, places: int = 1) -> Errand | None:
+        """What is due, claimed for this agent; one that it will not run is refused at once, and the next is asked for.
+
+        With `places` it may have so many runs at a time.
+        """
+        place = f"/api/v1/agents/{self.settings.name}/poll"
+        wanted: dict[str, object] = {"version": __version__}
+        if places > 1:
+            wanted["places"] = places
+        while True:
+            answer = self._remote.ask("POST", place, wanted)
+            run = answer.get("run")
+            if run is None:
+                return None
+            name, schedule = str(run["run"]), str(run["schedule"])
+            self.said(f"{schedule}: due {run['due_at']}, run {name}")
+            try:
+                return Errand(name, schedule, self._agreed(answer), answer.get("last_node"))
+            except LynxbenchError as error:
+                self.fail(name, schedule, str(error))
+
+    def live(self, errand: Errand) -> LiveProgress:
+        """Tells the server how far a run is, from `with` to its end."""
+        return LiveProgress(self._remote, errand.run, self.said)
+
+    def recorder(self) -> LedgerRecorder:
+        """Who records a run."""
+        location = locate(self.settings.ledger, self._environment)
+        if location is None:
+            raise BadLedger("an agent records what it measures; give it a ledger")
+        return LedgerRecorder(location, self._environment)
+
+    def deliver(self, errand: Errand, result_id: str) -> None:
+        """Push a run's result, and say that it is done; or that it could not be pushed."""
+        try:
+            pushed = push_results([result_id], self.settings.ledger, self._remote, self._environment, run=errand.run)
+        except LynxbenchError as error:
+            self.fail(errand.run, errand.schedule, str(error))
+            return
+        self._end(errand.run, {"state": "done", "said": "", "result_id": result_id})
+        self.said(f"{errand.schedule}: result {result_id[:12]} pushed, {pushed.new} entries new there")
+
+    def fail(self, run: str, schedule: str, why: str) -> None:
+        """Say that a run came to nothing."""
+        self._end(run, {"state": "failed", "said": why[:2000]})
+        self.said(f"{schedule}: failed: {why}")
+
+    def _agreed(self, answer: Mapping[str, Any]) -> Contract:
+        contract = parse_document(json.dumps(answer["contract"]), "the server's contract")
+        only = self.settings.only
+        if only and not any(contract.contract_id.startswith(one) for one in only):
+            raise Refused(f"contract {contract.contract_id[:12]} is none of those that this agent runs (--only)")
+        return contract
+
+    def _end(self, run: str, document: dict[str, Any]) -> None:
+        wait_s = 0.5
+        for attempt in range(END_ATTEMPTS):
+            try:
+                self._remote.ask("POST", f"/api/v1/runs/{run}/end", document)
+                return
+            except Unreachable as error:
+                self.said(f"{error}; saying it again")
+                if attempt < END_ATTEMPTS - 1:
+                    time.sleep(wait_s)
+                    wait_s *= 2
+            except LynxbenchError as error:
+                self.said(str(error))
+                return
+
+
 class Agent:
     """One machine that runs what its team put on a timetable."""
 
-    def __init__(
-        self,
-        settings: AgentSettings,
-        remote: Remote,
-        environment: Mapping[str, str],
-        said: Callable[[str], None],
-        declaration: Declaration | None = None,
-    ) -> None:
-        self._settings = settings
-        self._remote = remote
-        self._environment = environment
-        self._said = said
+    def __init__(self, errands: Errands, declaration: Declaration | None = None) -> None:
+        self._errands = errands
         self._declaration = declaration
 
     def poll(self) -> bool:
         """Ask once, and carry out what is due; whether something was."""
-        place = f"/api/v1/agents/{self._settings.name}/poll"
-        answer = self._remote.ask("POST", place, {"version": __version__})
-        run = answer.get("run")
-        if run is None:
+        errand = self._errands.ask()
+        if errand is None:
             return False
-        name = str(run["run"])
-        self._said(f"{run['schedule']}: due {run['due_at']}, run {name}")
         try:
-            contract = self._agreed(answer)
-            finished = self._measure(contract, name)
-            pushed = push_results(
-                [finished.result.result_id], self._settings.ledger, self._remote, self._environment, run=name
-            )
+            finished = self._measure(errand)
         except LynxbenchError as error:
-            self._end(name, {"state": "failed", "said": str(error)[:2000]})
-            self._said(f"{run['schedule']}: failed: {error}")
+            self._errands.fail(errand.run, errand.schedule, str(error))
             return True
-        self._end(name, {"state": "done", "said": "", "result_id": finished.result.result_id})
-        self._said(f"{run['schedule']}: result {finished.result.result_id[:12]} pushed, {pushed.new} entries new there")
+        self._errands.deliver(errand, finished.result.result_id)
         return True
 
     def work(self, stop: threading.Event, runs: int | None = None) -> int:
@@ -169,39 +251,15 @@ class Agent:
                     done += 1
                     continue
             except Unreachable as error:
-                self._said(f"{error}; asking again")
-            stop.wait(self._settings.poll_s)
+                self._errands.said(f"{error}; asking again")
+            stop.wait(self._errands.settings.poll_s)
         return done
 
-    def _agreed(self, answer: Mapping[str, Any]) -> Contract:
-        contract = parse_document(json.dumps(answer["contract"]), "the server's contract")
-        only = self._settings.only
-        if only and not any(contract.contract_id.startswith(one) for one in only):
-            raise Refused(f"contract {contract.contract_id[:12]} is none of those that this agent runs (--only)")
-        return contract
-
-    def _measure(self, contract: Contract, run: str) -> Finished:
-        location = locate(self._settings.ledger, self._environment)
-        if location is None:
-            raise BadLedger("an agent records what it measures; give it a ledger")
-        recorder = LedgerRecorder(location, self._environment)
-        with LiveProgress(self._remote, run, self._said) as progress:
-            finished = run_contract(contract, self._settings.out, self._declaration, progress, None, recorder)
+    def _measure(self, errand: Errand) -> Finished:
+        recorder = self._errands.recorder()
+        out = self._errands.settings.out
+        with self._errands.live(errand) as progress:
+            finished = run_contract(errand.contract, out, self._declaration, progress, None, recorder)
         if recorder.recorded is None:
             raise BadInput(f"the result was not recorded: {recorder.problem}; it is kept in {finished.folder}")
         return finished
-
-    def _end(self, run: str, document: dict[str, Any]) -> None:
-        wait_s = 0.5
-        for attempt in range(END_ATTEMPTS):
-            try:
-                self._remote.ask("POST", f"/api/v1/runs/{run}/end", document)
-                return
-            except Unreachable as error:
-                self._said(f"{error}; saying it again")
-                if attempt < END_ATTEMPTS - 1:
-                    time.sleep(wait_s)
-                    wait_s *= 2
-            except LynxbenchError as error:
-                self._said(str(error))
-                return

@@ -25,8 +25,19 @@ from lynxbench.model.fields import Scalar
 from lynxbench.model.result import Accuracy, ValidityVerdict
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
 from lynxbench.running import Progress
-from lynxbench.tuning_outcome import describe_tuning, value_of
-from lynxbench.visiting import Recorders, Setting, Where, abandon, begin, end, hold_against, take, visit_server
+from lynxbench.tuning_outcome import describe_tuning
+from lynxbench.visiting import (
+    Recorders,
+    Setting,
+    Where,
+    abandon,
+    begin,
+    end,
+    hold_against,
+    take,
+    visit_response,
+    visit_server,
+)
 
 CONFIRMATIONS = 5
 """Pairs of fresh processes, each on a seed of its own: the fewest that a verdict rests on (comparability rule R14)."""
@@ -216,7 +227,7 @@ class _Tuning:
         except CannotRun as error:
             return str(error)
         void = finished.result.validity.verdict is ValidityVerdict.VOID
-        value = None if void else value_of(finished.folder, self.folder.state.response)
+        value = None if void else visit_response(finished.folder, self.folder.state.response)
         return finished.folder.name, value
 
     # --- confirming ---

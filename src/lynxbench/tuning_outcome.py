@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 
 from lynxbench import __version__
-from lynxbench.evidence.documents import RESULT_FILE, check_samples, read_result
-from lynxbench.evidence.run_folder import RunFolder
-from lynxbench.evidence.samples import read_samples
+from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.experiment.knobs import shown, tuned, untuned
 from lynxbench.experiment.searching import Point, Space
 from lynxbench.experiment.tuning_state import Pair, TuningFolder
 from lynxbench.measure.responses import THROUGHPUT, response_unit
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
-from lynxbench.model.result import Accuracy, Result, ValidityVerdict
+from lynxbench.model.result import Accuracy, Result
 from lynxbench.model.tuning import (
     Confirmed,
     TrialStatus,
@@ -28,22 +25,8 @@ from lynxbench.model.tuning import (
     TuningVerdict,
     WinnersCurse,
 )
-from lynxbench.running import Finished
 from lynxbench.stats.intervals import log_mean_interval, mean_interval
-from lynxbench.visiting import hold_against, responses, restarts_of, served_response
-
-
-def value_of(folder: Path, response: str) -> float | None:
-    """The response of a finished run of one process; None where it is void or has none."""
-    result = read_result(folder)
-    if isinstance(result.contract.engine, ServedEngine):
-        value = served_response(result, response)
-        return value if math.isfinite(value) and value > 0 else None
-    if result.validity.verdict is ValidityVerdict.VOID:
-        return None
-    finished = Finished(result, folder, read_samples(check_samples(result, folder)), None)
-    found = responses(finished, restarts_of(RunFolder.open(folder)), response)
-    return next(iter(found.values()), None)
+from lynxbench.visiting import hold_against, visit_response
 
 
 def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) -> TuningDocument:
@@ -96,7 +79,7 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) ->
 
 def _values(folder: TuningFolder, pairs: Sequence[Pair], which: str) -> tuple[float | None, ...]:
     runs = [getattr(pair, f"{which}_run") for pair in pairs]
-    return tuple(value_of(folder.runs / run, folder.state.response) if run else None for run in runs)
+    return tuple(visit_response(folder.runs / run, folder.state.response) if run else None for run in runs)
 
 
 def _confirmed(

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lynxbench.concluding import Attempt, kept_attempts
 from lynxbench.errors import BadInput, BadResult, CannotRun, Interrupted
+from lynxbench.evidence.documents import check_samples, read_result
 from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.evidence.samples import read_samples
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import changed
 from lynxbench.experiment.definition import ServerProcess
@@ -21,7 +24,7 @@ from lynxbench.experiment.environments import MadeEnvironment, make_environment
 from lynxbench.experiment.server_process import command_of, served
 from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.responses import process_response, result_response
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Contract, ServedEngine
 from lynxbench.model.fields import Scalar
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.precision import reference_of
@@ -129,14 +132,22 @@ def abandon(run: RunFolder, where: Where, reason: str) -> None:
         recorder.abandon(run, reason)
 
 
-def visit_server(setting: Setting, where: Where, progress: Progress, log: Path) -> Finished:
-    """Start the setting's server, where it has one, and run its contract against it once."""
-    contract = changed(setting.contract, {}, restarts=1)
+@contextmanager
+def serving(setting: Setting, where: Where, log: Path) -> Iterator[None]:
+    """The setting's server, where it has one, is up and can be asked."""
     if setting.server is None:
-        return run_contract(contract, where.runs, where.declaration, progress, None, where.recorders())
+        yield
+        return
     made = where.environment(setting.lock)
     command = command_of(setting.server, setting.server_values, None if made is None else str(made.interpreter))
     with served(setting.server, command, setting.environment, log):
+        yield
+
+
+def visit_server(setting: Setting, where: Where, progress: Progress, log: Path) -> Finished:
+    """Start the setting's server, where it has one, and run its contract against it once."""
+    contract = changed(setting.contract, {}, restarts=1)
+    with serving(setting, where, log):
         return run_contract(contract, where.runs, where.declaration, progress, None, where.recorders())
 
 
@@ -162,6 +173,19 @@ def served_response(result: Result, response: str) -> float:
     if result.validity.verdict is ValidityVerdict.VOID:
         return math.nan
     return result_response(result.per_precision[0], response)
+
+
+def visit_response(folder: Path, response: str) -> float | None:
+    """The response of a finished run of one visit; None where it is void or has none."""
+    result = read_result(folder)
+    if isinstance(result.contract.engine, ServedEngine):
+        value = served_response(result, response)
+        return value if math.isfinite(value) and value > 0 else None
+    if result.validity.verdict is ValidityVerdict.VOID:
+        return None
+    finished = Finished(result, folder, read_samples(check_samples(result, folder)), None)
+    found = responses(finished, restarts_of(RunFolder.open(folder)), response)
+    return next(iter(found.values()), None)
 
 
 def hold_against(reference: Path, candidate: Path, contract: Contract) -> Accuracy | str:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from command_line import lynxbench, lynxbench_here
-from experiments import CONTRACT, EXPERIMENT, WORK
+from experiments import CONTRACT, EXPERIMENT, UPGRADING, VERSIONS, WORK
 from wheels import tiny_lock
 
 
@@ -104,31 +104,6 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(bench: Path, tmp_pat
     assert (tmp_path / "out" / folder.name / "analysis.json").exists()
     assert len([*folder.glob("runs/*/attempts/*")]) >= len(before)
     assert len([*(tmp_path / "out").glob("work-cells-*")]) == 1
-
-
-VERSIONS = f"""\
-lynxbench_experiment: 1
-name: upgrade
-question: What would this upgrade do?
-contract:
-{CONTRACT.replace("working:step", "upgrading:step")}
-restarts: 2
-factors:
-  - {{name: tinylayer, layer: framework, sets: packages, levels: [tiny-1.0.txt, tiny-2.0.txt]}}
-"""
-
-UPGRADING = """\
-import time
-
-import tinylayer
-
-
-def step():
-    until = time.perf_counter_ns() + 2_000_000 // tinylayer.SPEED
-    while time.perf_counter_ns() < until:
-        pass
-    return 1.0
-"""
 
 
 @pytest.mark.slow

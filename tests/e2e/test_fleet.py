@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -11,23 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 
 from command_line import QUICK_CONTRACT, SPINNING, lynxbench
+from fleet_cluster import listening, loopback_fleet, scratch_left
 from fleet_tasks import GATHERING, GATHERING_CONTRACT, WAITING, WAITING_CONTRACT, answer, write_rank_trace
 from lynxbench.attribute.ranks import Settings, analyse_ranks, find_traces
 from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import BadInput, CannotRun, Interrupted
-from lynxbench.fleet.cluster import Fleet, Node, connected, wait_for
+from lynxbench.fleet.cluster import Fleet, Node
 from lynxbench.fleet.dispatch import End, Outcome, Task, dispatch
 from lynxbench.fleet.local import LocalCluster
 from lynxbench.fleet_book import Silent
 from lynxbench.fleet_clients import FleetProbe
+from lynxbench.fleet_jobs import FleetJob, JobOptions, run_jobs
 from lynxbench.fleet_ranks import RANKS_FILE, run_ranks
 from lynxbench.fleet_reporting import report_fleet
-from lynxbench.fleet_running import FleetJob, FleetOptions, run_fleet, run_jobs
+from lynxbench.fleet_running import FleetOptions, run_fleet
 from lynxbench.fleet_tracing import analyse_fleet, list_traces
 from lynxbench.load import schedule
 from lynxbench.load.ground_truth import Behaviour
@@ -48,20 +48,8 @@ DOOMED = "node-2"
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Fleet]:
     """A driver on the first node; three more, one of them confined to a single CPU; nothing of it left afterwards."""
-    before = {process.pid for process in psutil.process_iter()}
-    support = str(Path(answer.__code__.co_filename).parent)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", support, prepend=os.pathsep)  # tasks of the tests are found on the nodes
-        with connected(None, local_nodes=2, local_cpus=2) as joined:
-            assert joined.local is not None
-            folder = Path(os.environ["RAY_TMPDIR"])
-            joined.local.add(only_cpus={min(os.sched_getaffinity(0))})
-            joined.local.add()
-            wait_for(joined, 4, 60)
-            yield joined
-    assert not folder.exists()
-    left = [one for one in psutil.process_iter(["name", "status"]) if one.pid not in before]
-    assert [p.info for p in left if "ray" in p.info["name"] and p.info["status"] != psutil.STATUS_ZOMBIE] == []
+    with loopback_fleet(4, confined=True) as joined:
+        yield joined
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +74,9 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_nothing_listens_beyond_loopback(fleet: Fleet, cluster: LocalCluster) -> None:
     assert [node.name for node in fleet.nodes()] == ["node-1", "node-2", "node-3", "node-4"]
-    me = psutil.Process()
-    family = [me, *me.children(recursive=True)]
-    listening = [c.laddr.ip for p in family for c in _connections(p) if c.status == psutil.CONN_LISTEN]
-    assert len(listening) > 8
-    assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
-
-
-def _connections(process: psutil.Process) -> list[Any]:
-    try:
-        return process.net_connections("inet")
-    except psutil.Error:
-        return []
+    found = listening()
+    assert len(found) > 8
+    assert set(found) == {"127.0.0.1"}
 
 
 def test_tasks_end_in_every_way_and_none_is_missing(fleet: Fleet, tmp_path: Path) -> None:
@@ -172,7 +151,7 @@ def test_a_killed_node_is_replaced_and_the_slow_one_named_with_its_cause(
     assert "affinity" in rows[SLOW].layers[0].fields[0].name
     assert f"{SLOW} stands apart" in report.verdict
     assert "affinity" in report.verdict
-    assert not list(Path("/tmp").glob(f"lynxbench-{state.fleet_id}*")), "scratch folders are left on a node"
+    assert not scratch_left(state.fleet_id), "scratch folders are left on a node"
 
 
 def test_a_node_that_is_gone_is_reported_not_missing(fleet: Fleet, code: Path, tmp_path: Path) -> None:
@@ -246,7 +225,7 @@ def test_independent_jobs_run_anywhere_and_each_has_its_end(fleet: Fleet, code: 
         }
     )
     jobs = [FleetJob("cell-1", contract), FleetJob("cell-2", wrong)]
-    one, two = run_jobs(fleet, jobs, tmp_path, nodes="node-1,node-4", together=True, cwd=code)
+    one, two = run_jobs(fleet, jobs, tmp_path, nodes="node-1,node-4", options=JobOptions(together=True, cwd=code))
     assert one.folder is not None
     assert (one.folder / "result.json").is_file()
     assert two.folder is None

@@ -62,6 +62,30 @@ factors:
   - {{name: wide, layer: runtime, sets: environment.WORK_WIDE, levels: [0, 1]}}
 """
 
+VERSIONS = f"""\
+lynxbench_experiment: 1
+name: upgrade
+question: What would this upgrade do?
+contract:
+{CONTRACT.replace("working:step", "upgrading:step")}
+restarts: 2
+factors:
+  - {{name: tinylayer, layer: framework, sets: packages, levels: [tiny-1.0.txt, tiny-2.0.txt]}}
+"""
+
+UPGRADING = """\
+import time
+
+import tinylayer
+
+
+def step():
+    until = time.perf_counter_ns() + 2_000_000 // tinylayer.SPEED
+    while time.perf_counter_ns() < until:
+        pass
+    return 1.0
+"""
+
 PLANTED = """\
 lynxbench_experiment: 1
 name: planted

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lynxbench.contract.loader import read_contract
+from lynxbench.contract.loader import parse_contract, read_contract
 from lynxbench.errors import BadInput, CannotRun, EvidenceInvalid
 from lynxbench.evidence.documents import read_result
+from lynxbench.experiment.definition import ServerProcess
 from lynxbench.fleet_book import flat
-from lynxbench.fleet_node import NodeRequest
+from lynxbench.fleet_node import Given, NodeRequest
 from lynxbench.fleet_running import environment_of
 from lynxbench.fleet_work import (
     SCRATCH_VARIABLE,
@@ -81,6 +83,40 @@ def test_a_run_is_announced_before_its_first_process_and_comes_back_whole(
     assert not (scratch_folder("fleet-1") / "node-1").exists()
 
 
+ASKING = """\
+import os
+import urllib.request
+
+def ask():
+    with urllib.request.urlopen(os.environ["ASKED_AT"], timeout=5) as said:
+        assert said.status == 200
+    return 1
+"""
+
+
+def test_a_server_of_its_own_is_up_for_the_run_and_gone_after_it(spin_folder: Path) -> None:
+    (spin_folder / "asking.py").write_text(ASKING)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    text = (spin_folder / "spin.yaml").read_text().replace("spinning:spin", "asking:ask")
+    address = f"http://127.0.0.1:{port}/"
+    command = ("{python}", "-m", "http.server", "{port}", "--bind", "127.0.0.1")
+    request = NodeRequest(
+        contract=parse_contract(text.replace("restarts: 2", "restarts: 1")),
+        given=Given(
+            environment={"ASKED_AT": address},
+            server=ServerProcess(command=command, ready=address),
+            server_values={"port": port},
+        ),
+    )
+    parcel = measure_here(NodeTask("fleet-4", "u", request_text(request), str(spin_folder), {}), Heard())
+    assert parcel.result_id
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+    clear_scratch("fleet-4")
+
+
 def test_an_interrupted_run_goes_on_where_it_was(spin_folder: Path) -> None:
     task = make_task(spin_folder, "fleet-3")
     heard = Heard("end", lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -93,6 +129,19 @@ def test_an_interrupted_run_goes_on_where_it_was(spin_folder: Path) -> None:
     assert again.words().count("end") == 1, "the first process was measured already"
     clear_scratch("fleet-3")
     assert not scratch_folder("fleet-3").exists()
+
+
+def test_a_run_that_was_sealed_and_not_sent_is_sent_not_repeated(spin_folder: Path) -> None:
+    task, place = make_task(spin_folder, "fleet-5"), scratch_folder("fleet-5") / "node-1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lynxbench.fleet_work.pack", lambda folder: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            measure_here(task, Heard())
+    (run,) = [one.parent for one in place.glob("*/result.json")]
+    again = Heard()
+    parcel = measure_here(task, again)
+    assert (parcel.run_id, again.said) == (run.name, [])
+    clear_scratch("fleet-5")
 
 
 def test_what_the_run_says_no_to_is_the_same_error_here(spin_folder: Path) -> None:

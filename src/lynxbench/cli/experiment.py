@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from lynxbench.cli.fleet_options import ENV, SHIP, TO_NODES, TO_RAY, TOGETHER, WAIT_FOR, WAIT_S
 from lynxbench.cli.results import AS_JSON, LEDGER
 from lynxbench.errors import BadInput
 
@@ -33,13 +34,22 @@ def run(
         max=1440,
         help="Minutes that each visit may wait for others to leave the machine alone.",
     ),
+    ray: str | None = TO_RAY,
+    nodes: str | None = TO_NODES,
+    together: bool = TOGETHER,
+    wait: int = WAIT_FOR,
+    ship: Path | None = SHIP,
+    env: list[str] | None = ENV,
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Run every cell in fresh processes, in random order, block by block; then say what the cells say together."""
+    """Run every cell in fresh processes, in random order, block by block; then say what the cells say together.
+
+    With --ray or --nodes each block goes to one node of a fleet, and blocks go side by side.
+    """
     from lynxbench.cli.experiment_progress import LineProgress
+    from lynxbench.cli.fleet_options import asked_nodes, job_options, joined, refuse_fleet_options
     from lynxbench.defining import read_definition
-    from lynxbench.experimenting import run_experiment
 
     defined = read_definition(experiment)
     declaration = None
@@ -48,9 +58,26 @@ def run(
 
         declaration = read_declaration(declare)
     records = Records(ledger)
-    finished = run_experiment(
-        defined, out, declaration, LineProgress(), records, resume=resume, patience_s=wait_calm * 60
-    )
+    patience_s = wait_calm * 60
+    if ray or nodes:
+        from lynxbench.fleet.cluster import wait_for
+        from lynxbench.fleet_experimenting import refuse_undispatchable, run_dispatched
+
+        options = job_options(together, ship, env)
+        refuse_undispatchable(defined.definition, options)  # before a cluster is started for it
+        with joined(ray, nodes, ship) as fleet:
+            wait_for(fleet, wait, WAIT_S)
+            finished = run_dispatched(
+                fleet, defined, out, declaration, LineProgress(), records if records.wanted else None,
+                nodes=asked_nodes(ray, nodes), options=options, resume=resume, patience_s=patience_s,
+            )  # fmt: skip
+    else:
+        from lynxbench.experimenting import run_experiment
+
+        refuse_fleet_options(together, wait, ship, env)
+        finished = run_experiment(
+            defined, out, declaration, LineProgress(), records, resume=resume, patience_s=patience_s
+        )
     records.tell()
     _show(finished.document, finished.folder, as_json)
 
@@ -108,6 +135,13 @@ class Records:
         if recorder is not None:
             self._made.append(recorder)
         return recorder
+
+    @property
+    def wanted(self) -> bool:
+        """Whether runs are recorded at all."""
+        from lynxbench.cli.output import recorder_for
+
+        return recorder_for(self._ledger) is not None
 
     def tell(self) -> None:
         """What is to be known about the record, each line once."""

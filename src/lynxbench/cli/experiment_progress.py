@@ -26,12 +26,11 @@ class LineProgress:
         self._blocks, self._cells = definition.restarts, cells
         self._say(f"{definition.name}: {cells} cells × {definition.restarts} blocks of time, into {folder}")
 
-    def visit(self, block: int, place: int, cell: CellPlan) -> None:
+    def visit(self, block: int, place: int, cell: CellPlan, node: str = "") -> None:
         """A cell is about to be visited."""
         self._visits += 1
-        self._say(
-            f"  block {block + 1}/{self._blocks}, {place + 1}/{self._cells}: {cell.words}{self._left(block, place)}"
-        )
+        where, left = (f" on {node}", self._left_side_by_side()) if node else ("", self._left(block, place))
+        self._say(f"  block {block + 1}/{self._blocks}, {place + 1}/{self._cells}{where}: {cell.words}{left}")
 
     def skip(self, cell: CellPlan, reason: str) -> None:
         """A cell cannot be run."""
@@ -61,7 +60,18 @@ class LineProgress:
         if not self._spent:
             return ""
         rest = (self._blocks - block) * (self._cells - len(self._ruled_out)) - place
-        left_s = max(rest, 1) * sum(self._spent) / len(self._spent)
+        return self._about(max(rest, 1) * sum(self._spent) / len(self._spent))
+
+    def _left_side_by_side(self) -> str:
+        """By the pace at which visits began: several are under way at any time."""
+        if self._visits <= self._cells:
+            return ""
+        pace_s = (perf_counter() - self._began) / (self._visits - 1)
+        rest = self._blocks * (self._cells - len(self._ruled_out)) - self._visits + 1
+        return self._about(max(rest, 1) * pace_s)
+
+    @staticmethod
+    def _about(left_s: float) -> str:
         return f" (about {left_s / 60:.1f} min left)" if left_s >= 90 else f" (about {left_s:.0f} s left)"
 
     def _say(self, text: str) -> None:

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from lynxbench.cli.fleet_options import ENV, NODES, RAY, SHIP, TOGETHER, WAIT_FOR, WAIT_S, asked_nodes, joined
 from lynxbench.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from lynxbench.executor.declaration import Declaration
-    from lynxbench.fleet.cluster import Fleet
     from lynxbench.fleet_book import Recorders
     from lynxbench.model.fleet import FleetReport
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-RAY = typer.Option(
-    None, "--ray", envvar="RAY_ADDRESS", help="Address of a Ray cluster; without it one is started on this machine."
-)
-NODES = typer.Option(
-    None, "--nodes", help="How many nodes, or their names or addresses with commas between; all if left out."
-)
 LEDGER = typer.Option(None, "--ledger", help="Folder or URL of the ledger; none: record nowhere.")
 AS_JSON = typer.Option(False, "--json", help="Print one JSON document on standard output, nothing else.")
-SHIP = typer.Option(None, "--ship", help="Folder with your own code, sent to every node and run there.")
-ENV = typer.Option(None, "--env", help="NAME=VALUE for the runs, or a NAME that is set here; may be repeated.")
-WAIT_S = 600.0
 OUT = typer.Option(Path("results"), help="Folder that receives one folder a fleet run.")
 
 
@@ -40,14 +28,14 @@ def run(
     ray: str | None = RAY,
     nodes: str | None = NODES,
     per: str = typer.Option("node", "--per", help="`node` runs once a node, `gpu` once a GPU."),
-    together: bool = typer.Option(False, "--together", help="Let nodes and GPUs of one host run at the same time."),
+    together: bool = TOGETHER,
     ranks: bool = typer.Option(
         False, "--ranks", help="One run over all nodes: each node is a rank, as torchrun's are."
     ),
     server: str | None = typer.Option(
         None, "--server", help="With --ranks: a command that serves, started as every rank before the contract asks it."
     ),
-    wait: int = typer.Option(0, "--wait-for", min=0, help="Wait until the cluster has so many nodes; at most 10 min."),
+    wait: int = WAIT_FOR,
     out: Path = OUT,
     resume: bool = typer.Option(False, "--resume", help="Go on with the newest unfinished fleet run of this contract."),
     declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
@@ -80,18 +68,18 @@ def run(
         cwd=Path.cwd() if ship is None else None,
     )
     recorders = _recorders(ledger)
-    with _fleet(ray, nodes, ship) as fleet, FleetTerminal() as progress:
+    with joined(ray, nodes, ship) as fleet, FleetTerminal() as progress:
         wait_for(fleet, wait, WAIT_S)
         if ranks:
             from lynxbench.fleet_ranks import run_ranks
 
             state, folder = run_ranks(
-                fleet, agreed, out, nodes=nodes if ray else None, options=options, progress=progress,
+                fleet, agreed, out, nodes=asked_nodes(ray, nodes), options=options, progress=progress,
                 recorders=recorders, server=server,
             )  # fmt: skip
         else:
             state, folder = run_fleet(
-                fleet, agreed, out, nodes=nodes if ray else None, options=options, progress=progress,
+                fleet, agreed, out, nodes=asked_nodes(ray, nodes), options=options, progress=progress,
                 recorders=recorders, resume=resume,
             )  # fmt: skip
     from lynxbench.fleet_reporting import report_fleet
@@ -161,24 +149,6 @@ def _of_results(named: list[str], ledger: str | None) -> FleetReport:
     return report_results(results)
 
 
-@contextmanager
-def _fleet(ray: str | None, nodes: str | None, ship: Path | None = None) -> Iterator[Fleet]:
-    """The cluster; what Ray prints goes where messages go, so that standard output holds the document alone."""
-    from lynxbench.fleet.cluster import connected
-
-    with redirect_stdout(sys.stderr), connected(ray, local_nodes=_local(ray, nodes), ship=ship) as fleet:
-        yield fleet
-
-
-def _local(ray: str | None, nodes: str | None) -> int:
-    """How many nodes a cluster of this machine has."""
-    if ray or nodes is None:
-        return 1
-    if not nodes.isdigit() or int(nodes) < 1:
-        raise BadInput(f"--nodes {nodes!r}: without --ray give the number of nodes to start on this machine")
-    return int(nodes)
-
-
 def _recorders(ledger: str | None) -> Recorders | None:
     from lynxbench.cli.output import recorder_for
 
@@ -214,13 +184,13 @@ def load(
     from lynxbench.model.result import ValidityVerdict
 
     agreed, recorder = read_contract(contract), recorder_for(ledger)
-    with _fleet(ray, nodes) as fleet, TerminalProgress(agreed) as progress:
+    with joined(ray, nodes) as fleet, TerminalProgress(agreed) as progress:
         finished = run_load(
             fleet,
             fleet.address,
             agreed,
             out,
-            nodes=nodes if ray else None,
+            nodes=asked_nodes(ray, nodes),
             clients=clients,
             declaration=_declared(declare),
             progress=progress,
@@ -259,7 +229,7 @@ def trace(
     settings = Settings(ceilings=ceilings_for(None, device), owners=owners_of(owners))
     traces = list_traces(named)
     refuse_none(traces)
-    with _fleet(ray, nodes) as fleet:
+    with joined(ray, nodes) as fleet:
         found = analyse_fleet(fleet, traces, settings, workers=workers)
     view = view_of(found.report, settings, __version__)
     if html is not None:

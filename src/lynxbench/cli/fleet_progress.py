@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lynxbench.fleet_book import FleetState
+from lynxbench.fleet_book import FleetUnits
 from lynxbench.model.fleet import FleetUnit, UnitState
 
 
@@ -47,13 +47,11 @@ class FleetTerminal:
         if self._bar is not None:
             self._bar.stop()
 
-    def begin(self, state: FleetState, folder: Path) -> None:
+    def begin(self, state: FleetUnits, folder: Path) -> None:
         """The units are known."""
         self._total = len(state.units)
         self._done = sum(unit.state is UnitState.DONE for unit in state.units)
-        self._say(
-            f"{state.contract.name}: {self._total - int(self._done)} of {self._total} units to run, into {folder}"
-        )
+        self._say(f"{state.fleet_id}: {self._total - int(self._done)} of {self._total} units to run, into {folder}")
 
     def unit_began(self, unit: str, node: str, attempt: int) -> None:
         """A unit starts, or starts again."""

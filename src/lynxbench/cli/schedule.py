@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from lynxbench.cli.fleet_options import ENV, SHIP, TO_NODES, TO_RAY, TOGETHER, WAIT_FOR, WAIT_S
 from lynxbench.cli.push import SERVER, TOKEN
 from lynxbench.cli.results import AS_JSON, LEDGER
 from lynxbench.errors import BadInput
@@ -98,31 +99,58 @@ def agent(
     once: bool = typer.Option(False, "--once", help="Ask once, carry out what is due, and end: for cron and CronJobs."),
     only: list[str] = typer.Option([], "--only", help="Run these contracts alone (ids or their beginnings)."),
     declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
+    ray: str | None = TO_RAY,
+    nodes: str | None = TO_NODES,
+    together: bool = TOGETHER,
+    wait: int = WAIT_FOR,
+    ship: Path | None = SHIP,
+    env: list[str] | None = ENV,
     server: str | None = SERVER,
     token: str | None = TOKEN,
     ledger: str | None = LEDGER,
 ) -> None:
-    """Ask a server what is due, run it here, say how it goes, and push the result."""
+    """Ask a server what is due, run it here, say how it goes, and push the result.
+
+    With --ray or --nodes what is due goes to the nodes of a fleet, each run alone on one, several side by side.
+    """
     import os
     import signal
     import sys
     import threading
 
+    from lynxbench.cli.fleet_options import asked_nodes, job_options, joined, refuse_fleet_options
     from lynxbench.executor.declaration import read_declaration
     from lynxbench.remote import remote_from
-    from lynxbench.scheduled import Agent, AgentSettings
+    from lynxbench.scheduled import Agent, AgentSettings, Errands
 
     def said(line: str) -> None:
         print(f"lynxbench agent {name}: {line}", file=sys.stderr, flush=True)
 
     remote = remote_from(server, token, os.environ)
     settings = AgentSettings(name, out, ledger, poll, tuple(one.lower() for one in only))
-    worker = Agent(settings, remote, os.environ, said, read_declaration(declare) if declare else None)
+    errands = Errands(settings, remote, os.environ, said)
+    declaration = read_declaration(declare) if declare else None
+    stop = threading.Event()
+    asking = "once" if once else f"every {poll:g} s"
+    if ray or nodes:
+        from lynxbench.fleet.cluster import wait_for
+        from lynxbench.fleet_scheduled import FleetAgent
+
+        options = job_options(together, ship, env)
+        with joined(ray, nodes, ship) as fleet:
+            wait_for(fleet, wait, WAIT_S)
+            chief = FleetAgent(errands, fleet, nodes=asked_nodes(ray, nodes), options=options, declaration=declaration)
+            signal.signal(signal.SIGTERM, lambda *_: stop.set())
+            said(f"asking {remote.url} {asking} for the fleet at {fleet.address}")
+            if not chief.work(stop, runs, once=once) and once:
+                said("nothing is due")
+        return
+    refuse_fleet_options(together, wait, ship, env)
+    worker = Agent(errands, declaration)
     if once:
         if not worker.poll():
             said("nothing is due")
         return
-    stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    said(f"asking {remote.url} every {poll:g} s")
+    said(f"asking {remote.url} {asking}")
     worker.work(stop, runs)

@@ -46,8 +46,10 @@ def observe(values: Mapping[tuple[Cell, int], float]) -> tuple[Observation, ...]
     )
 
 
-def analyse(definition: Definition, values: Mapping[tuple[Cell, int], float]) -> Analysis | str:
-    """The whole analysis, or why there is none."""
+def analyse(
+    definition: Definition, values: Mapping[tuple[Cell, int], float], block: str = "block of time"
+) -> Analysis | str:
+    """The whole analysis, or why there is none. `block` says what a block holds together."""
     design = definition.plan()
     observed = observe(values)
     if len({one.cell for one in observed}) < 2:
@@ -74,7 +76,7 @@ def analyse(definition: Definition, values: Mapping[tuple[Cell, int], float]) ->
         if described is None
         else (
             *(ShareShown(term=term_words(names, word), share=share) for word, share in described.terms.items()),
-            ShareShown(term="block of time", share=described.blocks),
+            ShareShown(term=block, share=described.blocks),
             ShareShown(term="between restarts", share=described.restarts),
         ),
         variation_missing="" if described is not None else "a cell or a visit is missing: shares would overlap",

@@ -42,9 +42,11 @@ class CellState(Document):
     """How far one cell came."""
 
     runs: dict[str, str] = Field(default_factory=dict)
-    """Lane, or block for a server, to the run's folder under `runs/`."""
+    """Lane, or block for a server and on a fleet, to the run's folder under `runs/`."""
     visited: tuple[int, ...] = ()
     infeasible: str = ""
+    failed: dict[int, str] = Field(default_factory=dict)
+    """On a fleet: block to why its visit gave nothing."""
 
 
 class State(Document):
@@ -55,6 +57,10 @@ class State(Document):
     notes: tuple[str, ...] = ()
     serial: bool = False
     """Lanes were found to disturb each other, so blocks go one after another."""
+    dispatched: bool = False
+    """Its visits go to the nodes of a fleet."""
+    nodes: dict[int, str] = Field(default_factory=dict)
+    """On a fleet: block to the one node that visits all of it."""
 
 
 class ExperimentFolder:
@@ -123,6 +129,32 @@ class ExperimentFolder:
         """A cell was visited."""
         with self._lock:
             self._update(number, visited=(*self.cell(number).visited, block))
+
+    def add_failure(self, number: int, block: int, why: str) -> None:
+        """A visit gave nothing."""
+        with self._lock:
+            self._update(number, failed={**self.cell(number).failed, block: why})
+
+    def give_block(self, block: int, node: str) -> None:
+        """A block belongs to a node from now on."""
+        with self._lock:
+            self.set(nodes={**self.state.nodes, block: node})
+
+    def drop_block(self, block: int) -> int:
+        """A block begins anew: no visit of it counts any more; how many results that leaves aside."""
+        with self._lock:
+            cells, dropped = {}, 0
+            for number, cell in self.state.cells.items():
+                dropped += str(block) in cell.runs
+                cells[number] = cell.model_copy(
+                    update={
+                        "runs": {key: name for key, name in cell.runs.items() if key != str(block)},
+                        "visited": tuple(one for one in cell.visited if one != block),
+                        "failed": {one: why for one, why in cell.failed.items() if one != block},
+                    }
+                )
+            self.set(cells=cells, nodes={one: node for one, node in self.state.nodes.items() if one != block})
+            return dropped
 
     def rule_out(self, number: int, reason: str) -> None:
         """A cell cannot be run."""

@@ -7,7 +7,7 @@ it; nodes of one host take turns unless told otherwise, because Ray's counting k
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -81,6 +81,8 @@ class _Open:
 
 Work = Callable[[object, DeskLine], object]
 Hear = Callable[[Message, Desk], None]
+More = Callable[[], Sequence[Task] | None]
+"""Asked every turn for tasks to add to those that wait; None once and for all when there will be no more."""
 
 
 def dispatch(
@@ -93,13 +95,15 @@ def dispatch(
     pool: Sequence[Node] = (),
     together: bool = False,
     began: Callable[[Task, Node, int], None] = lambda task, node, attempt: None,
+    more: More = lambda: None,
+    late: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Iterator[Outcome]:
     """Run every task and yield each outcome as it ends; every task has exactly one, whatever happens to the nodes.
 
-    `pool` are the nodes for tasks that may go anywhere, `spare` those that may stand in. An interrupt ends what runs
-    in order and is raised again.
+    `pool` are the nodes for tasks that may go anywhere, `spare` those that may stand in; `more` may add tasks while
+    others run. An interrupt ends what runs in order and is raised again; `late` is told what was done all the same.
     """
-    loop = _Dispatch(fleet, work, hear, list(spare), tuple(pool), together, began, tasks)
+    loop = _Dispatch(fleet, work, hear, list(spare), tuple(pool), together, began, tasks, more, late)
     try:
         yield from loop.run()
     finally:
@@ -117,21 +121,42 @@ class _Dispatch:
         together: bool,
         began: Callable[[Task, Node, int], None],
         tasks: Sequence[Task],
+        more: More,
+        late: Callable[[Outcome], None],
     ) -> None:
         self._fleet, self._ray, self._hear = fleet, fleet.ray, hear
         self._spare, self._pool, self._together, self._began = spare, pool, together, began
-        self._waiting = [_Open(task) for task in tasks]
+        self._more, self._late = more, late
+        self._waiting: list[_Open] = []
         self._running: dict[Any, _Open] = {}
         self._gone: set[str] = set()
-        nodes = {n.node_id: n for n in (*pool, *spare, *(t.node for t in tasks if t.node is not None))}
-        self._hosts: Mapping[str, str] = {} if together else fleet.hosts(list(nodes.values()))
+        self._hosts: dict[str, str] = {}
+        self._learn((*pool, *spare))
+        self._add(tasks)
         self._desk = Desk(fleet)
         self._function = fleet.ray.remote(max_retries=0)(work)
 
+    def _add(self, tasks: Sequence[Task]) -> None:
+        self._learn([task.node for task in tasks if task.node is not None])
+        self._waiting += [_Open(task) for task in tasks]
+
+    def _learn(self, nodes: Sequence[Node]) -> None:
+        """Which machine each node is on, where nodes of one machine take turns."""
+        unknown = {node.node_id: node for node in nodes if node.node_id not in self._hosts}
+        if unknown and not self._together:
+            self._hosts |= self._fleet.hosts(list(unknown.values()))
+
     def run(self) -> Iterator[Outcome]:
-        while self._waiting or self._running:
+        coming = True
+        while coming or self._waiting or self._running:
+            if coming:
+                added = self._more()
+                coming = added is not None
+                self._add(added or ())
             yield from self._start_what_can()
             if not self._running:
+                if coming and not self._waiting:
+                    time.sleep(POLL_S)
                 continue
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=POLL_S)
             for message in self._desk.drain():
@@ -148,12 +173,24 @@ class _Dispatch:
         until = time.monotonic() + GRACE_S
         left = list(self._running)
         while left and time.monotonic() < until:
-            _, left = self._ray.wait(left, num_returns=len(left), timeout=POLL_S)
+            ended, left = self._ray.wait(left, num_returns=len(left), timeout=POLL_S)
             for message in self._desk.drain():
                 self._hear(message, self._desk)
+            for reference in ended:
+                self._ended_late(self._running.pop(reference))
         for reference in left:
             self._ray.cancel(reference, force=True)
         self._desk.close()
+
+    def _ended_late(self, one: _Open) -> None:
+        """A task that was done before the word to stop reached it: a measured run is never thrown away."""
+        assert one.node is not None
+        try:
+            value = self._ray.get(one.reference)
+        except self._ray.exceptions.RayError:
+            return  # stopped as it was told, or failed: it starts again when the whole goes on
+        one.attempts.append(Attempt(one.node, End.DONE, "", round(time.monotonic() - one.started, 3)))
+        self._late(Outcome(one.task, End.DONE, value, "", tuple(one.attempts)))
 
     def _start_what_can(self) -> Iterator[Outcome]:
         for one in list(self._waiting):

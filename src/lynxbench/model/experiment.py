@@ -180,6 +180,8 @@ class ExperimentDocument(Document):
     finished_at: str | None
     measuring_s: float
     lanes: str
+    nodes: tuple[str, ...] = ()
+    """On a fleet: the node that visited each block; empty on one machine."""
     factors: tuple[FactorShown, ...]
     cells: tuple[CellShown, ...]
     analysis: Analysis | None

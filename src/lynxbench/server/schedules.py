@@ -86,6 +86,13 @@ class ScheduledRun:
     ended_at: str | None
     result_id: str | None
     said: str
+    node: str | None = None
+    """Of the agent's fleet, where it works for one."""
+
+    @property
+    def place(self) -> str:
+        """Where it runs: results of one place are held against each other."""
+        return self.agent if self.node is None else f"{self.agent}/{self.node}"
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -159,35 +166,35 @@ class Scheduler:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def poll(
-        self, agent: str, team: str, version: str, now: datetime | None = None
+        self, agent: str, team: str, version: str, now: datetime | None = None, *, places: int = 1
     ) -> tuple[ScheduledRun, Schedule] | None:
-        """What an agent is to do now, claimed for it; None where nothing is due."""
+        """What an agent is to do now, claimed for it; None where nothing is due, or it has as many runs as places."""
         _refuse_name(agent, "agent")
         moment = now or datetime.now(UTC)
         with self._store.writing() as connection:
             self._greet(connection, agent, team, version, moment)
             _expire(connection, moment)
-            busy = connection.execute(
-                select(runs.c.run).where(runs.c.agent == agent, runs.c.state.in_(ACTIVE)).limit(1)
-            ).first()
+            going = connection.execute(
+                select(func.count()).select_from(runs).where(runs.c.agent == agent, runs.c.state.in_(ACTIVE))
+            ).scalar_one()
             for row in connection.execute(select(schedules).order_by(schedules.c.name)).all():
                 one = _schedule(row)
                 if one.team != team or one.paused_at is not None or (one.agents and agent not in one.agents):
                     continue
-                claimed = self._settle(connection, one, agent, moment, claim=busy is None)
+                claimed = self._settle(connection, one, agent, moment, claim=going < places)
                 if claimed is not None:
                     return claimed, one
         return None
 
-    def beat(self, run: str, team: str, now: datetime | None = None) -> ScheduledRun:
-        """The agent lives: its claim holds for another while."""
+    def beat(self, run: str, team: str, now: datetime | None = None, *, node: str | None = None) -> ScheduledRun:
+        """The agent lives: its claim holds for another while; `node` says where in its fleet the run now is."""
         found = self._own(run, team)
         if found.state not in ACTIVE:
             raise Refused(f"run {run} is {found.state}; it takes no further word")
-        until = later_text(LEASE_S, now)
-        self._store.change(
-            update(runs).where(runs.c.run == run).values(lease_until=until, state=RunState.RUNNING.value)
-        )
+        values = {"lease_until": later_text(LEASE_S, now), "state": RunState.RUNNING.value}
+        if node is not None:
+            values["node"] = node
+        self._store.change(update(runs).where(runs.c.run == run).values(values))
         return self.run(run)
 
     def end(self, run: str, team: str, state: RunState, said: str, result_id: str | None) -> ScheduledRun:
@@ -210,10 +217,17 @@ class Scheduler:
         self._own(run, team)
         self._store.change(update(runs).where(runs.c.run == run).values(result_id=result_id))
 
-    def agent_of(self, result_id: str) -> str | None:
-        """Which agent a result came from, where it was scheduled."""
-        row = self._store.row(select(runs.c.agent).where(runs.c.result_id == result_id).limit(1))
-        return None if row is None else str(row.agent)
+    def place_of(self, result_id: str) -> str | None:
+        """Which agent, and which node of its fleet, a result came from, where it was scheduled."""
+        row = self._store.row(select(runs).where(runs.c.result_id == result_id).limit(1))
+        return None if row is None else ScheduledRun(*row).place
+
+    def last_node(self, schedule: str, agent: str) -> str | None:
+        """The node that an agent's fleet last finished a schedule on: its history goes on there."""
+        mine = runs.c.schedule == schedule, runs.c.agent == agent, runs.c.state == RunState.DONE.value
+        chosen = select(runs.c.node).where(*mine, runs.c.node.is_not(None)).order_by(runs.c.due_at.desc()).limit(1)
+        row = self._store.row(chosen)
+        return None if row is None else str(row.node)
 
     def sweep(self, now: datetime | None = None) -> int:
         """Write down what was missed since nobody came; how many rows the book has more."""

@@ -146,7 +146,7 @@ class Server:
                     return
                 try:
                     result_id = getattr(self.ledger.log.read(seq).entry.body, "result_id", "")
-                    notice = self.watch.judge(seq, self.scheduler.agent_of(result_id), self.trust)
+                    notice = self.watch.judge(seq, self.scheduler.place_of(result_id), self.trust)
                 except LynxbenchError as error:
                     self.log.say("a result could not be judged", level="warning", seq=seq, error=str(error))
                     continue

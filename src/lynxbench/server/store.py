@@ -14,7 +14,7 @@ from lynxbench.errors import BadLedger
 from lynxbench.ledger.database import Database
 from lynxbench.ledger.location import Location
 
-SCHEMA = "0001"
+SCHEMA = "0002"
 """The newest migration of these tables; they move apart from the ledger's."""
 STORE_FILE = "server.sqlite"
 

@@ -142,6 +142,7 @@ runs = Table(
     Column("ended_at", MOMENT),
     Column("result_id", String(64)),
     Column("said", Text, nullable=False),
+    Column("node", String(48)),
     UniqueConstraint("schedule", "agent", "due_at"),
 )
 """One row for each time a schedule was due on an agent, whatever came of it."""

@@ -1,8 +1,8 @@
 """Every new result held against what came before at the same place; a regression becomes one notice.
 
-The place is the agent that ran it, or the machine where nobody scheduled it. What a result is held against stays the
-same until a better one comes or somebody accepts the new level: a slow slide adds up and is seen. A doubtful result
-with which nothing can soundly be compared gives way to the next one.
+The place is the agent that ran it (with the node, where it works for a fleet), or the machine where nobody scheduled
+it. What a result is held against stays the same until a better one comes or somebody accepts the new level: a slow
+slide adds up and is seen. A doubtful result with which nothing can soundly be compared gives way to the next one.
 """
 
 from __future__ import annotations

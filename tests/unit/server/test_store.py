@@ -147,6 +147,31 @@ def test_a_silent_agent_loses_its_run_and_the_next_time_is_claimed(store: Store)
     assert scheduler.counts()["lost"] == 1
 
 
+def test_an_agent_with_places_has_several_runs_and_each_knows_its_node(store: Store) -> None:
+    scheduler = Scheduler(store)
+    for name in ("s1", "s2", "s3"):
+        scheduler.put(name, "ml", "every 60 s", make_contract(), "ada")
+    now = datetime.now(UTC) + timedelta(seconds=61)
+    one, two = (scheduler.poll("a", "ml", "1", now, places=2) for _ in range(2))
+    assert one is not None
+    assert two is not None
+    assert {one[1].name, two[1].name} == {"s1", "s2"}
+    assert scheduler.poll("a", "ml", "1", now, places=2) is None
+    assert scheduler.poll("a", "ml", "1", now) is None
+    assert scheduler.last_node("s1", "a") is None
+    scheduler.beat(one[0].run, "ml", now, node="node-1")
+    assert scheduler.beat(one[0].run, "ml", now).node == "node-1", "a word without a node forgets none"
+    scheduler.end(one[0].run, "ml", RunState.DONE, "", "ab" * 32)
+    assert scheduler.last_node("s1", "a") == "node-1"
+    assert scheduler.last_node("s1", "b") is None
+    assert scheduler.place_of("ab" * 32) == "a/node-1"
+    scheduler.end(two[0].run, "ml", RunState.DONE, "", "cd" * 32)
+    assert scheduler.place_of("cd" * 32) == "a"
+    third = scheduler.poll("a", "ml", "1", now, places=2)
+    assert third is not None
+    assert third[1].name == "s3"
+
+
 class Mailbox(socketserver.StreamRequestHandler):
     """As much of SMTP (RFC 5321) as one message takes."""
 

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 MOST_NUMBER = 2**53 - 1
 MOST_EVENTS = 200
+MOST_PLACES = 10_000
+"""Runs that an agent carries out at a time: nodes of its fleet."""
 
 
 def _storable(text: str) -> str:
@@ -66,6 +68,7 @@ class Poll(Asked):
     """An agent asks what is due."""
 
     version: Text(40) = "unknown"  # type: ignore[valid-type]
+    places: Annotated[int, Field(ge=1, le=MOST_PLACES)] = 1
 
 
 class LiveSample(Asked):
@@ -82,6 +85,8 @@ class Live(Asked):
     """What a run says while it runs."""
 
     events: Annotated[list[LiveSample], Field(max_length=MOST_EVENTS)] = []
+    node: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,47}$")] | None = None
+    """Where in the agent's fleet the run is."""
 
 
 class EndRun(Asked):

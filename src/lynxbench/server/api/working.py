@@ -56,13 +56,14 @@ def remove_schedule(request: Request, schedule: Short) -> Response:
 def poll(request: Request, agent: Short, asked: Poll) -> Response:
     """What an agent is to do now; `run` is null where nothing is due."""
     server, who = server_of(request), who_of(request)
-    found = server.scheduler.poll(agent, who.team, asked.version)
+    found = server.scheduler.poll(agent, who.team, asked.version, places=asked.places)
     if found is None:
         return answer({"run": None})
     run, schedule = found
     server.pulse.bump(WORK)
     server.audit.note(who.label, "claim run", run.run, remote=remote_of(request.scope, server), detail=schedule.name)
-    return answer({"run": run.document(), "contract": schedule.contract, "lease_s": LEASE_S})
+    last = server.scheduler.last_node(schedule.name, agent)
+    return answer({"run": run.document(), "contract": schedule.contract, "lease_s": LEASE_S, "last_node": last})
 
 
 @router.get("/runs")
@@ -84,7 +85,7 @@ def live(request: Request, run: Short, asked: Live) -> Response:
     """What a run says while it runs; also keeps its claim."""
     server, who = server_of(request), who_of(request)
     there(server, lambda: server.scheduler.run(run))
-    server.scheduler.beat(run, who.team)
+    server.scheduler.beat(run, who.team, node=asked.node)
     events = [(one.at_s, one.phase, one.label, one.value, one.iterations) for one in asked.events]
     return answer({"events": server.board.post(run, events)})
 

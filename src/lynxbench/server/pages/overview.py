@@ -188,7 +188,7 @@ def _trouble(run: ScheduledRun) -> Safe:
         tag("strong", f"Run {run.state}", class_="tone-warn"),
         " ",
         tag("a", said(run.schedule), href=f"/runs/{run.run}"),
-        f" on {words.clean(run.agent)}, due {words.moment_text(run.due_at)}. ",
+        f" on {words.clean(run.place)}, due {words.moment_text(run.due_at)}. ",
         tag("span", said(run.said), class_="quiet"),
     )
 

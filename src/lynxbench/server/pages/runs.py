@@ -44,7 +44,7 @@ def _now(active: list[ScheduledRun]) -> Safe:
     items = [
         tag(
             "li",
-            tag("a", said(run.schedule), f" on {run.agent}", href=f"/runs/{run.run}"),
+            tag("a", said(run.schedule), f" on {run.place}", href=f"/runs/{run.run}"),
             f" since {words.moment_text(run.claimed_at or run.due_at)}",
         )
         for run in active
@@ -118,10 +118,10 @@ def _book(found: list[ScheduledRun]) -> Safe:
                 "a",
                 words.moment_text(run.due_at),
                 href=f"/runs/{run.run}",
-                aria_label=f"Run due {run.due_at} on {run.agent}",
+                aria_label=f"Run due {run.due_at} on {run.place}",
             ),
             said(run.schedule),
-            said(run.agent),
+            said(run.place),
             _state(run),
             link_to("results", run.result_id) if run.result_id else "–",
             said(run.said[:200]),
@@ -142,7 +142,7 @@ def run_page(server: Server, name: str) -> Page:
     header = join(
         [
             tag("p", "Run", class_="brand"),
-            tag("h1", said(run.schedule), " on ", said(run.agent)),
+            tag("h1", said(run.schedule), " on ", said(run.place)),
             tag(
                 "dl",
                 fact("State", _state(run)),

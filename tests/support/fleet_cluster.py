@@ -1,0 +1,54 @@
+"""A real Ray cluster on loopback for tests, and what it may open and leave: nothing beyond loopback, nothing behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fleet_tasks import answer
+from lynxbench.fleet.cluster import Fleet, connected, wait_for
+
+
+@contextmanager
+def loopback_fleet(nodes: int, *, confined: bool = False) -> Iterator[Fleet]:
+    """A driver on the first of so many nodes, the third `confined` to a single CPU; nothing of it left afterwards."""
+    before = {process.pid for process in psutil.process_iter()}
+    support = str(Path(answer.__code__.co_filename).parent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", support, prepend=os.pathsep)  # tasks of the tests are found on the nodes
+        with connected(None, local_nodes=2, local_cpus=2) as joined:
+            assert joined.local is not None
+            folder = Path(os.environ["RAY_TMPDIR"])
+            for number in range(3, nodes + 1):
+                joined.local.add(only_cpus={min(os.sched_getaffinity(0))} if confined and number == 3 else None)
+            wait_for(joined, nodes, 60)
+            yield joined
+    assert not folder.exists()
+    left = [one for one in psutil.process_iter(["name", "status"]) if one.pid not in before]
+    assert [p.info for p in left if "ray" in p.info["name"] and p.info["status"] != psutil.STATUS_ZOMBIE] == []
+
+
+def listening() -> list[str]:
+    """The addresses that this process and everything it started listen on."""
+    me = psutil.Process()
+    family = [me, *me.children(recursive=True)]
+    found = [c.laddr.ip for p in family for c in _connections(p) if c.status == psutil.CONN_LISTEN]
+    return [ip.removeprefix("::ffff:") for ip in found]
+
+
+def scratch_left(fleet_id: str) -> list[Path]:
+    """What runs of a fleet left on the nodes, which all are this machine."""
+    return list(Path("/tmp").glob(f"lynxbench-{fleet_id}*"))
+
+
+def _connections(process: psutil.Process) -> list[Any]:
+    try:
+        return process.net_connections("inet")
+    except psutil.Error:
+        return []
