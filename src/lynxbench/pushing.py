@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lynxbench.analyses import results_named
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.bundle import Imported, export_bundle, import_bundle
-from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import Wanted, list_results
 from lynxbench.recalling import opened
 from lynxbench.remote import Remote
@@ -54,7 +54,7 @@ def push_results(
         if everything:
             ids = [one.result_id for one in list_results(open_.log, Wanted(limit=None))]
         else:
-            ids = [find_id(open_.log, name, "result") for name in names]
+            ids = [found for name in names for found in results_named(open_, name)]
         if not ids:
             return Pushed((), 0, 0, 0)
         path = Path(folder) / BUNDLE_FILE

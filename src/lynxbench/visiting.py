@@ -21,7 +21,7 @@ from lynxbench.experiment.environments import MadeEnvironment, make_environment
 from lynxbench.experiment.server_process import command_of, served
 from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.responses import process_response, result_response
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Contract, ServedEngine
 from lynxbench.model.fields import Scalar
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.precision import reference_of
@@ -30,6 +30,9 @@ from lynxbench.model.surroundings import Surroundings
 from lynxbench.pipeline import begin_contract, end_contract, run_contract, take_restart
 from lynxbench.running import Finished, Progress, Recorder
 from lynxbench.worker import OUTPUTS_FILE, read_outputs
+
+NO_SERVED_ACCURACY = "no accuracy measured for served cells"
+"""A server's answers are timed and counted, not kept: what a setting does to them is not known here."""
 
 Recorders = Callable[[], Recorder | None]
 """A recorder for each run; it keeps one run's record alone."""
@@ -166,6 +169,8 @@ def served_response(result: Result, response: str) -> float:
 
 def hold_against(reference: Path, candidate: Path, contract: Contract) -> Accuracy | str:
     """What one run's answers lose against another's on the same inputs, by the contract's policy; or why not known."""
+    if isinstance(contract.engine, ServedEngine):
+        return NO_SERVED_ACCURACY
     kept = [_outputs(folder) for folder in (reference, candidate)]
     if kept[0] is None or kept[1] is None:
         return "no answers were kept"

@@ -14,7 +14,9 @@ TOKEN = typer.Option(
 
 
 def push(
-    results: list[str] = typer.Argument(None, help="Results: ids or their unique beginnings."),
+    results: list[str] = typer.Argument(
+        None, help="Results, experiments, tunings, fleet runs: ids or their beginnings."
+    ),
     everything: bool = typer.Option(False, "--all", help="Every result of the ledger."),
     server: str | None = SERVER,
     token: str | None = TOKEN,

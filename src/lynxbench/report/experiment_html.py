@@ -81,6 +81,8 @@ def _verdict(document: ExperimentDocument) -> Safe:
         reasons = [said(reason) for reason in found.reasons]
         if found.restarts_needed is not None:
             reasons.append(tag("span", f"about {found.restarts_needed} restarts a cell would settle it"))
+    if document.accuracy_missing:
+        reasons.append(_no_accuracy(document))
     return tag(
         "section",
         tag("h2", "Verdict", id="verdict-title", class_="eyebrow"),
@@ -90,6 +92,11 @@ def _verdict(document: ExperimentDocument) -> Safe:
         class_=f"verdict {tone}",
         aria_labelledby="verdict-title",
     )
+
+
+def _no_accuracy(document: ExperimentDocument) -> Safe:
+    text = clean(document.accuracy_missing)
+    return tag("span", f"{text}: what the changes do to the answers is not known from this")
 
 
 def _cells(document: ExperimentDocument) -> Safe:

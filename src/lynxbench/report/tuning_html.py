@@ -46,6 +46,7 @@ def _verdict(document: TuningDocument) -> Safe:
             "p", [tag("strong", document.verdict.value.capitalize()), ": ", said(document.sentence)], class_="headline"
         ),
         tag("p", curse_words(document), ".", class_="quiet") if document.tuned is not None else None,
+        tag("p", clean(document.accuracy_missing), ".", class_="quiet") if document.accuracy_missing else None,
         id="verdict",
         class_=f"verdict {tone}",
         aria_labelledby="verdict-title",
