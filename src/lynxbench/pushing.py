@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lynxbench.analyses import results_named
+from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.bundle import Imported, export_bundle, import_bundle
 from lynxbench.ledger.queries import Wanted, list_results
@@ -65,9 +66,19 @@ def push_results(
 
 
 def pull_result(name: str, ledger: str | None, remote: Remote, environment: Mapping[str, str]) -> Imported:
-    """Fetch a result with everything about it, and take it in where one's own trust list says so."""
-    data = remote.fetch(f"/api/v1/results/{name}/bundle")
+    """Fetch a result, or an analysis with all its results, and take it in where one's own trust list says so."""
+    data = _fetched(name, remote)
     with opened(ledger, environment, create=True) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
         path = Path(folder) / BUNDLE_FILE
         path.write_bytes(data)
         return import_bundle(open_, path, Keyring(environment=environment).trust)
+
+
+def _fetched(name: str, remote: Remote) -> bytes:
+    try:
+        return remote.fetch(f"/api/v1/results/{name}/bundle")
+    except BadInput as error:
+        try:
+            return remote.fetch(f"/api/v1/analyses/{name}/bundle")
+        except BadInput:
+            raise error from None
