@@ -62,17 +62,18 @@ def _list(server: Server, title: str, lead: str, kinds: tuple[EntryKind, ...], h
         assert isinstance(body_, Concluded)
         rows.append(
             [
-                tag("a", said(body_.question), href=address_of(body_)),
-                body_.kind.value,
-                [tag("strong", said(body_.word)), tag("span", said(body_.sentence[:300]), class_="under")],
+                [
+                    tag("a", said(body_.question), href=address_of(body_), class_="break"),
+                    tag("span", said(body_.sentence[:300]), class_="under broad"),
+                ],
+                [tag("strong", said(body_.word)), tag("span", body_.kind.value, class_="under")],
                 said(body_.contract_name),
                 str(len(body_.cites)),
-                said(one.voice.name),
-                brief(one.logged.entry.made_at),
+                [said(one.voice.name), tag("span", brief(one.logged.entry.made_at), class_="under")],
             ]
         )
-    head = ("Question", "Kind", "What it found", "Contract", "Results", "By", "When")
-    return make_page(title, lead, section("list", "List", table(f"{title}, newest first", head, rows, (4,))))
+    head = ("Question", "Found", "Contract", "Results", "Signed by")
+    return make_page(title, lead, section("list", "List", table(f"{title}, newest first", head, rows, (3,))))
 
 
 def address_of(body: Concluded) -> str:
