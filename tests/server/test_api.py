@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis import Case
 
 from command_line import lynxbench_here
-from hosted import Caller, Team, World, made_result, make_team
+from hosted import Caller, World, made_result, make_team, trust_all
 from lynxbench.server.app import make_app
 from lynxbench.server.rights import API
 
@@ -140,20 +140,6 @@ def test_push_and_pull_between_two_machines(world: World, tmp_path: Path) -> Non
     assert pulled.code == 0, pulled.err
     shown = lynxbench_here("results", "show", result.result_id[:12], "--json", cwd=tmp_path, **puller.environment)
     assert json.loads(shown.out)["result"]["result_id"] == result.result_id
-
-
-def trust_all(world: World, puller: Team) -> None:
-    from datetime import datetime
-
-    found = world.caller("reader").get(f"{API}/keys").json()
-    from lynxbench.evidence.keys import KeyCard
-
-    cards = [found["server"], *(one["card"] for one in found["keys"])]
-    for text in cards:
-        card = KeyCard.model_validate_json(json.dumps(text))
-        if puller.keyring.trust.find(card.keyid) is None:
-            at = datetime.fromisoformat(card.made_at)
-            puller.keyring.change_trust(lambda trust, card=card, at=at: trust.adding(card, at))
 
 
 def test_a_token_never_leaves_over_plain_http_to_another_machine(tmp_path: Path, world: World) -> None:

@@ -27,7 +27,7 @@ from compared import make_contract, make_executor, make_result
 from lynxbench.demonstrating import make_demo
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.samples import write_samples
 from lynxbench.ledger.bundle import export_bundle, import_bundle
@@ -345,6 +345,16 @@ def make_world(
         server.keys.register(canonical(card.model_dump_json().encode()), None, "test")
     server.changed()
     return World(server, team, other, tokens, results, drawn, analyses)
+
+
+def trust_all(world: World, puller: Team) -> None:
+    """Take over every key that the server knows, and the server's own."""
+    found = world.caller("reader").get("/api/v1/keys").json()
+    for text in [found["server"], *(one["card"] for one in found["keys"])]:
+        card = KeyCard.model_validate_json(json.dumps(text))
+        if puller.keyring.trust.find(card.keyid) is None:
+            at = datetime.fromisoformat(card.made_at)
+            puller.keyring.change_trust(lambda trust, card=card, at=at: trust.adding(card, at))
 
 
 @contextmanager

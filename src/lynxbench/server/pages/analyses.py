@@ -98,7 +98,7 @@ def analysis_page(server: Server, logged: Logged) -> Page:
 
 
 class Rendered:
-    """An analysis's own sections and pictures: they never change, so they are made once."""
+    """An analysis's own sections and pictures: they never change, so they are made once. No document: not drawable."""
 
     __slots__ = ("document", "header", "main", "plots", "size_bytes")
 
@@ -112,6 +112,7 @@ class Rendered:
             self.plots = plots_in(main)
             self.main: Safe = raw(with_plot_links(main, f"{address_of(body)}/plots"))
         except (LynxbenchError, *_UNDRAWABLE) as error:
+            self.document = None
             why = str(error) if isinstance(error, LynxbenchError) else "its values do not fit together"
             self.header = join([tag("p", body.kind.value, class_="brand"), tag("h1", said(body.question))])
             line = tag("p", "It cannot be drawn: ", said(why), role="alert")
