@@ -15,6 +15,10 @@ LEAST_DIGITS = 4
 _HEX = re.compile(r"[0-9a-f]+")
 
 
+FULL_ID = 64
+"""Digits of a whole id; fewer name it by its beginning."""
+
+
 def looks_like_id(text: str) -> bool:
     """Whether a text can be an id or the beginning of one."""
     bare = text.removeprefix("sha256:").rstrip("…").lower()

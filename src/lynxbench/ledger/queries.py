@@ -13,6 +13,7 @@ from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger, Logged
+from lynxbench.ledger.names import FULL_ID
 from lynxbench.ledger.tables import entries, figures, results, subjects
 from lynxbench.ledger.tables import open_runs as unfinished
 from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
@@ -96,9 +97,9 @@ def history(ledger: Ledger, contract_id: str, precision: str | None = None) -> l
 def find_result(ledger: Ledger, result_id: str) -> Logged | None:
     """The first record of a result."""
     with ledger.database.reading() as connection:
-        chosen = select(results.c.seq).where(results.c.result_id == result_id).order_by(results.c.seq).limit(1)
-        seq = connection.execute(chosen).scalar()
-    return None if seq is None else ledger.read(seq)
+        # All of them, few as they are: asked for the first alone, PostgreSQL walks the whole table in its order.
+        seqs = connection.execute(select(results.c.seq).where(results.c.result_id == result_id)).scalars().all()
+    return ledger.read(min(seqs)) if seqs else None
 
 
 def find_run(ledger: Ledger, run_id: str, kind: EntryKind) -> list[Logged]:
@@ -186,7 +187,11 @@ def voice_of(logged: Logged, trust: TrustList) -> Voice:
 
 def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tuple[object, ...]]:
     for column, asked in ((results.c.contract_id, wanted.contract), (results.c.executor_id, wanted.executor)):
-        if asked is not None:  # a range, not LIKE: every database answers it from the index
+        if asked is None:
+            continue
+        if len(asked) == FULL_ID:  # then the index has the order too, and no more is read than is shown
+            chosen = chosen.where(column == asked)
+        else:  # a range, not LIKE: every database answers it from the index
             chosen = chosen.where(column >= asked, column < asked + "g")
     if wanted.since_s is not None:
         chosen = chosen.where(results.c.started_s >= wanted.since_s)

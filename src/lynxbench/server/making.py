@@ -22,15 +22,29 @@ class Maker:
         self._few = CapacityLimiter(MAKING)
         self._going: dict[Hashable, asyncio.Task[Page]] = {}
 
+    @property
+    def busy(self) -> bool:
+        """As many pages are being made as may be."""
+        return len(self._going) >= MAKING
+
+    def begin(self, server: Server, name: Hashable, topics: Sequence[str], make: Callable[[], Page]) -> None:
+        """Have a page made that nobody waits for; a failure shows when somebody does."""
+        self._start(server, name, topics, make).add_done_callback(lambda task: task.cancelled() or task.exception())
+
     async def made(self, server: Server, name: Hashable, topics: Sequence[str], make: Callable[[], Page]) -> Page:
         """A page, made now or being made already."""
+        return await asyncio.shield(self._start(server, name, topics, make))
+
+    def _start(
+        self, server: Server, name: Hashable, topics: Sequence[str], make: Callable[[], Page]
+    ) -> asyncio.Task[Page]:
         going = self._going.get(name)
         if going is None:
             work = lambda: server.cache.get(("page", name), topics, make)  # noqa: E731
             going = asyncio.create_task(self.alone(work))
             self._going[name] = going
             going.add_done_callback(lambda _: self._going.pop(name, None))
-        return await asyncio.shield(going)
+        return going
 
     async def alone(self, make: Callable[[], Page]) -> Page:
         """A page of one viewer's own."""

@@ -2,7 +2,8 @@
 
 The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
 again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
-page ever takes more than a twentieth of the server's time. What people change here themselves shows at once.
+page ever takes more than a twentieth of the server's time. While as many pages as may be made at a time are being made,
+a page that is ten seconds older than that at most is shown as it is. What people change here themselves shows at once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from lynxbench.ledger.tables import entries, results
 
 EVERYTHING = "everything"
 OWN = "own"
-"""The server's own tables: schedules, notices, users."""
+"""What people changed in the server's own tables: schedules, keys, users, accepted levels."""
+WORK = "work"
+"""What agents and the server itself did: runs that began and ended, notices, messages. A page may lag behind these."""
 CLOCK = "clock"
 """Changes every second: for pages that show what time it is for somebody."""
 SHARE = 20.0
@@ -118,6 +121,13 @@ class PageCache:
         self.hits += 1
         return kept.value
 
+    def aged(self, name: Hashable, topics: Sequence[str]) -> Any | None:
+        """What is kept though it is no longer true, where it lacks nobody's own change and is not too old."""
+        kept = self._kept.get(name)
+        if kept is None or self._lacks_own(kept, topics) or time.monotonic() > kept.until + OLDEST_S:
+            return None
+        return kept.value
+
     def get(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> Any:
         """What is kept and still true, or made now. Whoever comes while it is being made gets what was true before."""
         found = self.peek(name, topics)
@@ -147,9 +157,10 @@ class PageCache:
     def _holds(self, kept: _Kept, topics: Sequence[str]) -> bool:
         if kept.generations == tuple(self._pulse.generation(topic) for topic in topics):
             return True
-        if OWN in topics and kept.generations[topics.index(OWN)] != self._pulse.generation(OWN):
-            return False
-        return time.monotonic() < kept.until
+        return not self._lacks_own(kept, topics) and time.monotonic() < kept.until
+
+    def _lacks_own(self, kept: _Kept, topics: Sequence[str]) -> bool:
+        return OWN in topics and kept.generations[topics.index(OWN)] != self._pulse.generation(OWN)
 
     def _keep(self, name: Hashable, kept: _Kept) -> None:
         with self._lock:

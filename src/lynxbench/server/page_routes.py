@@ -12,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from lynxbench.errors import BadInput, BadLedger, LynxbenchError
+from lynxbench.ledger.names import FULL_ID
 from lynxbench.ledger.queries import Wanted, standings
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import ValidityVerdict
@@ -21,7 +22,7 @@ from lynxbench.report.pack import render_pack
 from lynxbench.server import reading
 from lynxbench.server.making import Maker
 from lynxbench.server.observing import CONTENT_TYPE
-from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN
+from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN, WORK
 from lynxbench.server.pages import claims as claim_pages
 from lynxbench.server.pages import compare, contracts, decisions, executors, ledger, overview, results, runs
 from lynxbench.server.pages.shell import (
@@ -36,7 +37,6 @@ from lynxbench.server.pages.svg_file import standalone_svg
 from lynxbench.server.state import Server
 
 MOST_NUMBER = 2**53 - 1
-FULL_ID = 64
 Seq = Annotated[int, Path(ge=0, le=MOST_NUMBER)]
 Named = Annotated[str, Path(min_length=4, max_length=80)]
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -63,7 +63,11 @@ async def show(
     if page is None:
         maker = request.app.state.maker
         assert isinstance(maker, Maker)
-        page = await maker.made(server, name, topics, make) if keep else await maker.alone(make)
+        page = server.cache.aged(("page", name), topics) if keep and maker.busy else None
+        if page is not None:
+            maker.begin(server, name, topics, make)
+        else:
+            page = await maker.made(server, name, topics, make) if keep else await maker.alone(make)
     return html(request, page)
 
 
@@ -91,6 +95,13 @@ async def quick_id(request: Request, text: str, what: str) -> str:
     return str(known) if known is not None else await run_in_threadpool(found_id, server, text, what)
 
 
+async def quick_result(request: Request, text: str) -> str:
+    """A result that a person named; BadInput where there is none such."""
+    server = server_of(request)
+    known = server.cache.peek(("named", "result", text), ()) if len(text) == FULL_ID else None
+    return str(known) if known is not None else await run_in_threadpool(reading.named, server, text, "result")
+
+
 def _find(server: Server, text: str, what: str) -> str:
     try:
         return reading.named(server, text, what)
@@ -111,13 +122,13 @@ def precision_of(text: str | None) -> Precision | None:
 @router.get("/")
 async def overview_(request: Request) -> Response:
     server = server_of(request)
-    return await show(request, "overview", (EVERYTHING, OWN), lambda: overview.overview_page(server))
+    return await show(request, "overview", (EVERYTHING, OWN, WORK), lambda: overview.overview_page(server))
 
 
 @router.get("/contracts")
 async def contracts_(request: Request) -> Response:
     server = server_of(request)
-    return await show(request, "contracts", (EVERYTHING, OWN), lambda: overview.contracts_page(server))
+    return await show(request, "contracts", (EVERYTHING, OWN, WORK), lambda: overview.contracts_page(server))
 
 
 @router.get("/contracts/{contract}")
@@ -151,9 +162,9 @@ async def results_(
     server = server_of(request)
     asked = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
     asked = {name: text[:80] for name, text in asked.items() if text}
-    wanted = await run_in_threadpool(wanted_of, server, asked, results.PER_PAGE)
     name = ("results", tuple(sorted(asked.items())))
-    return await show(request, name, (EVERYTHING, OWN), lambda: results.results_page(server, wanted, asked))
+    make = lambda: results.results_page(server, wanted_of(server, asked, results.PER_PAGE), asked)  # noqa: E731
+    return await show(request, name, (EVERYTHING, OWN), make)
 
 
 def wanted_of(server: Server, asked: dict[str, str], limit: int) -> Wanted:
@@ -220,8 +231,7 @@ async def compare_(request: Request, a: str = "", b: str = "", precision: str | 
     if not a or not b:
         return html(request, compare.compare_form_page(a, b))
     try:
-        left = await run_in_threadpool(reading.named, server, a, "result")
-        right = await run_in_threadpool(reading.named, server, b, "result")
+        left, right = await quick_result(request, a), await quick_result(request, b)
         make = lambda: compare.compare_page(server, left, right, chosen)  # noqa: E731
         return await show(request, ("compare", left, right, chosen), (left, right, OWN), make)
     except BadInput as error:
@@ -306,7 +316,7 @@ async def claim_(request: Request, claim: Annotated[str, Path(max_length=40)]) -
 @router.get("/runs")
 async def runs_(request: Request) -> Response:
     server = server_of(request)
-    return await show(request, "runs", (OWN, CLOCK), lambda: runs.runs_page(server))
+    return await show(request, "runs", (OWN, WORK, CLOCK), lambda: runs.runs_page(server))
 
 
 @router.get("/runs/{run}")

@@ -15,7 +15,7 @@ from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.samples import read_samples
 from lynxbench.histories import Found, Past, history_of
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.names import find_id
+from lynxbench.ledger.names import FULL_ID, find_id
 from lynxbench.ledger.queries import Listed, Wanted, entries_about, list_results, standings, voice_of
 from lynxbench.ledger.tables import entries, results, subjects
 from lynxbench.measure.telemetry import read_telemetry
@@ -82,7 +82,7 @@ class PagePast(Past):
 def named(server: Server, text: str, what: str) -> str:
     """The full id of what a URL names by a unique beginning; BadInput otherwise."""
     bare = text.removeprefix("sha256:").lower()
-    if len(bare) == 64 and _there(server, bare, what):
+    if len(bare) == FULL_ID and _there(server, bare, what):
         return bare
     return find_id(server.ledger.log, text, what)
 

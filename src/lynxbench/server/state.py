@@ -19,7 +19,7 @@ from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, Limit
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.notifying import Contacts, Courier
 from lynxbench.server.observing import Log, Metrics
-from lynxbench.server.page_cache import OWN, PageCache, Pulse
+from lynxbench.server.page_cache import OWN, WORK, PageCache, Pulse
 from lynxbench.server.registry import KeyRegistry
 from lynxbench.server.schedules import Scheduler
 from lynxbench.server.settings import Settings
@@ -117,7 +117,7 @@ class Server:
         """One round; also what tests call."""
         self.pulse.refresh()
         if sweep and self.scheduler.sweep():
-            self.pulse.bump(OWN)
+            self.pulse.bump(WORK)
         self._judge()
         self._send()
 
@@ -140,7 +140,6 @@ class Server:
                 self._stop.wait(1.0)
 
     def _judge(self) -> None:
-        before = self.watch.moves
         with self.judging:
             for seq in self.watch.pending():
                 if self._stop.is_set():
@@ -154,8 +153,9 @@ class Server:
                 if notice is not None:
                     self.log.say("regression", notice=notice.notice, contract=notice.contract_id, owner=notice.owner)
                     self.metrics.count("regressions", "Regressions that were found.")
-        if self.watch.moves != before:
-            self.pulse.bump(OWN)
+        moved = self.watch.moved()
+        if moved:
+            self.pulse.bump(WORK, *moved)
 
     def _send(self) -> None:
         for number, name in self.courier.waiting():
@@ -164,7 +164,7 @@ class Server:
             state = self.courier.send(number, notice, render_comparison(found, width=LETTER_WIDTH))
             self.metrics.count("messages", "Messages to owners.", state=state)
             self.log.say("message", notice=name, state=state, level="info" if state == "sent" else "warning")
-            self.pulse.bump(OWN)
+            self.pulse.bump(WORK, notice.contract_id)
 
     def _describe(self) -> None:
         began = self.started_at.timestamp()

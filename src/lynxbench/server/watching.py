@@ -77,8 +77,12 @@ class Watch:
     def __init__(self, store: Store, ledger: OpenLedger) -> None:
         self._store = store
         self._ledger = ledger
-        self.moves = 0
-        """How often a notice was opened or closed: pages that show notices look at it."""
+        self._moved: set[str] = set()
+
+    def moved(self) -> set[str]:
+        """Contracts of which a notice was opened or closed since this was asked last: their pages show it."""
+        found, self._moved = self._moved, set()
+        return found
 
     def pending(self, limit: int = 50) -> list[int]:
         """Numbers of result entries that were not judged yet; a ledger that is new to this server starts at its end."""
@@ -210,14 +214,15 @@ class Watch:
             connection.execute(insert(notices), [row])
             for message in _messages(connection, str(row["notice"]), owner):
                 connection.execute(insert(outbox), [message])
-        self.moves += 1
+        self._moved.add(body.contract_id)
         return self.notice(str(row["notice"]))
 
     def _close(self, contract_id: str, place: str, by: str) -> None:
         mine = notices.c.contract_id == contract_id, notices.c.place == place, notices.c.closed_at.is_(None)
         values = {"closed_at": now_text(), "closed_by": by, "open_key": None}
-        if self._store.row(select(notices.c.notice).where(*mine).limit(1)) is not None:
-            self.moves += self._store.change(update(notices).where(*mine).values(values))
+        open_there = self._store.row(select(notices.c.notice).where(*mine).limit(1)) is not None
+        if open_there and self._store.change(update(notices).where(*mine).values(values)):
+            self._moved.add(contract_id)
 
     def _set_baseline(self, contract_id: str, place: str, result_id: str, judged_id: str) -> None:
         mine = baselines.c.contract_id == contract_id, baselines.c.place == place

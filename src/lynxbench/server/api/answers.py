@@ -83,7 +83,14 @@ def there(server: Server, make: Callable[[], T]) -> T:
 
 
 def changed(request: Request, action: str, subject: str, work: Callable[[], T]) -> T:
-    """Carry out a change, and write down who asked and what came of it."""
+    """Carry out a change that pages show at once, and write down who asked and what came of it."""
+    made = noted(request, action, subject, work)
+    server_of(request).changed()
+    return made
+
+
+def noted(request: Request, action: str, subject: str, work: Callable[[], T]) -> T:
+    """Carry out something that no page shows, or that the log tells; and write down who asked and what came of it."""
     server, who = server_of(request), who_of(request)
     remote = remote_of(request.scope, server)
     try:
@@ -92,7 +99,6 @@ def changed(request: Request, action: str, subject: str, work: Callable[[], T]) 
         server.audit.note(who.label, action, subject, outcome=REFUSED, remote=remote, detail=str(error))
         raise
     server.audit.note(who.label, action, subject, remote=remote)
-    server.changed()
     return made
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from lynxbench.server.api.answers import answer, changed, server_of, there, who_of
+from lynxbench.server.api.answers import answer, noted, server_of, there, who_of
 from lynxbench.server.api.models import MOST_NUMBER, FinishUpload, NewUpload, Short
 from lynxbench.server.ingest import Taken, take_in
 from lynxbench.server.rights import Principal
@@ -27,7 +27,7 @@ def begin(request: Request, asked: NewUpload) -> Response:
     """Announce a bundle. The answer says how much of it is here already; the same bundle is always the same upload."""
     server, who = server_of(request), who_of(request)
     _slow_down(server, who)
-    made = changed(
+    made = noted(
         request,
         "announce bundle",
         asked.sha256[:12],
@@ -74,7 +74,7 @@ def finish(request: Request, upload: Short, asked: FinishUpload | None = None) -
         held = _own(request, upload)
         if held.state == DONE:
             return answer(held.document())
-        taken = changed(request, "submit", held.sha256[:12], lambda: _take(server, held, who, run))
+        taken = noted(request, "submit", held.sha256[:12], lambda: _take(server, held, who, run))
         server.arrived()
         server.metrics.count("submissions", "Bundles that were taken in.")
         server.metrics.count("entries_added", "Entries that submissions added.", taken.new)
@@ -86,7 +86,7 @@ def discard(request: Request, upload: Short) -> Response:
     """Forget a bundle that is on its way."""
     server = server_of(request)
     held = _own(request, upload)
-    changed(request, "discard bundle", held.sha256[:12], lambda: server.uploads.discard(held))
+    noted(request, "discard bundle", held.sha256[:12], lambda: server.uploads.discard(held))
     return answer({"discarded": held.upload_id})
 
 

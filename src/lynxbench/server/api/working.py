@@ -10,10 +10,10 @@ from fastapi import APIRouter, Header, HTTPException, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from lynxbench.contract.loader import parse_document
-from lynxbench.server.api.answers import answer, changed, found_id, server_of, there, who_of
+from lynxbench.server.api.answers import answer, changed, found_id, noted, server_of, there, who_of
 from lynxbench.server.api.models import MOST_NUMBER, EndRun, Limit, Live, NewSchedule, Poll, Short, Word
 from lynxbench.server.guard import remote_of
-from lynxbench.server.page_cache import OWN
+from lynxbench.server.page_cache import WORK
 from lynxbench.server.schedules import LEASE_S, RunState, Schedule
 
 router = APIRouter(tags=["running"])
@@ -60,7 +60,7 @@ def poll(request: Request, agent: Short, asked: Poll) -> Response:
     if found is None:
         return answer({"run": None})
     run, schedule = found
-    server.pulse.bump(OWN)
+    server.pulse.bump(WORK)
     server.audit.note(who.label, "claim run", run.run, remote=remote_of(request.scope, server), detail=schedule.name)
     return answer({"run": run.document(), "contract": schedule.contract, "lease_s": LEASE_S})
 
@@ -95,9 +95,10 @@ def end(request: Request, run: Short, asked: EndRun) -> Response:
     server, who = server_of(request), who_of(request)
     there(server, lambda: server.scheduler.run(run))
     state = RunState(asked.state)
-    found = changed(
+    found = noted(
         request, "end run", run, lambda: server.scheduler.end(run, who.team, state, asked.said, asked.result_id)
     )
+    server.pulse.bump(WORK)
     server.board.end(run, found.state)
     return answer(found.document())
 

@@ -1,0 +1,158 @@
+"""Pages are kept until what they speak of changes, and made again by one at a time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from compared import make_contract, make_executor, make_result
+from hosted import TEAM, make_team, record
+from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from lynxbench.server import page_cache
+from lynxbench.server.page_cache import CLOCK, EVERYTHING, OLDEST_S, OWN, SHARE, WORK, PageCache, Pulse
+
+
+class Clock:
+    """Stands still until it is moved; making a page takes what is set."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+        self.spent_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def thread_time(self) -> float:
+        return self.spent_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(page_cache, "time", made)
+    return made
+
+
+@pytest.fixture
+def held(tmp_path: Path):
+    team = make_team(TEAM, tmp_path)
+    location = locate(None, team.environment)
+    assert location is not None
+    with open_ledger(location, team.environment, create=True) as ledger:
+        yield ledger, team.key
+
+
+def making(clock: Clock, took_s: float):
+    """Makes `page 1`, `page 2`, …, each in that time."""
+    made: list[str] = []
+
+    def make() -> str:
+        clock.spent_s += took_s
+        made.append(f"page {len(made) + 1}")
+        return made[-1]
+
+    return make
+
+
+def result_of(name: str, contract=None, number: int = 0):
+    made = make_result(contract=contract or make_contract(name=name), executor=make_executor())
+    return made.model_copy(update={"run_id": f"{name}-{number}"}).sealed()
+
+
+def test_a_new_result_changes_the_pages_about_it_and_no_others(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    ledger, key = held
+    first = record(ledger, result_of("first"), key)
+    pulse = Pulse(ledger.log)
+    before = {name: pulse.generation(name) for name in (EVERYTHING, first.contract_id, "elsewhere", OWN, WORK)}
+    assert not pulse.refresh()
+    second = record(ledger, result_of("first", first.contract, 2), key)
+    assert pulse.refresh()
+    moved = {name for name, was in before.items() if pulse.generation(name) != was}
+    assert moved == {EVERYTHING, first.contract_id}
+    assert pulse.generation(second.result_id) == 1
+    clock.now_s += 1
+    assert pulse.generation(CLOCK) == 1001
+
+
+def test_a_page_is_made_once_and_again_when_its_topic_moved(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    pulse = Pulse(held[0].log)
+    cache, make = PageCache(pulse), making(clock, 0.1)
+    assert [cache.get("a", ("topic",), make) for _ in range(3)] == ["page 1"] * 3
+    pulse.bump("another")
+    clock.now_s += 60
+    assert cache.get("a", ("topic",), make) == "page 1"
+    pulse.bump("topic")
+    assert cache.get("a", ("topic",), make) == "page 2"
+    assert (cache.hits, cache.misses) == (3, 2)
+
+
+def test_a_page_takes_a_twentieth_of_the_time_at_most(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    pulse = Pulse(held[0].log)
+    cache, make = PageCache(pulse), making(clock, 0.1)
+    cache.get("a", (EVERYTHING,), make)
+    pulse.bump(EVERYTHING)
+    clock.now_s += SHARE * 0.1 - 0.01
+    assert cache.get("a", (EVERYTHING,), make) == "page 1"
+    clock.now_s += 0.02
+    assert cache.get("a", (EVERYTHING,), make) == "page 2"
+    slow = making(clock, 100.0)
+    cache.get("slow", (EVERYTHING,), slow)
+    pulse.bump(EVERYTHING)
+    clock.now_s += OLDEST_S + 0.01
+    assert cache.get("slow", (EVERYTHING,), slow) == "page 2"
+
+
+def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    pulse = Pulse(held[0].log)
+    cache, make = PageCache(pulse), making(clock, 0.1)
+    topics = (EVERYTHING, OWN, WORK)
+    cache.get("a", topics, make)
+    pulse.bump(WORK)
+    assert cache.peek("a", topics) == "page 1"
+    pulse.bump(OWN)
+    assert cache.peek("a", topics) is None
+    assert cache.aged("a", topics) is None
+    assert cache.get("a", topics, make) == "page 2"
+
+
+def test_an_aged_page_is_there_for_ten_seconds(held: tuple[OpenLedger, object], clock: Clock) -> None:
+    pulse = Pulse(held[0].log)
+    cache = PageCache(pulse)
+    assert cache.aged("a", (WORK,)) is None
+    cache.get("a", (WORK,), making(clock, 0.1))
+    pulse.bump(WORK)
+    clock.now_s += SHARE * 0.1 + 0.01
+    assert cache.peek("a", (WORK,)) is None
+    assert cache.aged("a", (WORK,)) == "page 1"
+    clock.now_s += OLDEST_S
+    assert cache.aged("a", (WORK,)) is None
+
+
+def test_whoever_comes_while_a_page_is_made_again_gets_the_old_one(held: tuple[OpenLedger, object]) -> None:
+    pulse = Pulse(held[0].log)
+    cache = PageCache(pulse)
+    cache.get("a", (OWN,), lambda: "old")
+    pulse.bump(OWN)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        assert go_on.wait(10)
+        return "new"
+
+    worker = threading.Thread(target=lambda: cache.get("a", (OWN,), slow))
+    worker.start()
+    assert begun.wait(10)
+    assert cache.get("a", (OWN,), lambda: pytest.fail("made twice")) == "old"
+    go_on.set()
+    worker.join(10)
+    assert cache.get("a", (OWN,), lambda: pytest.fail("made twice")) == "new"
+
+
+def test_the_oldest_go_when_there_are_too_many(held: tuple[OpenLedger, object]) -> None:
+    cache = PageCache(Pulse(held[0].log), most_bytes=100)
+    for name in "abc":
+        cache.get(name, (), lambda: "x" * 40)
+    assert [cache.peek(name, ()) is not None for name in "abc"] == [False, True, True]
