@@ -1,4 +1,4 @@
-"""Experiments, tunings and fleet runs into the ledger, and out of it again with every result they are made from.
+"""Experiments, tunings and fleet runs into the ledger, from the folders that they left.
 
 The entry brings the analysis itself, what was planned and how far it came; its cells are results of their own.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,21 +19,19 @@ from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.run_folder import REGISTRATION_FILE
 from lynxbench.experiment.state import RUNS, ExperimentFolder, State
 from lynxbench.experiment.tuning_state import TuningFolder, TuningState
-from lynxbench.fleet_book import flat, read_state
+from lynxbench.fleet_book import read_state
 from lynxbench.fleet_reporting import report_fleet
-from lynxbench.ledger.analyses import parse_analysis
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.log import Logged
-from lynxbench.ledger.names import find_analysis, find_id, is_beginning
-from lynxbench.ledger.queries import find_result, find_run
+from lynxbench.ledger.names import find_analysis
+from lynxbench.ledger.queries import find_result
 from lynxbench.model.analyses import FILES, FORMS, AnalysisBody, AnalysisDocument, analysis_bytes, conclude
 from lynxbench.model.canonical import JsonValue, short
 from lynxbench.model.document import first_problem
-from lynxbench.model.entries import Blob, Concluded, EntryKind
+from lynxbench.model.entries import Blob, EntryKind
 from lynxbench.model.fleet import UnitState
 from lynxbench.model.secrets import find_literal, find_secret, secret_values
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
-from lynxbench.recalling import lay_out, result_document
+from lynxbench.recalling_analyses import plain_names
 from lynxbench.recording import Recorded, record_folder, seal
 
 
@@ -94,23 +92,14 @@ def _run_folders(folder: Path, kind: EntryKind) -> list[Path]:
 
 def experiment_runs(state: State) -> list[str]:
     """Every run of an experiment, also those that gave nothing."""
-    return _plain(name for cell in state.cells.values() for name in cell.runs.values())
+    return plain_names(name for cell in state.cells.values() for name in cell.runs.values())
 
 
 def tuning_runs(state: TuningState) -> list[str]:
     """Every run of a tuning: its baseline, its trials, and the pairs of its confirmation."""
     named = [state.baseline_run, *(trial.run for trial in state.trials)]
     named += [name for pair in state.pairs for name in (pair.baseline_run, pair.tuned_run) if name]
-    return _plain(name for name in named if name)
-
-
-def _plain(names: Iterable[str]) -> list[str]:
-    """Names of runs, each once; one that would lead elsewhere is refused: the record may be a stranger's."""
-    found = list(dict.fromkeys(names))
-    for name in found:
-        if flat(name) != name:
-            raise EvidenceInvalid(f"{name[:80]!r} is no name of a run")
-    return found
+    return plain_names(name for name in named if name)
 
 
 def record_analysis(ledger: OpenLedger, found: Analysed, key: SigningKey) -> Recorded:
@@ -151,57 +140,3 @@ def _refuse_secrets(found: Analysed) -> None:
                 f"{found.body.name}: {name}: {where} holds a secret, and a ledger is shown to everybody; "
                 "give it in a variable of the environment instead"
             )
-
-
-# --- out again -------------------------------------------------------------------------------------------------------
-
-
-def named_analysis(ledger: OpenLedger, text: str) -> Logged | None:
-    """The analysis that a person named by id, its beginning or its name; BadInput where a result begins so, too."""
-    found = find_analysis(ledger.log, text)
-    if found is not None and is_beginning(ledger.log, text, "result"):
-        raise BadInput(f"{text}: a result and an analysis begin so; give more digits")
-    return found
-
-
-def results_named(ledger: OpenLedger, text: str) -> list[str]:
-    """The result of that id; or, of an experiment, tuning or fleet run, every result that it is made from."""
-    found = named_analysis(ledger, text)
-    if found is None:
-        return [find_id(ledger.log, text, "result")]
-    return list(body_of(found).cites)
-
-
-def body_of(logged: Logged) -> Concluded:
-    """The body of an analysis's entry."""
-    body = logged.entry.body
-    assert isinstance(body, Concluded)
-    return body
-
-
-def analysis_document(ledger: OpenLedger, logged: Logged) -> AnalysisDocument:
-    """The analysis of an entry, read strictly and held against it."""
-    body = body_of(logged)
-    data = ledger.blobs.get(body.analysis_id)
-    return parse_analysis(data, body, f"{body.kind.value} {short(body.analysis_id)}")
-
-
-def lay_out_analysis(ledger: OpenLedger, logged: Logged, folder: Path) -> None:
-    """Write an analysis with the runs of all its results into a new folder, as it was when it was made."""
-    body = body_of(logged)
-    folder.mkdir(parents=True)
-    names = FILES[body.kind]
-    for blob in logged.entry.blobs:
-        if blob.name in names:  # names of ours alone: a stranger's could lead anywhere
-            (folder / blob.name).write_bytes(ledger.blobs.get(blob.sha256))
-    for result_id in body.cites:
-        run_id = result_document(ledger, result_id).run_id
-        _plain([run_id])
-        if not (folder / RUNS / run_id).exists():
-            lay_out(ledger, result_id, folder / RUNS / run_id)
-    for run_id in _plain(body.without_result):
-        for one in find_run(ledger.log, run_id, EntryKind.REGISTRATION):
-            data = next((blob.sha256 for blob in one.entry.blobs if blob.name == REGISTRATION_FILE), None)
-            if data is not None and not (folder / RUNS / run_id).exists():
-                (folder / RUNS / run_id).mkdir(parents=True)
-                (folder / RUNS / run_id / REGISTRATION_FILE).write_bytes(ledger.blobs.get(data))

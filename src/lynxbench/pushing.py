@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lynxbench.analyses import results_named
 from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.bundle import Imported, export_bundle, import_bundle
 from lynxbench.ledger.queries import Wanted, list_results
 from lynxbench.recalling import opened
+from lynxbench.recalling_analyses import results_named
 from lynxbench.remote import Remote
 
 BUNDLE_FILE = "bundle.lynx"

@@ -14,7 +14,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from lynxbench import __version__
-from lynxbench.analyses import analysis_kind, body_of, experiment_runs, lay_out_analysis, read_analysis, tuning_runs
+from lynxbench.analyses import analysis_kind, experiment_runs, read_analysis, tuning_runs
 from lynxbench.errors import BadInput, BadResult, EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.envelope import check_signatures
@@ -44,6 +44,7 @@ from lynxbench.model.fleet import FleetReport, UnitState
 from lynxbench.model.result import Result
 from lynxbench.model.tuning import TrialStatus, TuningDocument
 from lynxbench.model.verification import Check, VerificationReport, cannot, fails, holds
+from lynxbench.recalling_analyses import body_of, lay_out_analysis
 from lynxbench.stats.designs import blocked_order
 from lynxbench.tuning_outcome import confirmation_seeds, describe_tuning, gate, told_of, value_of
 from lynxbench.verified_values import compare

@@ -14,7 +14,6 @@ import pytest
 from analysed import fleet_results, planted_fleet, sign_in_ledger
 from command_line import lynxbench_here
 from hosted import Caller, World, hidden, make_team, record, trust_all
-from lynxbench.analyses import analysis_document, named_analysis
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.ledger.analyses import check_analysis
 from lynxbench.ledger.bundle import export_bundle
@@ -23,6 +22,7 @@ from lynxbench.model.entries import Concluded
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport
 from lynxbench.model.tuning import TuningDocument
+from lynxbench.recalling_analyses import analysis_document, named_analysis
 from lynxbench.report.experiment_html import render_experiment_main
 from lynxbench.report.fleet import render_fleet_main
 from lynxbench.report.tuning_html import render_tuning_main

@@ -281,7 +281,8 @@ def named_result(ledger: OpenLedger, text: str) -> str:
 
 def named_results(ledger: OpenLedger, text: str) -> list[str]:
     """One result; or all that an experiment, a tuning or a fleet run is made from, which then travels with them."""
-    from lynxbench.analyses import analysis_kind, read_analysis, results_named
+    from lynxbench.analyses import analysis_kind, read_analysis
+    from lynxbench.recalling_analyses import results_named
 
     path = Path(text)
     if path.exists() and analysis_kind(path) is not None:

@@ -97,12 +97,12 @@ def _verify_id(named: str, asked: str | None) -> VerificationReport:
     import os
     import tempfile
 
-    from lynxbench.analyses import named_analysis
     from lynxbench.errors import BadInput
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.names import find_id, looks_like_id
     from lynxbench.model.canonical import short
     from lynxbench.recalling import lay_out, ledger_checks, opened
+    from lynxbench.recalling_analyses import named_analysis
     from lynxbench.verifying import verify_folder
     from lynxbench.verifying_signatures import check_envelope
 

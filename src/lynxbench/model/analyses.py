@@ -105,12 +105,12 @@ def fleet_word(document: FleetReport) -> str:
 def conclude(document: AnalysisDocument, results: Collection[str], without: Collection[str] = ()) -> AnalysisBody:
     """The body of the entry; `results` are all that the analysis is made from, `without` runs that have none."""
     head = head_of(document)
-    form: type[AnalysisBody] = {
+    forms: dict[EntryKind, type[AnalysisBody]] = {
         EntryKind.EXPERIMENT: ExperimentConcluded,
         EntryKind.TUNING: TuningConcluded,
         EntryKind.FLEET: FleetConcluded,
-    }[head.kind]
-    return form(
+    }
+    return forms[head.kind](
         analysis_id=analysis_id(document),
         name=head.name,
         contract_name=head.contract_name,

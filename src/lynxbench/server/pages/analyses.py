@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lynxbench.analyses import analysis_document, body_of
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis
@@ -13,6 +12,7 @@ from lynxbench.model.entries import Concluded, EntryKind
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.standing import Standing
 from lynxbench.model.tuning import TuningDocument
+from lynxbench.recalling_analyses import analysis_document, body_of
 from lynxbench.report import words
 from lynxbench.report.experiment_html import (
     render_experiment_header,
