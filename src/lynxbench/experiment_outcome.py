@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -10,19 +11,22 @@ from pydantic import ValidationError
 
 from lynxbench import __version__
 from lynxbench.errors import BadInput, BadResult
-from lynxbench.evidence.documents import RESULT_FILE, read_result
-from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.evidence.documents import RESULT_FILE, check_samples, read_result
+from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
+from lynxbench.evidence.samples import read_samples
 from lynxbench.experiment.analysing import analyse, cell_intervals
 from lynxbench.experiment.cells import CellPlan, plan_cells
 from lynxbench.experiment.owners import higher_is_better
 from lynxbench.experiment.state import ANALYSIS_FILE, ExperimentFolder
 from lynxbench.experiment.wording import alias_words, design_words
 from lynxbench.measure.responses import response_unit
+from lynxbench.model.contract import ServedEngine
 from lynxbench.model.experiment import Analysis, CellShown, CellStatus, ExperimentDocument, FactorShown
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Result
+from lynxbench.running import Finished
 from lynxbench.stats.designs import Cell
-from lynxbench.visiting import hold_against
+from lynxbench.visiting import NO_SERVED_ACCURACY, hold_against, responses, restarts_of, visit_response
 
 
 def describe(
@@ -78,6 +82,7 @@ def describe(
         cells=tuple(shown),
         analysis=None if isinstance(found, str) else found,
         analysis_missing=_missing(found, now),
+        accuracy_missing=NO_SERVED_ACCURACY if isinstance(definition.contract.engine, ServedEngine) else "",
         notes=folder.state.notes,
     )
 
@@ -87,6 +92,46 @@ def _side_by_side(folder: ExperimentFolder, nodes: Sequence[str]) -> str:
         return f"each block on one node: {', '.join(node or 'none' for node in nodes)}"
     lanes = folder.plan.definition.lanes
     return "one after another" if not lanes or folder.state.serial else f"{len(lanes)} lanes side by side"
+
+
+def blocks_of_lane(folder: ExperimentFolder, lane: int) -> dict[int, int]:
+    """Repetition of a lane's run to block of time; without lanes they are the same."""
+    lanes = len(folder.plan.definition.lanes)
+    blocks = range(len(folder.plan.order))
+    if not lanes or folder.state.serial:
+        return {block: block for block in blocks}
+    return dict(enumerate(block for block in blocks if block % lanes == lane))
+
+
+def kept_values(folder: ExperimentFolder, cells: Sequence[CellPlan]) -> dict[tuple[Cell, int], float]:
+    """The response of every process, read again from the results that the cells left."""
+    definition = folder.plan.definition
+    values: dict[tuple[Cell, int], float] = {}
+    for cell in cells:
+        state = folder.cell(cell.number)
+        if state.infeasible:
+            continue
+        for key, name in state.runs.items():
+            path = folder.runs / name
+            if folder.state.dispatched or isinstance(definition.contract.engine, ServedEngine):
+                value = visit_response(path, definition.response)
+                found, blocks = {} if value is None else {0: value}, {0: int(key)}
+            else:
+                result = read_result(path)
+                finished = Finished(result, path, read_samples(check_samples(result, path)), None)
+                found = responses(finished, restarts_of(RunFolder.open(path)), definition.response)
+                blocks = blocks_of_lane(folder, int(key))
+            values |= in_blocks(cell.cell, found, blocks)
+    return values
+
+
+def in_blocks(cell: Cell, found: Mapping[int, float], blocks: Mapping[int, int]) -> dict[tuple[Cell, int], float]:
+    """Responses of a run's repetitions by block of time; what is no positive number is no response."""
+    return {
+        (cell, blocks[restart]): value
+        for restart, value in found.items()
+        if restart in blocks and math.isfinite(value) and value > 0
+    }
 
 
 def _missing(found: Analysis | str, now: datetime | None) -> str:
@@ -119,7 +164,8 @@ def _describe_cell(
             f"{sum(value is None for value in taken)} of {len(taken)} visits gave nothing",
         )
     throughput = results[0].per_precision[0].throughput if results else None
-    around = RunFolder.open(paths[0]).registration.surroundings if paths else None
+    registered = bool(paths) and (paths[0] / REGISTRATION_FILE).exists()
+    around = RunFolder.open(paths[0]).registration.surroundings if registered else None
     doubts = sorted({line for one in results for line in one.validity.reasons})
     one = CellShown(
         number=cell.number,
@@ -140,6 +186,8 @@ def _describe_cell(
 
 def _accuracy(folder: ExperimentFolder, cell: CellPlan) -> str:
     """Against the baseline cell, on the same inputs, and in the same block or lane; no speed figure goes without it."""
+    if isinstance(folder.plan.definition.contract.engine, ServedEngine):
+        return NO_SERVED_ACCURACY
     base = folder.cell(0)
     if cell.number == 0 or not base.runs or base.infeasible:
         return "reference" if cell.number == 0 else "not compared: the baseline was not measured"

@@ -17,7 +17,7 @@ from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import CellPlan, changed, plan_cells
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.state import ANALYSIS_FILE, ExperimentFolder, find_unfinished_experiment
-from lynxbench.experiment_outcome import describe
+from lynxbench.experiment_outcome import blocks_of_lane, describe, in_blocks
 from lynxbench.lanes import disturbance, walk_lanes
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.contract import ServedEngine
@@ -204,7 +204,7 @@ class Experiment:
         assert cell.contract is not None
         lanes = self.definition.lanes
         lane_environment = lanes[lane].environment if lanes else {}
-        mine = len(_blocks_of_lane(self.folder, lane))
+        mine = len(blocks_of_lane(self.folder, lane))
         return Setting(
             contract=changed(cell.contract, {}, restarts=max(mine, 1)),
             environment={**lane_environment, **cell.environment},
@@ -270,23 +270,11 @@ class Experiment:
                 path = self.folder.runs / name
                 if self.served or self.folder.state.dispatched:
                     value = visit_response(path, response)
-                    if value is not None:
-                        values[cell.cell, int(key)] = value
-                    continue
-                run = RunFolder.open(path)
-                blocks = _blocks_of_lane(self.folder, int(key))
-                for restart, value in responses(
-                    end(run, self.where, self.progress), restarts_of(run), response
-                ).items():
-                    if restart in blocks:
-                        values[cell.cell, blocks[restart]] = value
+                    found, blocks = {} if value is None else {0: value}, {0: int(key)}
+                else:
+                    run = RunFolder.open(path)
+                    finished = end(run, self.where, self.progress)
+                    found = responses(finished, restarts_of(run), response)
+                    blocks = blocks_of_lane(self.folder, int(key))
+                values |= in_blocks(cell.cell, found, blocks)
         return values
-
-
-def _blocks_of_lane(folder: ExperimentFolder, lane: int) -> dict[int, int]:
-    """Repetition of a lane's run to block of time; without lanes they are the same."""
-    lanes = len(folder.plan.definition.lanes)
-    blocks = range(len(folder.plan.order))
-    if not lanes or folder.state.serial:
-        return {block: block for block in blocks}
-    return dict(enumerate(block for block in blocks if block % lanes == lane))

@@ -21,6 +21,11 @@ def report_fleet(state: FleetState, folder: Path) -> FleetReport:
         for unit in state.units
         if unit.state is UnitState.DONE and unit.folder is not None
     }
+    return report_units(state, results)
+
+
+def report_units(state: FleetState, results: Mapping[str, Result]) -> FleetReport:
+    """The same from results by unit, wherever they come from."""
     return _report(state.fleet_id, results, state.units, state.started_at, state.finished_at, state)
 
 

@@ -9,7 +9,7 @@ from lynxbench.executor.view import expand_change
 from lynxbench.ledger.checkpoints import Signed
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.queries import Listed, OpenRun
-from lynxbench.model.entries import Entry
+from lynxbench.model.entries import Concluded, Entry
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.standing import Standing, Voice
@@ -97,6 +97,8 @@ def say(entry: Entry) -> str:
         or getattr(body, "run_id", None)
         or ""
     )
+    if isinstance(body, Concluded):
+        detail = f"{body.word}: {body.sentence}"
     if body.kind.value == "verification":
         detail = "holds" if getattr(body, "holds", False) else "does not hold"
     return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.bundle import Imported, export_bundle, import_bundle
-from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import Wanted, list_results
 from lynxbench.recalling import opened
+from lynxbench.recalling_analyses import results_named
 from lynxbench.remote import Remote
 
 BUNDLE_FILE = "bundle.lynx"
@@ -54,7 +55,7 @@ def push_results(
         if everything:
             ids = [one.result_id for one in list_results(open_.log, Wanted(limit=None))]
         else:
-            ids = [find_id(open_.log, name, "result") for name in names]
+            ids = [found for name in names for found in results_named(open_, name)]
         if not ids:
             return Pushed((), 0, 0, 0)
         path = Path(folder) / BUNDLE_FILE
@@ -65,9 +66,19 @@ def push_results(
 
 
 def pull_result(name: str, ledger: str | None, remote: Remote, environment: Mapping[str, str]) -> Imported:
-    """Fetch a result with everything about it, and take it in where one's own trust list says so."""
-    data = remote.fetch(f"/api/v1/results/{name}/bundle")
+    """Fetch a result, or an analysis with all its results, and take it in where one's own trust list says so."""
+    data = _fetched(name, remote)
     with opened(ledger, environment, create=True) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
         path = Path(folder) / BUNDLE_FILE
         path.write_bytes(data)
         return import_bundle(open_, path, Keyring(environment=environment).trust)
+
+
+def _fetched(name: str, remote: Remote) -> bytes:
+    try:
+        return remote.fetch(f"/api/v1/results/{name}/bundle")
+    except BadInput as error:
+        try:
+            return remote.fetch(f"/api/v1/analyses/{name}/bundle")
+        except BadInput:
+            raise error from None

@@ -95,6 +95,12 @@ class LedgerRecorder:
         self._try(lambda ledger, key: found.append(ledger.log.append(seal(body, key))))
         return found[0] if found else None
 
+    def take(self, work: Callable[[OpenLedger, SigningKey], Recorded]) -> Recorded | None:
+        """Record something else in the same way; None where the ledger could not take it."""
+        found: list[Recorded] = []
+        self._try(lambda ledger, key: found.append(work(ledger, key)))
+        return found[0] if found else None
+
     def _try(self, work: Callable[[OpenLedger, SigningKey], object]) -> None:
         try:
             chosen = self._keys.signing_key(datetime.now(UTC))

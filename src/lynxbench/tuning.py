@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,39 +9,34 @@ from pathlib import Path
 from time import perf_counter
 from typing import Protocol
 
-import numpy as np
-
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.evidence.documents import read_result, write_text
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import changed
 from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables
-from lynxbench.experiment.searching import Method, Point, Told, search_of
+from lynxbench.experiment.searching import Method, Point, search_of
 from lynxbench.experiment.tuning_state import OUTCOME_FILE, Pair, TuningFolder, find_unfinished_tuning
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.contract import Contract, Regime, ServedEngine
 from lynxbench.model.fields import Scalar
-from lynxbench.model.result import Accuracy, ValidityVerdict
+from lynxbench.model.result import ValidityVerdict
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
 from lynxbench.running import Progress
-from lynxbench.tuning_outcome import describe_tuning
+from lynxbench.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, told_of
 from lynxbench.visiting import (
+    NO_SERVED_ACCURACY,
     Recorders,
     Setting,
     Where,
     abandon,
     begin,
     end,
-    hold_against,
     take,
     visit_response,
     visit_server,
 )
 
-CONFIRMATIONS = 5
-"""Pairs of fresh processes, each on a seed of its own: the fewest that a verdict rests on (comparability rule R14)."""
 MOST_TRIALS = 10_000
-LARGEST_SEED = 2**31 - 1
 
 
 class TuningProgress(Progress, Protocol):
@@ -75,6 +69,11 @@ def run_tuning(
 ) -> TuningFinished:
     """Tune within what the contract allows, or go on with the newest unfinished tuning of it."""
     space_of(contract)  # refused before anything is written
+    if isinstance(contract.engine, ServedEngine) and contract.policy.accuracy is not None:
+        raise BadInput(
+            f"{contract.name}: policy.accuracy: {NO_SERVED_ACCURACY}, so no setting could pass it; "
+            "tune in-process, or leave the policy out and check the answers by other means"
+        )
     if resume:
         found = find_unfinished_tuning(out, contract.contract_id)
         if found is None:
@@ -107,7 +106,6 @@ class _Tuning:
         self.contract = folder.state.contract
         self.space = space_of(self.contract)
         self.served = isinstance(self.contract.engine, ServedEngine)
-        self.higher = folder.state.response == THROUGHPUT
 
     def carry_out(self) -> TuningFinished:
         began = perf_counter()
@@ -160,19 +158,10 @@ class _Tuning:
             left = most - len(done)
             if allowed.time_s is not None and done:
                 left = max(1, min(left, int((allowed.time_s - spent_s) / (spent_s / len(done))) + 1))
-            point = search.ask(self._history(), left)
+            point = search.ask(told_of(self.folder.state), left)
             self._try(len(done), point, most)
-        chosen = search.choose(self._history())
+        chosen = search.choose(told_of(self.folder.state))
         self.folder.set(chosen=chosen)
-
-    def _history(self) -> list[Told]:
-        told = []
-        for point, trial in zip(self.folder.state.points, self.folder.state.trials, strict=True):
-            value = None
-            if trial.response is not None and trial.status is TrialStatus.MEASURED:
-                value = math.log(trial.response) if self.higher else -math.log(trial.response)
-            told.append(Told(point, value))
-        return told
 
     def _try(self, number: int, point: Point, most: int) -> None:
         setting = self.space.at(point)
@@ -199,16 +188,9 @@ class _Tuning:
             reason = "; ".join(result.validity.reasons)
             return base.model_copy(update={**known, "status": TrialStatus.VOID, "reason": reason})
         # Accuracy before speed: a setting that the gate refuses has no response in this search.
-        passes, said = self._gate(self.folder.state.baseline_run, name)
+        passes, said = gate(self.folder, name)
         status = TrialStatus.MEASURED if passes else TrialStatus.REFUSED
         return base.model_copy(update={**known, "status": status, "response": value, "accuracy": said})
-
-    def _gate(self, reference: str, candidate: str) -> tuple[bool, str]:
-        policy = self.contract.policy.accuracy
-        found = hold_against(self.folder.runs / reference, self.folder.runs / candidate, self.contract)
-        if isinstance(found, str):
-            return policy is None, found
-        return found.verdict in ("go", "reference", "no policy"), accuracy_words(found)
 
     def _run(self, contract: Contract, environment: Mapping[str, str]) -> tuple[str, float | None] | str:
         """One fresh process as a run of its own: its folder and its response, or why there is none."""
@@ -237,7 +219,7 @@ class _Tuning:
         if chosen is None:
             return
         setting = self.space.at(chosen)
-        for index, seed in enumerate(self._seeds()):
+        for index, seed in enumerate(confirmation_seeds(self.folder.state)):
             pairs = self.folder.state.pairs
             pair = pairs[index] if index < len(pairs) else Pair(seed=seed)
             # The order turns with every pair, so that a drift of the machine favours neither.
@@ -253,19 +235,3 @@ class _Tuning:
                     self.folder.set(notes=(*self.folder.state.notes, f"confirmation, {which}, seed {seed}: {ran}"))
                 pair = pair.model_copy(update={f"{which}_run": name})
                 self.folder.set(pairs=(*self.folder.state.pairs[:index], pair))
-
-    def _seeds(self) -> list[int]:
-        """Seeds of the confirmation: drawn from the tuning's own seed, never the one that trials ran on."""
-        searched = self.contract.workload.seed
-        drawn = np.random.default_rng(self.folder.state.seed ^ 0x5EED).integers(
-            1, LARGEST_SEED, 8 * CONFIRMATIONS + 100
-        )
-        fresh = [int(seed) for seed in dict.fromkeys(drawn.tolist()) if int(seed) != searched]
-        return fresh[: self.folder.state.confirmations]
-
-
-def accuracy_words(found: Accuracy) -> str:
-    """Verdict, loss and the first metrics of a comparison of answers."""
-    metrics = [f"{name} {value:.4g}" for name, value in found.metrics.items() if value is not None]
-    loss = "" if found.loss is None else f"loss {found.loss:.2%}, "
-    return f"{found.verdict} ({loss}{', '.join(metrics[:2])})"

@@ -11,10 +11,10 @@ import numpy as np
 from lynxbench import __version__
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.experiment.knobs import shown, tuned, untuned
-from lynxbench.experiment.searching import Point, Space
-from lynxbench.experiment.tuning_state import Pair, TuningFolder
+from lynxbench.experiment.searching import Point, Space, Told
+from lynxbench.experiment.tuning_state import Pair, TuningFolder, TuningState
 from lynxbench.measure.responses import THROUGHPUT, response_unit
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Contract, ServedEngine
 from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.result import Accuracy, Result
@@ -26,7 +26,11 @@ from lynxbench.model.tuning import (
     WinnersCurse,
 )
 from lynxbench.stats.intervals import log_mean_interval, mean_interval
-from lynxbench.visiting import hold_against, visit_response
+from lynxbench.visiting import NO_SERVED_ACCURACY, hold_against, visit_response
+
+CONFIRMATIONS = 5
+"""Pairs of fresh processes, each on a seed of its own: the fewest that a verdict rests on (comparability rule R14)."""
+LARGEST_SEED = 2**31 - 1
 
 
 def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) -> TuningDocument:
@@ -73,8 +77,44 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) ->
         winners_curse=_curse(folder, chosen, values["tuned"], confidence),
         verdict=verdict,
         sentence=_sentence(verdict, setting, gain, len(state.trials), space.settings),
+        accuracy_missing=NO_SERVED_ACCURACY if isinstance(contract.engine, ServedEngine) else "",
         notes=state.notes,
     )
+
+
+def told_of(state: TuningState) -> list[Told]:
+    """What the search was told so far: only what was measured and passed the gate has a value."""
+    told = []
+    for point, trial in zip(state.points, state.trials, strict=True):
+        value = None
+        if trial.response is not None and trial.status is TrialStatus.MEASURED:
+            value = math.log(trial.response) if state.response == THROUGHPUT else -math.log(trial.response)
+        told.append(Told(point, value))
+    return told
+
+
+def gate(folder: TuningFolder, candidate: str) -> tuple[bool, str]:
+    """Accuracy before speed: whether a trial's answers may be used, against the baseline's, and how that is said."""
+    contract = folder.state.contract
+    found = hold_against(folder.runs / folder.state.baseline_run, folder.runs / candidate, contract)
+    if isinstance(found, str):
+        return contract.policy.accuracy is None, found
+    return found.verdict in ("go", "reference", "no policy"), accuracy_words(found)
+
+
+def accuracy_words(found: Accuracy) -> str:
+    """Verdict, loss and the first metrics of a comparison of answers."""
+    metrics = [f"{name} {value:.4g}" for name, value in found.metrics.items() if value is not None]
+    loss = "" if found.loss is None else f"loss {found.loss:.2%}, "
+    return f"{found.verdict} ({loss}{', '.join(metrics[:2])})"
+
+
+def confirmation_seeds(state: TuningState) -> list[int]:
+    """Seeds of the confirmation: drawn from the tuning's own seed, never the one that trials ran on."""
+    searched = state.contract.workload.seed
+    drawn = np.random.default_rng(state.seed ^ 0x5EED).integers(1, LARGEST_SEED, 8 * CONFIRMATIONS + 100)
+    fresh = [int(seed) for seed in dict.fromkeys(drawn.tolist()) if int(seed) != searched]
+    return fresh[: state.confirmations]
 
 
 def _values(folder: TuningFolder, pairs: Sequence[Pair], which: str) -> tuple[float | None, ...]:
@@ -99,8 +139,14 @@ def _confirmed(
         values=tuple(values),
         seeds=tuple(pair.seed for pair in pairs),
         result_ids=tuple(result.result_id for result in results),
-        accuracy="reference" if which == "baseline" else _confirmed_accuracy(folder, pairs),
+        accuracy=_side_accuracy(folder, which),
     )
+
+
+def _side_accuracy(folder: TuningFolder, which: str) -> str:
+    if isinstance(folder.state.contract.engine, ServedEngine):
+        return NO_SERVED_ACCURACY
+    return "reference" if which == "baseline" else _confirmed_accuracy(folder, folder.state.pairs)
 
 
 def _confirmed_accuracy(folder: TuningFolder, pairs: Sequence[Pair]) -> str:

@@ -34,6 +34,9 @@ from lynxbench.pipeline import begin_contract, end_contract, run_contract, take_
 from lynxbench.running import Finished, Progress, Recorder
 from lynxbench.worker import OUTPUTS_FILE, read_outputs
 
+NO_SERVED_ACCURACY = "no accuracy measured for served cells"
+"""A server's answers are timed and counted, not kept: what a setting does to them is not known here."""
+
 Recorders = Callable[[], Recorder | None]
 """A recorder for each run; it keeps one run's record alone."""
 
@@ -190,6 +193,8 @@ def visit_response(folder: Path, response: str) -> float | None:
 
 def hold_against(reference: Path, candidate: Path, contract: Contract) -> Accuracy | str:
     """What one run's answers lose against another's on the same inputs, by the contract's policy; or why not known."""
+    if isinstance(contract.engine, ServedEngine):
+        return NO_SERVED_ACCURACY
     kept = [_outputs(folder) for folder in (reference, candidate)]
     if kept[0] is None or kept[1] is None:
         return "no answers were kept"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,15 +29,15 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ran(bench: Path) -> dict[str, object]:
+def ran(bench: Path) -> dict[str, Any]:
     done = lynxbench("experiment", "run", "cells.yaml", "--json", "--ledger", "ledger", cwd=bench)
     assert done.code == 0, done.err
-    document: dict[str, object] = json.loads(done.out)
+    document: dict[str, Any] = json.loads(done.out)
     return document
 
 
-def test_cells_are_measured_and_the_impossible_one_is_recorded_with_its_reason(ran: dict[str, object]) -> None:
-    cells = {tuple(cell["levels"].values()): cell for cell in ran["cells"]}  # type: ignore[attr-defined]
+def test_cells_are_measured_and_the_impossible_one_is_recorded_with_its_reason(ran: dict[str, Any]) -> None:
+    cells = {tuple(cell["levels"].values()): cell for cell in ran["cells"]}
     assert {levels: cell["status"] for levels, cell in cells.items()} == {
         ("1", "0"): "measured",
         ("1", "1"): "measured",
@@ -48,16 +49,16 @@ def test_cells_are_measured_and_the_impossible_one_is_recorded_with_its_reason(r
     assert cells["1", "1"]["response"]["estimate"] > 1.2 * cells["1", "0"]["response"]["estimate"]
     assert len({cell["executor_id"] for cell in cells.values() if cell["executor_id"]}) >= 1
     analysis = ran["analysis"]
-    assert analysis["word"] == "undetermined"  # type: ignore[index]
-    assert "cells are missing" in analysis["reasons"][0]  # type: ignore[index]
-    assert sorted(ran["order"][0]) == [0, 1, 2, 3]  # type: ignore[index]
+    assert analysis["word"] == "undetermined"
+    assert "cells are missing" in analysis["reasons"][0]
+    assert sorted(ran["order"][0]) == [0, 1, 2, 3]
 
 
-def test_every_cell_is_evidence_in_the_ledger(bench: Path, ran: dict[str, object]) -> None:
+def test_every_cell_is_evidence_in_the_ledger(bench: Path, ran: dict[str, Any]) -> None:
     listed = json.loads(lynxbench_here("results", "list", "--json", "--ledger", "ledger", cwd=bench).out)
     recorded = {one["result_id"] for one in listed["results"]}
     cells = ran["cells"]
-    ids = {one for cell in cells for one in cell["result_ids"]}  # type: ignore[attr-defined]
+    ids = {one for cell in cells for one in cell["result_ids"]}
     assert len(ids) == 3
     assert ids <= recorded
     assert listed["unfinished"] == []
@@ -67,7 +68,7 @@ def test_every_cell_is_evidence_in_the_ledger(bench: Path, ran: dict[str, object
     assert "HOLDS" in verified.out.upper()
 
 
-def test_a_finished_experiment_is_shown_again(bench: Path, ran: dict[str, object]) -> None:
+def test_a_finished_experiment_is_shown_again(bench: Path, ran: dict[str, Any]) -> None:
     folder = bench / "experiments" / str(ran["experiment_id"])
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     shown = lynxbench_here("experiment", "show", str(folder), cwd=bench)
@@ -78,6 +79,79 @@ def test_a_finished_experiment_is_shown_again(bench: Path, ran: dict[str, object
     assert again == ran
     assert lynxbench_here("experiment", "show", str(bench / "nothing"), cwd=bench).code == 2
     assert lynxbench_here("experiment", "run", "cells.yaml", "--resume", cwd=bench).code == 2
+
+
+def test_the_analysis_itself_is_evidence_and_is_made_again_from_the_cells(bench: Path, ran: dict[str, Any]) -> None:
+    verified = lynxbench_here("verify", ran["analysis_id"][:12], "--ledger", "ledger", "--json", cwd=bench)
+    assert verified.code == 0, verified.out + verified.err
+    report = json.loads(verified.out)
+    assert (report["analysis_id"], report["kind"], report["signed"]) == (ran["analysis_id"], "experiment", True)
+    held = {one["name"]: one["why"] for one in report["checks"] if one["outcome"] == "holds"}
+    assert {"analysis", "cells", "analysis id", "order of visits", "registration", "log inclusion"} <= held.keys()
+    assert held["results cited"] == "all 3"
+    by_name = lynxbench_here("verify", ran["experiment_id"], "--ledger", "ledger", cwd=bench)
+    assert by_name.code == 0
+    assert "experiment " in by_name.out
+    assert " holds" in by_name.out
+    folder = bench / "experiments" / ran["experiment_id"]
+    assert lynxbench_here("verify", str(folder), "--ledger", "ledger", cwd=bench).code == 0
+    assert lynxbench_here("verify", str(folder), "--record", "--ledger", "ledger", cwd=bench).code == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "line"),
+    [
+        ("analysis.json", ("estimate", 1.07), "recomputed"),
+        ("analysis.json", ("word", '"decomposable"'), "analysis"),
+        ("state.json", ("runs", None), "is of another contract"),
+        ("experiment.json", ("order", None), "order of visits"),
+    ],
+)
+def test_verifying_says_what_differs(
+    bench: Path, ran: dict[str, Any], tmp_path: Path, file: str, change: tuple[str, Any], line: str
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(bench / "experiments" / ran["experiment_id"], folder)
+    document = json.loads((folder / file).read_text())
+    name, value = change
+    if name == "estimate":
+        document["analysis"]["effects"][0]["ratio"]["estimate"] *= value
+    elif name == "word":
+        document["analysis"]["word"] = "decomposable"
+    elif name == "runs":  # two cells exchange their runs: the better one's name on the other's evidence
+        cells = document["cells"]
+        cells["0"]["runs"], cells["2"]["runs"] = cells["2"]["runs"], cells["0"]["runs"]
+    else:
+        document["order"] = [sorted(block) for block in document["order"]]
+    (folder / file).write_text(json.dumps(document))
+    done = lynxbench_here("verify", str(folder), "--ledger", "none", cwd=bench)
+    assert done.code == 5
+    assert "DOES NOT HOLD" in done.out
+    assert (line in done.out) or (name == "runs" and "processes were given" in done.out), done.out
+
+
+def test_an_analysis_travels_with_its_cells_and_stands_on_them(bench: Path, ran: dict[str, Any]) -> None:
+    done = lynxbench_here("results", "export", ran["analysis_id"], "-o", "whole.lynx", "--ledger", "ledger", cwd=bench)
+    assert done.code == 0, done.err
+    assert done.out.startswith("whole.lynx: 3 results")
+    taken = lynxbench_here("results", "import", "whole.lynx", "--ledger", "second", cwd=bench)
+    assert taken.code == 0, taken.err
+    verified = lynxbench_here("verify", ran["analysis_id"], "--ledger", "second", cwd=bench)
+    assert verified.code == 0, verified.out
+    one = next(cell["result_ids"][0] for cell in ran["cells"] if cell["result_ids"])
+    alone = lynxbench_here("results", "export", one, "-o", "one.lynx", "--ledger", "ledger", cwd=bench)
+    assert alone.out.startswith("one.lynx: 1 results")
+    lynxbench_here("results", "import", "one.lynx", "--ledger", "third", cwd=bench)
+    assert lynxbench_here("verify", ran["analysis_id"], "--ledger", "third", cwd=bench).code == 2
+    folder = bench / "experiments" / ran["experiment_id"]
+    recorded = json.loads(lynxbench_here("results", "import", str(folder), "--ledger", "late", "--json", cwd=bench).out)
+    assert (recorded["analysis_id"], recorded["new"], recorded["new_results"]) == (ran["analysis_id"], 1, 3)
+    again = json.loads(lynxbench_here("results", "import", str(folder), "--ledger", "late", "--json", cwd=bench).out)
+    assert (again["new"], again["new_results"]) == (0, 0)
+    assert lynxbench_here("retract", one, "--reason", "wrong cooling", "--ledger", "second", cwd=bench).code == 0
+    now = lynxbench_here("verify", ran["analysis_id"], "--ledger", "second", cwd=bench)
+    assert now.code == 5
+    assert "retracted by" in now.out
 
 
 @pytest.mark.slow
@@ -204,6 +278,16 @@ def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: P
     checked = lynxbench_here("contract", "check", str(folder / "tuned.yaml"), cwd=bench)
     assert checked.code == 0, checked.err
     first, other = document["tuned"]["result_ids"][0], document["baseline"]["result_ids"][0]
+    verified = lynxbench_here("verify", document["analysis_id"], "--ledger", "tuned-ledger", "--all", cwd=bench)
+    assert verified.code == 0, verified.out
+    assert "✓ trials: holds: 3, each with its response and the accuracy gate" in verified.out
+    assert "✓ choice: holds" in verified.out
+    forged = json.loads((folder / "tuning.json").read_text())
+    forged["trials"][0]["response"] *= 1.5
+    (folder / "tuning.json").write_text(json.dumps(forged))
+    doubted = lynxbench_here("verify", str(folder), "--ledger", "none", cwd=bench)
+    assert doubted.code == 5
+    assert "trial 1: " in doubted.out
     refused = lynxbench_here("compare", other, first, "--ledger", "tuned-ledger", cwd=bench)
     assert refused.code == 3
     assert "R03" in refused.out

@@ -181,6 +181,16 @@ def test_the_command_line_records_every_node_and_shows_it_again(
     assert json.loads(again.out)["per_precision"] == said["per_precision"]
     verified = lynxbench("verify", said["units"][1]["result_id"], cwd=tmp_path, **home)
     assert verified.code == 0, verified.out + verified.err
+    whole = lynxbench("verify", said["fleet_id"], "--all", cwd=tmp_path, **home)
+    assert whole.code == 0, whole.out + whole.err
+    assert "✓ units: holds: 2 results, each of this contract" in whole.out
+    assert "✓ per precision: holds" in whole.out
+    forged = json.loads((folder / "report.json").read_text())
+    forged["verdict"] = "all alike"
+    (folder / "report.json").write_text(json.dumps(forged))
+    doubted = lynxbench("verify", str(folder), "--ledger", "none", cwd=tmp_path, **home)
+    assert doubted.code == 5
+    assert "verdict: does not hold: stated 'all alike'" in doubted.out
 
 
 class Impatient(Silent):

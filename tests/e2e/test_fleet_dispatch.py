@@ -149,6 +149,11 @@ def test_an_interrupted_experiment_goes_on_and_a_lost_nodes_block_begins_anew(
     named = document.cells[0].result_ids[1]
     verified = lynxbench_here("verify", named, "--ledger", str(tmp_path / "ledger"), cwd=tmp_path)
     assert verified.code == 0, verified.out + verified.err
+    # What the results of both nodes say together is evidence too, and is made again from them.
+    assert "lynxbench verify" in records.conclude(folder)
+    for what in (str(folder), document.name):
+        again = lynxbench_here("verify", what, "--ledger", str(tmp_path / "ledger"), cwd=tmp_path)
+        assert again.code == 0, again.out + again.err
     assert not scratch_left(f"fleet-{document.experiment_id}")
 
 

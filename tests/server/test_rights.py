@@ -42,6 +42,8 @@ def address_of(world: World, path: str) -> str:
         "result": world.results[0].result_id,
         "executor": world.results[0].executor_id,
         "form": "csv",
+        "file": "analysis.json",
+        "analysis": world.analyses["fleet" if path.startswith("/fleet") else "experiment"],
         "seq": "0",
         "name": "nothing",
     }

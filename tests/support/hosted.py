@@ -22,11 +22,12 @@ from urllib.parse import urlencode
 import numpy as np
 import uvicorn
 
+from analysed import fleet_results, plant
 from compared import make_contract, make_executor, make_result
 from lynxbench.demonstrating import make_demo
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.samples import write_samples
 from lynxbench.ledger.bundle import export_bundle, import_bundle
@@ -207,6 +208,8 @@ class World:
     results: list[Result]
     drawn: list[str]
     """Ids of results with samples: their pages have plots."""
+    analyses: dict[str, str] = field(default_factory=dict)
+    """Ids of experiments, tunings and fleet runs."""
     port: int = 0
 
     def calm(self) -> None:
@@ -325,6 +328,8 @@ def make_world(
         results, drawn = fill(ledger, team.key, shapes)
         doubt = ResultContested(result_id=results[3].result_id, reason="the inlet air was 9 K warmer that night")
         ledger.log.append(seal(doubt, other.key))
+        fleet = [record(ledger, one, team.key) for one in fleet_results()]
+        analyses = plant(ledger, team.key, folder / "planted", results, fleet)
         made, _ = make_demo(folder, host.environment, pdf=False)
         import_bundle(ledger, made.bundle, host.keyring.trust)
     wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads", "environment": environment}
@@ -339,7 +344,17 @@ def make_world(
         card = friend.keyring.keys.card(friend.name)
         server.keys.register(canonical(card.model_dump_json().encode()), None, "test")
     server.changed()
-    return World(server, team, other, tokens, results, drawn)
+    return World(server, team, other, tokens, results, drawn, analyses)
+
+
+def trust_all(world: World, puller: Team) -> None:
+    """Take over every key that the server knows, and the server's own."""
+    found = world.caller("reader").get("/api/v1/keys").json()
+    for text in [found["server"], *(one["card"] for one in found["keys"])]:
+        card = KeyCard.model_validate_json(json.dumps(text))
+        if puller.keyring.trust.find(card.keyid) is None:
+            at = datetime.fromisoformat(card.made_at)
+            puller.keyring.change_trust(lambda trust, card=card, at=at: trust.adding(card, at))
 
 
 @contextmanager

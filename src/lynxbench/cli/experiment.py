@@ -78,8 +78,9 @@ def run(
         finished = run_experiment(
             defined, out, declaration, LineProgress(), records, resume=resume, patience_s=patience_s
         )
+    evidence = records.conclude(finished.folder)
     records.tell()
-    _show(finished.document, finished.folder, as_json)
+    _show(finished.document, finished.folder, as_json, evidence=evidence)
 
 
 @app.command()
@@ -143,6 +144,28 @@ class Records:
 
         return recorder_for(self._ledger) is not None
 
+    def conclude(self, folder: Path) -> str:
+        """Sign what the recorded runs say together; a line for people, empty where nothing was recorded."""
+        from lynxbench.cli.output import recorder_for
+        from lynxbench.errors import LynxbenchError
+        from lynxbench.model.canonical import short
+
+        recorder = recorder_for(self._ledger)
+        if recorder is None:
+            return ""
+        from lynxbench.analyses import read_analysis, record_analysis
+
+        self._made.append(recorder)
+        try:
+            found = read_analysis(folder)
+        except LynxbenchError as error:
+            recorder.problem = str(error)
+            return ""
+        one = recorder.take(lambda ledger, key: record_analysis(ledger, found, key))
+        if one is None:
+            return ""
+        return f"sha256:{short(one.result_id)}…, entry {one.seq}   verify: lynxbench verify {short(one.result_id)}"
+
     def tell(self) -> None:
         """What is to be known about the record, each line once."""
         import sys
@@ -153,9 +176,12 @@ class Records:
             print(f"lynxbench: {line}", file=sys.stderr)
 
 
-def _show(document: ExperimentDocument, folder: Path, as_json: bool, html: Path | None = None) -> None:
+def _show(
+    document: ExperimentDocument, folder: Path, as_json: bool, html: Path | None = None, evidence: str = ""
+) -> None:
     from lynxbench.cli.naming import print_document, terminal_width
     from lynxbench.evidence.documents import write_text
+    from lynxbench.model.analyses import analysis_id
     from lynxbench.report.experiment import render_experiment
     from lynxbench.report.experiment_html import render_experiment_html
 
@@ -163,8 +189,10 @@ def _show(document: ExperimentDocument, folder: Path, as_json: bool, html: Path 
     if document.finished_at is not None or html is not None:
         write_text(page, render_experiment_html(document))
     if as_json:
-        print_document(document.model_dump(mode="json"))
+        print_document({"analysis_id": analysis_id(document), **document.model_dump(mode="json")})
         return
     print(render_experiment(document, width=terminal_width()), end="")
     if page.exists():
-        print(f"\nreport  {page}")
+        print(f"\nreport    {page}")
+    if evidence:
+        print(f"evidence  {evidence}")

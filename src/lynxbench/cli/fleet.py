@@ -84,7 +84,7 @@ def run(
             )  # fmt: skip
     from lynxbench.fleet_reporting import report_fleet
 
-    _finish(report_fleet(state, folder), folder, as_json)
+    _finish(report_fleet(state, folder), folder, as_json, ledger)
 
 
 @app.command()
@@ -114,15 +114,21 @@ def show(
         raise typer.Exit(ExitCode.VERDICT_NO)
 
 
-def _finish(found: FleetReport, folder: Path, as_json: bool) -> None:
+def _finish(found: FleetReport, folder: Path, as_json: bool, ledger: str | None) -> None:
     from lynxbench import __version__
+    from lynxbench.cli.experiment import Records
     from lynxbench.evidence.documents import write_text
     from lynxbench.report.fleet import render_fleet_html
 
     write_text(folder / "report.json", found.model_dump_json(indent=2))
     write_text(folder / "report.html", render_fleet_html(found, __version__))
+    records = Records(ledger)
+    evidence = records.conclude(folder) if found.measured else ""
+    records.tell()
     _print(found, as_json)
-    typer.echo(f"report  {folder / 'report.html'}", err=True)
+    typer.echo(f"report    {folder / 'report.html'}", err=True)
+    if evidence:
+        typer.echo(f"evidence  {evidence}", err=True)
     if not found.complete or found.left_out:
         raise typer.Exit(ExitCode.VERDICT_NO)
 

@@ -14,7 +14,9 @@ TOKEN = typer.Option(
 
 
 def push(
-    results: list[str] = typer.Argument(None, help="Results: ids or their unique beginnings."),
+    results: list[str] = typer.Argument(
+        None, help="Results, experiments, tunings, fleet runs: ids or their beginnings."
+    ),
     everything: bool = typer.Option(False, "--all", help="Every result of the ledger."),
     server: str | None = SERVER,
     token: str | None = TOKEN,
@@ -53,13 +55,15 @@ def push(
 
 
 def pull(
-    result: str = typer.Argument(help="A result on the server: id or its unique beginning."),
+    result: str = typer.Argument(
+        help="A result, experiment, tuning or fleet run on the server: id or its unique beginning."
+    ),
     server: str | None = SERVER,
     token: str | None = TOKEN,
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Fetch a result with everything about it, verify it against your own trust list, and take it in."""
+    """Fetch a result with everything about it, or an analysis with all its results; verify and take in."""
     import os
 
     from lynxbench.cli.naming import print_document

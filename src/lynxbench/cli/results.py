@@ -11,6 +11,7 @@ from lynxbench.errors import BadInput
 
 if TYPE_CHECKING:
     from lynxbench.evidence.keyring import Keyring
+    from lynxbench.evidence.keys import SigningKey
     from lynxbench.ledger.location import OpenLedger
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -87,7 +88,9 @@ def show(
 
 @app.command()
 def export(
-    results: list[str] = typer.Argument(help="Results: ids, their unique beginnings, or paths."),
+    results: list[str] = typer.Argument(
+        help="Results: ids, their unique beginnings, or paths; an experiment, tuning or fleet run means all of its own."
+    ),
     output: str = typer.Option(..., "--output", "-o", help="The file to write; for mlflow, a tracking URI."),
     format_: str = typer.Option(
         "bundle", "--format", help="`bundle` for another ledger; `openmetrics`, `csv`, `parquet`, `mlflow` for others."
@@ -106,7 +109,7 @@ def export(
     if chosen is not ExportFormat.MLFLOW and Path(output).is_dir():
         raise BadInput(f"{output}: cannot be written: it is a folder; name a file")
     with opened(ledger, os.environ) as open_:
-        names = [named_result(open_, one) for one in results]
+        names = list(dict.fromkeys(name for one in results for name in named_results(open_, one)))
         if chosen is ExportFormat.BUNDLE:
             _export_bundle(open_, names, Path(output), as_json)
             return
@@ -143,7 +146,8 @@ def _export_bundle(ledger: OpenLedger, names: list[str], output: Path, as_json: 
 @app.command("import")
 def import_(
     file: Path = typer.Argument(
-        help="A bundle of `results export`, the folder of a run that is not recorded yet, or a result of another tool."
+        help="A bundle of `results export`, a folder that is not recorded yet (of a run, experiment, tuning or fleet "
+        "run), or a result of another tool."
     ),
     tool: str = typer.Option("auto", help="Which other tool wrote the file, where it cannot be told from it."),
     ledger: str | None = LEDGER,
@@ -153,6 +157,7 @@ def import_(
     import os
     from datetime import UTC, datetime
 
+    from lynxbench.analyses import analysis_kind
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.archive import looks_like_archive
     from lynxbench.recalling import opened
@@ -164,6 +169,9 @@ def import_(
             _import_bundle(open_, file, keyring, as_json)
             return
         key = keyring.signing_key(datetime.now(UTC)).key
+        if tool == "auto" and analysis_kind(file) is not None:
+            _import_analysis(open_, file, key, as_json)
+            return
         if tool == "auto" and is_run(file):
             one, missing = record_folder(open_, file, key), None
         else:
@@ -179,6 +187,18 @@ def import_(
     print(f"{_short(one.result_id)}: {kind}{'recorded' if one.new else 'was recorded already'} as entry {one.seq}")
     if missing:
         print(f"  not stated: {', '.join(missing)}")
+
+
+def _import_analysis(ledger: OpenLedger, folder: Path, key: SigningKey, as_json: bool) -> None:
+    from lynxbench.analyses import record_analysis_folder
+
+    one, runs = record_analysis_folder(ledger, folder, key)
+    ledger.seen.check(ledger.log)
+    if as_json:
+        _print_json({"analysis_id": one.result_id, "new": int(one.new), "seq": one.seq, "new_results": runs})
+        return
+    said = "recorded" if one.new else "was recorded already"
+    print(f"{_short(one.result_id)}: {said} as entry {one.seq}, with {runs} results that were not recorded yet")
 
 
 def _import_bundle(ledger: OpenLedger, file: Path, keyring: Keyring, as_json: bool) -> None:
@@ -257,6 +277,17 @@ def named_result(ledger: OpenLedger, text: str) -> str:
     if path.exists():
         return read_result(path).result_id
     return find_id(ledger.log, text, "result")
+
+
+def named_results(ledger: OpenLedger, text: str) -> list[str]:
+    """One result; or all that an experiment, a tuning or a fleet run is made from, which then travels with them."""
+    from lynxbench.analyses import analysis_kind, read_analysis
+    from lynxbench.recalling_analyses import results_named
+
+    path = Path(text)
+    if path.exists() and analysis_kind(path) is not None:
+        return list(read_analysis(path).body.cites)
+    return [named_result(ledger, text)] if path.exists() else results_named(ledger, text)
 
 
 def _precision(text: str | None) -> str | None:

@@ -34,6 +34,7 @@ def tune(
     from lynxbench.contract.writer import Marked, render_contract
     from lynxbench.evidence.documents import write_text
     from lynxbench.experiment.searching import Method
+    from lynxbench.model.analyses import analysis_id
     from lynxbench.model.tuning import TuningVerdict
     from lynxbench.report.tuning import render_tuning
     from lynxbench.report.tuning_html import render_tuning_html
@@ -58,6 +59,7 @@ def tune(
         confirmations=confirmations,
         resume=resume,
     )
+    evidence = records.conclude(finished.folder)
     records.tell()
     document = finished.document
     page, best = finished.folder / "report.html", finished.folder / "tuned.yaml"
@@ -65,11 +67,13 @@ def tune(
     if finished.contract is not None:
         write_text(best, render_contract(finished.contract, Marked()))
     if as_json:
-        print_document(document.model_dump(mode="json"))
+        print_document({"analysis_id": analysis_id(document), **document.model_dump(mode="json")})
     else:
         print(render_tuning(document, width=terminal_width()), end="")
-        print(f"\nreport  {page}")
+        print(f"\nreport    {page}")
         if finished.contract is not None:
-            print(f"tuned   {best}")
+            print(f"tuned     {best}")
+        if evidence:
+            print(f"evidence  {evidence}")
     if document.verdict is not TuningVerdict.IMPROVED:
         raise typer.Exit(ExitCode.VERDICT_NO)

@@ -1,4 +1,4 @@
-"""`lynxbench verify`: a result recomputed from its raw samples, line by line."""
+"""`lynxbench verify`: a result recomputed from its raw samples, an analysis from its results, line by line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 
 
 def verify(
-    result: str = typer.Argument(help="The folder of a run, its result document, an id in the ledger, or a pack."),
+    result: str = typer.Argument(
+        help="The folder of a run, experiment, tuning or fleet run; an id or name in the ledger; or a pack."
+    ),
     everything: bool = typer.Option(False, "--all", help="Also show the lines that hold."),
     record: bool = typer.Option(False, "--record", help="Say in the ledger, signed, what came of it."),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Recompute ids, hashes, figures and verdicts from the raw samples. Exit code 5 when anything does not hold."""
+    """Recompute ids, hashes, figures and verdicts from the raw samples; of an experiment, a tuning or a fleet run, the
+    whole analysis from the results that it cites. Exit code 5 when anything does not hold.
+    """
     import json
 
     from lynxbench.cli.pack_verify import is_pack, verify_pack_file
@@ -47,18 +51,41 @@ def _verify_path(path: Path, asked: str | None) -> VerificationReport:
     """A folder, with what the ledger adds where it is there and knows the result."""
     import os
 
+    from lynxbench.analyses import analysis_kind
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import find_result
     from lynxbench.recalling import ledger_checks, opened
     from lynxbench.verifying import verify_folder
     from lynxbench.verifying_signatures import check_envelope
 
+    if analysis_kind(path) is not None:
+        return _verify_analysis(path, asked)
     trust = Keyring().trust
     report = verify_folder(path, check_envelope(path, trust))
     try:
         with opened(asked, os.environ) as open_:
             if report.result_id and find_result(open_.log, report.result_id) is not None:
                 return report.adding(ledger_checks(open_, report.result_id, trust))
+    except BadLedger:
+        if asked not in (None, "none"):
+            raise
+    return report
+
+
+def _verify_analysis(path: Path, asked: str | None) -> VerificationReport:
+    """The folder of an experiment, a tuning or a fleet run, with what the ledger adds where it has it."""
+    import os
+
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.ledger.names import find_analysis
+    from lynxbench.recalling import opened
+    from lynxbench.verified_analyses import ledger_lines, verify_analysis_folder
+
+    report = verify_analysis_folder(path)
+    try:
+        with opened(asked, os.environ) as open_:
+            logged = find_analysis(open_.log, report.result_id)
+            return report if logged is None else report.adding(ledger_lines(open_, logged, Keyring().trust))
     except BadLedger:
         if asked not in (None, "none"):
             raise
@@ -75,13 +102,19 @@ def _verify_id(named: str, asked: str | None) -> VerificationReport:
     from lynxbench.ledger.names import find_id, looks_like_id
     from lynxbench.model.canonical import short
     from lynxbench.recalling import lay_out, ledger_checks, opened
+    from lynxbench.recalling_analyses import named_analysis
     from lynxbench.verifying import verify_folder
     from lynxbench.verifying_signatures import check_envelope
 
-    if not looks_like_id(named):
-        raise BadInput(f"{named}: no such file or folder, and no id of a result")
     trust = Keyring().trust
     with opened(asked, os.environ) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+        analysis = named_analysis(open_, named)
+        if analysis is not None:
+            from lynxbench.verified_analyses import verify_logged
+
+            return verify_logged(open_, analysis, Path(temporary) / "analysis", trust)
+        if not looks_like_id(named):
+            raise BadInput(f"{named}: no such file or folder, and no id or name in the ledger")
         result_id = find_id(open_.log, named, "result")
         folder = Path(temporary) / short(result_id)
         lay_out(open_, result_id, folder)
@@ -101,6 +134,8 @@ def _record(report: VerificationReport, asked: str | None) -> int:
     from lynxbench.recalling import opened
     from lynxbench.recording import seal
 
+    if report.subject != "result":
+        raise Refused(f"a {report.subject} is made again by whoever wants to know; record what comes of its results")
     with opened(asked, os.environ) as open_:
         if not report.result_id or find_result(open_.log, report.result_id) is None:
             raise Refused(
@@ -122,7 +157,9 @@ def render_verification(report: VerificationReport, everything: bool) -> str:
     verdict = "holds" if report.holds else "DOES NOT HOLD"
     name = f" {short(report.result_id)}" if report.result_id else ""
     signed = "" if report.signed else "; nobody's signature"
-    lines = [f"result{name} {verdict}: {held} checks hold, {failed} do not, {unknown} cannot be recomputed{signed}"]
+    lines = [
+        f"{report.subject}{name} {verdict}: {held} checks hold, {failed} do not, {unknown} cannot be recomputed{signed}"
+    ]
     marks = {Outcome.HOLDS: "✓", Outcome.DOES_NOT_HOLD: "✗", Outcome.CANNOT: "·"}
     shown = [check for check in report.checks if everything or check.outcome is not Outcome.HOLDS]
     shown.sort(key=lambda check: check.outcome is not Outcome.DOES_NOT_HOLD)

@@ -38,6 +38,8 @@ _NAMED_IDS = (
     "before",
     "after",
     "weights",
+    "analysis_id",
+    "base_contract_id",
 )
 
 

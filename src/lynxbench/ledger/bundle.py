@@ -27,6 +27,7 @@ from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import leaf_bytes, verify_entry
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.analyses import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
@@ -36,7 +37,7 @@ from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
-from lynxbench.model.entries import Entry, EntryKind, ResultRecorded, ResultRerun, Sha256
+from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun, Sha256
 
 BUNDLE_SCHEMA: Literal[1] = 1
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
@@ -223,6 +224,10 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
                 names |= {body.run_id, body.result_id}
             elif isinstance(body, ResultRerun):
                 names |= {body.rerun_id, body.result_id}
+            elif isinstance(body, Concluded) and cited_by(body) <= names:
+                names |= set(body.without_result)
+    # an experiment travels with all its cells or not at all: without them nobody could make its analysis again
+    known = {seq: one for seq, one in known.items() if cited_by(one.entry.body) <= names}
     contracts = {one.entry.body.contract_id for one in known.values() if isinstance(one.entry.body, ResultRecorded)}
     for one in entries_about(ledger, contracts, [EntryKind.CONTRACT]):
         known[one.seq] = one
@@ -306,6 +311,9 @@ def _refuse_incomplete(path: Path, manifest: Manifest, entries: Sequence[Entry],
     missing = set(manifest.results) - recorded
     if missing:
         raise EvidenceInvalid(f"{path}: result {short(missing.pop())} is listed and not there")
+    for entry in entries:
+        if isinstance(entry.body, Concluded):
+            check_analysis(entry, recorded, blobs, str(path))
 
 
 def _who(envelope: Envelope, cards: Keys, trust: TrustList) -> str:

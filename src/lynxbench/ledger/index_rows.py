@@ -10,6 +10,7 @@ from lynxbench.evidence.statement import parse_time
 from lynxbench.model.entries import (
     ChangeDeclared,
     ChangeMeasured,
+    Concluded,
     DecisionTaken,
     Entry,
     ForeignImported,
@@ -109,6 +110,9 @@ def _subjects(entry: Entry) -> set[tuple[str, str]]:
         found |= {(body.before, "result"), (body.after, "result")}
     if isinstance(body, ForeignImported):
         found |= {(blob.sha256, "foreign") for blob in entry.blobs}
-    if isinstance(body, (ResultContested, DecisionTaken)):
+    if isinstance(body, Concluded):
+        found |= {(body.analysis_id, "analysis"), (body.name, "named"), (body.base_contract_id, "cited")}
+        found |= {(name, "cited") for name in body.without_result}
+    if isinstance(body, (ResultContested, DecisionTaken, Concluded)):
         found |= {(name, "cited") for name in body.cites}
     return found

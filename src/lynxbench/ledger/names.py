@@ -1,13 +1,13 @@
-"""A result, contract, executor or change by its full id or any unique beginning of it."""
+"""A result, contract, executor, change or analysis by its full id or any unique beginning of it."""
 
 from __future__ import annotations
 
 import re
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from lynxbench.errors import BadInput
-from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.tables import subjects
 from lynxbench.model.canonical import short
 
@@ -25,11 +25,29 @@ def looks_like_id(text: str) -> bool:
     return LEAST_DIGITS <= len(bare) <= 64 and _HEX.fullmatch(bare) is not None
 
 
-def find_id(ledger: Ledger, text: str, what: str) -> str:
-    """The one id of that kind (`result`, `contract`, `executor`, `change`) that begins so; BadInput otherwise."""
-    bare = text.removeprefix("sha256:").rstrip("…").lower()
-    if not looks_like_id(text):
-        raise BadInput(f"{text!r}: no {what}; give a path, an id, or at least {LEAST_DIGITS} of its first hex digits")
+def find_analysis(ledger: Ledger, text: str) -> Logged | None:
+    """The experiment, tuning or fleet run of an id, a unique beginning of one, or a name; None where there is none."""
+    found: str | None = None
+    if looks_like_id(text):
+        bare = text.removeprefix("sha256:").rstrip("…").lower()
+        ids = _beginning(ledger, bare, "analysis")
+        if len(ids) > 1:
+            raise BadInput(f"{text}: analyses {', '.join(short(one) for one in ids)} begin so; give more digits")
+        found = ids[0] if ids else None
+    chosen = select(func.max(subjects.c.seq)).where(
+        subjects.c.id == (found or text), subjects.c.what == ("analysis" if found else "named")
+    )
+    with ledger.database.reading() as connection:
+        seq = connection.execute(chosen).scalar()
+    return None if seq is None else ledger.read(seq)
+
+
+def is_beginning(ledger: Ledger, text: str, what: str) -> bool:
+    """Whether any id of that kind begins so."""
+    return looks_like_id(text) and bool(_beginning(ledger, text.removeprefix("sha256:").rstrip("…").lower(), what))
+
+
+def _beginning(ledger: Ledger, bare: str, what: str) -> list[str]:
     chosen = (
         select(subjects.c.id)
         .where(subjects.c.id >= bare, subjects.c.id < bare + "g", subjects.c.what == what)
@@ -38,9 +56,17 @@ def find_id(ledger: Ledger, text: str, what: str) -> str:
         .limit(5)
     )
     with ledger.database.reading() as connection:
-        found = [row.id for row in connection.execute(chosen)]
+        return [str(row.id) for row in connection.execute(chosen)]
+
+
+def find_id(ledger: Ledger, text: str, what: str) -> str:
+    """The one id of that kind (`result`, `contract`, `executor`, `change`) that begins so; BadInput otherwise."""
+    bare = text.removeprefix("sha256:").rstrip("…").lower()
+    if not looks_like_id(text):
+        raise BadInput(f"{text!r}: no {what}; give a path, an id, or at least {LEAST_DIGITS} of its first hex digits")
+    found = _beginning(ledger, bare, what)
     if len(found) == 1:
-        return str(found[0])
+        return found[0]
     if not found:
         raise BadInput(f"{text}: no {what} in {ledger.database.name} begins so; lynxbench results list shows them")
     raise BadInput(f"{text}: {what}s {', '.join(short(one) for one in found)} begin so; give more digits")

@@ -1,4 +1,4 @@
-"""What a ledger holds: signed entries about contracts, runs, results, doubts, changes and decisions.
+"""What a ledger holds: signed entries about contracts, runs, results, doubts, changes, analyses and decisions.
 
 An entry is small. The documents it speaks of (result, samples, registration, trace) are blobs named by their SHA-256.
 """
@@ -49,6 +49,9 @@ class EntryKind(StrEnum):
     CHANGE_MEASURED = "change-measured"
     DECISION = "decision"
     FOREIGN = "foreign"
+    EXPERIMENT = "experiment"
+    TUNING = "tuning"
+    FLEET = "fleet"
 
 
 class Blob(Document):
@@ -233,6 +236,47 @@ class ForeignImported(Document):
     missing: tuple[str, ...]
 
 
+class Concluded(Document):
+    """What several results say together. The analysis is a document of the entry; it can be made again from them."""
+
+    kind: EntryKind
+    analysis_id: Sha256
+    """SHA-256 of the analysis in its canonical form, which is also its document's name."""
+    name: Annotated[str, Bound_(min_length=1, max_length=200)]
+    """What its folder is called: the experiment's, the tuning's or the fleet run's own id."""
+    contract_name: str
+    base_contract_id: Sha256
+    """The contract that cells and trials vary; theirs have ids of their own."""
+    question: str
+    word: Annotated[str, Bound_(min_length=1, max_length=80)]
+    """The verdict in one word or two."""
+    sentence: Reason
+    cites: tuple[Sha256, ...]
+    """Every result that it is made from, also those that were not chosen."""
+    without_result: tuple[Annotated[str, Bound_(min_length=1, max_length=200)], ...] = ()
+    """Its registered runs that were abandoned: cells that could not be run."""
+
+
+class ExperimentConcluded(Concluded):
+    """What the cells of a factorial experiment say together."""
+
+    kind: Literal[EntryKind.EXPERIMENT] = EntryKind.EXPERIMENT
+
+
+class TuningConcluded(Concluded):
+    """What bounded optimisation came to, with every trial and confirmation."""
+
+    kind: Literal[EntryKind.TUNING] = EntryKind.TUNING
+
+
+class FleetConcluded(Concluded):
+    """One contract on many machines: who stands apart, and in which layer."""
+
+    kind: Literal[EntryKind.FLEET] = EntryKind.FLEET
+
+
+ANALYSES = (EntryKind.EXPERIMENT, EntryKind.TUNING, EntryKind.FLEET)
+
 EntryBody = Annotated[
     ContractAgreed
     | RunRegistered
@@ -245,7 +289,10 @@ EntryBody = Annotated[
     | ChangeDeclared
     | ChangeMeasured
     | DecisionTaken
-    | ForeignImported,
+    | ForeignImported
+    | ExperimentConcluded
+    | TuningConcluded
+    | FleetConcluded,
     Bound_(discriminator="kind"),
 ]
 

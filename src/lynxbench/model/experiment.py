@@ -186,4 +186,6 @@ class ExperimentDocument(Document):
     cells: tuple[CellShown, ...]
     analysis: Analysis | None
     analysis_missing: str = ""
+    accuracy_missing: str = ""
+    """Why no cell's accuracy is known; empty: each cell says its own."""
     notes: tuple[str, ...] = ()

@@ -101,4 +101,6 @@ class TuningDocument(Document):
     winners_curse: WinnersCurse | None
     verdict: TuningVerdict
     sentence: str
+    accuracy_missing: str = ""
+    """Why no setting's accuracy is known; empty: each says its own."""
     notes: tuple[str, ...] = ()

@@ -53,10 +53,12 @@ def cannot(name: str, why: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport:
-    """All checks of one result."""
+    """All checks of one result, or of one analysis of several."""
 
     result_id: str
     checks: tuple[Check, ...]
+    subject: str = "result"
+    """`result`, `experiment`, `tuning`, `fleet`."""
 
     @property
     def holds(self) -> bool:
@@ -70,16 +72,20 @@ class VerificationReport:
 
     def adding(self, checks: Sequence[Check]) -> VerificationReport:
         """The report with further lines."""
-        return VerificationReport(self.result_id, (*self.checks, *checks))
+        return VerificationReport(self.result_id, (*self.checks, *checks), self.subject)
 
     def count(self, outcome: Outcome) -> int:
         """How many checks ended so."""
         return sum(check.outcome is outcome for check in self.checks)
 
+    @property
+    def _named(self) -> dict[str, JsonValue]:
+        return {"analysis_id": self.result_id, "kind": self.subject}
+
     def document(self) -> dict[str, JsonValue]:
         """The JSON document."""
         return {
-            "result_id": self.result_id,
+            **({"result_id": self.result_id} if self.subject == "result" else self._named),
             "holds": self.holds,
             "signed": self.signed,
             "counts": {outcome.value: self.count(outcome) for outcome in Outcome},

@@ -35,6 +35,10 @@ def render_experiment(document: ExperimentDocument, *, width: int) -> str:
         lines += _wrapped("NO ANALYSIS: ", clean(document.analysis_missing), width)
     else:
         lines += _verdict(found, width)
+    if document.accuracy_missing:
+        lines += _wrapped(
+            "  - ", f"{clean(document.accuracy_missing)}: what the changes do to answers is unknown", width
+        )
     lines += ["", *_setup(document, width), "", *_cells(document, width)]
     if found is not None:
         lines += ["", *_effects(document, found, width), "", *_plots(document, width)]

@@ -15,9 +15,9 @@ from lynxbench.report.experiment_words import (
     pairs_of,
     ratio_words,
 )
-from lynxbench.report.markup import Child, Safe, code, said, tag
+from lynxbench.report.markup import Child, Safe, code, join, said, tag
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import bullets, chip, fact, plot, section, table
+from lynxbench.report.sections.parts import bullets, chip, fact, plot, result_name, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.svg.experiment import draw_cube, draw_effects, draw_interaction, draw_values
 from lynxbench.report.words import clean
@@ -32,18 +32,10 @@ _TONES = {
 
 def render_experiment_html(document: ExperimentDocument) -> str:
     """The page as one HTML text that opens without a network and runs nothing."""
-    found = document.analysis
     body = tag(
         "body",
-        _header(document),
-        tag(
-            "main",
-            _verdict(document),
-            _cells(document),
-            *([] if found is None else [_effects(found), _interactions(document), _together(found), _owners(found)]),
-            _times(document),
-            _record(document),
-        ),
+        render_experiment_header(document),
+        tag("main", render_experiment_main(document)),
         tag(
             "footer",
             tag(
@@ -55,7 +47,22 @@ def render_experiment_html(document: ExperimentDocument) -> str:
     return render_page(f"{clean(document.name)} · lynxbench experiment", body)
 
 
-def _header(document: ExperimentDocument) -> Safe:
+def render_experiment_main(document: ExperimentDocument, results_at: str = "") -> Safe:
+    """Every section, the word first; results are links where `results_at` says where they are found."""
+    found = document.analysis
+    return join(
+        [
+            _verdict(document),
+            _cells(document),
+            *([] if found is None else [_effects(found), _interactions(document), _together(found), _owners(found)]),
+            _times(document),
+            _record(document, results_at),
+        ]
+    )
+
+
+def render_experiment_header(document: ExperimentDocument) -> Safe:
+    """The question and its context."""
     facts = tag(
         "dl",
         fact("Contract", said(document.contract_name), " ", code(words.abbreviated(document.contract_id))),
@@ -81,6 +88,8 @@ def _verdict(document: ExperimentDocument) -> Safe:
         reasons = [said(reason) for reason in found.reasons]
         if found.restarts_needed is not None:
             reasons.append(tag("span", f"about {found.restarts_needed} restarts a cell would settle it"))
+    if document.accuracy_missing:
+        reasons.append(_no_accuracy(document))
     return tag(
         "section",
         tag("h2", "Verdict", id="verdict-title", class_="eyebrow"),
@@ -90,6 +99,11 @@ def _verdict(document: ExperimentDocument) -> Safe:
         class_=f"verdict {tone}",
         aria_labelledby="verdict-title",
     )
+
+
+def _no_accuracy(document: ExperimentDocument) -> Safe:
+    text = clean(document.accuracy_missing)
+    return tag("span", f"{text}: what the changes do to the answers is not known from this")
 
 
 def _cells(document: ExperimentDocument) -> Safe:
@@ -249,11 +263,11 @@ def _times(document: ExperimentDocument) -> Safe:
     return section("time", "Over time", picture)
 
 
-def _record(document: ExperimentDocument) -> Safe:
+def _record(document: ExperimentDocument, results_at: str) -> Safe:
     rows: list[list[Child]] = []
     for cell in document.cells:
         packages = "" if cell.packages is None else f"{cell.packages.name} {cell.packages.packages_sha256[:12]}"
-        ids = [code(one[:12]) for one in cell.result_ids]
+        ids = [result_name(one, results_at) for one in cell.result_ids]
         rows.append(
             [
                 str(cell.number + 1),

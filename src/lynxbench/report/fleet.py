@@ -11,9 +11,9 @@ from lynxbench.model.comparison import FieldSuspect, LayerDifference, Weight
 from lynxbench.model.fleet import FieldSplit, FleetComparison, FleetReport, FleetUnit, InstanceRow, Standing, UnitState
 from lynxbench.model.interval import Interval
 from lynxbench.report import words
-from lynxbench.report.markup import Safe, code, said, tag
+from lynxbench.report.markup import Safe, code, join, said, tag
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import bullets, chip, fact, plot, section, table
+from lynxbench.report.sections.parts import bullets, chip, fact, plot, result_name, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.svg.instances import draw_instances
 from lynxbench.report.words import clean
@@ -144,6 +144,17 @@ def _wrapped(label: str, text: str, width: int) -> list[str]:
 
 def render_fleet_html(found: FleetReport, version: str) -> str:
     """The page as one HTML text that opens without a network and runs nothing."""
+    body = tag(
+        "body",
+        render_fleet_header(found),
+        tag("main", render_fleet_main(found)),
+        tag("footer", tag("p", f"lynxbench {clean(version)}. A number never travels without its context.")),
+    )
+    return render_page(f"{clean(found.contract)}: fleet · lynxbench", body)
+
+
+def render_fleet_header(found: FleetReport) -> Safe:
+    """The verdict and its context."""
     facts = tag(
         "dl",
         fact("Contract", said(found.contract), " ", code(words.abbreviated(found.contract_id))),
@@ -151,16 +162,14 @@ def render_fleet_html(found: FleetReport, version: str) -> str:
         fact("Started", words.moment_text(found.started_at)),
         class_="facts",
     )
-    header = tag("header", tag("p", "lynxbench fleet", class_="brand"), tag("h1", said(found.verdict)), facts)
+    return tag("header", tag("p", "lynxbench fleet", class_="brand"), tag("h1", said(found.verdict)), facts)
+
+
+def render_fleet_main(found: FleetReport, results_at: str = "") -> Safe:
+    """Spread, who stands apart and why, and every unit; results are links where `results_at` says where they are."""
     parts = [_instances(one) for one in found.per_precision]
     apart = [_why(one) for one in found.per_precision]
-    body = tag(
-        "body",
-        header,
-        tag("main", parts, apart, _units(found), _left_out(found)),
-        tag("footer", tag("p", f"lynxbench {clean(version)}. A number never travels without its context.")),
-    )
-    return render_page(f"{clean(found.contract)}: fleet · lynxbench", body)
+    return join([parts, apart, _units(found, results_at), _left_out(found)])
 
 
 def _instances(one: FleetComparison) -> Safe:
@@ -216,14 +225,14 @@ def _why(one: FleetComparison) -> Safe | None:
     return section(f"apart-{one.precision}", f"What sets them apart, {one.precision}", parts)
 
 
-def _units(found: FleetReport) -> Safe:
+def _units(found: FleetReport, results_at: str) -> Safe:
     rows = [
         (
             said(unit.name),
             unit.state.value,
             said(unit.node),
             str(len(unit.attempts)),
-            code(words.abbreviated(unit.result_id)) if unit.result_id else "—",
+            result_name(unit.result_id, results_at) if unit.result_id else "—",
             said("; ".join(f"{a.node}: {a.ended} {a.why}".strip() for a in unit.attempts) or unit.why),
         )
         for unit in found.units

@@ -17,6 +17,8 @@ def render_tuning(document: TuningDocument, *, width: int) -> str:
     """The whole tuning as text of at most that width."""
     lines = _wrapped(f"{document.verdict.value.upper()}: ", clean(document.sentence), width)
     lines += ["", *_sides(document), *_curse(document, width), "", *_allowed(document, width), "", *_trials(document)]
+    if document.accuracy_missing:
+        lines += _wrapped("note    ", clean(document.accuracy_missing), width)
     lines += [line for note in document.notes for line in _wrapped("note    ", clean(note), width)]
     return "\n".join(line.rstrip() for line in lines).replace(words.NBSP, " ") + "\n"
 

@@ -6,9 +6,9 @@ import math
 
 from lynxbench.model.tuning import TrialStatus, TuningDocument, TuningVerdict
 from lynxbench.report import words
-from lynxbench.report.markup import Child, Safe, code, said, tag
+from lynxbench.report.markup import Child, Safe, code, join, said, tag
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import fact, plot, section, table
+from lynxbench.report.sections.parts import fact, plot, result_name, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE, Scale, axis_x, axis_y, padded, rule, svg, text
 from lynxbench.report.tuning import curse_words, gain_text, setting_words
 from lynxbench.report.words import clean
@@ -18,14 +18,20 @@ def render_tuning_html(document: TuningDocument) -> str:
     """The page as one HTML text that opens without a network and runs nothing."""
     body = tag(
         "body",
-        _header(document),
-        tag("main", _verdict(document), _sides(document), _search(document), _record(document)),
+        render_tuning_header(document),
+        tag("main", render_tuning_main(document)),
         tag("footer", tag("p", f"lynxbench {clean(document.lynxbench_version)}. A search's best figure is no result.")),
     )
     return render_page(f"{clean(document.contract_name)} · lynxbench tune", body)
 
 
-def _header(document: TuningDocument) -> Safe:
+def render_tuning_main(document: TuningDocument, results_at: str = "") -> Safe:
+    """Every section, the verdict first; results are links where `results_at` says where they are found."""
+    return join([_verdict(document), _sides(document), _search(document), _record(document, results_at)])
+
+
+def render_tuning_header(document: TuningDocument) -> Safe:
+    """The question and its context."""
     facts = tag(
         "dl",
         fact("Contract", said(document.contract_name), " ", code(words.abbreviated(document.contract_id))),
@@ -46,6 +52,7 @@ def _verdict(document: TuningDocument) -> Safe:
             "p", [tag("strong", document.verdict.value.capitalize()), ": ", said(document.sentence)], class_="headline"
         ),
         tag("p", curse_words(document), ".", class_="quiet") if document.tuned is not None else None,
+        tag("p", clean(document.accuracy_missing), ".", class_="quiet") if document.accuracy_missing else None,
         id="verdict",
         class_=f"verdict {tone}",
         aria_labelledby="verdict-title",
@@ -106,7 +113,7 @@ def _draw(document: TuningDocument, title: str, width: int) -> Safe:
     return svg(width, 230, title, f"{len(known)} of {len(document.trials)} trials have a figure", parts)
 
 
-def _record(document: TuningDocument) -> Safe:
+def _record(document: TuningDocument, results_at: str) -> Safe:
     rows: list[list[Child]] = [
         [
             str(trial.number + 1),
@@ -114,7 +121,7 @@ def _record(document: TuningDocument) -> Safe:
             "–" if trial.response is None else words.digits(trial.response, 4),
             trial.status.value,
             clean(trial.accuracy or trial.reason),
-            code((trial.result_id or "")[:12]),
+            result_name(trial.result_id or "", results_at),
         ]
         for trial in document.trials
     ]

@@ -19,8 +19,8 @@ from lynxbench import __version__
 from lynxbench.errors import BadLedger, LynxbenchError, Refused
 from lynxbench.report.markup import said, tag
 from lynxbench.report.sections.parts import section
-from lynxbench.server import form_routes, page_routes
-from lynxbench.server.api import administering, evidence, submitting, working
+from lynxbench.server import analysis_routes, form_routes, page_routes
+from lynxbench.server.api import administering, analyses, evidence, submitting, working
 from lynxbench.server.api.answers import RESPONSES, answer
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
 from lynxbench.server.making import Maker
@@ -67,9 +67,10 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
     )
     app.state.server = server
     app.state.maker = Maker()
-    for part in (evidence.router, submitting.router, working.router, administering.router):
+    for part in (evidence.router, analyses.router, submitting.router, working.router, administering.router):
         app.include_router(part, prefix=API, responses=RESPONSES)
     app.include_router(page_routes.router)
+    app.include_router(analysis_routes.router)
     app.include_router(form_routes.router)
 
     @app.get(f"{API}/openapi.json", include_in_schema=False)

@@ -24,7 +24,7 @@ from lynxbench.server.making import Maker
 from lynxbench.server.observing import CONTENT_TYPE
 from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN, WORK
 from lynxbench.server.pages import claims as claim_pages
-from lynxbench.server.pages import compare, contracts, decisions, executors, ledger, overview, recorded, results, runs
+from lynxbench.server.pages import compare, contracts, decisions, executors, ledger, overview, results, runs
 from lynxbench.server.pages.shell import (
     Page,
     render_shell,
@@ -264,18 +264,6 @@ async def executor_(request: Request, executor: Named) -> Response:
     server = server_of(request)
     name = await quick_id(request, executor, "executor")
     return await show(request, ("executor", name), (name, OWN), lambda: executors.executor_page(server, name))
-
-
-@router.get("/experiments")
-async def experiments_(request: Request) -> Response:
-    server = server_of(request)
-    return await show(request, "experiments", (EVERYTHING, OWN), lambda: recorded.experiments_page(server))
-
-
-@router.get("/fleet")
-async def fleet_(request: Request) -> Response:
-    server = server_of(request)
-    return await show(request, "fleet", (EVERYTHING, OWN), lambda: recorded.fleet_page(server))
 
 
 @router.get("/decisions")

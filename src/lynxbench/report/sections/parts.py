@@ -114,6 +114,12 @@ def fact(name: str, *value: Child) -> Safe:
     return tag("div", tag("dt", name), tag("dd", *value))
 
 
+def result_name(identifier: str, at: str = "") -> Safe:
+    """A result by the beginning of its id; `at` is where results are found, where there is such a place."""
+    shown = tag("code", identifier[:12])
+    return tag("a", shown, href=f"{at}{identifier}") if at and identifier else shown
+
+
 def quoted(text: str) -> Safe:
     """Somebody's words inside a sentence of ours; no-break spaces stay."""
     return said(text) if NBSP not in text else tag("bdi", text)

@@ -46,7 +46,7 @@ def draw_effects(found: Analysis, title: str, width: int) -> Safe:
 
 
 def _effect_row(one: EffectShown, x: Scale, middle: float, label: float, width: int) -> list[Safe]:
-    longest = 40 if width > NARROW else 20
+    longest = 40 if width > NARROW else 17
     title = effect_title(one)
     title = title if len(title) <= longest else title[: longest - 1] + "…"
     parts = [text(label - 8, middle + 4, title, css="tick strong" if one.sure else "tick", anchor="end")]
@@ -117,7 +117,7 @@ def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
     """Eight corners with their responses; circles grow with the response."""
     across, up, back = document.factors
     wide = width > NARROW
-    x0, x1, y0, y1 = (110, 400, 270, 110) if wide else (66, 196, 250, 120)
+    x0, x1, y0, y1 = (150, 440, 270, 110) if wide else (66, 196, 250, 120)
     dx, dy = (170, -70) if wide else (92, -62)
 
     def at(i: int, j: int, k: int) -> tuple[float, float]:
@@ -144,11 +144,12 @@ def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
             words = digits(cell.response.estimate)
             size = 5 + 9 * (cell.response.estimate / max(values)) ** 0.5
             parts += [tag("circle", tag("title", f"{levels}: {words}"), cx=px, cy=py, r=size, class_="dot")]
-        parts.append(text(px, py - 19, words, css="tick strong", anchor="middle"))
+        # away from the edges, which go up from the lower corners and down from the upper ones
+        parts.append(text(px, py - 19 if one[1] else py + 28, words, css="tick strong", anchor="middle"))
         said.append(f"{levels}: {words}")
     parts += [
         text((x0 + x1) / 2, y0 + 34, f"{across.name}: {across.levels[0]} → {across.levels[1]}", anchor="middle"),
-        text(8, y0 + 34 if not wide else (y0 + y1) / 2, f"{up.name} ↑ {up.levels[1]}" if wide else ""),
+        *([text(x0 - 12, (y0 + y1) / 2, f"{up.name} ↑ {up.levels[1]}", anchor="end")] if wide else []),
         text(x1 + dx / 2 + 14, y0 + dy / 2 + 14, f"{back.name} → {back.levels[1]}"),
     ]
     if not wide:

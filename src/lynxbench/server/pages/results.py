@@ -157,6 +157,7 @@ def _elsewhere(result: Result) -> Safe:
         tag("a", "This contract’s series", href=f"/contracts/{result.contract_id}"),
         tag("a", "This executor", href=f"/executors/{result.executor_id}"),
         tag("a", "Compare with another", href=f"/compare?b={result.result_id}"),
+        tag("a", "Contest it", href=f"/results/{result.result_id}/contest"),
         tag("a", "Result as JSON", href=f"/results/{result.result_id}/result.json"),
         tag("a", "Report as one file", href=f"/results/{result.result_id}/report.html", download=True),
     ]
