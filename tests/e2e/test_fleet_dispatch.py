@@ -151,7 +151,7 @@ def test_an_interrupted_experiment_goes_on_and_a_lost_nodes_block_begins_anew(
     assert verified.code == 0, verified.out + verified.err
     # What the results of both nodes say together is evidence too, and is made again from them.
     assert "lynxbench verify" in records.conclude(folder)
-    for what in (str(folder), document.name):
+    for what in (str(folder), document.experiment_id):
         again = lynxbench_here("verify", what, "--ledger", str(tmp_path / "ledger"), cwd=tmp_path)
         assert again.code == 0, again.out + again.err
     assert not scratch_left(f"fleet-{document.experiment_id}")
