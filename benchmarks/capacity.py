@@ -22,8 +22,8 @@ import numpy as np
 
 from lynxbench.decide.capacity import Asked, plan_capacity
 from lynxbench.decide.demand import declare_demand
-from lynxbench.demo_results import chat_result
-from lynxbench.demonstrating import chat_contract
+from lynxbench.decisions.demo_results import chat_result
+from lynxbench.decisions.demonstrating import chat_contract
 from lynxbench.load.saturation import Bound, find_saturation
 from lynxbench.model.contract import Contract
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord

@@ -29,16 +29,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from fleet_tasks import write_rank_trace
 from lynxbench.attribute.ranks import Settings, compare_ranks, find_traces, gather_ranks, try_rank
+from lynxbench.client.hosts import FleetProbe
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.fleet.cluster import Fleet, connected
-from lynxbench.fleet_clients import FleetProbe
-from lynxbench.fleet_tracing import analyse_fleet, list_traces
 from lynxbench.load import schedule
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
 from lynxbench.load.reading import Rotation
 from lynxbench.load.record import LoadRecord
 from lynxbench.load.truth_process import running_server
+from lynxbench.nodes.tracing import analyse_fleet, list_traces
 
 CLIENTS = 3
 RATE_PER_S = 500.0

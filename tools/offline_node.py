@@ -318,7 +318,7 @@ def _bundles(node: Node) -> list[tuple[str, Path]]:
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.bundle import export_bundle
     from lynxbench.ledger.queries import Wanted, list_results
-    from lynxbench.recalling import opened
+    from lynxbench.record.recalling import opened
 
     found = []
     keyring, now = Keyring(), datetime.now(UTC)

@@ -13,7 +13,6 @@ from pathlib import Path
 from time import perf_counter
 
 from lynxbench import __version__
-from lynxbench.concluding import Attempt, conclude_precision, read_attempt, reference_outputs, with_processes
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.evidence.documents import RESULT_FILE, write_result
 from lynxbench.evidence.manifest import write_manifest
@@ -21,9 +20,6 @@ from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
 from lynxbench.evidence.samples import write_samples
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
-from lynxbench.greeting import Greeting
-from lynxbench.intervening import intervene
-from lynxbench.known_ceilings import ceilings_for, read_ceilings, remember_ceilings
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.journal import count_journal, read_journal
 from lynxbench.measure.context import assumptions_of, conditions_of
@@ -38,9 +34,13 @@ from lynxbench.model.precision import Precision, reference_of
 from lynxbench.model.result import RULES, PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.surroundings import Surroundings
-from lynxbench.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, kept
+from lynxbench.runs.concluding import Attempt, conclude_precision, read_attempt, reference_outputs, with_processes
+from lynxbench.runs.greeting import Greeting
+from lynxbench.runs.intervening import intervene
+from lynxbench.runs.known_ceilings import ceilings_for, read_ceilings, remember_ceilings
+from lynxbench.runs.running import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, kept
+from lynxbench.runs.worker import JOB_FILE, REPORT_FILE, STAGE_FILE
 from lynxbench.serving import resume_served, run_served
-from lynxbench.worker import JOB_FILE, REPORT_FILE, STAGE_FILE
 
 
 def run_contract(
@@ -214,7 +214,7 @@ def _measure_slot(
         stage = stage_file.read_text() if stage_file.exists() else "start"
         progress.watch(slot, stage, count_journal(folder), perf_counter() - started)
 
-    code = run_fresh("lynxbench.worker", folder, job.threads, watch, around)
+    code = run_fresh("lynxbench.runs.worker", folder, job.threads, watch, around)
     file = folder / REPORT_FILE
     if file.exists():
         report = JobReport.model_validate_json(file.read_bytes())

@@ -29,7 +29,6 @@ from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.server import CapturedServer, with_server
-from lynxbench.greeting import Greeting, greet
 from lynxbench.load.arrivals import load_of
 from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.plan import ClosedLoop, OpenLoop
@@ -39,8 +38,9 @@ from lynxbench.model.contract import Contract, SaturatingArrival
 from lynxbench.model.executor import Executor
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.load_figures import PreFlight
-from lynxbench.running import TELEMETRY_FILE, Finished, Progress, Recorder, kept
-from lynxbench.served_result import Asked, conclude, engine_of, look_at, saturation_of
+from lynxbench.runs.greeting import Greeting, greet
+from lynxbench.runs.running import TELEMETRY_FILE, Finished, Progress, Recorder, kept
+from lynxbench.runs.served_result import Asked, conclude, engine_of, look_at, saturation_of
 
 PREFLIGHT_FILE = "preflight.json"
 

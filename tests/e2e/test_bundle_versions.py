@@ -20,7 +20,7 @@ from lynxbench.evidence.statement import STATEMENT_TYPE, open_entry
 from lynxbench.ledger.bundle import check_result_document, import_bundle
 from lynxbench.ledger.summary import summary_of
 from lynxbench.model.canonical import canonical_bytes, content_id
-from lynxbench.recalling import result_document
+from lynxbench.record.recalling import result_document
 from teams import Team, kept_bundle, make_team
 
 NEWER = "use the version that wrote it, or a newer one"

@@ -16,19 +16,13 @@ from command_line import QUICK_CONTRACT, SPINNING, lynxbench
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from fleet_tasks import GATHERING, GATHERING_CONTRACT, WAITING, WAITING_CONTRACT, answer, write_rank_trace
 from lynxbench.attribute.ranks import Settings, analyse_ranks, find_traces
+from lynxbench.client.hosts import FleetProbe
 from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.fleet.cluster import Fleet, Node
 from lynxbench.fleet.dispatch import End, Outcome, Task, dispatch
 from lynxbench.fleet.local import LocalCluster
-from lynxbench.fleet_book import Silent
-from lynxbench.fleet_clients import FleetProbe
-from lynxbench.fleet_jobs import FleetJob, JobOptions, run_jobs
-from lynxbench.fleet_ranks import RANKS_FILE, run_ranks
-from lynxbench.fleet_reporting import report_fleet
-from lynxbench.fleet_running import FleetOptions, run_fleet
-from lynxbench.fleet_tracing import analyse_fleet, list_traces
 from lynxbench.load import schedule
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.ground_truth import Outcome as Answered
@@ -37,6 +31,12 @@ from lynxbench.load.reading import Rotation
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.fleet import FleetUnit, Standing, UnitState
 from lynxbench.model.layers import Layer
+from lynxbench.nodes.book import Silent
+from lynxbench.nodes.jobs import FleetJob, JobOptions, run_jobs
+from lynxbench.nodes.ranks import RANKS_FILE, run_ranks
+from lynxbench.nodes.reporting import report_fleet
+from lynxbench.nodes.running import FleetOptions, run_fleet
+from lynxbench.nodes.tracing import analyse_fleet, list_traces
 from served import served_contract
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

@@ -19,20 +19,20 @@ from hosted import TEAM, Caller, World, hosted, make_world
 from lynxbench.cli.experiment import Records
 from lynxbench.cli.experiment_progress import LineProgress
 from lynxbench.contract.loader import parse_contract
-from lynxbench.defining import read_definition
 from lynxbench.errors import BadInput, Interrupted
 from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.exchange.remote import Remote
+from lynxbench.exchange.scheduled import AgentSettings, Errands
 from lynxbench.experiment.analysing import analyse
 from lynxbench.experiment.cells import CellPlan
-from lynxbench.experimenting import run_experiment
 from lynxbench.fleet.cluster import Fleet
 from lynxbench.fleet.local import LocalCluster
-from lynxbench.fleet_experimenting import run_dispatched
-from lynxbench.fleet_jobs import JobDone, JobOptions
-from lynxbench.fleet_scheduled import FleetAgent
-from lynxbench.remote import Remote
-from lynxbench.scheduled import AgentSettings, Errands
+from lynxbench.nodes.experimenting import run_dispatched
+from lynxbench.nodes.jobs import JobDone, JobOptions
+from lynxbench.nodes.scheduled import FleetAgent
 from lynxbench.server.rights import API, SCOPES
+from lynxbench.trials.defining import read_definition
+from lynxbench.trials.experimenting import run_experiment
 from wheels import tiny_lock
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]

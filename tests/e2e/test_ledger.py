@@ -19,8 +19,8 @@ from killing import acknowledged_before_kill, stored_in
 from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.queries import find_run, open_runs
 from lynxbench.model.entries import EntryKind
-from lynxbench.recalling import ledger_checks, recalled
-from lynxbench.recording import record_folder, seal
+from lynxbench.record.recalling import ledger_checks, recalled
+from lynxbench.record.recording import record_folder, seal
 from teams import Team, make_team, recorded_run, trusts
 
 KILLS = 20

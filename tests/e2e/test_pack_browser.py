@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lynxbench.decide.packs import limitations_of, methodology_for
-from lynxbench.deciding import Gathered, compare_cited
-from lynxbench.demonstrating import decide_demo, demo_results
+from lynxbench.decisions.deciding import Gathered, compare_cited
+from lynxbench.decisions.demonstrating import decide_demo, demo_results
 from lynxbench.model.packs import Pack
 from lynxbench.report.pack import render_pack
 

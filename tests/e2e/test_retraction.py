@@ -12,7 +12,7 @@ from pyarrow.parquet import read_table
 
 from lynxbench.evidence.documents import read_result
 from lynxbench.model.result import Result
-from lynxbench.recalling import result_document
+from lynxbench.record.recalling import result_document
 from teams import Team, copied_run, kept_bundle, make_team, trusts
 
 REASON = "the fan was broken"

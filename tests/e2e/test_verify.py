@@ -20,8 +20,8 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.result import Result
-from lynxbench.verifying import verify_folder
-from lynxbench.verifying_signatures import check_envelope
+from lynxbench.verify.result import verify_folder
+from lynxbench.verify.signatures import check_envelope
 from sealed import contest, key_of
 from served import served_contract
 

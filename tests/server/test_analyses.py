@@ -22,7 +22,7 @@ from lynxbench.model.entries import Concluded
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport
 from lynxbench.model.tuning import TuningDocument
-from lynxbench.recalling_analyses import analysis_document, named_analysis
+from lynxbench.record.recalling_analyses import analysis_document, named_analysis
 from lynxbench.report.experiment_html import render_experiment_main
 from lynxbench.report.fleet import render_fleet_main
 from lynxbench.report.tuning_html import render_tuning_main

@@ -11,7 +11,7 @@ import pytest
 from hosted import PASSWORD, TEAM, Caller, World, hidden, made_result
 from lynxbench.evidence.envelope import parse_envelope
 from lynxbench.model.entries import ResultContested
-from lynxbench.recording import seal
+from lynxbench.record.recording import seal
 from lynxbench.server.rights import API, Scope
 
 BASE = 100

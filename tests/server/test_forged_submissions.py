@@ -26,7 +26,7 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.summary import summary_of
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Entry, ResultContested, Role
-from lynxbench.recording import keep_files, seal
+from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.rights import API, Scope
 
 BASE = 100

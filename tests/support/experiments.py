@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from lynxbench.defining import parse_definition
 from lynxbench.experiment.cells import plan_cells
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.state import ExperimentFolder
-from lynxbench.experiment_outcome import describe
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.stats.designs import Cell
+from lynxbench.trials.defining import parse_definition
+from lynxbench.trials.experiment_outcome import describe
 
 WORK = """\
 import os

@@ -24,7 +24,7 @@ import uvicorn
 
 from analysed import fleet_results, plant
 from compared import make_contract, make_executor, make_result
-from lynxbench.demonstrating import make_demo
+from lynxbench.decisions.demonstrating import make_demo
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import KeyCard, SigningKey
@@ -38,7 +38,7 @@ from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import ContractAgreed, EntryKind, ResultContested, Role, RunRegistered
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess, Telemetry
-from lynxbench.recording import keep_files, seal
+from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.app import make_app
 from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter
 from lynxbench.server.observing import Log

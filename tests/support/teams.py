@@ -14,7 +14,7 @@ from command_line import CommandRun, lynxbench, lynxbench_here
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.model.entries import Role
-from lynxbench.recording import record_folder
+from lynxbench.record.recording import record_folder
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def list_(
 
     from lynxbench.cli.naming import print_document, terminal_width
     from lynxbench.compare.changes import keep_book
-    from lynxbench.histories import Past
+    from lynxbench.record.histories import Past
     from lynxbench.report.comparison import render_changes
 
     with Past(folders or (), ledger, os.environ) as past:
@@ -116,7 +116,7 @@ def list_(
 def _named_contract(contract: str, folders: list[Path] | None, ledger: str | None) -> Contract:
     import os
 
-    from lynxbench.histories import Past
+    from lynxbench.record.histories import Past
 
     with Past(folders or (), ledger, os.environ) as past:
         return past.contract(contract)
@@ -128,7 +128,7 @@ def _declared(change: str, ledger: str | None) -> ChangeDeclared:
     from lynxbench.ledger.names import find_id
     from lynxbench.ledger.queries import entries_about
     from lynxbench.model.entries import ChangeDeclared
-    from lynxbench.recalling import opened
+    from lynxbench.record.recalling import opened
 
     with opened(ledger, os.environ) as open_:
         change_id = find_id(open_.log, change, "change")

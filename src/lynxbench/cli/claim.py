@@ -24,9 +24,9 @@ def claim(
     """
     import sys
 
-    from lynxbench.claiming import lint_claim, read_claim
     from lynxbench.cli.naming import print_document, terminal_width
-    from lynxbench.deciding import read_folder
+    from lynxbench.decisions.claiming import lint_claim, read_claim
+    from lynxbench.decisions.deciding import read_folder
     from lynxbench.report.decisions import render_decision
 
     if (file is None) == (text is None):

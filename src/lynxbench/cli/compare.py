@@ -46,7 +46,7 @@ def compare_named(a: str, b: str, precision: Precision | None, ledger: str | Non
 
     from lynxbench.cli.naming import foreign_or_none, resolve_result
     from lynxbench.compare.foreign import compare_foreign
-    from lynxbench.comparing import compare_sides, side_of
+    from lynxbench.record.comparing import compare_sides, side_of
 
     foreign = foreign_or_none(a), foreign_or_none(b)
     with ExitStack() as stack:

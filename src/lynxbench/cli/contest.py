@@ -27,7 +27,7 @@ def contest(
     import os
 
     from lynxbench.model.entries import ResultContested
-    from lynxbench.recalling import opened
+    from lynxbench.record.recalling import opened
 
     with opened(ledger, os.environ) as open_:
         result_id = named_result(open_, result)
@@ -50,7 +50,7 @@ def retract(
     from lynxbench.ledger.queries import find_result, voice_of
     from lynxbench.model.canonical import short
     from lynxbench.model.entries import ResultRetracted
-    from lynxbench.recalling import opened
+    from lynxbench.record.recalling import opened
 
     keyring = Keyring()
     key = keyring.signing_key(datetime.now(UTC)).key
@@ -73,7 +73,7 @@ def _append(ledger: OpenLedger, body: ResultContested | ResultRetracted, what: s
 
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.model.canonical import short
-    from lynxbench.recording import seal
+    from lynxbench.record.recording import seal
 
     key = Keyring().signing_key(datetime.now(UTC)).key
     seq = ledger.log.append(seal(body, key))
@@ -86,7 +86,7 @@ def _append(ledger: OpenLedger, body: ResultContested | ResultRetracted, what: s
 
 def _reason(text: str) -> str:
     from lynxbench.errors import BadInput
-    from lynxbench.recording import MAX_REASON
+    from lynxbench.record.recording import MAX_REASON
 
     reason = text.strip()
     if not 0 < len(reason) <= MAX_REASON:

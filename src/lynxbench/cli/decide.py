@@ -11,7 +11,7 @@ from lynxbench.cli.results import AS_JSON, LEDGER
 from lynxbench.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
-    from lynxbench.deciding import Gathered
+    from lynxbench.decisions.deciding import Gathered
     from lynxbench.model.attribution import Category
     from lynxbench.model.contract import Regime
     from lynxbench.report.decision_blocks import Decision
@@ -48,7 +48,7 @@ def purchase(
     """Answer five questions before hardware is bought. Exit code 1 when three or more have no evidence."""
     import os
 
-    from lynxbench.deciding import ask_purchase, gather, read_catalogue
+    from lynxbench.decisions.deciding import ask_purchase, gather, read_catalogue
 
     names = [*(results or []), *test]
     gathered = gather(names, folders, ledger, os.environ, contract)
@@ -87,7 +87,7 @@ def whatif(
     import os
 
     from lynxbench.cli.naming import parse_precision
-    from lynxbench.deciding import estimate_whatif, gather, read_catalogue
+    from lynxbench.decisions.deciding import estimate_whatif, gather, read_catalogue
 
     gathered = gather([result], [], ledger, os.environ)
     on_test = gather([tested], [], ledger, os.environ).results[0] if tested is not None else None
@@ -118,7 +118,7 @@ def precision(
 
     from lynxbench.decide.evidence import one_contract
     from lynxbench.decide.precisions import decide_precisions
-    from lynxbench.deciding import gather
+    from lynxbench.decisions.deciding import gather
 
     gathered = gather(results or [], folders, ledger, os.environ, contract)
     decision = decide_precisions(one_contract(gathered.results, contract))
@@ -151,7 +151,7 @@ def capacity(
 
     from lynxbench.cli.naming import parse_precision
     from lynxbench.decide.capacity import Asked, plan_capacity
-    from lynxbench.deciding import claimed_requests, demand_of, gather
+    from lynxbench.decisions.deciding import claimed_requests, demand_of, gather
     from lynxbench.model.quantities import parse_quantity
 
     def rate(text: str | None, option: str) -> float | None:
@@ -211,7 +211,7 @@ def cost(
     from lynxbench.cli.naming import parse_precision
     from lynxbench.decide.cost import CostQuestion, report_cost
     from lynxbench.decide.offers import terms_from_options
-    from lynxbench.deciding import candidates_of, gather, incomparable
+    from lynxbench.decisions.deciding import candidates_of, gather, incomparable
     from lynxbench.model.quantities import parse_quantity
 
     terms = terms_from_options(
@@ -247,7 +247,7 @@ def pack(
     import os
 
     from lynxbench.cli.naming import print_document
-    from lynxbench.packing import make_pack
+    from lynxbench.decisions.packing import make_pack
 
     made = make_pack(decisions, folders, output, title, ledger, os.environ, pdf)
     if as_json:
@@ -268,7 +268,7 @@ def _finish(decision: Decision, as_json: bool, ledger: str | None, record: bool,
     told = ""
     document = decision.model_dump(mode="json")
     if record:
-        from lynxbench.packing import record_decision
+        from lynxbench.decisions.packing import record_decision
 
         try:
             done = record_decision(decision, ledger)

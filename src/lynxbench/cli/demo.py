@@ -26,7 +26,7 @@ def decisions(
     import os
 
     from lynxbench.cli.naming import print_document, terminal_width
-    from lynxbench.demonstrating import INVENTED, make_demo
+    from lynxbench.decisions.demonstrating import INVENTED, make_demo
     from lynxbench.errors import BadInput
     from lynxbench.report.decisions import render_decision
 

@@ -52,7 +52,7 @@ def diff(
 ) -> None:
     """Compare two executors by layer. Exit code 0: no difference, 1: they differ."""
     from lynxbench.executor.view import render_difference
-    from lynxbench.listing import compared_fields, difference_document
+    from lynxbench.record.listing import compared_fields, difference_document
 
     before, named = context.obj
     left, right = (_load(name, declare or named) for name in (a, b))

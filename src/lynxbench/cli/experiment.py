@@ -13,8 +13,8 @@ from lynxbench.errors import BadInput
 
 if TYPE_CHECKING:
     from lynxbench.model.experiment import ExperimentDocument
-    from lynxbench.recording import LedgerRecorder
-    from lynxbench.running import Recorder
+    from lynxbench.record.recording import LedgerRecorder
+    from lynxbench.runs.running import Recorder
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -49,7 +49,7 @@ def run(
     """
     from lynxbench.cli.experiment_progress import LineProgress
     from lynxbench.cli.fleet_options import asked_nodes, job_options, joined, refuse_fleet_options
-    from lynxbench.defining import read_definition
+    from lynxbench.trials.defining import read_definition
 
     defined = read_definition(experiment)
     declaration = None
@@ -61,7 +61,7 @@ def run(
     patience_s = wait_calm * 60
     if ray or nodes:
         from lynxbench.fleet.cluster import wait_for
-        from lynxbench.fleet_experimenting import refuse_undispatchable, run_dispatched
+        from lynxbench.nodes.experimenting import refuse_undispatchable, run_dispatched
 
         options = job_options(together, ship, env)
         refuse_undispatchable(defined.definition, options)  # before a cluster is started for it
@@ -72,7 +72,7 @@ def run(
                 nodes=asked_nodes(ray, nodes), options=options, resume=resume, patience_s=patience_s,
             )  # fmt: skip
     else:
-        from lynxbench.experimenting import run_experiment
+        from lynxbench.trials.experimenting import run_experiment
 
         refuse_fleet_options(together, wait, ship, env)
         finished = run_experiment(
@@ -90,7 +90,7 @@ def show(
     as_json: bool = AS_JSON,
 ) -> None:
     """Show what an experiment found; an unfinished one as far as it came."""
-    from lynxbench.experiment_outcome import read_experiment
+    from lynxbench.trials.experiment_outcome import read_experiment
 
     _show(read_experiment(experiment), experiment if experiment.is_dir() else experiment.parent, as_json, html)
 
@@ -99,7 +99,7 @@ def show(
 def list_(as_json: bool = AS_JSON) -> None:
     """List the bundled experiments."""
     from lynxbench.cli.naming import print_document
-    from lynxbench.defining import bundled_experiments, read_definition
+    from lynxbench.trials.defining import bundled_experiments, read_definition
 
     found = [read_definition(name).definition for name in bundled_experiments()]
     if as_json:
@@ -114,7 +114,7 @@ def list_(as_json: bool = AS_JSON) -> None:
 @app.command()
 def template(name: str = typer.Argument(help="A bundled experiment to start from.")) -> None:
     """Print a bundled experiment as it is written, to start from."""
-    from lynxbench.defining import bundled_experiments, read_bundled_experiment
+    from lynxbench.trials.defining import bundled_experiments, read_bundled_experiment
 
     if name not in bundled_experiments():
         raise BadInput(f"{name}: no bundled experiment of this name; there are {', '.join(bundled_experiments())}")
@@ -153,7 +153,7 @@ class Records:
         recorder = recorder_for(self._ledger)
         if recorder is None:
             return ""
-        from lynxbench.analyses import read_analysis, record_analysis
+        from lynxbench.analyses.recording import read_analysis, record_analysis
 
         self._made.append(recorder)
         try:

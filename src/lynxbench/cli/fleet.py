@@ -12,8 +12,8 @@ from lynxbench.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from lynxbench.executor.declaration import Declaration
-    from lynxbench.fleet_book import Recorders
     from lynxbench.model.fleet import FleetReport
+    from lynxbench.nodes.book import Recorders
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -51,7 +51,7 @@ def run(
     from lynxbench.cli.fleet_progress import FleetTerminal
     from lynxbench.contract.loader import read_contract
     from lynxbench.fleet.cluster import wait_for
-    from lynxbench.fleet_running import FleetOptions, environment_of, run_fleet
+    from lynxbench.nodes.running import FleetOptions, environment_of, run_fleet
 
     if per not in ("node", "gpu"):
         raise BadInput(f"--per {per!r}: write node or gpu")
@@ -71,7 +71,7 @@ def run(
     with joined(ray, nodes, ship) as fleet, FleetTerminal() as progress:
         wait_for(fleet, wait, WAIT_S)
         if ranks:
-            from lynxbench.fleet_ranks import run_ranks
+            from lynxbench.nodes.ranks import run_ranks
 
             state, folder = run_ranks(
                 fleet, agreed, out, nodes=asked_nodes(ray, nodes), options=options, progress=progress,
@@ -82,7 +82,7 @@ def run(
                 fleet, agreed, out, nodes=asked_nodes(ray, nodes), options=options, progress=progress,
                 recorders=recorders, resume=resume,
             )  # fmt: skip
-    from lynxbench.fleet_reporting import report_fleet
+    from lynxbench.nodes.reporting import report_fleet
 
     _finish(report_fleet(state, folder), folder, as_json, ledger)
 
@@ -97,8 +97,8 @@ def show(
     """Show a fleet run again, or hold results of one contract against each other as a fleet."""
     from lynxbench import __version__
     from lynxbench.evidence.documents import write_text
-    from lynxbench.fleet_book import FLEET_FILE
-    from lynxbench.fleet_reporting import read_fleet
+    from lynxbench.nodes.book import FLEET_FILE
+    from lynxbench.nodes.reporting import read_fleet
     from lynxbench.report.fleet import render_fleet_html
 
     only = Path(named[0])
@@ -145,7 +145,7 @@ def _print(found: FleetReport, as_json: bool) -> None:
 
 def _of_results(named: list[str], ledger: str | None) -> FleetReport:
     from lynxbench.cli.naming import resolve_result
-    from lynxbench.fleet_reporting import report_results
+    from lynxbench.nodes.reporting import report_results
 
     results = {}
     for name in named:
@@ -186,8 +186,8 @@ def load(
     from lynxbench.cli.output import print_result, recorder_for, tell_record, write_reports
     from lynxbench.cli.progress import TerminalProgress
     from lynxbench.contract.loader import read_contract
-    from lynxbench.fleet_loading import run_load
     from lynxbench.model.result import ValidityVerdict
+    from lynxbench.nodes.loading import run_load
 
     agreed, recorder = read_contract(contract), recorder_for(ledger)
     with joined(ray, nodes) as fleet, TerminalProgress(agreed) as progress:
@@ -228,7 +228,7 @@ def trace(
     from lynxbench.cli.naming import print_document, terminal_width
     from lynxbench.cli.trace import ceilings_for, document_of, owners_of, view_of
     from lynxbench.evidence.documents import write_text
-    from lynxbench.fleet_tracing import analyse_fleet, list_traces, refuse_none
+    from lynxbench.nodes.tracing import analyse_fleet, list_traces, refuse_none
     from lynxbench.report.trace_html import render_trace_html
     from lynxbench.report.trace_terminal import render_trace_terminal
 

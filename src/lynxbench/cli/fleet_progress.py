@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lynxbench.fleet_book import FleetUnits
 from lynxbench.model.fleet import FleetUnit, UnitState
+from lynxbench.nodes.book import FleetUnits
 
 
 class FleetTerminal:

@@ -26,7 +26,7 @@ def history(
     from lynxbench import __version__
     from lynxbench.cli.naming import parse_precision, print_document, terminal_width
     from lynxbench.evidence.documents import write_text
-    from lynxbench.histories import Past, history_of
+    from lynxbench.record.histories import Past, history_of
     from lynxbench.report.history import render_history, render_history_html
 
     with Past(folders or (), ledger, os.environ) as past:

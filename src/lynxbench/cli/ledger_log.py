@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lynxbench import listing
 from lynxbench.errors import BadInput, BadLedger
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
@@ -24,6 +23,7 @@ from lynxbench.ledger.checkpoints import (
 )
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.ledger.log import TreeHead
+from lynxbench.record import listing
 
 SHOWN_CHECKPOINTS = 5
 

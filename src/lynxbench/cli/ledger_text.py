@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lynxbench.listing import about_document, foreign_document, list_document, say, standing_document
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ForeignImported
+from lynxbench.record.listing import about_document, foreign_document, list_document, say, standing_document
 
 if TYPE_CHECKING:
     from lynxbench.ledger.checkpoints import Signed

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lynxbench.model.entries import EntryBody, ForeignImported
     from lynxbench.model.layers import Layer
     from lynxbench.model.precision import Precision
-    from lynxbench.recalling import Recalled
+    from lynxbench.record.recalling import Recalled
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def resolve_result(name: str, ledger: str | None) -> Iterator[Recalled]:
     """A result by path, id or unique beginning of an id, with its folder and standing."""
     import os
 
-    from lynxbench.recalling import recalled
+    from lynxbench.record.recalling import recalled
 
     with recalled(name, ledger, os.environ) as found:
         yield found
@@ -50,8 +50,8 @@ def record_entry(body: EntryBody, ledger: str | None) -> tuple[int, str]:
     from datetime import UTC, datetime
 
     from lynxbench.evidence.keyring import Keyring
-    from lynxbench.recalling import opened
-    from lynxbench.recording import seal
+    from lynxbench.record.recalling import opened
+    from lynxbench.record.recording import seal
 
     key = Keyring().signing_key(datetime.now(UTC)).key
     with opened(ledger, os.environ, create=True) as open_:

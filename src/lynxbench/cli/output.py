@@ -18,10 +18,10 @@ from lynxbench.report.html import render_html
 from lynxbench.report.json_document import render_json
 from lynxbench.report.markdown import render_markdown
 from lynxbench.report.terminal import render_terminal
-from lynxbench.running import TELEMETRY_FILE, Finished
+from lynxbench.runs.running import TELEMETRY_FILE, Finished
 
 if TYPE_CHECKING:
-    from lynxbench.recording import LedgerRecorder
+    from lynxbench.record.recording import LedgerRecorder
 
 _PLAIN_WIDTH = 120
 
@@ -37,7 +37,7 @@ def write_reports(finished: Finished) -> dict[str, str]:
 def recorder_for(ledger: str | None) -> LedgerRecorder | None:
     """Who records a run in the ledger that is meant; None where none is wanted."""
     from lynxbench.ledger.location import locate
-    from lynxbench.recording import LedgerRecorder
+    from lynxbench.record.recording import LedgerRecorder
 
     location = locate(ledger, os.environ)
     return None if location is None else LedgerRecorder(location, os.environ)
@@ -71,7 +71,7 @@ def print_result(result: Result, paths: Mapping[str, str], as_json: bool, record
 
 def render_form(named: str, form: str, ledger: str | None = None) -> str:
     """A result, named by path or id, as text; plots need its samples, which must be the ones it was made from."""
-    from lynxbench.recalling import recalled
+    from lynxbench.record.recalling import recalled
 
     with recalled(named, ledger, os.environ) as found:
         result, folder = found.result, found.folder

@@ -17,8 +17,8 @@ def verify_pack_file(path: Path, as_json: bool) -> None:
     import os
 
     from lynxbench.cli.naming import print_document
+    from lynxbench.decisions.packing import verify_pack
     from lynxbench.model.canonical import short
-    from lynxbench.packing import verify_pack
 
     found = verify_pack(path, os.environ)
     if as_json:

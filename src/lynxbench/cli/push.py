@@ -31,9 +31,9 @@ def push(
     import sys
 
     from lynxbench.cli.naming import print_document
+    from lynxbench.exchange.pushing import push_results
+    from lynxbench.exchange.remote import remote_from
     from lynxbench.model.canonical import short
-    from lynxbench.pushing import push_results
-    from lynxbench.remote import remote_from
 
     if bool(results) == everything:
         raise BadInput("name the results to push, or give --all")
@@ -67,10 +67,10 @@ def pull(
     import os
 
     from lynxbench.cli.naming import print_document
+    from lynxbench.exchange.pushing import pull_result
+    from lynxbench.exchange.remote import remote_from
     from lynxbench.ledger.names import looks_like_id
     from lynxbench.model.canonical import short
-    from lynxbench.pushing import pull_result
-    from lynxbench.remote import remote_from
 
     if not looks_like_id(result):
         raise BadInput(f"{result!r}: no id of a result")

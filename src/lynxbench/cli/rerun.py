@@ -27,9 +27,9 @@ def rerun(
     from lynxbench.executor.declaration import read_declaration
     from lynxbench.model.entries import RerunVerdict
     from lynxbench.pipeline import run_contract
-    from lynxbench.recalling import recalled
-    from lynxbench.recording import record_rerun
-    from lynxbench.rerunning import judge_rerun, render_rerun, rerun_document
+    from lynxbench.record.recalling import recalled
+    from lynxbench.record.recording import record_rerun
+    from lynxbench.record.rerunning import judge_rerun, render_rerun, rerun_document
 
     declaration = read_declaration(declare) if declare else None
     with recalled(result, ledger, os.environ) as found:

@@ -38,7 +38,7 @@ def list_(
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.names import find_id
     from lynxbench.ledger.queries import Wanted, list_results, open_runs, standings
-    from lynxbench.recalling import opened
+    from lynxbench.record.recalling import opened
 
     with opened(ledger, os.environ) as open_:
         wanted = Wanted(
@@ -71,7 +71,7 @@ def show(
     from lynxbench.cli.output import print_result
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import entries_about, standings, voice_of
-    from lynxbench.recalling import opened, result_document
+    from lynxbench.record.recalling import opened, result_document
 
     trust = Keyring().trust
     with opened(ledger, os.environ) as open_:
@@ -102,8 +102,8 @@ def export(
     import os
 
     from lynxbench.evidence.keyring import Keyring
-    from lynxbench.exporting import ExportFormat, export_rows, parse_format
-    from lynxbench.recalling import opened
+    from lynxbench.record.exporting import ExportFormat, export_rows, parse_format
+    from lynxbench.record.recalling import opened
 
     chosen = parse_format(format_)
     if chosen is not ExportFormat.MLFLOW and Path(output).is_dir():
@@ -157,11 +157,11 @@ def import_(
     import os
     from datetime import UTC, datetime
 
-    from lynxbench.analyses import analysis_kind
+    from lynxbench.analyses.recording import analysis_kind
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.archive import looks_like_archive
-    from lynxbench.recalling import opened
-    from lynxbench.recording import is_run, record_folder, record_foreign
+    from lynxbench.record.recalling import opened
+    from lynxbench.record.recording import is_run, record_folder, record_foreign
 
     keyring = Keyring()
     with opened(ledger, os.environ, create=True) as open_:
@@ -190,7 +190,7 @@ def import_(
 
 
 def _import_analysis(ledger: OpenLedger, folder: Path, key: SigningKey, as_json: bool) -> None:
-    from lynxbench.analyses import record_analysis_folder
+    from lynxbench.analyses.recording import record_analysis_folder
 
     one, runs = record_analysis_folder(ledger, folder, key)
     ledger.seen.check(ledger.log)
@@ -233,7 +233,7 @@ def foreign(
     from lynxbench.cli.ledger_text import foreign_document, render_foreign_list
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import list_foreign, voice_of
-    from lynxbench.recalling import opened
+    from lynxbench.record.recalling import opened
 
     trust = Keyring().trust
     with opened(ledger, os.environ) as open_:
@@ -281,8 +281,8 @@ def named_result(ledger: OpenLedger, text: str) -> str:
 
 def named_results(ledger: OpenLedger, text: str) -> list[str]:
     """One result; or all that an experiment, a tuning or a fleet run is made from, which then travels with them."""
-    from lynxbench.analyses import analysis_kind, read_analysis
-    from lynxbench.recalling_analyses import results_named
+    from lynxbench.analyses.recording import analysis_kind, read_analysis
+    from lynxbench.record.recalling_analyses import results_named
 
     path = Path(text)
     if path.exists() and analysis_kind(path) is not None:

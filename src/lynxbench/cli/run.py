@@ -43,7 +43,7 @@ def run(
 ) -> None:
     """Capture, measure, attribute, record, report. Exit code 1 when the result is void."""
     from lynxbench.contract.loader import read_contract
-    from lynxbench.greeting import greet
+    from lynxbench.runs.greeting import greet
 
     if intervene is not None and intervene not in SCOPES:
         raise BadInput(f"--intervene {intervene!r}: write verdict or all, or nothing for verdict")

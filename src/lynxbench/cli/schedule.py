@@ -31,7 +31,7 @@ def add(
 
     from lynxbench.cli.naming import print_document
     from lynxbench.contract.loader import read_contract
-    from lynxbench.remote import remote_from
+    from lynxbench.exchange.remote import remote_from
 
     if (every is None) == (cron is None):
         raise BadInput("give --every or --cron")
@@ -50,7 +50,7 @@ def list_(server: str | None = SERVER, token: str | None = TOKEN, as_json: bool 
     import os
 
     from lynxbench.cli.naming import print_document
-    from lynxbench.remote import remote_from
+    from lynxbench.exchange.remote import remote_from
 
     remote = remote_from(server, token, os.environ)
     found = {**remote.ask("GET", "/api/v1/schedules"), **remote.ask("GET", "/api/v1/runs", query={"limit": "20"})}
@@ -84,7 +84,7 @@ def remove(
     """Take a schedule away; what came of it stays in the book."""
     import os
 
-    from lynxbench.remote import remote_from
+    from lynxbench.exchange.remote import remote_from
 
     remote_from(server, token, os.environ).ask("DELETE", f"/api/v1/schedules/{name}")
     print(f"{name} is removed")
@@ -119,9 +119,9 @@ def agent(
     import threading
 
     from lynxbench.cli.fleet_options import asked_nodes, job_options, joined, refuse_fleet_options
+    from lynxbench.exchange.remote import remote_from
+    from lynxbench.exchange.scheduled import Agent, AgentSettings, Errands
     from lynxbench.executor.declaration import read_declaration
-    from lynxbench.remote import remote_from
-    from lynxbench.scheduled import Agent, AgentSettings, Errands
 
     def said(line: str) -> None:
         print(f"lynxbench agent {name}: {line}", file=sys.stderr, flush=True)
@@ -134,7 +134,7 @@ def agent(
     asking = "once" if once else f"every {poll:g} s"
     if ray or nodes:
         from lynxbench.fleet.cluster import wait_for
-        from lynxbench.fleet_scheduled import FleetAgent
+        from lynxbench.nodes.scheduled import FleetAgent
 
         options = job_options(together, ship, env)
         with joined(ray, nodes, ship) as fleet:

@@ -22,7 +22,7 @@ def signals(
 
     from lynxbench.cli.naming import print_document, terminal_width
     from lynxbench.compare.signals import read_signals
-    from lynxbench.histories import Past, record_of
+    from lynxbench.record.histories import Past, record_of
     from lynxbench.report.comparison import render_signals
 
     with Past(folders or (), ledger, os.environ) as past:

@@ -38,7 +38,7 @@ def tune(
     from lynxbench.model.tuning import TuningVerdict
     from lynxbench.report.tuning import render_tuning
     from lynxbench.report.tuning_html import render_tuning_html
-    from lynxbench.tuning import run_tuning
+    from lynxbench.trials.tuning import run_tuning
 
     if search not in METHODS:
         raise BadInput(f"--search {search!r}: choose one of {', '.join(METHODS)}")

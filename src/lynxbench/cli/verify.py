@@ -51,12 +51,12 @@ def _verify_path(path: Path, asked: str | None) -> VerificationReport:
     """A folder, with what the ledger adds where it is there and knows the result."""
     import os
 
-    from lynxbench.analyses import analysis_kind
+    from lynxbench.analyses.recording import analysis_kind
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import find_result
-    from lynxbench.recalling import ledger_checks, opened
-    from lynxbench.verifying import verify_folder
-    from lynxbench.verifying_signatures import check_envelope
+    from lynxbench.record.recalling import ledger_checks, opened
+    from lynxbench.verify.result import verify_folder
+    from lynxbench.verify.signatures import check_envelope
 
     if analysis_kind(path) is not None:
         return _verify_analysis(path, asked)
@@ -76,10 +76,10 @@ def _verify_analysis(path: Path, asked: str | None) -> VerificationReport:
     """The folder of an experiment, a tuning or a fleet run, with what the ledger adds where it has it."""
     import os
 
+    from lynxbench.analyses.verifying import ledger_lines, verify_analysis_folder
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.names import find_analysis
-    from lynxbench.recalling import opened
-    from lynxbench.verified_analyses import ledger_lines, verify_analysis_folder
+    from lynxbench.record.recalling import opened
 
     report = verify_analysis_folder(path)
     try:
@@ -101,16 +101,16 @@ def _verify_id(named: str, asked: str | None) -> VerificationReport:
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.names import find_id, looks_like_id
     from lynxbench.model.canonical import short
-    from lynxbench.recalling import lay_out, ledger_checks, opened
-    from lynxbench.recalling_analyses import named_analysis
-    from lynxbench.verifying import verify_folder
-    from lynxbench.verifying_signatures import check_envelope
+    from lynxbench.record.recalling import lay_out, ledger_checks, opened
+    from lynxbench.record.recalling_analyses import named_analysis
+    from lynxbench.verify.result import verify_folder
+    from lynxbench.verify.signatures import check_envelope
 
     trust = Keyring().trust
     with opened(asked, os.environ) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         analysis = named_analysis(open_, named)
         if analysis is not None:
-            from lynxbench.verified_analyses import verify_logged
+            from lynxbench.analyses.verifying import verify_logged
 
             return verify_logged(open_, analysis, Path(temporary) / "analysis", trust)
         if not looks_like_id(named):
@@ -131,8 +131,8 @@ def _record(report: VerificationReport, asked: str | None) -> int:
     from lynxbench.ledger.queries import find_result
     from lynxbench.model.canonical import short
     from lynxbench.model.entries import ResultVerified
-    from lynxbench.recalling import opened
-    from lynxbench.recording import seal
+    from lynxbench.record.recalling import opened
+    from lynxbench.record.recording import seal
 
     if report.subject != "result":
         raise Refused(f"a {report.subject} is made again by whoever wants to know; record what comes of its results")

@@ -36,7 +36,7 @@ from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.workload.request_log import RequestLog
 
 if TYPE_CHECKING:
-    from lynxbench.fleet_clients import FleetProbe
+    from lynxbench.client.hosts import FleetProbe
 
 POLL_S = 0.25
 LOOK_SHARE = 0.05
@@ -113,8 +113,8 @@ def _probe(job: ClientJob, plan: Plan, hosts: list[ClientHost]) -> Iterator[Runn
         with RunningProbe(plan) as local:
             yield local
         return
+    from lynxbench.client.hosts import FleetProbe
     from lynxbench.fleet.cluster import choose, connected
-    from lynxbench.fleet_clients import FleetProbe
 
     with connected(job.fleet.address) as fleet:
         nodes, _ = choose(fleet.nodes(), job.fleet.nodes)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.log import Logged
-from lynxbench.recalling_analyses import body_of
+from lynxbench.record.recalling_analyses import body_of
 from lynxbench.server.form_routes import Form
 from lynxbench.server.guard import read_form, remote_of
 from lynxbench.server.page_cache import EVERYTHING, OWN

@@ -13,7 +13,6 @@ from sqlalchemy import func, select
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.samples import read_samples
-from lynxbench.histories import Found, Past, history_of
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import FULL_ID, find_id
 from lynxbench.ledger.queries import Listed, Wanted, entries_about, list_results, standings, voice_of
@@ -26,8 +25,9 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.standing import Standing, Voice
-from lynxbench.recalling import lay_out, result_document
-from lynxbench.running import TELEMETRY_FILE
+from lynxbench.record.histories import Found, Past, history_of
+from lynxbench.record.recalling import lay_out, result_document
+from lynxbench.runs.running import TELEMETRY_FILE
 from lynxbench.server.page_cache import EVERYTHING
 from lynxbench.server.state import Server
 

@@ -16,7 +16,6 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from lynxbench.compare.pair import Measured
-from lynxbench.comparing import compare_sides, side_of
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import OpenLedger
@@ -27,7 +26,8 @@ from lynxbench.model.comparison import Comparison, EffectVerdict
 from lynxbench.model.entries import EntryKind, ResultRecorded
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import ValidityVerdict
-from lynxbench.recalling import lay_out, result_document
+from lynxbench.record.comparing import compare_sides, side_of
+from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.server.store import Store, fresh_id, now_text
 from lynxbench.server.tables import baselines, notices, outbox, properties
 from lynxbench.server.tables import contacts as contact_table

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from lynxbench.claiming import lint_claim, read_claim
+from lynxbench.decisions.claiming import lint_claim, read_claim
 from lynxbench.errors import BadInput
 from lynxbench.model.claims import Context
 

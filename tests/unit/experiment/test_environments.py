@@ -24,7 +24,12 @@ def test_two_versions_of_a_layer_live_side_by_side_and_are_told_apart(tmp_path: 
     for one, version in zip(made, ("1.0", "2.0"), strict=True):
         assert one.packages.packages["tinylayer"] == version
         said = subprocess.run(
-            [str(one.interpreter), "-P", "-c", "import lynxbench.worker, numpy, tinylayer; print(tinylayer.SPEED)"],
+            [
+                str(one.interpreter),
+                "-P",
+                "-c",
+                "import lynxbench.runs.worker, numpy, tinylayer; print(tinylayer.SPEED)",
+            ],
             capture_output=True,
             text=True,
             check=True,

@@ -14,7 +14,7 @@ from lynxbench.model.executor import measured
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result, Validity, ValidityVerdict
-from lynxbench.rerunning import judge_ratio, judge_rerun, render_rerun, rerun_document
+from lynxbench.record.rerunning import judge_ratio, judge_rerun, render_rerun, rerun_document
 
 MEANS = (100.0, 100.2, 99.9, 100.1, 99.8)
 

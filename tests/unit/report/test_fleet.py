@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from compared import make_contract, make_executor, make_result
 from lynxbench.compare.instances import compare_instances
-from lynxbench.fleet_reporting import report_results
 from lynxbench.model.fleet import AttemptNote, FleetReport, FleetUnit, UnitState
+from lynxbench.nodes.reporting import report_results
 from lynxbench.report.fleet import render_fleet, render_fleet_html
 
 

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from lynxbench.decide.packs import limitations_of, methodology_for
-from lynxbench.deciding import Gathered, compare_cited
-from lynxbench.demonstrating import INVENTED, decide_demo, demo_results
+from lynxbench.decisions.deciding import Gathered, compare_cited
+from lynxbench.decisions.demonstrating import INVENTED, decide_demo, demo_results
 from lynxbench.model.packs import Pack
 from lynxbench.report.decision_blocks import blocks_of, title_of
 from lynxbench.report.decisions import render_decision

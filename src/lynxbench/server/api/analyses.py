@@ -16,7 +16,7 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis
 from lynxbench.model.entries import ANALYSES
-from lynxbench.recalling_analyses import analysis_document, body_of
+from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.server import reading
 from lynxbench.server.api.answers import answer, server_of, there
 from lynxbench.server.api.models import Limit

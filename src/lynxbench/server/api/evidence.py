@@ -18,7 +18,8 @@ from lynxbench.evidence.envelope import check_signatures
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.queries import list_foreign, open_runs, standings, voice_of
-from lynxbench.listing import (
+from lynxbench.model.entries import EntryKind
+from lynxbench.record.listing import (
     about_document,
     compared_fields,
     difference_document,
@@ -26,7 +27,6 @@ from lynxbench.listing import (
     list_document,
     log_document,
 )
-from lynxbench.model.entries import EntryKind
 from lynxbench.server import reading
 from lynxbench.server.api.answers import answer, changed, found_id, server_of, there, who_of
 from lynxbench.server.api.models import MOST_NUMBER, Claim, Limit, Named, Result, Seq, Word

@@ -12,7 +12,7 @@ from lynxbench.model.entries import Concluded, EntryKind
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.standing import Standing
 from lynxbench.model.tuning import TuningDocument
-from lynxbench.recalling_analyses import analysis_document, body_of
+from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.report import words
 from lynxbench.report.experiment_html import (
     render_experiment_header,

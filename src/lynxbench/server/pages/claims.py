@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import insert, select
 
-from lynxbench.claiming import lint_claim
+from lynxbench.decisions.claiming import lint_claim
 from lynxbench.errors import BadInput
 from lynxbench.model.claims import ClaimReport
 from lynxbench.report import words

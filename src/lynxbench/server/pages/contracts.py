@@ -11,12 +11,12 @@ from typing import Any
 from sqlalchemy import select
 
 from lynxbench.compare.signals import read_signals
-from lynxbench.histories import record_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.history import History
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.signals import Signals, SignalState
+from lynxbench.record.histories import record_of
 from lynxbench.report import words
 from lynxbench.report.history import render_level_changes, render_series
 from lynxbench.report.markup import Child, Safe, join, said, tag

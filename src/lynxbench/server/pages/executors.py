@@ -5,10 +5,10 @@ from __future__ import annotations
 from lynxbench.errors import LynxbenchError
 from lynxbench.executor.view import expand_change
 from lynxbench.ledger.queries import Wanted
-from lynxbench.listing import compared_fields
 from lynxbench.model.canonical import short
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
+from lynxbench.record.listing import compared_fields
 from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, code, join, said, tag
 from lynxbench.report.sections.parts import chip, fact, section, table

@@ -10,8 +10,8 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.queries import voice_of
-from lynxbench.listing import say
 from lynxbench.model.canonical import short
+from lynxbench.record.listing import say
 from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, code, join, said, tag
 from lynxbench.report.sections.parts import fact, section, table

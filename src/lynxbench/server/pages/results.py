@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lynxbench.ledger.queries import Listed, Wanted, standings
-from lynxbench.listing import say
 from lynxbench.model.canonical import short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.standing import Standing
 from lynxbench.model.verification import Check, Outcome
-from lynxbench.recalling import ledger_checks
+from lynxbench.record.listing import say
+from lynxbench.record.recalling import ledger_checks
 from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, join, raw, said, tag
 from lynxbench.report.sections.causes import render_causes

@@ -1,0 +1,1 @@
+"""From the record to decisions, claims and the procurement pack."""

@@ -1,0 +1,1 @@
+"""Between a machine and a server: results pushed and pulled, scheduled runs."""

@@ -1,0 +1,289 @@
+"""A contract's past from folders and from the ledger: points, documents, changes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from lynxbench.compare.history import FieldsBetween, point_of, read_history
+from lynxbench.compare.signals import Record
+from lynxbench.compare.suspects import changes_between
+from lynxbench.contract.diff import compare_contracts
+from lynxbench.contract.loader import read_contract
+from lynxbench.errors import BadContract, BadInput, BadLedger, BadResult
+from lynxbench.evidence.documents import RESULT_FILE, read_result
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.location import NO_LEDGER, OpenLedger
+from lynxbench.ledger.names import find_id, looks_like_id
+from lynxbench.ledger.queries import Listed, Wanted, disputed, entries_about, list_results, standings
+from lynxbench.ledger.queries import history as ledger_history
+from lynxbench.measure.telemetry import read_telemetry
+from lynxbench.model.canonical import short
+from lynxbench.model.contract import Contract
+from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ContractAgreed, EntryKind
+from lynxbench.model.executor import FieldChange
+from lynxbench.model.history import History, HistoryPoint
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import Result
+from lynxbench.record.comparing import contract_differences
+from lynxbench.record.recalling import opened, result_document
+from lynxbench.runs.running import TELEMETRY_FILE
+
+MOST_DOCUMENTS = 200
+"""Newest documents that the signs are read from."""
+CPU_BUSY = "cpu_busy"
+GPU_BUSY = re.compile(r"gpu[0-9]+_utilisation")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Results of one contract, from everywhere they were looked for."""
+
+    contract: Contract
+    contract_id: str
+    results: Mapping[str, Result]
+    """From folders, by id."""
+    folders: Mapping[str, Path]
+    listed: tuple[Listed, ...]
+    """From the ledger, oldest first."""
+    retracted: Mapping[str, str]
+    """By id: who took a result back, and why."""
+    problems: tuple[str, ...]
+
+
+class Past:
+    """Where results of a contract are looked for: folders, and a ledger where one is there."""
+
+    @classmethod
+    def over(cls, ledger: OpenLedger, trust: TrustList) -> Past:
+        """The same over a ledger that somebody else opened and closes."""
+        past = cls.__new__(cls)
+        past._stack, past._folders, past._trust, past.ledger = ExitStack(), (), trust, ledger
+        return past
+
+    def __init__(self, folders: Sequence[Path], ledger: str | None, environment: Mapping[str, str]) -> None:
+        self._stack = ExitStack()
+        self._folders = tuple(folders)
+        self._trust = Keyring(environment=environment).trust
+        self.ledger: OpenLedger | None = None
+        try:
+            self.ledger = self._stack.enter_context(opened(ledger, environment))
+        except BadLedger:
+            if ledger not in (None, NO_LEDGER) or not folders:
+                raise
+
+    def __enter__(self) -> Past:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def find(self, named: str, newest: int | None = None) -> Found:
+        """All results of the contract that a person named by file, bundled name, id or its beginning.
+
+        `newest` leaves out of the ledger's results all but so many.
+        """
+        loaded, folders, problems = _read_folders(self._folders)
+        contract = self._contract(named, loaded.values())
+        chosen: dict[str, Result] = {}
+        for result in loaded.values():
+            if result.contract_id == contract.contract_id:
+                chosen[result.result_id] = result
+            elif compare_contracts(contract, result.contract).verdict != "incomparable":
+                chosen[result.result_id] = result  # the same meaning: another stack, owner or label
+        listed: tuple[Listed, ...] = ()
+        retracted: dict[str, str] = {}
+        if self.ledger is not None:
+            listed = _listed_of(self.ledger, contract.contract_id, newest)
+            doubted = disputed(self.ledger.log, contract.contract_id, self._trust)
+            # Results of folders may be under another contract of the same meaning: the ledger is asked about each.
+            elsewhere = [name for name, one in chosen.items() if one.contract_id != contract.contract_id]
+            doubted |= standings(self.ledger.log, elsewhere, self._trust)
+            retracted = {name: standing.words[0] for name, standing in doubted.items() if standing.retracted}
+        return Found(contract, contract.contract_id, chosen, folders, listed, retracted, tuple(problems))
+
+    def changes(self, contract_id: str | None) -> tuple[tuple[ChangeDeclared, ...], tuple[ChangeMeasured, ...]]:
+        """Declared and measured changes of a contract, in the ledger's order."""
+        if self.ledger is None or contract_id is None:
+            return (), ()
+        kinds = (EntryKind.CHANGE, EntryKind.CHANGE_MEASURED)
+        bodies = [one.entry.body for one in entries_about(self.ledger.log, [contract_id], kinds)]
+        declared = tuple(body for body in bodies if isinstance(body, ChangeDeclared))
+        return declared, tuple(body for body in bodies if isinstance(body, ChangeMeasured))
+
+    def contract(self, named: str) -> Contract:
+        """The contract that a person named."""
+        return self._contract(named, _read_folders(self._folders)[0].values())
+
+    def _contract(self, named: str, results: Iterable[Result]) -> Contract:
+        bare = named.removeprefix("sha256:").lower()
+        if looks_like_id(named) and not Path(named).exists():
+            near = {r.contract_id: r.contract for r in results if r.contract_id.startswith(bare)}
+            if len(near) == 1:
+                return next(iter(near.values()))
+            if self.ledger is not None:
+                contract_id = find_id(self.ledger.log, named, "contract")
+                for one in entries_about(self.ledger.log, [contract_id], [EntryKind.CONTRACT]):
+                    if isinstance(one.entry.body, ContractAgreed):
+                        return one.entry.body.contract
+        try:
+            return read_contract(named)
+        except BadContract:
+            by_name = {r.contract_id: r.contract for r in results if r.contract.name == named}
+            if len(by_name) == 1 and not Path(named).exists():
+                return next(iter(by_name.values()))
+            raise
+
+    def document(self, found: Found, result_id: str) -> Result | None:
+        """A result's whole document, from a folder or the ledger."""
+        if result_id in found.results:
+            return found.results[result_id]
+        if self.ledger is None:
+            return None
+        try:
+            return result_document(self.ledger, result_id)
+        except (BadInput, BadLedger):
+            return None
+
+
+def history_of(past: Past, named: str, precision: Precision | None, newest: int | None = None) -> History:
+    """The history of a contract at one precision; its first one if none is chosen."""
+    found = past.find(named, newest)
+    chosen = precision or found.contract.workload.precisions[0]
+    points: dict[str, HistoryPoint] = {}
+    left_out = [f"{short(name)}: {words}" for name, words in sorted(found.retracted.items())]
+    left_out += found.problems
+    for one in found.listed:
+        if one.result_id in found.retracted:
+            continue
+        point = _listed_point(one, chosen)
+        if isinstance(point, str):
+            left_out.append(f"{short(one.result_id)}: {point}")
+        else:
+            points[one.result_id] = point
+    for result in found.results.values():
+        if result.result_id in points or result.result_id in found.retracted:
+            continue
+        made = point_of(result, chosen)
+        if isinstance(made, str):
+            left_out.append(f"{short(result.result_id)}: {made}")
+        else:
+            points[result.result_id] = made
+    return read_history(
+        points.values(),
+        contract_id=found.contract_id,
+        contract=found.contract.name,
+        precision=chosen,
+        owners=found.contract.owners,
+        left_out=tuple(dict.fromkeys(left_out)),
+        fields_between=_fields_between(past, found),
+    )
+
+
+def record_of(past: Past, named: str) -> Record:
+    """What the five signs are read from."""
+    found = past.find(named)
+    ids = list(dict.fromkeys([*(one.result_id for one in found.listed), *found.results]))
+    documents = [past.document(found, one) for one in ids[-MOST_DOCUMENTS:] if one not in found.retracted]
+    results = sorted((one for one in documents if one is not None), key=lambda one: (one.started_at, one.result_id))
+    declared, measured = past.changes(found.contract_id)
+    return Record(
+        contract_id=found.contract_id,
+        contract=found.contract.name,
+        results=tuple(results),
+        declared=declared,
+        measured=measured,
+        utilisation=_utilisation(found),
+        differences=contract_differences,
+    )
+
+
+def _listed_of(ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
+    if newest is None:
+        return tuple(ledger_history(ledger.log, contract_id))
+    return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest))[::-1])
+
+
+def _fields_between(past: Past, found: Found) -> FieldsBetween:
+    @cache
+    def document(result_id: str) -> Result | None:
+        return past.document(found, result_id)
+
+    def between(before: HistoryPoint, after: HistoryPoint) -> tuple[FieldChange, ...] | None:
+        a, b = document(before.result_id), document(after.result_id)
+        return None if a is None or b is None else changes_between(a, b)
+
+    return between
+
+
+def _listed_point(one: Listed, precision: Precision) -> HistoryPoint | str:
+    figure = next((f for f in one.figures if f.precision == precision.value), None)
+    if figure is None:
+        return f"{precision} was not measured"
+    if one.validity == "void" or figure.validity == "void":
+        return "void"
+    if figure.throughput is None or not figure.throughput.estimate or figure.throughput.estimate <= 0:
+        return "no figure"
+    return HistoryPoint.model_construct(  # ten thousand of them, each checked when it was recorded
+        result_id=one.result_id,
+        started_at=one.started_at,
+        executor_id=one.executor_id,
+        instance_id=one.instance_id,
+        layer_ids={Layer(name): value for name, value in one.layer_ids.items()},
+        weights=one.weights,
+        run_means=figure.run_means,
+        estimate=figure.throughput.estimate,
+        low=figure.throughput.low,
+        high=figure.throughput.high,
+        unit=figure.throughput.unit,
+        doubtful=figure.validity == "doubtful",
+    )
+
+
+def _read_folders(roots: Sequence[Path]) -> tuple[dict[str, Result], dict[str, Path], list[str]]:
+    """Every result below the given folders; one that cannot be read is named, not hidden."""
+    results: dict[str, Result] = {}
+    folders: dict[str, Path] = {}
+    problems: list[str] = []
+    for root in roots:
+        if not root.exists():
+            raise BadInput(f"{root}: no such file or folder; give folders with results")
+        files = [root] if root.is_file() else sorted(root.rglob(RESULT_FILE))
+        if not files:
+            raise BadInput(f"{root}: holds no {RESULT_FILE}; give the folder that lynxbench run wrote to")
+        for file in files:
+            try:
+                result = read_result(file)
+            except BadResult as error:
+                problems.append(str(error))
+                continue
+            results[result.result_id] = result
+            folders[result.result_id] = file.parent
+    return results, folders, problems
+
+
+def _utilisation(found: Found) -> dict[str, float]:
+    """Mean busy share of the GPUs, or of the CPUs where there are none, where telemetry lies beside the result."""
+    shares: dict[str, float] = {}
+    for result_id, folder in found.folders.items():
+        if result_id not in found.results or not (folder / TELEMETRY_FILE).exists():
+            continue
+        try:
+            columns = read_telemetry(folder / TELEMETRY_FILE).columns
+        except BadResult:
+            continue
+        gpus = [values for name, values in columns.items() if GPU_BUSY.fullmatch(name)]
+        seen = gpus or [columns[CPU_BUSY]] if CPU_BUSY in columns else gpus
+        means = [float(np.nanmean(values)) for values in seen if np.isfinite(values).any()]
+        if means and math.isfinite(sum(means)):
+            shares[result_id] = sum(means) / len(means)
+    return shares
