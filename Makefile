@@ -14,8 +14,7 @@ run: $(STAMPS)/models
 # (a bare `pytest` leaves those out). Who judges time on a machine that is not all theirs gets a second try, and pytest says so.
 ALONE := $(addprefix tests/,e2e/test_compare.py e2e/test_real_servers.py e2e/test_run.py e2e/test_serving.py \
   server/test_agents.py unit/attribute/test_planted.py unit/attribute/test_resource.py unit/runs/test_intervening.py)
-SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load server e2e/test_decide.py e2e/test_fleet.py \
-  e2e/test_fleet_dispatch.py e2e/test_ledger.py e2e/test_ledger_exchange.py)
+SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load server e2e/test_fleet.py e2e/test_fleet_dispatch.py)
 
 .PHONY: test-side test-other-side
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint
