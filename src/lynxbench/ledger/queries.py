@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,11 @@ from lynxbench.ledger.tables import open_runs as unfinished
 from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
 from lynxbench.model.standing import Said, Standing, Voice, standing_of
+
+AT_ONCE = 500
+"""Ids in one question: every database takes as many variables."""
+FEW = 2000
+"""Up to so many disputed results of the whole ledger are looked up by their ids: quicker than a contract's history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +145,20 @@ def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
 def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, Standing]:
     """The standing of those results of a contract that somebody contested, retracted, refuted or re-ran.
 
-    The rest of a long history need not be opened for it.
+    The rest of a long history need not be opened for it, nor looked at where few results of the ledger are disputed.
     """
     said = [EntryKind.CONTEST.value, EntryKind.RETRACTION.value, EntryKind.VERIFICATION.value, EntryKind.RERUN.value]
-    chosen = (
-        select(results.c.result_id)
-        .join(entries, entries.c.result_id == results.c.result_id)
-        .where(entries.c.kind.in_(said), results.c.contract_id == contract_id)
-        .distinct()
-    )
+    about = select(entries.c.result_id).where(entries.c.kind.in_(said)).distinct()
+    mine = select(results.c.result_id).where(results.c.contract_id == contract_id).distinct()
     with ledger.database.reading() as connection:
-        names = [row.result_id for row in connection.execute(chosen)]
+        anywhere = set(connection.execute(about.limit(FEW + 1)).scalars())
+        if len(anywhere) > FEW:
+            chosen = mine.join(entries, entries.c.result_id == results.c.result_id).where(entries.c.kind.in_(said))
+            names = list(connection.execute(chosen).scalars())
+        else:
+            names = []
+            for some in batched(sorted(name for name in anywhere if name)):
+                names += connection.execute(mine.where(results.c.result_id.in_(some))).scalars()
     return standings(ledger, names, trust) if names else {}
 
 
@@ -172,6 +180,11 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
         if named in by_id:
             by_id[named].append(one)
     return {result_id: standing_of(result_id, mine) for result_id, mine in by_id.items()}
+
+
+def batched(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Ids in as many pieces as questions are needed."""
+    return (names[start : start + AT_ONCE] for start in range(0, len(names), AT_ONCE))
 
 
 def voice_of(logged: Logged, trust: TrustList) -> Voice:
@@ -203,8 +216,8 @@ def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tupl
 def _seqs_about(ledger: Ledger, names: Sequence[str], kinds: Sequence[EntryKind]) -> set[int]:
     seqs: set[int] = set()
     with ledger.database.reading() as connection:
-        for start in range(0, len(names), 500):
-            chosen = select(subjects.c.seq).where(subjects.c.id.in_(names[start : start + 500]))
+        for some in batched(names):
+            chosen = select(subjects.c.seq).where(subjects.c.id.in_(some))
             if kinds:
                 chosen = chosen.join(entries, entries.c.seq == subjects.c.seq)
                 chosen = chosen.where(entries.c.kind.in_([kind.value for kind in kinds]))

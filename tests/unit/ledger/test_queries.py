@@ -10,6 +10,7 @@ import pytest
 from ledgers import NOW, key_of, recorded, registered, sealed, sha, trusting
 from lynxbench.errors import BadInput
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger import queries
 from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import (
@@ -160,6 +161,21 @@ def test_standing_follows_what_was_said_and_by_whom(ledger: Ledger) -> None:
     assert last[a].short == "retracted"
     assert last[a].words[0] == "retracted by alpha: broken fan"
     assert {one.entry.body.kind for one in entries_about(ledger, [a], [EntryKind.CONTEST])} == {EntryKind.CONTEST}
+
+
+@pytest.mark.parametrize("few", [0, 1, 2000])
+def test_disputed_results_are_found_whichever_way_is_quicker(
+    ledger: Ledger, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "FEW", few)
+    a = sha("result a")
+    elsewhere = recorded("y").model_copy(update={"contract_id": sha("another contract")})
+    ledger.append(sealed(elsewhere, ALPHA))
+    for name, reason in ((a, "shared cores"), (a, "hot room"), (elsewhere.result_id, "cold room")):
+        ledger.append(sealed(ResultContested(result_id=name, reason=reason, cites=()), BRAVO))
+    assert set(disputed(ledger, sha("contract"), TRUST)) == {a}
+    assert set(disputed(ledger, sha("another contract"), TRUST)) == {elsewhere.result_id}
+    assert disputed(ledger, sha("no such contract"), TRUST) == {}
 
 
 def test_a_reader_who_trusts_nobody_is_told(ledger: Ledger) -> None:
