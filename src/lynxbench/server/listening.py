@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.location import Location
 from lynxbench.server.access import Access
 from lynxbench.server.observing import Log
@@ -40,7 +41,6 @@ def listen(
     import uvicorn
 
     from lynxbench.server.app import make_app
-    from lynxbench.server.pages.overview import overview_page
 
     settings = server.settings
     try:
@@ -62,13 +62,25 @@ def listen(
         proxy_headers=False,
     )
     runner = uvicorn.Server(config)
-    overview_page(server)  # what everybody asks for first is read before anybody can ask
+    _look_around(server)
     if ready is not None:
         ready(bound.getsockname()[1])
     try:
         asyncio.run(runner.serve(sockets=[bound]))
     finally:
         bound.close()
+
+
+def _look_around(server: Server) -> None:
+    """What everybody asks for first is read, and what drawing it needs is loaded, before anybody can ask."""
+    from lynxbench.server.pages.contracts import contract_page
+    from lynxbench.server.pages.overview import overview_page
+    from lynxbench.server.reading import contract_ids
+
+    overview_page(server)
+    for contract_id, _ in contract_ids(server)[:1]:
+        with suppress(LynxbenchError):  # its own page will say so
+            contract_page(server, contract_id, None)
 
 
 def _bound(settings: Settings) -> socket.socket:
