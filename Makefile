@@ -11,7 +11,7 @@ run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
 # Everything, in three parts: two side by side, then what judges time and needs the machine to itself, real servers included
-# (a bare `pytest` leaves those out). Who judges time on a machine that is not all theirs is tried again, twice at most, and pytest says so.
+# (a bare `pytest` leaves those out).
 ALONE := $(addprefix tests/,e2e/test_compare.py e2e/test_real_servers.py e2e/test_run.py e2e/test_serving.py \
   server/test_agents.py unit/attribute/test_planted.py unit/attribute/test_resource.py unit/runs/test_intervening.py)
 SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load server e2e/test_fleet.py e2e/test_fleet_dispatch.py)
@@ -19,7 +19,7 @@ SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load server e2e/test
 .PHONY: test-side test-other-side
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint
 	@$(MAKE) --no-print-directory --jobs=2 test-side test-other-side
-	$(BIN)/python -m pytest -q -m "" --reruns 2 --reruns-delay 10 $(ALONE)
+	$(BIN)/python -m pytest -q -m "" $(ALONE)
 
 test-side:
 	$(BIN)/python -m pytest -q -m "not alone" $(SIDE) $(addprefix --ignore=,$(ALONE))

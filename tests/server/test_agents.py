@@ -17,29 +17,19 @@ from typing import Any
 
 import pytest
 
+from command_line import QUICK_CONTRACT
 from hosted import TEAM, Caller, Team, World, hosted, make_world
 from lynxbench.contract.loader import parse_contract
 from lynxbench.model.contract import Contract
 from lynxbench.server.rights import API, SCOPES
 
-CONTRACT = """\
-lynxbench: 1
-name: spin-nightly
-question: How many spins a second does one process sustain?
-regime: throughput
-workload:
-  task: callable
-  model: {source: callable, target: "spinning:spin"}
-  precisions: [fp32]
-engine: {name: callable, threads: 1}
-protocol:
-  restarts: 5
-  steady: {drift: 20 %, window: 100 ms}
-  min_duration: 800 ms
-  limit: 1 s
-  foreign_load: 100 %
-owners: {application: "the spinners"}
-"""
+CONTRACT = (
+    QUICK_CONTRACT.replace("name: spin", "name: spin-nightly")
+    .replace("restarts: 2", "restarts: 5")
+    .replace("window: 20 ms", "window: 100 ms")
+    .replace("min_duration: 400 ms", "min_duration: 800 ms")
+    .replace("limit: 600 ms", "limit: 1 s")
+)
 STEADY = """\
 import time
 

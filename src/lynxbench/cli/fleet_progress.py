@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
+from lynxbench.cli.progress import make_bar
 from lynxbench.model.fleet import FleetUnit, UnitState
 from lynxbench.nodes.book import FleetUnits
 
@@ -29,16 +30,9 @@ class FleetTerminal:
 
     def __enter__(self) -> FleetTerminal:
         if self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
+            self._bar = make_bar(self._console)
             self._bar.start()
-            self._task = self._bar.add_task("connecting", total=1.0)
+            self._task = self._bar.add_task("connecting", total=1.0, rest="")
         return self
 
     def __exit__(

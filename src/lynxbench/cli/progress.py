@@ -17,6 +17,18 @@ _FIRST_GUESS_EXTRAS_S = 12.0
 """Start-up, and the passes after a precision's first process; replaced by what was seen as soon as there is any."""
 
 
+def make_bar(console: Console) -> Progress:
+    """One line for a task: its words, how far it is, what `rest` says of the rest, and the time so far."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+
+
 class TerminalProgress:
     """Tells a person how far the run is and how long it will still take."""
 
@@ -31,14 +43,7 @@ class TerminalProgress:
 
     def __enter__(self) -> TerminalProgress:
         if self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
+            self._bar = make_bar(self._console)
             self._bar.start()
             self._task = self._bar.add_task("capturing the executor", total=1.0, rest="")
         return self
