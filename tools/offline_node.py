@@ -42,18 +42,19 @@ CARRIED = (
 """What lynxbench needs beside what machines with PyTorch have; their own dependencies come along."""
 LARGEST_SITE_BYTES = 52 << 20
 PLAN: dict[str, float] = {
-    "llm-decode": 160,
-    "llm-prefill": 180,
+    "llm-decode": 210,
+    "llm-prefill": 230,
     "llm-decode-8": 100,
     "stress": 100,
-    "llm-decode-64": 70,
+    "llm-decode-64": 80,
     "llm-decode-eager": 200,
-    "vision-gpu": 130,
-    "training-step-gpu": 110,
-    "embedding-gpu": 110,
-    "llm-chat": 80,
+    "vision-gpu": 180,
+    "training-step-gpu": 210,
+    "embedding-gpu": 120,
+    "llm-chat": 140,
 }
 """The bundled GPU contracts with the seconds each may take, the most telling first."""
+EXPERIMENT_LIMIT_S = 520.0
 RESERVE_S = 20.0
 """Kept at the end of the time for packing."""
 LEAST_S = 20.0
@@ -63,6 +64,8 @@ GRACE_S = 15.0
 PART_BYTES = 15 << 20
 MOST_BYTES = 60 << 20
 ARCHIVE = "node.tar.gz"
+EXPERIMENT, RERUN = "experiment", "rerun"
+"""What a step's name begins with where it is no contract."""
 SUMMARY = "summary.json"
 LOG = "log.txt"
 
@@ -130,7 +133,7 @@ class Node:
     def __init__(self, out: Path, state: Path, site: Path, within_s: float) -> None:
         self.out, self.state, self.site = out, state, site
         self.until = time.monotonic() + within_s
-        for folder in (out, state / "done", state / "runs"):
+        for folder in (out, state / "done", state / "runs", state / "experiments"):
             folder.mkdir(parents=True, exist_ok=True)
         self.environment = {
             **os.environ,
@@ -219,7 +222,8 @@ def _carry_out(node: Node, step: Step) -> None:
         document = {}
     step.result_id = document.get("result_id")
     step.figures = [figure_line(one) for one in document.get("per_precision", [])]
-    step.verdict = str(document.get("verdict") or (document.get("attribution") or {}).get("sentence") or "")
+    found = document.get("analysis") or document.get("attribution") or {}
+    step.verdict = str(document.get("verdict") or found.get("sentence") or "")
     node.log(f"--- {step.name}\n{err}")
     shown = step.verdict or (step.said[-1] if step.said else "")
     node.say(f"{step.name}: {step.status} in {step.seconds:.0f} s  {shown}")
@@ -256,10 +260,12 @@ def _figure(figure: dict[str, Any] | None) -> str:
 
 
 def _arguments(node: Node, step: Step, *, resume: bool) -> list[str]:
-    runs = str(node.state / "runs")
-    if step.name.startswith("rerun:"):
-        return ["rerun", step.name.removeprefix("rerun:"), "--out", runs, "--json"]
-    return ["run", step.name, "--out", runs, "--json", *(["--resume"] if resume else [])]
+    goes_on = ["--resume"] if resume else []
+    kind, _, name = step.name.rpartition(":")
+    if kind == EXPERIMENT:
+        return ["experiment", "run", name, "--out", str(node.state / "experiments"), "--json", *goes_on]
+    runs = ["--out", str(node.state / "runs"), "--json"]
+    return ["rerun", name, *runs] if kind == RERUN else ["run", step.name, *runs, *goes_on]
 
 
 def _plain(name: str) -> str:
@@ -306,7 +312,7 @@ def collect(node: Node, steps: Sequence[Step]) -> None:
 
 
 def _bundles(node: Node) -> list[tuple[str, Path]]:
-    """One signed bundle for each result in the ledger, written in this process: ten starts of the program are saved."""
+    """A signed bundle for each result and each experiment with its cells, written in this process to save starts."""
     folder = node.state / "bundles"
     folder.mkdir(exist_ok=True)
     if not (node.state / "ledger").exists():
@@ -315,6 +321,7 @@ def _bundles(node: Node) -> list[tuple[str, Path]]:
     os.environ.update({name: node.environment[name] for name in ("LYNXBENCH_HOME", "LYNXBENCH_LEDGER")})
     from datetime import UTC, datetime
 
+    from lynxbench.analyses.recording import read_analysis
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.bundle import export_bundle
     from lynxbench.ledger.queries import Wanted, list_results
@@ -323,10 +330,20 @@ def _bundles(node: Node) -> list[tuple[str, Path]]:
     found = []
     keyring, now = Keyring(), datetime.now(UTC)
     with opened(None, os.environ) as ledger:
+        whole = {
+            done.name: list(read_analysis(done).body.cites)
+            for done in sorted((node.state / "experiments").iterdir())
+            if (done / "report.html").exists()
+        }
+        together = {one for cites in whole.values() for one in cites}
         for number, listed in enumerate(list_results(ledger.log, Wanted(limit=100))[::-1]):
-            path = folder / f"{number:02d}-{_plain(listed.contract_name)}-{listed.result_id[:12]}.bundle"
+            if listed.result_id not in together:
+                name = f"{number:02d}-{_plain(listed.contract_name)}-{listed.result_id[:12]}"
+                whole[name] = [listed.result_id]
+        for name, results in whole.items():
+            path = folder / f"{name}.bundle"
             if not path.exists():
-                export_bundle(ledger, [listed.result_id], path, keyring.signing_key(now).key, keyring.trust, now)
+                export_bundle(ledger, results, path, keyring.signing_key(now).key, keyring.trust, now)
             found.append((f"bundles/{path.name}", path))
     return found
 
@@ -335,7 +352,8 @@ def _readable(node: Node) -> list[tuple[str, Path]]:
     """What a person reads without a ledger: the reports. Everything else is in the bundles."""
     return [
         (f"reports/{folder.name}.{kind}", folder / f"report.{kind}")
-        for folder in sorted((node.state / "runs").iterdir())
+        for place in ("runs", "experiments")
+        for folder in sorted((node.state / place).iterdir())
         for kind in ("html", "md")
         if (folder / f"report.{kind}").exists()
     ]
@@ -372,6 +390,7 @@ def main() -> int:
     running.add_argument("--site", type=Path, default=ROOT / "carry" / "site")
     running.add_argument("--within", type=float, default=540, help="seconds for everything")
     running.add_argument("--contract", action="append", help="NAME or NAME=SECONDS; without it, all GPU contracts")
+    running.add_argument("--experiment", action="append", default=[], help="NAME or NAME=SECONDS of an experiment")
     running.add_argument("--rerun", action="append", default=[], help="a BUNDLE=RESULT of an earlier call to run again")
     running.add_argument("--rerun-limit", type=float, default=120, help="seconds for each of them")
     unpacking = verbs.add_parser("unpack", help="what came back")
@@ -387,8 +406,11 @@ def main() -> int:
     for pair in chosen.rerun:
         bundle, _, result = pair.rpartition("=")
         import_bundle(node, Path(bundle))
-        steps.append(Step(f"rerun:{result}", chosen.rerun_limit))
-    for asked in chosen.contract or ([] if chosen.rerun else list(PLAN)):
+        steps.append(Step(f"{RERUN}:{result}", chosen.rerun_limit))
+    for asked in chosen.experiment:
+        name, _, limit = asked.partition("=")
+        steps.append(Step(f"{EXPERIMENT}:{name}", float(limit) if limit else EXPERIMENT_LIMIT_S))
+    for asked in chosen.contract or ([] if steps else list(PLAN)):
         name, _, limit = asked.partition("=")
         steps.append(Step(name, float(limit) if limit else PLAN.get(Path(name).stem, 120.0)))
     return run(node, steps)

@@ -43,7 +43,7 @@ class Stamp:
         return (end_event.at_ns - self.at_ns) / 1e6
 
 
-def test_flushes_are_left_out_of_the_median(agreement: ModuleType) -> None:
+def test_flushes_and_the_first_steps_are_left_out(agreement: ModuleType) -> None:
     seen: list[int] = []
 
     def step(index: int) -> None:
@@ -51,13 +51,22 @@ def test_flushes_are_left_out_of_the_median(agreement: ModuleType) -> None:
         time.sleep(0.002)
 
     clock = EventClock(Stamp, lambda: None)
-    took = agreement.flushed_ms(step, lambda: time.sleep(0.012), None, 0.3, 0.02, clock)
-    assert 2.0 <= took < 8.0
+    took = agreement.flushed(step, lambda: time.sleep(0.012), None, 3, 10, 0.3, clock)
+    assert len(took) == 10
+    assert (took >= 2.0).all()
+    assert agreement.np.median(took) < 8.0
     assert seen == list(range(len(seen)))
 
 
-def test_the_burst_without_flush_is_shown_and_not_judged(agreement: ModuleType) -> None:
+def test_the_course_tells_when_a_series_moves(agreement: ModuleType) -> None:
+    moved = agreement.course(agreement.np.array([0.00139] * 40 + [0.00163] * 160))
+    assert moved == [1.39] * 3 + [1.63] * 12
+    assert agreement.course(agreement.np.array([0.06, 0.061])) == [60.0, 61.0]
+
+
+def test_every_pair_in_the_same_state_is_judged(agreement: ModuleType) -> None:
     near, far = {"apart": 0.004}, {"apart": 0.07}
-    assert agreement.judge({"burst": near, "sustained": near, "burst_without_flush": far})
-    assert not agreement.judge({"burst": far, "sustained": near, "burst_without_flush": near})
+    assert agreement.judge({"burst": near, "sustained": near, "graph_replay": near})
+    assert not agreement.judge({"burst": far, "sustained": near})
+    assert not agreement.judge({"burst": near, "sustained": far})
     assert not agreement.judge({"burst": near, "sustained": near, "graph_replay": far})

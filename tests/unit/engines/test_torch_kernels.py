@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.engines.torch.profiling import count_telling, matrix_kernels, names_say
+from lynxbench.engines.torch.profiling import matrix_kernels, names_say, telling
 from lynxbench.model.precision import Precision
 
 SEEN: dict[Precision, str] = {
@@ -30,7 +30,7 @@ OPTIMISER = (
 @pytest.mark.parametrize(("precision", "name"), [*SEEN.items(), *MORE])
 def test_a_name_tells_of_its_own_format(precision: Precision, name: str) -> None:
     assert names_say(precision, (name,)) is True
-    assert matrix_kernels((name,)) == (name,)
+    assert matrix_kernels({name: 1.0}) == {name: 1.0}
 
 
 @pytest.mark.parametrize("precision", list(SEEN))
@@ -47,8 +47,24 @@ def test_silence_is_not_an_answer() -> None:
 
 
 def test_an_optimiser_is_no_matrix_kernel() -> None:
-    assert matrix_kernels((OPTIMISER, SEEN[Precision.BF16])) == (SEEN[Precision.BF16],)
+    assert matrix_kernels({OPTIMISER: 2.0, SEEN[Precision.BF16]: 1.0}) == {SEEN[Precision.BF16]: 1.0}
 
 
-def test_telling_kernels_are_counted() -> None:
-    assert count_telling(Precision.TF32, (SEEN[Precision.TF32], SEEN[Precision.FP32])) == 1
+def test_what_others_compute_in_is_said_by_time() -> None:
+    """ViT-B/16 at fp16 on the H200: its attention fell back to plain operators, which compute in fp32."""
+    seen = {
+        "nvjet_sm90_hsh_192x192_64x4_2x1_v_bz_coopB_bias_TNN": 3235.0,
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize128x32x8_stage3_warpsize2x2x1_ffma_kernel__5x_cublas": 2271.0,
+        "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_kernel__5x_cublas": 1603.0,
+        "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_f16_s16816fprop_optimized_f16_128x128_32x5_nhwc>": 380.0,
+    }
+    assert telling(Precision.FP16, seen) == "2 of 4 matrix kernels seen, 48% of their time; 52% in kernels of fp32"
+
+
+def test_small_shares_and_silent_names_are_not_named() -> None:
+    seen = {SEEN[Precision.TF32]: 97.0, SEEN[Precision.FP32]: 3.0}
+    assert telling(Precision.TF32, seen) == "1 of 2 matrix kernels seen, 97% of their time"
+    assert telling(Precision.FP16, seen) == "0 of 2 matrix kernels seen"
+    assert telling(Precision.TF32, {SEEN[Precision.TF32]: 1.0, "my_gemm": 1.0}) == (
+        "1 of 2 matrix kernels seen, 50% of their time"
+    )

@@ -88,6 +88,23 @@ def test_an_interrupted_contract_goes_on_where_it_stopped(tool: ModuleType, tmp_
     assert "--resume" in node.asked[0][0]
 
 
+def test_an_experiment_is_told_by_its_sentence_and_its_page_comes_back(tool: ModuleType, tmp_path: Path) -> None:
+    said = json.dumps({"analysis": {"sentence": "the effects depend on each other"}})
+    assert tool.run(node_of(tool, tmp_path, {"run": (130, "", "")}), [tool.Step("experiment:cube", 50)]) == 1
+    node = node_of(tool, tmp_path, {"run": (0, said, "")})
+    done = tmp_path / "state" / "experiments" / "cube-1"
+    done.mkdir()
+    (done / "report.html").write_text("<p>page")
+    assert tool.run(node, [tool.Step("experiment:cube", 50)]) == 0
+    asked = node.asked[0][0]
+    assert asked[:3] == ["experiment", "run", "cube"]
+    assert asked[-1] == "--resume"
+    (step,) = steps_in(tmp_path)
+    assert (step["status"], step["verdict"]) == ("measured", "the effects depend on each other")
+    tool.unpack(tmp_path / "out", tmp_path / "back")
+    assert (tmp_path / "back" / "reports" / "cube-1.html").read_text() == "<p>page"
+
+
 def test_limits_are_those_of_the_step_and_of_the_whole(tool: ModuleType, tmp_path: Path) -> None:
     node = node_of(tool, tmp_path, {name: (0, json.dumps(RESULT), "") for name in ("a", "b")}, within=100)
     tool.run(node, [tool.Step("a", 30), tool.Step("b", 500)])

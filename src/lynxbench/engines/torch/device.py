@@ -24,12 +24,12 @@ NATIVE_INPUTS: dict[Precision, tuple[int, int]] = {
 }
 _JET = r"nvjet_(?:sm\d+_)?"
 KERNEL_MARKS: dict[Precision, re.Pattern[str]] = {
-    Precision.FP32: re.compile(rf"sgemm|f32f32_f32f32|gemv.*float|simt|{_JET}sss", re.IGNORECASE),
-    Precision.TF32: re.compile(rf"tf32|s1688gemm|{_JET}ss[^s]", re.IGNORECASE),
-    Precision.FP16: re.compile(rf"[^b]f16f16|h1688|h16816|hgemm|__half|[^b]fp16|gemm_f16|{_JET}h", re.IGNORECASE),
-    Precision.BF16: re.compile(rf"bf16|bfloat16|{_JET}t", re.IGNORECASE),
-    Precision.FP8: re.compile(rf"e4m3|qmma|f8f8|fp8|float8|{_JET}q", re.IGNORECASE),
-    Precision.INT8: re.compile(r"i8i8|imma|s8s8|int8|i16832|i8816|gemm_s8", re.IGNORECASE),
+    Precision.FP32: re.compile(rf"sgemm|f32f32_f32f32|gemv.*float|simt|{_JET}sss", re.I),
+    Precision.TF32: re.compile(rf"tf32|s1688gemm|{_JET}ss[^s]", re.I),
+    Precision.FP16: re.compile(rf"[^b]f16f16|h16(?:88|816)|hgemm|__half|[^b]fp16|(?:gemm|tensorop)_f16|{_JET}h", re.I),
+    Precision.BF16: re.compile(rf"bf16|bfloat16|{_JET}t", re.I),
+    Precision.FP8: re.compile(rf"e4m3|qmma|f8f8|fp8|float8|{_JET}q", re.I),
+    Precision.INT8: re.compile(r"i8i8|imma|s8s8|int8|i16832|i8816|gemm_s8", re.I),
 }
 """What a matrix kernel's name says of its inputs (cuBLAS, CUTLASS; nvjet writes t for bf16, h fp16, q e4m3, s fp32)."""
 MATMUL_KERNEL = re.compile(r"gemm|gemv|nvjet|mma|cutlass|fprop|dgrad|wgrad|dot_kernel")

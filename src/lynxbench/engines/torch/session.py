@@ -14,7 +14,7 @@ from lynxbench.engines.torch.compiling import COMPILE_MODES, check_compiler
 from lynxbench.engines.torch.device import device_facts, memory_peak_bytes, release_memory, supports
 from lynxbench.engines.torch.feeding import STAGED_BATCHES
 from lynxbench.engines.torch.probe import measure_slowdown
-from lynxbench.engines.torch.profiling import count_telling, kernels_of, matrix_kernels, names_say, write_trace
+from lynxbench.engines.torch.profiling import kernels_of, matrix_kernels, names_say, telling, write_trace
 from lynxbench.engines.torch.work import Loaded, Work
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
@@ -133,19 +133,19 @@ class TorchSession:
             self._executed = self._judge(kernels)
         return self._executed
 
-    def _judge(self, kernels: tuple[str, ...]) -> ExecutedAs:
+    def _judge(self, kernels: dict[str, float]) -> ExecutedAs:
         precision, prepared = self._loaded.precision, self._loaded.prepared
         if self._loaded.device.type == "cuda":
             return self._judge_device(matrix_kernels(kernels))
         if precision is Precision.FP32:
             how = "fp32 products, the CPU's own format"
-            return ExecutedAs(native=Native.NATIVE, how=how, kernels=kernels, toolchain=prepared.toolchain)
+            return ExecutedAs(native=Native.NATIVE, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
         slowdown = measure_slowdown(precision)
         native = Native.EMULATED if slowdown.emulated else Native.NATIVE
         how = f"{prepared.quantisation if prepared.toolchain else precision.value}: {slowdown.words}"
-        return ExecutedAs(native=native, how=how, kernels=kernels, toolchain=prepared.toolchain)
+        return ExecutedAs(native=native, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
 
-    def _judge_device(self, kernels: tuple[str, ...]) -> ExecutedAs:
+    def _judge_device(self, kernels: dict[str, float]) -> ExecutedAs:
         precision, prepared = self._loaded.precision, self._loaded.prepared
         computed = Precision.BF16 if precision is Precision.INT8_WEIGHT_ONLY else precision
         said, able = names_say(computed, kernels), supports(self._loaded.device, computed)
@@ -160,11 +160,10 @@ class TorchSession:
             False: "kernel names tell of others",
             None: "kernel names do not tell",
         }
-        telling = f"{count_telling(computed, kernels)} of {len(kernels)} matrix kernels seen"
-        how = f"{precision.value}: {words[said]} ({telling})" + (
+        how = f"{precision.value}: {words[said]} ({telling(computed, kernels)})" + (
             "; the device has no such inputs" if able is False else ""
         )
-        return ExecutedAs(native=native, how=how, kernels=kernels, toolchain=prepared.toolchain)
+        return ExecutedAs(native=native, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
 
     def outputs(self) -> Outputs | None:
         """Answers on fixed inputs, outside the timed window."""
