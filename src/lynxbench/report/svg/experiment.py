@@ -25,6 +25,8 @@ from lynxbench.report.words import NBSP, digits, percent
 
 ROW = 26
 INTERACTION_HEIGHT = 220
+WIDE_AXIS = 4.0
+"""Last over first: beyond this, values that are equally far apart crowd at one end of a logarithmic axis."""
 
 
 def draw_effects(found: Analysis, title: str, width: int) -> Safe:
@@ -75,7 +77,7 @@ def draw_interaction(
     y = Scale(*padded(min(known), max(known), 0.12), bottom, top)
     x = Scale(0, max(len(first.levels) - 1, 1), left + 36, width - (150 if width > NARROW else 96))
     parts: list[Safe] = []
-    for value in _log_ticks(y.low, y.high, 5):
+    for value in log_ticks(y.low, y.high, 5):
         parts += [
             rule(left, y(math.log(value)), width - 12, y(math.log(value)), "grid"),
             text(left - 7, y(math.log(value)) + 4, digits(value), anchor="end"),
@@ -157,23 +159,34 @@ def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
     return svg(width, 320, title, "; ".join(said), parts)
 
 
-def _log_ticks(low: float, high: float, about: int) -> list[float]:
-    """Round values whose logarithms lie inside."""
+def log_ticks(low: float, high: float, about: int) -> list[float]:
+    """Round values whose logarithms lie inside: equally far apart, or by 1, 2, 5 and powers of ten on a wide axis."""
     first, last = math.exp(low), math.exp(high)
-    return [value for value in ticks(first, last, about) if value > 0]
+    if last / first < WIDE_AXIS:
+        return [value for value in ticks(first, last, about) if value > 0]
+    powers = range(math.floor(math.log10(first)), math.ceil(math.log10(last)) + 1)
+    for kept in ((1, 2, 5), (1, 3), (1,)):
+        marks = [digit * 10.0**power for power in powers for digit in kept]
+        inside = [value for value in marks if first <= value <= last]
+        if len(inside) <= about:
+            break
+    return inside[:: math.ceil(len(inside) / about)]
 
 
 def _log_axis(x: Scale, y: float, top: float, about: int) -> list[Safe]:
+    """Changes in percent; on a wide axis ratios, since -90 % and +900 % are the same distance from nothing."""
     first, last = math.expm1(x.low), math.expm1(x.high)
-    step = tick_step(first, last, about)
-    parts: list[Safe] = [rule(x.start, y, x.end, y, "axis")]
-    for value in ticks(first, last, about):
-        at = x(math.log1p(value))
-        decimals = max(0, -math.floor(math.log10(step * 100) + 1e-9))
-        parts += [
-            rule(at, top, at, y, "grid"),
-            text(at, y + 15, percent(value, signed=value != 0, decimals=decimals), anchor="middle"),
+    if math.exp(x.high - x.low) >= WIDE_AXIS:
+        marks = [(math.log(ratio), f"{ratio:g}×") for ratio in log_ticks(x.low, x.high, about)]
+    else:
+        decimals = max(0, -math.floor(math.log10(tick_step(first, last, about) * 100) + 1e-9))
+        marks = [
+            (math.log1p(value), percent(value, signed=value != 0, decimals=decimals))
+            for value in ticks(first, last, about)
         ]
+    parts: list[Safe] = [rule(x.start, y, x.end, y, "axis")]
+    for at, words in marks:
+        parts += [rule(x(at), top, x(at), y, "grid"), text(x(at), y + 15, words, anchor="middle")]
     return parts
 
 
@@ -187,7 +200,7 @@ def draw_values(document: ExperimentDocument, title: str, width: int) -> Safe:
     y = Scale(*padded(min(logs), max(logs)), bottom, top)
     x = Scale(-0.3, max(document.restarts - 0.7, 0.7), left, width - 14)
     parts: list[Safe] = []
-    for value in _log_ticks(y.low, y.high, 5):
+    for value in log_ticks(y.low, y.high, 5):
         parts += [
             rule(left, y(math.log(value)), width - 14, y(math.log(value)), "grid"),
             text(left - 7, y(math.log(value)) + 4, digits(value), anchor="end"),
