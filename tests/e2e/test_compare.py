@@ -75,7 +75,7 @@ WINDOWS_MS = (200, 400)
 CROWDED = 0.25
 """Others who come and go on this share of the CPUs leave no steady state to be had, and nothing to compare."""
 
-pytestmark = pytest.mark.timeout(600)  # two pairs of runs, where the machine is busy
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(600)]  # two pairs of runs, where the machine is busy
 
 
 class Place:

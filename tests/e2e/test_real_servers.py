@@ -22,7 +22,7 @@ from lynxbench.load.record import Kind
 from lynxbench.load.schedule import constant
 from real_servers import llamacpp_server, triton_server
 
-pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.alone, pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
 
 TOKENS = 4
 PROMPTS = (

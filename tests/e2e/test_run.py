@@ -194,6 +194,7 @@ owners: {runtime: the kernel people, accelerator: the metal people}
 """
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_real_language_model_is_measured_explained_and_compared(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from lynxbench.load.truth_process import running_server
 from lynxbench.stats.queues import capacity
 from served import STRICT_BOUNDS, served_contract
 
+pytestmark = pytest.mark.alone
+
 INSTANT = Path(__file__).parents[1] / "servers" / "instant.py"
 
 
