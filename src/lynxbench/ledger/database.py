@@ -17,7 +17,7 @@ from lynxbench.errors import BadLedger
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 """The newest migration; a ledger of an older one is brought here when it is opened for writing."""
 
 BUSY_TIMEOUT_MS = 60_000
