@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
-from lynxbench.evidence.documents import RESULT_FILE, parse_result, read_result
+from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
@@ -80,12 +80,15 @@ def standing_if_known(result_id: str, asked: str | None, environment: Mapping[st
 
 def result_document(ledger: OpenLedger, result_id: str) -> Result:
     """The result document of an id, read strictly and held against its entry."""
-    recorded = _recorded(ledger, result_id)
+    return document_of(ledger, _recorded(ledger, result_id))
+
+
+def document_of(ledger: OpenLedger, recorded: Logged) -> Result:
+    """The result document of an entry that was read already, held against it."""
     data = ledger.blobs.get(_sha256_of(recorded, RESULT_FILE))
     body = recorded.entry.body
     assert isinstance(body, ResultRecorded)
-    check_result_document(data, body, f"result {short(result_id)}")
-    return parse_result(data, f"result {short(result_id)}")
+    return check_result_document(data, body, f"result {short(body.result_id)}")
 
 
 def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
