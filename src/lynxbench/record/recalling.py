@@ -108,8 +108,10 @@ def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
         raise BadInput(f"{folder}: {error.strerror or error}") from error
 
 
-def ledger_checks(ledger: OpenLedger, result_id: str, trust: TrustList) -> tuple[Check, ...]:
-    """What the ledger adds to verifying a result: signatures, inclusion, registration in advance, standing."""
+def ledger_checks(
+    ledger: OpenLedger, result_id: str, trust: TrustList, standing: Standing | None = None
+) -> tuple[Check, ...]:
+    """What the ledger adds to verifying a result: signatures, inclusion, registration in advance, its standing."""
     recorded = find_result(ledger.log, result_id)
     if recorded is None:
         return (cannot("log inclusion", f"{ledger.log.database.name} does not hold this result"),)
@@ -121,7 +123,8 @@ def ledger_checks(ledger: OpenLedger, result_id: str, trust: TrustList) -> tuple
         holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
     )
     checks += _signature_checks(ledger, recorded, trust)
-    standing = standings(ledger.log, [result_id], trust)[result_id]
+    if standing is None:
+        standing = standings(ledger.log, [result_id], trust)[result_id]
     if standing.registered:
         checks.append(holds("registration", "the run was announced before its result"))
     else:
