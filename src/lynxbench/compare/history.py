@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from lynxbench.compare.suspects import cause_of, rank_changes
 from lynxbench.compare.whole_rules import weights_of
@@ -31,8 +32,22 @@ MOST_RECORD_CHANGES = 50
 BY_RESULTS = "results of the two levels, Welch's t on their logarithms"
 BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms"
 
-FieldsBetween = Callable[[HistoryPoint, HistoryPoint], "tuple[FieldChange, ...] | None"]
-"""The executor fields that differ between two results; None where the documents are not at hand."""
+FieldsBetween = Callable[[Sequence[tuple[HistoryPoint, HistoryPoint]]], "Sequence[tuple[FieldChange, ...] | None]"]
+"""The executor fields that differ between the two results of each pair, asked for all pairs at once; None where the
+documents are not at hand."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the level changed, or the record did."""
+
+    index: int
+    at: int
+    """The first point after the record change it is tied to; the same where it is tied to none."""
+    found: bool
+    effect: Interval
+    basis: str
+    p: float | None
 
 
 def layer_ids(executor: Executor) -> dict[Layer, str]:
@@ -112,19 +127,20 @@ def _changes(
     alone = [i for i in recorded if i not in tied.values()]
     places = sorted(found)
     edges = [0, *places, len(points)]
-    changes = []
+    seen: list[_Place] = []
     for order, index in enumerate(places, start=1):
         before, after = points[edges[order - 1] : index], points[index : edges[order + 1]]
         effect = ratio_interval([p.estimate for p in before], [p.estimate for p in after], CONFIDENCE)
-        at = tied.get(index, index)
-        changes.append(
-            _level_change(points, index, at, True, effect, BY_RESULTS, found[index], owners, contract, fields_between)
-        )
+        seen.append(_Place(index, tied.get(index, index), True, effect, BY_RESULTS, found[index]))
     for index in alone[-MOST_RECORD_CHANGES:]:
         effect, basis = _effect_here(points, index, edges, recorded)
-        changes.append(
-            _level_change(points, index, index, False, effect, basis, None, owners, contract, fields_between)
-        )
+        seen.append(_Place(index, index, False, effect, basis, None))
+    fields: Sequence[tuple[FieldChange, ...] | None] = [None] * len(seen)
+    if fields_between is not None:
+        fields = fields_between([(points[place.at - 1], points[place.at]) for place in seen])
+    changes = [
+        _level_change(points, place, differing, owners, contract) for place, differing in zip(seen, fields, strict=True)
+    ]
     return tuple(sorted(changes, key=lambda change: change.index))
 
 
@@ -146,33 +162,27 @@ def _effect_here(
 
 def _level_change(
     points: Sequence[HistoryPoint],
-    index: int,
-    at: int,
-    found: bool,
-    effect: Interval,
-    basis: str,
-    p: float | None,
+    place: _Place,
+    fields: tuple[FieldChange, ...] | None,
     owners: dict[Layer, str],
     contract: str,
-    fields_between: FieldsBetween | None,
 ) -> LevelChange:
-    before, after = points[at - 1], points[at]
-    fields = fields_between(before, after) if fields_between is not None else None
+    before, after = points[place.at - 1], points[place.at]
     layers = rank_changes(fields, owners) if fields is not None else _by_ids(before, after, owners)
     model = before.weights is not None and after.weights is not None and before.weights != after.weights
     return LevelChange(
-        index=index,
-        result_id=points[index].result_id,
-        at=points[index].started_at,
-        found=found,
-        effect=effect,
-        basis=basis,
-        p=p if p is not None and math.isfinite(p) else None,
+        index=place.index,
+        result_id=points[place.index].result_id,
+        at=points[place.index].started_at,
+        found=place.found,
+        effect=place.effect,
+        basis=place.basis,
+        p=place.p if place.p is not None and math.isfinite(place.p) else None,
         drift=_drift(before, after, model),
         layers_changed=_layers_changed(before, after),
         layers=layers,
         cause=cause_of(layers, model_changed=model, contract=contract),
-        moved=not effect.low <= 1 <= effect.high if effect.known else None,
+        moved=not place.effect.low <= 1 <= place.effect.high if place.effect.known else None,
     )
 
 

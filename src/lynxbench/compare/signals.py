@@ -117,7 +117,8 @@ def _told(number: int, name: str, present: bool, said: str, evidence: Iterable[s
 
 def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
     name = "symptom after a change in another layer"
-    pairs = [(a, b) for a, b in itertools.pairwise(results) if _layers_changed(a, b)]
+    layered = [(result, layer_ids(result.executor)) for result in results]
+    pairs = [(a, b) for (a, before), (b, after) in itertools.pairwise(layered) if before != after]
     if not pairs:
         return _unknown(1, name, "no layer changed between two results", "results from before and after a change")
     judged = 0
@@ -142,10 +143,6 @@ def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
         )
     said = f"{judged} changes with a verdict: none regressed in another layer than the one that changed"
     return _told(1, name, False, said, (b.result_id for _, b in pairs[-judged:]))
-
-
-def _layers_changed(a: Result, b: Result) -> bool:
-    return layer_ids(a.executor) != layer_ids(b.executor)
 
 
 def _shows_in(result: Result) -> Layer | None:

@@ -40,8 +40,8 @@ def read_result(path: Path) -> Result:
     if path.is_dir():
         path = path / RESULT_FILE
     data = read_bytes(path)
-    result = parse_result(data, str(path))
-    if result.result_id != document_id(data, str(path)):
+    result, identifier = parse_identified(data, str(path))
+    if result.result_id != identifier:
         raise BadResult(f"{path}: result_id does not match the content; the document was changed after it was sealed")
     if result.contract_id != result.contract.contract_id:
         raise BadResult(
@@ -57,6 +57,16 @@ def read_result(path: Path) -> Result:
 def parse_result(data: bytes, file: str) -> Result:
     """The document's value; does not check ids."""
     _parse_plain(data, file)
+    return _parse_model(data, file)
+
+
+def parse_identified(data: bytes, file: str) -> tuple[Result, str]:
+    """The document's value, and the id of what is written; does not hold one against the other."""
+    plain = _parse_plain(data, file)
+    return _parse_model(data, file), _plain_id(plain, file)
+
+
+def _parse_model(data: bytes, file: str) -> Result:
     try:
         return Result.model_validate_json(data)
     except ValidationError as error:
@@ -79,7 +89,10 @@ def _parse_plain(data: bytes, file: str) -> dict[str, JsonValue]:
 
 def document_id(data: bytes, file: str) -> str:
     """The id of a result document as it is written: keys that a later version added are not in it, and do not count."""
-    plain = _parse_plain(data, file)
+    return _plain_id(_parse_plain(data, file), file)
+
+
+def _plain_id(plain: dict[str, JsonValue], file: str) -> str:
     try:
         return content_id({key: value for key, value in plain.items() if key != "result_id"})
     except (CanonicalizationError, UnicodeEncodeError) as error:

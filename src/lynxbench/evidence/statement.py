@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, cast
 
 from pydantic import Field, ValidationError
@@ -97,13 +97,19 @@ def subjects_of(entry: Entry, identifier: str) -> tuple[tuple[str, str], ...]:
     body = entry.body
     subjects = [("entry", identifier)]
     subjects += [(f"blob:{blob.name}", blob.sha256) for blob in entry.blobs]
-    for name in _NAMED_IDS:
-        value = getattr(body, name, None)
+    for name in _named_ids(type(body)):
+        value = getattr(body, name)
         if isinstance(value, str):
             subjects.append((name, value))
     subjects += [(f"cites:{index}", cited) for index, cited in enumerate(getattr(body, "cites", ()))]
     subjects += [(f"layer:{layer.value}", value) for layer, value in getattr(body, "layer_ids", {}).items()]
     return tuple(sorted(subjects))
+
+
+@cache
+def _named_ids(kind: type[Document]) -> tuple[str, ...]:
+    """Those of the ids that entries of a kind have at all: asking a model for what it lacks is slow."""
+    return tuple(name for name in _NAMED_IDS if name in kind.model_fields or hasattr(kind, name))
 
 
 def parse_time(text: str) -> datetime:

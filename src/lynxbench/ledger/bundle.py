@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_canonical
-from lynxbench.evidence.documents import RESULT_FILE, document_id, parse_result
+from lynxbench.evidence.documents import RESULT_FILE, parse_identified
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import leaf_bytes, verify_entry
@@ -34,10 +34,11 @@ from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_che
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
-from lynxbench.ledger.queries import entries_about
+from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun, Sha256
+from lynxbench.model.result import Result
 
 BUNDLE_SCHEMA: Literal[1] = 1
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
@@ -199,15 +200,16 @@ def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
             raise EvidenceInvalid(f"document {short(name)} is not what its name says")
 
 
-def check_result_document(data: bytes, body: ResultRecorded, where: str) -> None:
-    """That a result document is the one its entry speaks of, figure by figure."""
+def check_result_document(data: bytes, body: ResultRecorded, where: str) -> Result:
+    """The result document, which is the one its entry speaks of, figure by figure; EvidenceInvalid otherwise."""
     from lynxbench.ledger.summary import summary_of
 
-    result = parse_result(data, where)
-    if result.result_id != body.result_id or document_id(data, where) != body.result_id:
+    result, identifier = parse_identified(data, where)
+    if result.result_id != body.result_id or identifier != body.result_id:
         raise EvidenceInvalid(f"{where}: result_id does not match the content")
     if summary_of(result, nonce=body.nonce, attempts=body.attempts) != body:
         raise EvidenceInvalid(f"{where}: the entry of result {short(body.result_id)} says what the document does not")
+    return result
 
 
 def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
@@ -229,8 +231,8 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
     # an experiment travels with all its cells or not at all: without them nobody could make its analysis again
     known = {seq: one for seq, one in known.items() if cited_by(one.entry.body) <= names}
     contracts = {one.entry.body.contract_id for one in known.values() if isinstance(one.entry.body, ResultRecorded)}
-    for one in entries_about(ledger, contracts, [EntryKind.CONTRACT]):
-        known[one.seq] = one
+    for contract_id in contracts:
+        known |= {one.seq: one for one in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
     recorded = {one.entry.body.result_id for one in known.values() if isinstance(one.entry.body, ResultRecorded)}
     missing = set(results) - recorded
     if missing:

@@ -48,13 +48,12 @@ def is_beginning(ledger: Ledger, text: str, what: str) -> bool:
 
 
 def _beginning(ledger: Ledger, bare: str, what: str) -> list[str]:
-    chosen = (
-        select(subjects.c.id)
-        .where(subjects.c.id >= bare, subjects.c.id < bare + "g", subjects.c.what == what)
-        .distinct()
-        .order_by(subjects.c.id)
-        .limit(5)
-    )
+    chosen = select(subjects.c.id).where(subjects.c.what == what)
+    if len(bare) == FULL_ID:  # one entry that speaks of it is enough: a contract has thousands
+        chosen = chosen.where(subjects.c.id == bare).limit(1)
+    else:
+        within = chosen.where(subjects.c.id >= bare, subjects.c.id < bare + "g")
+        chosen = within.distinct().order_by(subjects.c.id).limit(5)
     with ledger.database.reading() as connection:
         return [str(row.id) for row in connection.execute(chosen)]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, exists, func, select, tuple_
 
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.statement import parse_time
@@ -96,15 +96,41 @@ def list_results(ledger: Ledger, wanted: Wanted) -> list[Listed]:
 def history(ledger: Ledger, contract_id: str, precision: str | None = None) -> list[Listed]:
     """Every result of a contract, oldest first."""
     chosen = select(results).where(results.c.contract_id == contract_id)
-    return _listed(ledger, chosen.order_by(results.c.started_s, results.c.seq), precision=precision, whole=True)
+    return _listed(ledger, chosen.order_by(results.c.started_s, results.c.seq), precision=precision)
+
+
+def result_ids(ledger: Ledger, contract_id: str, newest: int | None = None) -> list[str]:
+    """Ids of a contract's results, or of so many of the newest, oldest first; one recorded twice stands where it began.
+
+    That is asked of the database for each result that is listed: a short list of a long history stays quick.
+    """
+    other = results.alias()
+    began_before = exists().where(
+        other.c.result_id == results.c.result_id,
+        func.coalesce(other.c.contract_id, "") == results.c.contract_id,  # or SQLite walks the whole contract for each
+        tuple_(other.c.started_s, other.c.seq) < tuple_(results.c.started_s, results.c.seq),
+    )
+    chosen = select(results.c.result_id).where(results.c.contract_id == contract_id, ~began_before)
+    chosen = chosen.order_by(results.c.started_s.desc(), results.c.seq.desc()).limit(newest)
+    with ledger.database.reading() as connection:
+        return list(connection.execute(chosen).scalars())[::-1]
 
 
 def find_result(ledger: Ledger, result_id: str) -> Logged | None:
     """The first record of a result."""
-    with ledger.database.reading() as connection:
-        # All of them, few as they are: asked for the first alone, PostgreSQL walks the whole table in its order.
-        seqs = connection.execute(select(results.c.seq).where(results.c.result_id == result_id)).scalars().all()
-    return ledger.read(min(seqs)) if seqs else None
+    return find_results(ledger, [result_id]).get(result_id)
+
+
+def find_results(ledger: Ledger, names: Iterable[str]) -> dict[str, Logged]:
+    """The first record of each of these results, by its id; those that are not here are left out."""
+    found: dict[str, Logged] = {}
+    for some in batched(sorted(set(names))):
+        # By groups: asked for the first of one alone, PostgreSQL walks the whole table in its order.
+        first = select(func.min(results.c.seq)).where(results.c.result_id.in_(some)).group_by(results.c.result_id)
+        for one in ledger.read_where(entries.c.seq.in_(first)):
+            if isinstance(one.entry.body, ResultRecorded):
+                found[one.entry.body.result_id] = one
+    return found
 
 
 def find_run(ledger: Ledger, run_id: str, kind: EntryKind) -> list[Logged]:
@@ -127,6 +153,12 @@ def open_runs(ledger: Ledger, contract_id: str | None = None) -> list[OpenRun]:
 def entries_about(ledger: Ledger, names: Iterable[str], kinds: Sequence[EntryKind] = ()) -> list[Logged]:
     """Every entry, of these kinds or of any, that speaks of one of these ids, in the log's order."""
     return ledger.read_all(sorted(_seqs_about(ledger, sorted(set(names)), kinds)))
+
+
+def entries_of_contract(ledger: Ledger, contract_id: str, kinds: Sequence[EntryKind]) -> list[Logged]:
+    """Entries of these kinds whose contract this is, in the log's order; its results are not looked at."""
+    asked = entries.c.kind.in_([kind.value for kind in kinds])
+    return ledger.read_where(entries.c.contract_id == contract_id, asked)
 
 
 def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
@@ -225,13 +257,12 @@ def _seqs_about(ledger: Ledger, names: Sequence[str], kinds: Sequence[EntryKind]
     return seqs
 
 
-def _listed(
-    ledger: Ledger, chosen: Select[tuple[object, ...]], *, precision: str | None = None, whole: bool = False
-) -> list[Listed]:
+def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]], *, precision: str | None = None) -> list[Listed]:
+    # Not by their numbers: hundreds of them are read one by one on their way to the database.
+    within = chosen.with_only_columns(results.c.seq).subquery()
     with ledger.database.reading() as connection:
         rows: Sequence[Any] = connection.execute(chosen).all()
         found: dict[int, list[ListedFigure]] = {row[0]: [] for row in rows}
-        within = chosen.with_only_columns(results.c.seq).order_by(None) if whole else None
         asked = select(
             figures.c.seq,
             figures.c.precision,
@@ -243,7 +274,7 @@ def _listed(
             figures.c.validity,
             figures.c.steady,
         ).order_by(figures.c.seq, figures.c.precision)
-        asked = asked.where(figures.c.seq.in_(list(found) if within is None else within))
+        asked = asked.where(figures.c.seq.in_(select(within.c.seq)))
         if precision is not None:
             asked = asked.where(figures.c.precision == precision)
         for seq, name, low, estimate, high, unit, means, validity, steady in connection.execute(asked):

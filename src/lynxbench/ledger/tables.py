@@ -48,6 +48,7 @@ entries = Table(
 Index("ledger_entries_kind", entries.c.kind, entries.c.seq)
 Index("ledger_entries_run", entries.c.run_id, entries.c.kind)
 Index("ledger_entries_result", entries.c.result_id, entries.c.kind)
+Index("ledger_entries_contract", entries.c.contract_id, entries.c.kind, entries.c.seq)
 
 nodes = Table(
     "ledger_nodes",

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,18 @@ from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger
+from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_id, looks_like_id
-from lynxbench.ledger.queries import Listed, Wanted, disputed, entries_about, list_results, standings
+from lynxbench.ledger.queries import (
+    Listed,
+    Wanted,
+    disputed,
+    entries_of_contract,
+    find_results,
+    list_results,
+    result_ids,
+    standings,
+)
 from lynxbench.ledger.queries import history as ledger_history
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
@@ -35,7 +44,7 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.record.comparing import contract_differences
-from lynxbench.record.recalling import opened, result_document
+from lynxbench.record.recalling import document_of, opened
 from lynxbench.runs.running import TELEMETRY_FILE
 
 MOST_DOCUMENTS = 200
@@ -116,7 +125,7 @@ class Past:
         if self.ledger is None or contract_id is None:
             return (), ()
         kinds = (EntryKind.CHANGE, EntryKind.CHANGE_MEASURED)
-        bodies = [one.entry.body for one in entries_about(self.ledger.log, [contract_id], kinds)]
+        bodies = [one.entry.body for one in entries_of_contract(self.ledger.log, contract_id, kinds)]
         declared = tuple(body for body in bodies if isinstance(body, ChangeDeclared))
         return declared, tuple(body for body in bodies if isinstance(body, ChangeMeasured))
 
@@ -132,7 +141,7 @@ class Past:
                 return next(iter(near.values()))
             if self.ledger is not None:
                 contract_id = find_id(self.ledger.log, named, "contract")
-                for one in entries_about(self.ledger.log, [contract_id], [EntryKind.CONTRACT]):
+                for one in entries_of_contract(self.ledger.log, contract_id, [EntryKind.CONTRACT]):
                     if isinstance(one.entry.body, ContractAgreed):
                         return one.entry.body.contract
         try:
@@ -143,14 +152,24 @@ class Past:
                 return next(iter(by_name.values()))
             raise
 
-    def document(self, found: Found, result_id: str) -> Result | None:
-        """A result's whole document, from a folder or the ledger."""
-        if result_id in found.results:
-            return found.results[result_id]
+    def documents(self, found: Found, names: Iterable[str]) -> dict[str, Result]:
+        """Whole documents by their ids, from folders or the ledger; those that are not at hand are left out."""
+        wanted = list(dict.fromkeys(names))
+        here = {name: found.results[name] for name in wanted if name in found.results}
         if self.ledger is None:
-            return None
+            return here
+        recorded = self.recorded(self.ledger, [name for name in wanted if name not in here])
+        opened_ = {name: self.document(self.ledger, one) for name, one in recorded.items()}
+        return here | {name: one for name, one in opened_.items() if one is not None}
+
+    def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
+        """The entries of results by their ids."""
+        return find_results(ledger.log, names)
+
+    def document(self, ledger: OpenLedger, recorded: Logged) -> Result | None:
+        """The document of an entry; None where the ledger does not hold it."""
         try:
-            return result_document(self.ledger, result_id)
+            return document_of(ledger, recorded)
         except (BadInput, BadLedger):
             return None
 
@@ -162,10 +181,13 @@ def history_of(past: Past, named: str, precision: Precision | None, newest: int 
     points: dict[str, HistoryPoint] = {}
     left_out = [f"{short(name)}: {words}" for name, words in sorted(found.retracted.items())]
     left_out += found.problems
+    layers: dict[int, dict[Layer, str]] = {}
     for one in found.listed:
         if one.result_id in found.retracted:
             continue
-        point = _listed_point(one, chosen)
+        if id(one.layer_ids) not in layers:  # most results of a contract share their layers, and a list of them says so
+            layers[id(one.layer_ids)] = {Layer(name): value for name, value in one.layer_ids.items()}
+        point = _listed_point(one, chosen, layers[id(one.layer_ids)])
         if isinstance(point, str):
             left_out.append(f"{short(one.result_id)}: {point}")
         else:
@@ -191,10 +213,13 @@ def history_of(past: Past, named: str, precision: Precision | None, newest: int 
 
 def record_of(past: Past, named: str) -> Record:
     """What the five signs are read from."""
-    found = past.find(named)
-    ids = list(dict.fromkeys([*(one.result_id for one in found.listed), *found.results]))
-    documents = [past.document(found, one) for one in ids[-MOST_DOCUMENTS:] if one not in found.retracted]
-    results = sorted((one for one in documents if one is not None), key=lambda one: (one.started_at, one.result_id))
+    found = past.find(named, newest=0)
+    # A result of a folder stands where the ledger has it, however long ago: then all of the ledger's are needed.
+    newest = None if found.results else MOST_DOCUMENTS
+    known = [] if past.ledger is None else result_ids(past.ledger.log, found.contract_id, newest)
+    ids = list(dict.fromkeys([*known, *found.results]))
+    documents = past.documents(found, [one for one in ids[-MOST_DOCUMENTS:] if one not in found.retracted])
+    results = sorted(documents.values(), key=lambda one: (one.started_at, one.result_id))
     declared, measured = past.changes(found.contract_id)
     return Record(
         contract_id=found.contract_id,
@@ -208,24 +233,25 @@ def record_of(past: Past, named: str) -> Record:
 
 
 def _listed_of(ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
+    if newest == 0:
+        return ()
     if newest is None:
         return tuple(ledger_history(ledger.log, contract_id))
     return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest))[::-1])
 
 
 def _fields_between(past: Past, found: Found) -> FieldsBetween:
-    @cache
-    def document(result_id: str) -> Result | None:
-        return past.document(found, result_id)
-
-    def between(before: HistoryPoint, after: HistoryPoint) -> tuple[FieldChange, ...] | None:
-        a, b = document(before.result_id), document(after.result_id)
-        return None if a is None or b is None else changes_between(a, b)
+    def between(pairs: Sequence[tuple[HistoryPoint, HistoryPoint]]) -> list[tuple[FieldChange, ...] | None]:
+        held = past.documents(found, (point.result_id for pair in pairs for point in pair))
+        return [
+            changes_between(held[a.result_id], held[b.result_id]) if {a.result_id, b.result_id} <= held.keys() else None
+            for a, b in pairs
+        ]
 
     return between
 
 
-def _listed_point(one: Listed, precision: Precision) -> HistoryPoint | str:
+def _listed_point(one: Listed, precision: Precision, layers: dict[Layer, str]) -> HistoryPoint | str:
     figure = next((f for f in one.figures if f.precision == precision.value), None)
     if figure is None:
         return f"{precision} was not measured"
@@ -238,7 +264,7 @@ def _listed_point(one: Listed, precision: Precision) -> HistoryPoint | str:
         started_at=one.started_at,
         executor_id=one.executor_id,
         instance_id=one.instance_id,
-        layer_ids={Layer(name): value for name, value in one.layer_ids.items()},
+        layer_ids=layers,
         weights=one.weights,
         run_means=figure.run_means,
         estimate=figure.throughput.estimate,

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
-from lynxbench.evidence.documents import RESULT_FILE, parse_result, read_result
+from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
@@ -80,12 +80,15 @@ def standing_if_known(result_id: str, asked: str | None, environment: Mapping[st
 
 def result_document(ledger: OpenLedger, result_id: str) -> Result:
     """The result document of an id, read strictly and held against its entry."""
-    recorded = _recorded(ledger, result_id)
+    return document_of(ledger, _recorded(ledger, result_id))
+
+
+def document_of(ledger: OpenLedger, recorded: Logged) -> Result:
+    """The result document of an entry that was read already, held against it."""
     data = ledger.blobs.get(_sha256_of(recorded, RESULT_FILE))
     body = recorded.entry.body
     assert isinstance(body, ResultRecorded)
-    check_result_document(data, body, f"result {short(result_id)}")
-    return parse_result(data, f"result {short(result_id)}")
+    return check_result_document(data, body, f"result {short(body.result_id)}")
 
 
 def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
@@ -105,8 +108,10 @@ def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
         raise BadInput(f"{folder}: {error.strerror or error}") from error
 
 
-def ledger_checks(ledger: OpenLedger, result_id: str, trust: TrustList) -> tuple[Check, ...]:
-    """What the ledger adds to verifying a result: signatures, inclusion, registration in advance, standing."""
+def ledger_checks(
+    ledger: OpenLedger, result_id: str, trust: TrustList, standing: Standing | None = None
+) -> tuple[Check, ...]:
+    """What the ledger adds to verifying a result: signatures, inclusion, registration in advance, its standing."""
     recorded = find_result(ledger.log, result_id)
     if recorded is None:
         return (cannot("log inclusion", f"{ledger.log.database.name} does not hold this result"),)
@@ -118,7 +123,8 @@ def ledger_checks(ledger: OpenLedger, result_id: str, trust: TrustList) -> tuple
         holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
     )
     checks += _signature_checks(ledger, recorded, trust)
-    standing = standings(ledger.log, [result_id], trust)[result_id]
+    if standing is None:
+        standing = standings(ledger.log, [result_id], trust)[result_id]
     if standing.registered:
         checks.append(holds("registration", "the run was announced before its result"))
     else:

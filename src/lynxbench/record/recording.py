@@ -30,7 +30,7 @@ from lynxbench.evidence.statement import open_entry, seal_entry
 from lynxbench.interop.foreign import read_foreign
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
-from lynxbench.ledger.queries import entries_about, find_result, find_run
+from lynxbench.ledger.queries import entries_about, entries_of_contract, find_result, find_run
 from lynxbench.ledger.summary import summary_of
 from lynxbench.model.entries import (
     Blob,
@@ -217,7 +217,7 @@ def seal(body: EntryBody, key: SigningKey, blobs: tuple[Blob, ...] = ()) -> Enve
 
 def _contract_entry(ledger: OpenLedger, run: RunFolder, key: SigningKey) -> list[Envelope]:
     contract = run.registration.contract
-    if entries_about(ledger.log, [contract.contract_id], [EntryKind.CONTRACT]):
+    if entries_of_contract(ledger.log, contract.contract_id, [EntryKind.CONTRACT]):
         return []
     return [seal(ContractAgreed(contract_id=contract.contract_id, contract=contract), key)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from html import escape
 from typing import TypeAlias
 
@@ -28,7 +29,7 @@ def raw(text: str) -> Safe:
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Safe:
     """One element. `class_` is class, `data_tip` is data-tip; None and False leave an attribute out."""
-    opened = "".join([name, *(_attribute(key, value) for key, value in attributes.items())])
+    opened = "".join([name, *[_attribute(key, value) for key, value in attributes.items()]])
     if name in _VOID:
         return Safe(f"<{opened}>")
     return Safe(f"<{opened}>{join(children)}</{name}>")
@@ -64,8 +65,15 @@ def _flat(children: Iterable[Child]) -> Iterable[str]:
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    name = key.rstrip("_").replace("_", "-")
+    name = _spelled(key)
     if value is True:
         return f" {name}"
-    text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-    return f' {name}="{escape(text, quote=True)}"'
+    if isinstance(value, float):  # most attributes of a plot; digits need no escaping
+        digits = f"{value:.2f}".rstrip("0").rstrip(".")
+        return f' {name}="{digits}"'
+    return f' {name}="{escape(str(value), quote=True)}"'
+
+
+@cache
+def _spelled(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")

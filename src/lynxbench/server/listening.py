@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -63,6 +64,7 @@ def listen(
     )
     runner = uvicorn.Server(config)
     _look_around(server)
+    _settle()
     if ready is not None:
         ready(bound.getsockname()[1])
     try:
@@ -81,6 +83,12 @@ def _look_around(server: Server) -> None:
     for contract_id, _ in contract_ids(server)[:1]:
         with suppress(LynxbenchError):  # its own page will say so
             contract_page(server, contract_id, None)
+
+
+def _settle() -> None:
+    """What is loaded by now stays: the collector need not walk over all of it while somebody waits for a page."""
+    gc.collect()
+    gc.freeze()
 
 
 def _bound(settings: Settings) -> socket.socket:

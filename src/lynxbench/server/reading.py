@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,18 @@ from sqlalchemy import func, select
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.samples import read_samples
+from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import FULL_ID, find_id
-from lynxbench.ledger.queries import Listed, Wanted, entries_about, list_results, standings, voice_of
+from lynxbench.ledger.queries import (
+    Listed,
+    Wanted,
+    entries_about,
+    entries_of_contract,
+    list_results,
+    standings,
+    voice_of,
+)
 from lynxbench.ledger.tables import entries, results, subjects
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.contract import Contract
@@ -25,7 +35,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.standing import Standing, Voice
-from lynxbench.record.histories import Found, Past, history_of
+from lynxbench.record.histories import Past, history_of
 from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.runs.running import TELEMETRY_FILE
 from lynxbench.server.page_cache import EVERYTHING
@@ -71,10 +81,21 @@ class Spoken:
 class PagePast(Past):
     """A past whose lost or damaged documents leave gaps: one of them must not close every page about its contract."""
 
-    def document(self, found: Found, result_id: str) -> Result | None:
+    def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
+        """The entries of results that can be read: together, or one by one where one of them cannot."""
+        try:
+            return super().recorded(ledger, names)
+        except EvidenceInvalid:
+            found: dict[str, Logged] = {}
+            for name in names:
+                with suppress(EvidenceInvalid):
+                    found |= super().recorded(ledger, [name])
+            return found
+
+    def document(self, ledger: OpenLedger, recorded: Logged) -> Result | None:
         """A result's whole document, where it is there and holds."""
         try:
-            return super().document(found, result_id)
+            return super().document(ledger, recorded)
         except EvidenceInvalid:
             return None
 
@@ -107,7 +128,7 @@ def contract_of(server: Server, contract_id: str) -> Contract | None:
     """The contract's text, where the ledger has it."""
 
     def ask() -> Contract | str:
-        for one in entries_about(server.ledger.log, [contract_id], [EntryKind.CONTRACT]):
+        for one in entries_of_contract(server.ledger.log, contract_id, [EntryKind.CONTRACT]):
             if isinstance(one.entry.body, ContractAgreed):
                 return one.entry.body.contract
         return ""
@@ -208,11 +229,18 @@ def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]
     """Executors with how many results they have and the newest of them."""
 
     def ask() -> list[tuple[str, int, str]]:
-        newest = func.max(results.c.started_at)
-        chosen = select(results.c.executor_id, func.count(), newest).group_by(results.c.executor_id)
+        # The second of the newest is in an index, its text is not: that is read of those that are listed alone.
+        newest = func.max(results.c.started_s)
+        chosen = select(results.c.executor_id, func.count().label("many"), newest.label("newest_s"))
+        listed = chosen.group_by(results.c.executor_id).order_by(newest.desc()).limit(limit).subquery()
+        text = (
+            select(func.max(results.c.started_at))
+            .where(results.c.executor_id == listed.c.executor_id, results.c.started_s == listed.c.newest_s)
+            .scalar_subquery()
+        )
         with server.ledger.log.database.reading() as connection:
-            rows = connection.execute(chosen.order_by(newest.desc()).limit(limit))
-            return [(str(row[0]), int(row[1]), str(row[2])) for row in rows]
+            rows = connection.execute(select(listed.c.executor_id, listed.c.many, text)).all()
+        return sorted(((str(row[0]), int(row[1]), str(row[2])) for row in rows), key=lambda one: one[2], reverse=True)
 
     made: list[tuple[str, int, str]] = server.cache.get(("executors", limit), (EVERYTHING,), ask)
     return made

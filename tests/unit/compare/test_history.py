@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -33,8 +35,8 @@ def _history(results: list[Result], *, documents: bool = True) -> History:
     points = [point_of(one, Precision.FP32) for one in results]
     assert all(isinstance(point, HistoryPoint) for point in points)
 
-    def between(a: HistoryPoint, b: HistoryPoint) -> tuple[FieldChange, ...]:
-        return changes_between(by_id[a.result_id], by_id[b.result_id])
+    def between(pairs: Sequence[tuple[HistoryPoint, HistoryPoint]]) -> list[tuple[FieldChange, ...]]:
+        return [changes_between(by_id[a.result_id], by_id[b.result_id]) for a, b in pairs]
 
     return read_history(
         [point for point in points if isinstance(point, HistoryPoint)],

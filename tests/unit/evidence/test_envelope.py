@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 
 import pytest
 
 from lynxbench.errors import EvidenceInvalid
+from lynxbench.evidence.canonical_reader import parse_canonical
 from lynxbench.evidence.envelope import (
     CHECKPOINT_TYPE,
+    MAX_ENVELOPE_BYTES,
     STATEMENT_TYPE,
     Envelope,
     Signature,
+    _envelope,
+    _parse_quickly,
     add_signature,
     check_signatures,
     parse_envelope,
@@ -52,6 +57,24 @@ def test_there_and_back(envelope: Envelope, key) -> None:
     assert again == envelope
     (signer,) = verify_signatures(again, trusting(key), at=NOON)
     assert (signer.keyid, signer.team) == (key.keyid, "ml-platform")
+
+
+@pytest.mark.parametrize("keys", [1, 3])
+def test_the_quick_reader_takes_nothing_that_the_careful_one_refuses(keys: int) -> None:
+    envelope = sign(STATEMENT_TYPE, PAYLOAD, [key_of(f"team-{number}") for number in range(keys)])
+    data = envelope.to_bytes()
+    assert _parse_quickly(data) == envelope
+    chance = random.Random(20261115)
+    spellings = [data + b" ", b" " + data, data.replace(b":", b": ", 1), data.replace(b'"payload"', b'"\\u0070ayload"')]
+    spellings += [b'{"payload":"",' + data[1:], data[:-1] + b',"payloadType":"x"}', data.decode().encode("utf-16"), b""]
+    for _ in range(2000):
+        at, other = chance.randrange(len(data)), bytes([chance.choice(b'{}[]",:\\ =+/aA0\x00\xc3')])
+        spellings += [data[:at] + other + data[at + 1 :], data[:at] + other + data[at:], data[:at] + data[at + 1 :]]
+    for spelling in spellings:
+        found = _parse_quickly(spelling)
+        if found is not None:
+            assert found == _envelope(parse_canonical(spelling, "envelope", MAX_ENVELOPE_BYTES))
+            assert found.to_bytes() == spelling
 
 
 def test_a_key_that_nobody_trusts_counts_for_nothing(envelope: Envelope) -> None:

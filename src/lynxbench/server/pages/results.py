@@ -96,7 +96,7 @@ def result_page(server: Server, result_id: str) -> Page:
     found = rendered(server, result_id)
     standing = standings(server.ledger.log, [result_id], server.trust)[result_id]
     about = reading.spoken_of(server, [result_id, found.result.run_id])
-    checks = ledger_checks(server.ledger, result_id, server.trust)
+    checks = ledger_checks(server.ledger, result_id, server.trust, standing)
     header = render_header(found.result)
     main = join(
         [
