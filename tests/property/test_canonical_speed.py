@@ -23,6 +23,20 @@ VALUES = st.recursive(
 )
 
 
+MARKED = st.lists(st.sampled_from(["\0", '"', "\\", "\\u0000", "1e-7", "5", ":", ",", "x"]), max_size=6).map("".join)
+"""Texts that look like what the quick encoder marks odd fractions with."""
+
+
+@given(
+    st.recursive(MARKED | st.just(1e-7) | st.just(3e22), lambda inner: st.lists(inner) | st.dictionaries(MARKED, inner))
+)
+@example(["\0" + "1e-7", 1e-7])
+@example({"\0" + "1e-7": "\0" + "5", "a": 1e-7})
+@example(['x"\0' + "5", 1e-7, "\\\0" + "5"])
+def test_texts_that_look_like_marked_fractions_stay_texts(value: JsonValue) -> None:
+    assert strict_canonical_bytes(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
+
+
 @given(VALUES)
 @example(9007199254740992.0)
 @example({"a": 0.1, "b": [1, 2.0, -0.0], '\x7f\x1f\n"\\': "é€\U0001f600"})

@@ -57,16 +57,17 @@ def read_result(path: Path) -> Result:
 def parse_result(data: bytes, file: str) -> Result:
     """The document's value; does not check ids."""
     _parse_plain(data, file)
-    return _parse_model(data, file)
+    return parse_sealed(data, file)
 
 
 def parse_identified(data: bytes, file: str) -> tuple[Result, str]:
     """The document's value, and the id of what is written; does not hold one against the other."""
     plain = _parse_plain(data, file)
-    return _parse_model(data, file), _plain_id(plain, file)
+    return parse_sealed(data, file), _plain_id(plain, file)
 
 
-def _parse_model(data: bytes, file: str) -> Result:
+def parse_sealed(data: bytes, file: str) -> Result:
+    """The value of bytes that were looked at closely when they were sealed and are the same still; checks no id."""
     try:
         return Result.model_validate_json(data)
     except ValidationError as error:

@@ -22,7 +22,7 @@ SHORT_ID = 12
 def canonical_bytes(value: JsonValue) -> bytes:
     """RFC 8785 bytes of a JSON value. NaN and infinities have no JSON form and become null."""
     try:
-        return _quick.encode(_quickly(value)).encode("utf-8")
+        return _encode_quickly(value)
     except _NotQuick:
         return strict_canonical_bytes(_plain(value))
 
@@ -34,9 +34,20 @@ def strict_canonical_bytes(value: JsonValue) -> bytes:
     quicker; whatever the two could spell differently goes through the reference implementation.
     """
     try:
-        return _quick.encode(_quickly(value)).encode("utf-8")
+        return _encode_quickly(value)
     except _NotQuick:
         return rfc8785.dumps(cast("dict[str, object]", value))  # type: ignore[arg-type]
+
+
+def _encode_quickly(value: JsonValue) -> bytes:
+    """Fractions that the two would spell differently travel as marked texts and are put in afterwards."""
+    spelled: list[str] = []
+    text = _quick.encode(_quickly(value, spelled))
+    if spelled:
+        text, put_in = _SPELLED.subn(r"\1", text)
+        if put_in != len(spelled):  # a text of the value's own looks like a marked one
+            raise _NotQuick
+    return text.encode("utf-8")
 
 
 class _NotQuick(Exception):
@@ -49,6 +60,9 @@ _quick = json.JSONEncoder(
 _EXACT = 2**53 - 1
 _PLAIN_FROM, _PLAIN_TO = 1e-4, 1e16
 """Between these, Python's shortest form of a fraction has no exponent, and neither has ECMAScript's."""
+_MARK = "\0"
+_SPELLED = re.compile(r'"\\u0000([-+.0-9e]+)"')
+"""A marked text as the encoder writes it."""
 
 
 def _ascii_keys(value: dict[Any, Any]) -> bool:
@@ -59,8 +73,8 @@ def _ascii_keys(value: dict[Any, Any]) -> bool:
         return False
 
 
-def _quickly(value: Any) -> Any:  # the type itself is looked at: subclasses may be spelled in their own way
-    kind = type(value)
+def _quickly(value: Any, spelled: list[str]) -> Any:
+    kind = type(value)  # itself: subclasses may be spelled in their own way
     if kind is str or value is None or kind is bool:
         if kind is str and not value.isascii() and _SURROGATE.search(value):
             raise _NotQuick
@@ -75,13 +89,17 @@ def _quickly(value: Any) -> Any:  # the type itself is looked at: subclasses may
                 return int(value)
         elif _PLAIN_FROM <= size < _PLAIN_TO:
             return value
+        if math.isfinite(size):
+            spelled.append(rfc8785.dumps(value).decode("ascii"))
+            return _MARK + spelled[-1]
     elif kind is dict:
         if _ascii_keys(value):  # most values are plain texts: they are looked at here, without another call
             return {
-                key: item if type(item) is str and item.isascii() else _quickly(item) for key, item in value.items()
+                key: item if type(item) is str and item.isascii() else _quickly(item, spelled)
+                for key, item in value.items()
             }
     elif kind is list or kind is tuple:
-        return [_quickly(item) for item in value]
+        return [_quickly(item, spelled) for item in value]
     raise _NotQuick
 
 

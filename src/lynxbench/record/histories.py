@@ -44,7 +44,7 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.record.comparing import contract_differences
-from lynxbench.record.recalling import document_of, opened
+from lynxbench.record.recalling import opened, sealed_document
 from lynxbench.runs.running import TELEMETRY_FILE
 
 MOST_DOCUMENTS = 200
@@ -169,7 +169,7 @@ class Past:
     def document(self, ledger: OpenLedger, recorded: Logged) -> Result | None:
         """The document of an entry; None where the ledger does not hold it."""
         try:
-            return document_of(ledger, recorded)
+            return sealed_document(ledger, recorded)
         except (BadInput, BadLedger):
             return None
 

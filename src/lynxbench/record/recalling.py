@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
-from lynxbench.evidence.documents import RESULT_FILE, read_result
+from lynxbench.evidence.documents import RESULT_FILE, parse_sealed, read_result
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
@@ -89,6 +89,21 @@ def document_of(ledger: OpenLedger, recorded: Logged) -> Result:
     body = recorded.entry.body
     assert isinstance(body, ResultRecorded)
     return check_result_document(data, body, f"result {short(body.result_id)}")
+
+
+def sealed_document(ledger: OpenLedger, recorded: Logged) -> Result:
+    """The same, without computing the id and the figures again: for views over many results.
+
+    The bytes are those that the signed entry names, since the store hashes what it reads, and they were held against it
+    when it was recorded. `verify` computes all of it again.
+    """
+    body = recorded.entry.body
+    assert isinstance(body, ResultRecorded)
+    where = f"result {short(body.result_id)}"
+    result = parse_sealed(ledger.blobs.get(_sha256_of(recorded, RESULT_FILE)), where)
+    if result.result_id != body.result_id:
+        raise EvidenceInvalid(f"{where}: its entry names the document of {short(result.result_id)}")
+    return result
 
 
 def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
