@@ -2,11 +2,13 @@
 
     python benchmarks/server_load.py [--results 100000] [--seconds 20] [--readers 50] [--agents 4] [--on sqlite]
 
-The ledger holds that many signed results of twenty contracts, each with its text; of every hundredth result, up to two
-hundred, the whole document is there. Readers are wrk's connections (Debian package wrk), each asking for the next page
-of a list as soon as the last one came, on this same machine. Agents are processes that record a result, push it as a
-signed bundle over HTTP, and begin again after `--every` seconds. Then the server is killed (SIGKILL) and started again;
-every submission that was acknowledged must be in the ledger afterwards, and the log must recompute.
+The ledger holds that many signed results of twenty contracts, each with its text, on executors of 214 fields that
+change every 35 results of a contract. Of every hundredth result, up to two hundred, the whole document is there, and
+of the two beside every change that a contract's page shows. Readers are wrk's connections (Debian package wrk), each
+asking for the next page of a list as soon as the last one came, on this same machine. Agents are processes that record
+a result, push it as a signed bundle over HTTP, and begin again after `--every` seconds. Then the server is killed
+(SIGKILL) and started again; every submission that was acknowledged must be in the ledger afterwards, and the log must
+recompute.
 """
 
 from __future__ import annotations
@@ -47,12 +49,17 @@ from lynxbench.model.entries import ContractAgreed, Entry, ResultRecorded
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Result
 from lynxbench.server.access import Access
+from lynxbench.server.reading import NEWEST
 from lynxbench.server.registry import KeyRegistry
 from lynxbench.server.rights import SCOPES
 from lynxbench.server.store import Store, store_url
 from lynxbench.stats.intervals import mean_interval
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+SAME_STACK = 700
+"""Results, of all contracts together, between two changes of the executor."""
+PACKAGES = 200
+"""Fields of an executor beside its others: as many as a captured one has."""
 CONTRACTS = 20
 WHOLE_EVERY = 100
 MOST_WHOLE = 200
@@ -119,7 +126,8 @@ def on_database(folder: Path, url: str | None, asked: argparse.Namespace) -> dic
     said: dict[str, Any] = {"results": asked.results, "filled_s": round(filled_s, 1), "pages": len(pages)}
     port = free_port()
     with serving(environment, port) as child:
-        said["first view, ms"] = first_views(port, pages)
+        signs = [f"{page}?signs=true" for page in pages if page.startswith("/contracts/")][:3]
+        said["first view, ms"] = first_views(port, pages + signs)
         said["second view, ms"] = first_views(port, pages)
         stop = get_context("spawn").Event()
         workers, queue = start_agents(folder, port, token, asked.agents, asked.every, stop)
@@ -160,7 +168,8 @@ def fill(ledger: OpenLedger, key: SigningKey, count: int) -> list[str]:
         make_contract(name=f"contract-{number:02d}", question=f"Does number {number} hold?")
         for number in range(CONTRACTS)
     ]
-    stacks = [make_executor({"framework.torch": f"2.{number}.0"}) for number in range(8)]
+    many = {f"framework.package_{number:03d}": f"{number}.1.0" for number in range(PACKAGES)}
+    stacks = [make_executor({**many, "framework.torch": f"2.{number}.0"}) for number in range(8)]
     ledger.log.append_all(
         [_sealed(ContractAgreed(contract_id=one.contract_id, contract=one), key) for one in contracts]
     )
@@ -168,9 +177,12 @@ def fill(ledger: OpenLedger, key: SigningKey, count: int) -> list[str]:
     batch: list[Envelope] = []
     bodies: dict[tuple[int, int], ResultRecorded] = {}
     for number in range(count):
-        at, stack = number % CONTRACTS, (number // 700) % len(stacks)
+        at, stack = number % CONTRACTS, (number // SAME_STACK) % len(stacks)
         if number % WHOLE_EVERY == 0 and len(whole) < MOST_WHOLE:
             whole.append(record(ledger, made(number, contracts[at], stacks[stack]), key))
+            continue
+        if number >= count - NEWEST * CONTRACTS and not CONTRACTS <= number % SAME_STACK < SAME_STACK - CONTRACTS:
+            record(ledger, made(number, contracts[at], stacks[stack]), key)
             continue
         if (at, stack) not in bodies:
             like = made(number, contracts[at], stacks[stack])
