@@ -24,7 +24,7 @@ from gpu_setting import contract_of, describe, drive_for, find_device, finish, m
 BAR = 0.01
 REST_S = 1.5
 BURST_WARM_S, BURST_S = 0.001, 0.02
-"""With do_bench's own first steps about 30 ms: on a power-capped device the first move comes after 30 to 60."""
+"""With do_bench's own first steps about 30 ms: on a power-capped device the first move comes after 30 to 80."""
 FEWEST_STEPS = 10
 """A burst of long steps holds so many, however long that takes."""
 COURSE_S, COURSE_PARTS = 0.3, 15
@@ -43,16 +43,12 @@ COPIED_BYTES = 2 << 30
 
 @dataclass
 class Case:
-    """A step that the driver queues, and the same step without an index for others."""
+    """A step that both instruments queue."""
 
     step: Callable[[int], object]
     replay: Callable[[], object] | None = None
     """The bare recording of the step, where it is one."""
     close: Callable[[], object] = lambda: None
-
-    def bare(self) -> object:
-        """The step on its first inputs."""
-        return self.step(0)
 
 
 def product(device: Any, side: int = SIDE) -> Case:
