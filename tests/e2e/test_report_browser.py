@@ -5,23 +5,20 @@ A browser is needed; its absence is a failure, not a skip: `apt-get install chro
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import shutil
 import struct
 import subprocess
-import sys
 import zlib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from lynxbench.report.html import render_html
+from report_cases import SHAPES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
     "--headless",
@@ -74,18 +71,6 @@ def find_browser() -> str:
     return found
 
 
-def load_builder() -> ModuleType:
-    name = "lynxbench_report_builder"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, GOLDEN / "report_builder.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
 def browse(
     folder: Path, *options: str, page: str = "page.html", dark: bool = False
 ) -> subprocess.CompletedProcess[str]:
@@ -103,7 +88,7 @@ def said_on_console(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def write_page(folder: Path, shape: str) -> str:
-    case = load_builder().SHAPES[shape]()
+    case = SHAPES[shape]()
     text = render_html(case.result, case.processes, case.telemetry)
     (folder / "page.html").write_text(text, encoding="utf-8")
     return text

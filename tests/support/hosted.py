@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import importlib.util
 import json
-import sys
 import tempfile
 import threading
 import time
@@ -15,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -46,8 +43,8 @@ from lynxbench.server.rights import SCOPES, Scope
 from lynxbench.server.settings import Settings
 from lynxbench.server.state import Server
 from lynxbench.server.store import store_url
+from report_cases import SHAPES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 TEAM, OTHER = "ml-platform", "infrastructure"
 PASSWORD = "correct horse battery"
 ROLES: dict[str, frozenset[Scope]] = {
@@ -220,19 +217,6 @@ class World:
         return Caller(self.port, self.tokens[role] if role else None)
 
 
-def builder() -> ModuleType:
-    """The report's golden cases."""
-    name = "lynxbench_report_builder"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, GOLDEN / "report_builder.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
 def record(
     ledger: OpenLedger,
     result: Result,
@@ -304,7 +288,7 @@ def fill(ledger: OpenLedger, key: SigningKey, shapes: tuple[str, ...]) -> tuple[
     results = [record(ledger, one, key) for one in results]
     drawn = []
     for shape in shapes:
-        case = builder().SHAPES[shape]()
+        case = SHAPES[shape]()
         result = case.result.model_copy(update={"run_id": f"golden-{shape}"})
         drawn.append(record(ledger, result, key, case.processes, case.telemetry).result_id)
     return results, drawn

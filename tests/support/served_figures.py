@@ -1,4 +1,4 @@
-"""Load figures as a served run would produce them; report_builder makes results of them."""
+"""Load figures as a served run would produce them; report_cases makes results of them."""
 
 from __future__ import annotations
 

@@ -13,9 +13,8 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from lynxbench.engines.onnx import engine
 from lynxbench.engines.onnx.adapter import OnnxSession
-from lynxbench.engines.onnx.inputs import IMAGE_SIDE, Signature, axis_kinds, make_feed
+from lynxbench.engines.onnx.inputs import IMAGE_SIDE
 from lynxbench.engines.onnx.model_file import PACKAGES, find_model, read_model
-from lynxbench.engines.onnx.runtime_profile import Node, RuntimeProfile, judge_execution, parse_profile, write_trace
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract, PathModel
 from lynxbench.model.job import Job
@@ -337,89 +336,6 @@ def test_packaged_model_is_found_in_its_package(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(PACKAGES, "minilm-int8-onnx", ("lynx_absent_package", "model.onnx", "fake-dist"))
     with pytest.raises(CannotRun, match="pip install fake-dist"):
         open_session(Path("unused"), model=named)
-
-
-@pytest.mark.parametrize(
-    ("axes", "kind", "expected"),
-    [
-        (("batch_size", "sequence_length"), "tensor(int64)", ("batch", "sequence")),
-        ((None, None), "tensor(int64)", ("batch", "sequence")),
-        ((None, 3, None, None), "tensor(float)", ("batch", 3, "image", "image")),
-        (("seq_len",), "tensor(int64)", ("sequence",)),
-        ((), "tensor(float)", ()),
-        (("unk__12", 7), "tensor(float)", ("batch", 7)),
-    ],
-)
-def test_axes_are_told_by_name_and_place(axes: tuple[Any, ...], kind: str, expected: tuple[Any, ...]) -> None:
-    assert axis_kinds(Signature("x", kind, axes)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "axes", "said"),
-    [
-        ("past_key_values.0.key", "tensor(float)", ("batch", 3, "past_sequence_length", 64), "runs no decoders"),
-        ("x", "tensor(float)", ("batch", "features"), r"axis 1 \(features\) has no size"),
-        ("x", "tensor(string)", ("batch", None), r"is tensor\(string\)"),
-    ],
-)
-def test_axes_and_types_that_say_nothing_are_refused(name: str, kind: str, axes: tuple[Any, ...], said: str) -> None:
-    with pytest.raises(CannotRun, match=said):
-        make_feed([Signature(name, kind, axes)], 1, 4, {}, np.random.default_rng(0))
-
-
-def test_made_values_by_type() -> None:
-    kinds = ["float", "float16", "double", "int8", "uint8", "int32", "bool"]
-    signatures = [Signature(f"x_{k}", f"tensor({k})", ("batch", 6)) for k in kinds]
-    signatures += [
-        Signature("token_type_ids", "tensor(int64)", ("batch", "sequence")),
-        Signature("position_ids", "tensor(int64)", ("batch", "sequence")),
-        Signature("float_mask", "tensor(float)", ("batch", "sequence")),
-    ]
-    feed = make_feed(signatures, 3, 5, {"token_type_ids": 2}, np.random.default_rng(1))
-    assert all(feed[f"x_{k}"].any() for k in kinds)
-    assert set(np.unique(feed["token_type_ids"])) <= {0, 1}
-    np.testing.assert_array_equal(feed["position_ids"][2], np.arange(5))
-    assert (feed["float_mask"] == 1).all()
-
-
-def node(operator: str, *types: str, dur_us: float = 1.0) -> Node:
-    return Node(operator, operator, "CPUExecutionProvider", 0.0, dur_us, types, (), (), 1)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "precision", "native"),
-    [
-        ([node("MatMul", "float", "float")], Precision.FP32, Native.NATIVE),
-        ([node("MatMul", "float16", "float16")], Precision.FP16, Native.NATIVE),
-        ([node("MatMul", "float", "float"), node("Cast", "float16")], Precision.FP16, Native.EMULATED),
-        ([node("MatMul", "float16", "float16")], Precision.FP32, Native.EMULATED),
-        ([node("MatMulNBits", "float", "uint8")], Precision.INT8_WEIGHT_ONLY, Native.NATIVE),
-        (
-            [node("MatMulInteger", "uint8", dur_us=1), node("MatMul", "float", dur_us=9)],
-            Precision.INT8,
-            Native.EMULATED,
-        ),
-        ([node("Relu", "float")], Precision.FP32, Native.UNKNOWN),
-    ],
-)
-def test_the_kernels_that_ran_decide(nodes: list[Node], precision: Precision, native: Native) -> None:
-    assert judge_execution(RuntimeProfile(tuple(nodes), ()), precision, precision, "t").native is native
-
-
-def test_events_that_are_no_kernels_are_left_out(tmp_path: Path) -> None:
-    events: list[dict[str, Any]] = [
-        {"cat": "Node", "name": "a_fence_before", "ts": 1, "dur": 1, "args": {"op_name": "MatMul"}},
-        {"cat": "Node", "name": "a_kernel_time", "ts": 2, "dur": 3, "args": {"op_name": "MatMul", "provider": "P"}},
-        {"cat": "Session", "name": "model_run", "ts": 1, "dur": 5, "args": {}},
-        {"cat": "Session", "name": "session_initialization", "ts": 0, "dur": 1},
-    ]
-    profile = parse_profile(events)
-    assert [n.name for n in profile.nodes] == ["a"]
-    assert profile.runs_us == ((1.0, 6.0),)
-    assert profile.nodes_by_provider == {"P": 1}
-    path = write_trace(profile, [(10_000, 16_000)], tmp_path / "t.json.gz")
-    step = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"][0]
-    assert step["ts"] == pytest.approx(0.5)
 
 
 def test_labelled_sentences_are_embedded_where_there_is_a_tokenizer(tmp_path: Path) -> None:

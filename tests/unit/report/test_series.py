@@ -17,6 +17,7 @@ from lynxbench.report.series import (
     throttle_tracks,
     tracks,
 )
+from report_samples import process as counted_process
 
 NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -83,7 +84,7 @@ def test_only_counted_samples_enter_the_histogram() -> None:
 
 
 def test_token_times_do_not_cross_iterations(build) -> None:
-    one = build.process(0, "fp32", rate=20.0, seconds=20, start_ns=0, tokens=4)
+    one = counted_process(0, "fp32", rate=20.0, seconds=20, start_ns=0, tokens=4)
     counted = int((one.phase == Phase.STEADY).sum())
     assert len(counted_ms(one, "time-per-token")) == counted * 3
     assert len(counted_ms(one, "time-to-first-token")) == counted
