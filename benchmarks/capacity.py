@@ -20,11 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.decide.capacity import Asked, plan_capacity
+from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.demand import declare_demand
-from lynxbench.decisions.demo_results import chat_result
-from lynxbench.decisions.demonstrating import chat_contract
-from lynxbench.load.saturation import Bound, find_saturation
+from lynxbench.decide.demo_results import chat_result
+from lynxbench.decide.demonstrating import chat_contract
+from lynxbench.load.saturation import find_saturation
+from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.model.contract import Contract
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.result import Result
@@ -39,14 +40,14 @@ RUNS = 40
 PEAK_OVER_MEAN = 1.6
 
 SERVERS = (
-    Server("M/M/1 p95", exponential, 1, Bound(8.0, 0.05)),
-    Server("M/M/2 p99", exponential, 2, Bound(10.0, 0.01)),
-    Server("M/M/8 p99", exponential, 8, Bound(7.0, 0.01)),
-    Server("M/M/8 p95", exponential, 8, Bound(6.0, 0.05)),
-    Server("M/M/32 p99", exponential, 32, Bound(7.0, 0.01)),
-    Server("M/lognormal/8 p99", lognormal, 8, Bound(12.0, 0.01)),
-    Server("M/hyperexp/8 p99", hyperexponential, 8, Bound(16.0, 0.01)),
-    Server("M/D/8 p99", deterministic, 8, Bound(3.0, 0.01)),
+    Server("M/M/1 p95", exponential, 1, LatencyBound(8.0, 0.05)),
+    Server("M/M/2 p99", exponential, 2, LatencyBound(10.0, 0.01)),
+    Server("M/M/8 p99", exponential, 8, LatencyBound(7.0, 0.01)),
+    Server("M/M/8 p95", exponential, 8, LatencyBound(6.0, 0.05)),
+    Server("M/M/32 p99", exponential, 32, LatencyBound(7.0, 0.01)),
+    Server("M/lognormal/8 p99", lognormal, 8, LatencyBound(12.0, 0.01)),
+    Server("M/hyperexp/8 p99", hyperexponential, 8, LatencyBound(16.0, 0.01)),
+    Server("M/D/8 p99", deterministic, 8, LatencyBound(3.0, 0.01)),
 )
 FLEETS = ((3.4, Balancing.RANDOM), (7.7, Balancing.RANDOM), (12.2, Balancing.RANDOM), (5.6, Balancing.ROUND_ROBIN),
           (6.3, Balancing.SHARED_QUEUE))  # fmt: skip
@@ -170,7 +171,7 @@ def judge(server: Server, result: Result, multiple: float, balancing: Balancing,
     assert load.saturation.passed_per_s is not None
     rate = multiple * load.saturation.passed_per_s
     demand = declare_demand(rate, 0.0, rate / PEAK_OVER_MEAN)
-    plan = plan_capacity(result, Asked(demand=demand, balancing=balancing, period_s=PERIOD_S), seed=seed)
+    plan = plan_capacity(result, CapacityDemand(demand=demand, balancing=balancing, period_s=PERIOD_S), seed=seed)
     nodes = plan.proposed.nodes
     one_less = hold(server, rate, nodes - 1, balancing, seed)
     return Row(

@@ -28,7 +28,7 @@ import numpy as np
 from lynxbench.model.experiment import Decomposability
 from lynxbench.stats.contrasts import (
     Contrast,
-    Step,
+    FactorStep,
     alone,
     effect_contrasts,
     gap,
@@ -39,7 +39,7 @@ from lynxbench.stats.contrasts import (
 )
 from lynxbench.stats.decomposing import decompose
 from lynxbench.stats.designs import Cell, Design, fractional_design, full_design
-from lynxbench.stats.factorial import Fit, Observation
+from lynxbench.stats.factorial import FactorialFit, Observation
 
 DELTA = math.log1p(0.05)
 NOISE = 0.007
@@ -111,7 +111,7 @@ def contrasts(case: Case) -> list[Contrast]:
     design, here = case.design, set(case.present)
     found = [one.contrast for one in effect_contrasts(design, case.present) if one.contrast.estimable]
     if design.is_full:
-        step = Step((0,) * len(design.levels), tuple(levels - 1 for levels in design.levels))
+        step = FactorStep((0,) * len(design.levels), tuple(levels - 1 for levels in design.levels))
         for factor in step.factors:
             found += simple_effects(design, factor, 1, case.present).values()
             found += [alone(step, factor), in_company(step, factor), shapley(step, factor)]
@@ -124,11 +124,11 @@ def simulate(case: Case, repetitions: int, restarts: int, seed: int) -> dict[str
     rng = np.random.default_rng(seed)
     asked = contrasts(case)
     truths = [sum(weight * case.truth[cell] for cell, weight in one.weights.items()) for one in asked]
-    step = Step((0,) * len(case.design.levels), tuple(levels - 1 for levels in case.design.levels))
+    step = FactorStep((0,) * len(case.design.levels), tuple(levels - 1 for levels in case.design.levels))
     covered = 0
     words: Counter[str] = Counter()
     for _ in range(repetitions):
-        fit = Fit(draw(case, restarts, rng))
+        fit = FactorialFit(draw(case, restarts, rng))
         for one, truth in zip(asked, truths, strict=True):
             interval = fit.estimate(one).interval(0.95)
             covered += interval.low <= truth <= interval.high

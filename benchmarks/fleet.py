@@ -28,17 +28,17 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from fleet_tasks import write_rank_trace
-from lynxbench.attribute.ranks import Settings, compare_ranks, find_traces, gather_ranks, try_rank
-from lynxbench.client.hosts import FleetProbe
+from lynxbench.attribute.rank_traces import RankSettings, compare_ranks, find_traces, gather_ranks, try_rank
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.fleet.cluster import Fleet, connected
-from lynxbench.load import schedule
+from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
+from lynxbench.fleet.load_clients import FleetProbe
+from lynxbench.load import send_schedule as schedule
 from lynxbench.load.ground_truth import Behaviour
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
-from lynxbench.load.reading import Rotation
-from lynxbench.load.record import LoadRecord
+from lynxbench.load.load_record import LoadRecord
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
+from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
-from lynxbench.nodes.tracing import analyse_fleet, list_traces
 
 CLIENTS = 3
 RATE_PER_S = 500.0
@@ -49,10 +49,10 @@ LARGEST_WORKER_MB = 600.0
 TRACE_STEPS = 300
 
 
-def make_plan(url: str, load: ClosedLoop | OpenLoop, seconds: float, clients: int) -> Plan:
+def make_plan(url: str, load: ClosedLoop | OpenLoop, seconds: float, clients: int) -> LoadPlan:
     service = Service(url=url, model="m")
-    script = Rotation((build_request(service, build_body(service, "hello", 2)),))
-    return Plan(parse_target(url), script, OpenAiLanguage(), load, seconds, processes=clients, drain_s=5)
+    script = PlainRotation((build_request(service, build_body(service, "hello", 2)),))
+    return LoadPlan(parse_target(url), script, OpenAiLanguage(), load, seconds, processes=clients, drain_s=5)
 
 
 def ask(fleet: Fleet, clients: int, seconds: float, closed: bool, planted: tuple[int, ...]) -> tuple[LoadRecord, Any]:
@@ -120,14 +120,14 @@ def measure_traces(fleet: Fleet, count: int) -> dict[str, Any]:
         paths = find_traces([Path(folder)])
         size_mb = sum(path.stat().st_size for path in paths) / 1e6
         began = time.perf_counter()
-        alone = gather_ranks(paths, [try_rank(path, Settings()) for path in paths])
+        alone = gather_ranks(paths, [try_rank(path, RankSettings()) for path in paths])
         alone_s = time.perf_counter() - began
         traces = list_traces([folder])
-        analyse_fleet(fleet, traces[:8], Settings())  # workers start and import once
+        analyse_fleet(fleet, traces[:8], RankSettings())  # workers start and import once
         walls, peaks, spent, equal = {}, {}, {}, []
         for workers in (1, 2):
             began = time.perf_counter()
-            found = analyse_fleet(fleet, traces, Settings(), workers=workers)
+            found = analyse_fleet(fleet, traces, RankSettings(), workers=workers)
             walls[workers] = time.perf_counter() - began
             spent[workers] = found.cpu_s
             peaks[workers] = found.peak_rss_bytes / 1e6

@@ -26,10 +26,10 @@ PROFILED_STEPS = 8
 def measure(name: str, device: Any, seconds: float, ceilings: dict[str, Any]) -> dict[str, Any]:
     """One case, from its step to its intervention."""
     from gpu_plants import PLANTS, timed_ms
-    from lynxbench.attribute.activity import measured_side, weigh_activity
     from lynxbench.attribute.api import attribute_trace
+    from lynxbench.attribute.unit_activity import measured_side, weigh_activity
     from lynxbench.engines.torch.profiling import write_trace
-    from lynxbench.measure.activity import device_activity
+    from lynxbench.measure.device_activity import device_activity
     from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry
     from lynxbench.model.layers import DEFAULT_OWNERS
     from lynxbench.model.precision import Precision

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.interventions import (
-    Proposal,
+from lynxbench.attribute.intervention_tests import (
+    InterventionProposal,
     judge_intervention,
     not_measured,
     propose_interventions,
@@ -35,7 +35,7 @@ from lynxbench.engines.torch import engine
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Attribution, Intervention
 from lynxbench.model.contract import Contract
-from lynxbench.model.interventions import Change, Scope
+from lynxbench.model.interventions import Change, InterventionScope
 from lynxbench.model.job import Job
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
@@ -146,7 +146,7 @@ def same_tokens(plain: Any, changed: Any) -> bool | None:
     return bool(plain._work.last_tokens == changed._work.last_tokens)
 
 
-def test(proposal: Proposal, plain: Any, baseline: list[float], seconds: float) -> tuple[Intervention, str]:
+def test(proposal: InterventionProposal, plain: Any, baseline: list[float], seconds: float) -> tuple[Intervention, str]:
     """One intervention, and what went wrong with it."""
     if proposal.inapplicable is not None:
         return judge_intervention(proposal, baseline, []), ""
@@ -183,8 +183,8 @@ def run_case(name: str, case: Case, device: str, seconds: float) -> bool:
     write(f"\n{name}: {case.model} {case.precision} batch {case.batch}: {first:,.1f} {plain.unit}/s\n")
     write(f"  before  {found.sentence}\n")
     good = True
-    done: list[tuple[Proposal, Intervention]] = []
-    proposals = propose_interventions(contract, found, precision=precision, device=device, scope=Scope.ALL)
+    done: list[tuple[InterventionProposal, Intervention]] = []
+    proposals = propose_interventions(contract, found, precision=precision, device=device, scope=InterventionScope.ALL)
     for proposal in proposals:
         began = time.perf_counter()
         one, problem = test(proposal, plain, baseline, seconds)

@@ -41,7 +41,7 @@ _kept = {}
 
 
 def _model():
-    from lynxbench.workload.packages import locate_packaged
+    from lynxbench.workload.model_packages import locate_packaged
     from transformers import AutoModel
 
     return AutoModel.from_pretrained(str(locate_packaged("all-minilm-l6-v2").folder)).eval()

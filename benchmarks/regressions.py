@@ -20,9 +20,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from compared import make_result
-from lynxbench.compare.comparison import compare_pair
+from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.effects import decide
-from lynxbench.compare.pair import Measured, Pair
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.model.comparison import EffectVerdict
 from lynxbench.model.contract import Policy
 from lynxbench.stats.intervals import ratio_interval
@@ -58,7 +58,9 @@ def whole_rate(rng: np.random.Generator, pairs: int, slowdown: float) -> float:
     for _ in range(pairs):
         a = np.exp(rng.normal(0.0, MUST_NOISE, MUST_RESTARTS)) * 100
         b = np.exp(rng.normal(0.0, MUST_NOISE, MUST_RESTARTS)) * 100 / (1 + slowdown)
-        pair = Pair(Measured(make_result(run_means=tuple(a))), Measured(make_result(run_means=tuple(b))))
+        pair = ComparedPair(
+            ComparedSide(make_result(run_means=tuple(a))), ComparedSide(make_result(run_means=tuple(b)))
+        )
         called += compare_pair(pair).verdict is EffectVerdict.REGRESSED
     return called / pairs
 

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from lynxbench.load import saturation_judge
-from lynxbench.load.saturation import UNASKED, Bound, Outcome, SearchRule, find_saturation
-from lynxbench.load.saturation_judge import Confidence, fewest_requests, judge, would_pass
+from lynxbench.load.saturation import UNASKED, SearchRule, find_saturation
+from lynxbench.load.saturation_judge import Confidence, LatencyBound, ProbeOutcome, fewest_requests, judge, would_pass
 from simulated_queues import Queue, Server, deterministic, exponential, hyperexponential, lognormal, true_capacity
 
 FIRST_TRY = UNASKED * SearchRule().max_requests / 4
@@ -45,20 +45,20 @@ ALLOWED_ERROR = 0.05
 OTHERS = ("binary", "sweep", "binary*", "sweep*")
 
 SERVERS = (
-    Server("M/M/1 p99", exponential, 1, Bound(10.0, 0.01)),
-    Server("M/M/1 p90", exponential, 1, Bound(10.0, 0.10)),
-    Server("M/M/2 p95", exponential, 2, Bound(5.0, 0.05)),
-    Server("M/M/2 p99", exponential, 2, Bound(10.0, 0.01)),
-    Server("M/M/8 p99", exponential, 8, Bound(7.0, 0.01)),
-    Server("M/M/8 p95", exponential, 8, Bound(6.0, 0.05)),
-    Server("M/M/32 p99", exponential, 32, Bound(7.0, 0.01)),
-    Server("M/M/32 p95", exponential, 32, Bound(4.0, 0.05)),
-    Server("M/lognormal/2 p95", lognormal, 2, Bound(8.0, 0.05)),
-    Server("M/lognormal/8 p99", lognormal, 8, Bound(12.0, 0.01)),
-    Server("M/hyperexp/8 p99", hyperexponential, 8, Bound(16.0, 0.01)),
-    Server("M/hyperexp/32 p95", hyperexponential, 32, Bound(6.0, 0.05)),
-    Server("M/D/1 p99", deterministic, 1, Bound(6.0, 0.01)),
-    Server("M/D/8 p99", deterministic, 8, Bound(3.0, 0.01)),
+    Server("M/M/1 p99", exponential, 1, LatencyBound(10.0, 0.01)),
+    Server("M/M/1 p90", exponential, 1, LatencyBound(10.0, 0.10)),
+    Server("M/M/2 p95", exponential, 2, LatencyBound(5.0, 0.05)),
+    Server("M/M/2 p99", exponential, 2, LatencyBound(10.0, 0.01)),
+    Server("M/M/8 p99", exponential, 8, LatencyBound(7.0, 0.01)),
+    Server("M/M/8 p95", exponential, 8, LatencyBound(6.0, 0.05)),
+    Server("M/M/32 p99", exponential, 32, LatencyBound(7.0, 0.01)),
+    Server("M/M/32 p95", exponential, 32, LatencyBound(4.0, 0.05)),
+    Server("M/lognormal/2 p95", lognormal, 2, LatencyBound(8.0, 0.05)),
+    Server("M/lognormal/8 p99", lognormal, 8, LatencyBound(12.0, 0.01)),
+    Server("M/hyperexp/8 p99", hyperexponential, 8, LatencyBound(16.0, 0.01)),
+    Server("M/hyperexp/32 p95", hyperexponential, 32, LatencyBound(6.0, 0.05)),
+    Server("M/D/1 p99", deterministic, 1, LatencyBound(6.0, 0.01)),
+    Server("M/D/8 p99", deterministic, 8, LatencyBound(3.0, 0.01)),
 )
 
 
@@ -78,17 +78,19 @@ def ours(server: Server, seed: int) -> Found:
     ceiling = server.servers * rng.normal(1, 0.02)
     result = find_saturation(lambda rate: Queue(server, rate, rng), ceiling, server.bound)
     claimed = result.passed_per_s if result.confirmed else None
-    passes = [p.seconds for p in result.probes if p.rate_per_s == claimed and p.outcome is Outcome.PASS]
+    passes = [p.seconds for p in result.probes if p.rate_per_s == claimed and p.outcome is ProbeOutcome.PASS]
     return Found(claimed or 0.0, result.seconds, max(passes, default=0.0))
 
 
-def probe(server: Server, rate_per_s: float, utilisation: float, rng: np.random.Generator) -> tuple[Outcome, float]:
+def probe(
+    server: Server, rate_per_s: float, utilisation: float, rng: np.random.Generator
+) -> tuple[ProbeOutcome, float]:
     """One probe by the search's own rule, looked at whenever it has doubled; its outcome and its seconds."""
     queue, sure = Queue(server, rate_per_s, rng), Confidence()
     latencies, look = np.empty((0, 1)), None
     requests = fewest_requests((server.bound,), sure)
     longest = FIRST_TRY
-    while requests <= longest and (look is None or look.outcome is Outcome.UNDECIDED):
+    while requests <= longest and (look is None or look.outcome is ProbeOutcome.UNDECIDED):
         latencies = np.append(latencies, queue.take(requests - len(latencies)).reshape(-1, 1), axis=0)
         look = judge(latencies, (server.bound,), utilisation=utilisation, before=look, confidence=sure)
         longest = SearchRule().max_requests if would_pass(look, sure) else FIRST_TRY
@@ -100,7 +102,7 @@ def probe(server: Server, rate_per_s: float, utilisation: float, rng: np.random.
 def passes_at_capacity(server: Server, truth: float, seeds: range) -> float:
     """Share of single probes that pass at the capacity itself, where none should; a claim needs two in a row."""
     found = [probe(server, truth, truth / server.servers, np.random.default_rng((seed, 5)))[0] for seed in seeds]
-    return sum(outcome is Outcome.PASS for outcome in found) / len(found)
+    return sum(outcome is ProbeOutcome.PASS for outcome in found) / len(found)
 
 
 Ask = Callable[[float, float, np.random.Generator], tuple[bool, float]]
@@ -112,7 +114,7 @@ def until_decided(server: Server) -> Ask:
 
     def ask(rate_per_s: float, utilisation: float, rng: np.random.Generator) -> tuple[bool, float]:
         outcome, took_s = probe(server, rate_per_s, utilisation, rng)
-        return outcome is Outcome.PASS, took_s
+        return outcome is ProbeOutcome.PASS, took_s
 
     return ask
 

@@ -44,16 +44,16 @@ from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import seal_entry
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
-from lynxbench.ledger.summary import summary_of
+from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import ContractAgreed, Entry, ResultRecorded
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Result
 from lynxbench.server.access import Access
-from lynxbench.server.reading import NEWEST
-from lynxbench.server.registry import KeyRegistry
+from lynxbench.server.key_registry import KeyRegistry
+from lynxbench.server.ledger_views import NEWEST
 from lynxbench.server.rights import SCOPES
-from lynxbench.server.store import Store, store_url
 from lynxbench.stats.intervals import mean_interval
+from lynxbench.watch.store import Store, store_url
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 SAME_STACK = 700
@@ -323,7 +323,7 @@ def make_team_again(folder: Path, number: int) -> Any:
 
 def sealed_as_recorded(result: Result) -> Result:
     """The result with the samples file that recording it writes."""
-    from lynxbench.evidence.samples import write_samples
+    from lynxbench.evidence.sample_file import write_samples
 
     with tempfile.TemporaryDirectory() as folder:
         samples = write_samples(Path(folder) / "samples.npz", ())

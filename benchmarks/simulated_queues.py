@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lynxbench.load.saturation import Bound
+from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.stats.queues import capacity
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -58,7 +58,7 @@ class Server:
     name: str
     draw: Draw
     servers: int
-    bound: Bound
+    bound: LatencyBound
 
 
 class Queue:

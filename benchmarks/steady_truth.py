@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from lynxbench.measure.series import direction_of, judge_group, read_series
+from lynxbench.measure.foreign_series import direction_of, judge_group, read_series
 from lynxbench.stats.steady import SteadyJudgement, SteadyVerdict, judge_steady
 
 POINTS = 600

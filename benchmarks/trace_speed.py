@@ -28,7 +28,7 @@ LARGEST_RSS_MB = 1000.0
 OURS = """
 import resource, sys
 from pathlib import Path
-from lynxbench.attribute.ranks import Settings, analyse_ranks
+from lynxbench.attribute.rank_traces import Settings, analyse_ranks
 report = analyse_ranks([Path(sys.argv[1])], Settings())
 used = resource.getrusage(resource.RUSAGE_SELF)
 said = report.main.analysis

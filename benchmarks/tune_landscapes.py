@@ -21,7 +21,7 @@ from itertools import product
 
 import numpy as np
 
-from lynxbench.experiment.searching import Method, Point, Space, Told, search_of
+from lynxbench.experiment.searching import Method, Point, Space, TrialOutcome, search_of
 
 WITHIN = 0.03
 REACHED = 0.90
@@ -141,11 +141,11 @@ def ours(land: Landscape, method: Method, trials: int, noise: float, seed: int) 
     """Our search, then a confirmation on fresh processes; the figure is the confirmation's."""
     rng = np.random.default_rng(seed)
     search = search_of(method, land.space, seed)
-    history: list[Told] = []
+    history: list[TrialOutcome] = []
     for left in range(trials, 0, -1):
         point = search.ask(history, left)
         true = land.truth[point]
-        history.append(Told(point, None if math.isnan(true) else true + noise * rng.standard_normal()))
+        history.append(TrialOutcome(point, None if math.isnan(true) else true + noise * rng.standard_normal()))
     chosen = search.choose(history)
     if chosen is None:
         return Outcome(math.inf, 0.0, trials)

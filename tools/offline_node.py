@@ -321,11 +321,11 @@ def _bundles(node: Node) -> list[tuple[str, Path]]:
     os.environ.update({name: node.environment[name] for name in ("LYNXBENCH_HOME", "LYNXBENCH_LEDGER")})
     from datetime import UTC, datetime
 
-    from lynxbench.analyses.recording import read_analysis
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.bundle import export_bundle
     from lynxbench.ledger.queries import Wanted, list_results
     from lynxbench.record.recalling import opened
+    from lynxbench.record.recording_analyses import read_analysis
 
     found = []
     keyring, now = Keyring(), datetime.now(UTC)

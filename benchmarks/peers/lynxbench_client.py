@@ -11,8 +11,8 @@ from pathlib import Path
 
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load.driver import run_probe
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
-from lynxbench.load.reading import Rotation
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
+from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.wire import Timeouts
 from peers.cases import ALL
 
@@ -24,13 +24,13 @@ def main(url: str, name: str, seconds: float, report: Path) -> None:
     """Run the case and write the report."""
     (case,) = (case for case in ALL if case.name == name)
     service = Service(url=url, model="mock")
-    script = Rotation((build_request(service, build_body(service, "hello there", case.tokens)),))
+    script = PlainRotation((build_request(service, build_body(service, "hello there", case.tokens)),))
     target, language = parse_target(url), OpenAiLanguage()
     if case.rate_per_s:
-        from lynxbench.load.schedule import constant
+        from lynxbench.load.send_schedule import constant
 
         offsets = constant(case.rate_per_s, (case.requests or 0) / case.rate_per_s)
-        plan = Plan(target, script, language, OpenLoop(offsets), case.limit_s, preconnect=64)
+        plan = LoadPlan(target, script, language, OpenLoop(offsets), case.limit_s, preconnect=64)
     else:
         stamped = case.name.startswith(("stamps", "role"))
         load = ClosedLoop(
@@ -39,7 +39,7 @@ def main(url: str, name: str, seconds: float, report: Path) -> None:
             ramp_up_s=0.36 if stamped else 0.0,  # one request's length: no lockstep of streams that started together
         )
         limit = seconds if load.requests is None else case.limit_s
-        plan = Plan(target, script, language, load, limit, timeouts=Timeouts(idle_s=IDLE_LIMIT_S))
+        plan = LoadPlan(target, script, language, load, limit, timeouts=Timeouts(idle_s=IDLE_LIMIT_S))
     record = run_probe(plan)
 
     import numpy as np

@@ -18,7 +18,7 @@ from lynxbench.evidence.documents import document_id, parse_result
 from lynxbench.evidence.envelope import sign
 from lynxbench.evidence.statement import STATEMENT_TYPE, open_entry
 from lynxbench.ledger.bundle import check_result_document, import_bundle
-from lynxbench.ledger.summary import summary_of
+from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.canonical import canonical_bytes, content_id
 from lynxbench.record.recalling import result_document
 from teams import Team, kept_bundle, make_team

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import CommandRun, lynxbench_here
-from lynxbench.decisions.demonstrating import demo_results
+from lynxbench.decide.demonstrating import demo_results
 from lynxbench.errors import ExitCode
 from teams import copied_run
 

@@ -15,28 +15,28 @@ import pytest
 from command_line import QUICK_CONTRACT, SPINNING, lynxbench
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from fleet_tasks import GATHERING, GATHERING_CONTRACT, WAITING, WAITING_CONTRACT, answer, write_rank_trace
-from lynxbench.attribute.ranks import Settings, analyse_ranks, find_traces
-from lynxbench.client.hosts import FleetProbe
+from lynxbench.attribute.rank_traces import RankSettings, analyse_ranks, find_traces
 from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import BadInput, CannotRun, Interrupted
-from lynxbench.fleet.cluster import Fleet, Node
-from lynxbench.fleet.dispatch import End, Outcome, Task, dispatch
+from lynxbench.fleet.cluster import Fleet, FleetNode
+from lynxbench.fleet.dispatch import End, FleetTask, TaskOutcome, dispatch
+from lynxbench.fleet.fleet_book import Silent
+from lynxbench.fleet.fleet_jobs import FleetJob, JobOptions, run_jobs
+from lynxbench.fleet.fleet_report import report_fleet
+from lynxbench.fleet.fleet_run import FleetOptions, run_fleet
+from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
+from lynxbench.fleet.load_clients import FleetProbe
 from lynxbench.fleet.local import LocalCluster
-from lynxbench.load import schedule
+from lynxbench.fleet.rank_run import RANKS_FILE, run_ranks
+from lynxbench.load import send_schedule as schedule
 from lynxbench.load.ground_truth import Behaviour
-from lynxbench.load.ground_truth import Outcome as Answered
-from lynxbench.load.plan import OpenLoop, Plan, parse_target
-from lynxbench.load.reading import Rotation
+from lynxbench.load.ground_truth import ServedOutcome as Answered
+from lynxbench.load.plan import LoadPlan, OpenLoop, parse_target
+from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
-from lynxbench.model.fleet import FleetUnit, Standing, UnitState
+from lynxbench.model.fleet import FleetUnit, InstanceStanding, UnitState
 from lynxbench.model.layers import Layer
-from lynxbench.nodes.book import Silent
-from lynxbench.nodes.jobs import FleetJob, JobOptions, run_jobs
-from lynxbench.nodes.ranks import RANKS_FILE, run_ranks
-from lynxbench.nodes.reporting import report_fleet
-from lynxbench.nodes.running import FleetOptions, run_fleet
-from lynxbench.nodes.tracing import analyse_fleet, list_traces
 from served import served_contract
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -83,16 +83,16 @@ def test_tasks_end_in_every_way_and_none_is_missing(fleet: Fleet, tmp_path: Path
     first, other = fleet.nodes()[0], fleet.nodes()[3]
     marker = tmp_path / "died"
     tasks = [
-        Task("good", ("value", 7), first),
-        Task("anywhere", ("value", 8)),
-        Task("refused", ("refuse", "no such device"), first),
-        Task("broken", ("raise", "in user code"), first),
-        Task("once", ("die-once", str(marker)), other),
-        Task("always", ("die", ""), other),
-        Task("early", ("alone", 0.3), first),
-        Task("late", ("alone", 0.3), other),
+        FleetTask("good", ("value", 7), first),
+        FleetTask("anywhere", ("value", 8)),
+        FleetTask("refused", ("refuse", "no such device"), first),
+        FleetTask("broken", ("raise", "in user code"), first),
+        FleetTask("once", ("die-once", str(marker)), other),
+        FleetTask("always", ("die", ""), other),
+        FleetTask("early", ("alone", 0.3), first),
+        FleetTask("late", ("alone", 0.3), other),
     ]
-    ends: dict[str, Outcome] = {
+    ends: dict[str, TaskOutcome] = {
         one.task.key: one for one in dispatch(fleet, answer, tasks, hear=lambda m, d: None, pool=(first,))
     }
     assert set(ends) == {task.key for task in tasks}
@@ -144,8 +144,8 @@ def test_a_killed_node_is_replaced_and_the_slow_one_named_with_its_cause(
     assert report.complete
     (compared,) = report.per_precision
     rows = {row.unit: row for row in compared.instances}
-    assert rows[SLOW].standing is Standing.OUTLIER, report.verdict
-    assert {rows["node-1"].standing, rows[DOOMED].standing} <= {Standing.TYPICAL, Standing.DIFFERS}
+    assert rows[SLOW].standing is InstanceStanding.OUTLIER, report.verdict
+    assert {rows["node-1"].standing, rows[DOOMED].standing} <= {InstanceStanding.TYPICAL, InstanceStanding.DIFFERS}
     assert rows[SLOW].against_rest.high < 0.8
     assert rows[SLOW].layers[0].layer is Layer.SYSTEM
     assert "affinity" in rows[SLOW].layers[0].fields[0].name
@@ -156,8 +156,8 @@ def test_a_killed_node_is_replaced_and_the_slow_one_named_with_its_cause(
 
 def test_a_node_that_is_gone_is_reported_not_missing(fleet: Fleet, code: Path, tmp_path: Path) -> None:
     """DOOMED is dead by now: a task pinned to it ends as lost, with the reason."""
-    gone = Node("f" * 56, DOOMED, "127.0.0.1", 2.0, 0.0)
-    (lost,) = dispatch(fleet, answer, [Task("unit", ("value", 1), gone)], hear=lambda m, d: None)
+    gone = FleetNode("f" * 56, DOOMED, "127.0.0.1", 2.0, 0.0)
+    (lost,) = dispatch(fleet, answer, [FleetTask("unit", ("value", 1), gone)], hear=lambda m, d: None)
     assert lost.end is End.NODE_LOST
     assert DOOMED in lost.why
 
@@ -243,10 +243,10 @@ def test_independent_jobs_run_anywhere_and_each_has_its_end(fleet: Fleet, code: 
     assert "nowhere" in str(two.error)
 
 
-def make_plan(url: str, offsets: Any, duration_s: float, clients: int) -> Plan:
+def make_plan(url: str, offsets: Any, duration_s: float, clients: int) -> LoadPlan:
     service = Service(url=url, model="m")
-    script = Rotation((build_request(service, build_body(service, "hello", 3)),))
-    return Plan(
+    script = PlainRotation((build_request(service, build_body(service, "hello", 3)),))
+    return LoadPlan(
         parse_target(url), script, OpenAiLanguage(), OpenLoop(offsets), duration_s, processes=clients, drain_s=5
     )
 
@@ -305,16 +305,16 @@ def test_rank_traces_give_the_single_process_result(fleet: Fleet, tmp_path: Path
         own = 900 if rank == 5 else 600
         write_rank_trace(tmp_path / f"rank{rank}.json", rank, own_us=own, wait_us=1000 - own)
     (tmp_path / "rank8.json").write_text("not a trace")
-    alone = analyse_ranks(find_traces([tmp_path]), Settings())
+    alone = analyse_ranks(find_traces([tmp_path]), RankSettings())
     told: list[int] = []
     many = analyse_fleet(
-        fleet, list_traces([str(tmp_path)]), Settings(), workers=2, told=lambda done, of: told.append(done)
+        fleet, list_traces([str(tmp_path)]), RankSettings(), workers=2, told=lambda done, of: told.append(done)
     )
     assert many.report == alone
     assert many.report.straggler == 5
     assert told == list(range(1, 10))
     assert 0 < many.peak_rss_bytes < 1 << 30
-    far = analyse_fleet(fleet, list_traces([f"file://{tmp_path}"]), Settings(), workers=2)
+    far = analyse_fleet(fleet, list_traces([f"file://{tmp_path}"]), RankSettings(), workers=2)
     assert far.report.lines[0] == alone.lines[0]
     assert far.report.straggler == 5
     assert not list(Path("/tmp").glob("lynxbench-trace-*"))

@@ -16,23 +16,23 @@ from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from experiments import EXPERIMENT, UPGRADING, VERSIONS, WORK
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from hosted import TEAM, Caller, World, hosted, make_world
-from lynxbench.cli.experiment import Records
-from lynxbench.cli.experiment_progress import LineProgress
+from lynxbench.cli.experiment_command import Records
+from lynxbench.cli.experiment_progress import VisitProgress
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadInput, Interrupted
 from lynxbench.evidence.run_folder import RunFolder
-from lynxbench.exchange.remote import Remote
-from lynxbench.exchange.scheduled import AgentSettings, Errands
 from lynxbench.experiment.analysing import analyse
 from lynxbench.experiment.cells import CellPlan
+from lynxbench.experiment.defining import read_definition
+from lynxbench.experiment.experiment_run import run_experiment
 from lynxbench.fleet.cluster import Fleet
+from lynxbench.fleet.fleet_experiment import run_dispatched
+from lynxbench.fleet.fleet_jobs import JobDone, JobOptions
 from lynxbench.fleet.local import LocalCluster
-from lynxbench.nodes.experimenting import run_dispatched
-from lynxbench.nodes.jobs import JobDone, JobOptions
-from lynxbench.nodes.scheduled import FleetAgent
+from lynxbench.record.remote import Remote
 from lynxbench.server.rights import API, SCOPES
-from lynxbench.trials.defining import read_definition
-from lynxbench.trials.experimenting import run_experiment
+from lynxbench.watch.agent import AgentSettings, Errands
+from lynxbench.watch.fleet_agent import FleetAgent
 from wheels import tiny_lock
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -73,7 +73,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Acting(LineProgress):
+class Acting(VisitProgress):
     """Does something once, when a visit is about to begin."""
 
     def __init__(self, when: Any, act: Any) -> None:
@@ -106,7 +106,7 @@ def test_an_interrupted_experiment_goes_on_and_a_lost_nodes_block_begins_anew(
     with pytest.raises(Interrupted, match="--resume"):
         run_dispatched(fleet, defined, out, None, first, records, nodes="2", options=options)
     with pytest.raises(BadInput, match="begun on a fleet"):
-        run_experiment(defined, out, None, LineProgress(), lambda: None, resume=True)
+        run_experiment(defined, out, None, VisitProgress(), lambda: None, resume=True)
     before = {run for runs in _runs(next(out.iterdir())).values() for run in runs.items()}
     progress = Acting(lambda visits: visits[-1][2] == DOOMED, lambda: cluster.kill(DOOMED))
     done = run_dispatched(fleet, defined, out, None, progress, records, nodes="2", options=options, resume=True)

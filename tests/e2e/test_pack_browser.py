@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lynxbench.decide.packs import limitations_of, methodology_for
-from lynxbench.decisions.deciding import Gathered, compare_cited
-from lynxbench.decisions.demonstrating import decide_demo, demo_results
+from lynxbench.decide.deciding import Gathered, compare_cited
+from lynxbench.decide.demonstrating import decide_demo, demo_results
+from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.model.packs import Pack
 from lynxbench.report.pack import render_pack
 

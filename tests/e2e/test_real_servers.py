@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from command_line import lynxbench
-from lynxbench.engines.kserve import KserveLanguage, KserveService, Tensor, parse_triton_stats
+from lynxbench.engines.kserve import KserveLanguage, KserveService, NamedTensor, parse_triton_stats
 from lynxbench.engines.kserve import build_request as build_inference
 from lynxbench.engines.openai import Dialect, Endpoint, OpenAiLanguage, OpenAiReader, Service, build_body, build_request
 from lynxbench.evidence.documents import read_result
 from lynxbench.load.driver import run_probe
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
-from lynxbench.load.reading import NOTHING, OUTPUT, Rotation
-from lynxbench.load.record import Kind
-from lynxbench.load.schedule import constant
+from lynxbench.load.load_record import RequestEnd
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
+from lynxbench.load.response_reading import NOTHING, OUTPUT, PlainRotation
+from lynxbench.load.send_schedule import constant
 from real_servers import llamacpp_server, triton_server
 
 pytestmark = [pytest.mark.alone, pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -147,7 +147,9 @@ def service_of(server, **options):
 def drive(service, load, *, language=None, prompts=PROMPTS, tokens=TOKENS, seconds=120, **options):
     requests = tuple(build_request(service, build_body(service, prompt, tokens)) for prompt in prompts)
     return run_probe(
-        Plan(parse_target(service.url), Rotation(requests), language or OpenAiLanguage(), load, seconds, **options)
+        LoadPlan(
+            parse_target(service.url), PlainRotation(requests), language or OpenAiLanguage(), load, seconds, **options
+        )
     )
 
 
@@ -195,7 +197,7 @@ def test_times_agree_with_the_servers_own(llamacpp):
 def test_connections_closed_after_a_stream_cost_no_request(llamacpp):
     """The server offers keep-alive and closes all the same; that is its right, and no error."""
     record = drive(service_of(llamacpp), ClosedLoop(2, requests=6), tokens=2)
-    assert record.counts() == {kind.word: 6 if kind is Kind.OK else 0 for kind in Kind}
+    assert record.counts() == {kind.word: 6 if kind is RequestEnd.OK else 0 for kind in RequestEnd}
     later = drive(service_of(llamacpp), OpenLoop(constant(2.0, 3.0)), tokens=2, preconnect=2)
     assert later.counts()["ok"] == later.sent == 6
 
@@ -240,7 +242,7 @@ def test_wrong_requests_are_counted_and_quoted(llamacpp):
 
 def inference(server, rows, *, model="double", **options):
     values = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
-    return build_inference(KserveService(url=server.url, model=model, **options), [Tensor("values", values)])
+    return build_inference(KserveService(url=server.url, model=model, **options), [NamedTensor("values", values)])
 
 
 def stats_of(server):
@@ -250,8 +252,8 @@ def stats_of(server):
 @pytest.mark.parametrize("binary", [True, False])
 def test_triton_answers_and_its_statistics_account_for_it(triton, binary):
     before = stats_of(triton)
-    script = Rotation((inference(triton, 1, binary=binary), inference(triton, 2, binary=binary)))
-    record = run_probe(Plan(parse_target(triton.url), script, KserveLanguage(), ClosedLoop(8, requests=200), 60))
+    script = PlainRotation((inference(triton, 1, binary=binary), inference(triton, 2, binary=binary)))
+    record = run_probe(LoadPlan(parse_target(triton.url), script, KserveLanguage(), ClosedLoop(8, requests=200), 60))
     assert record.counts()["ok"] == record.sent == 200
     done = stats_of(triton).since(before)
     assert done.succeeded == 200
@@ -268,9 +270,9 @@ def test_triton_answers_and_its_statistics_account_for_it(triton, binary):
 
 def test_triton_faults_are_counted(triton):
     record = run_probe(
-        Plan(
+        LoadPlan(
             parse_target(triton.url),
-            Rotation((inference(triton, 1), inference(triton, 1, model="absent"))),
+            PlainRotation((inference(triton, 1), inference(triton, 1, model="absent"))),
             KserveLanguage(),
             ClosedLoop(2, requests=20),
             60,

@@ -15,7 +15,7 @@ import pytest
 
 from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench, lynxbench_here
 from lynxbench.evidence.documents import check_samples, read_result
-from lynxbench.evidence.samples import read_samples
+from lynxbench.evidence.sample_file import read_samples
 from lynxbench.load.journal import count_journal
 
 KEYS = {"contract_id", "executor_id", "result_id", "per_precision", "attribution", "validity"}

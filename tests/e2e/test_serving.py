@@ -15,8 +15,8 @@ import pytest
 
 from command_line import lynxbench
 from lynxbench.contract.loader import read_bundled_text
-from lynxbench.evidence.samples import hash_file, read_samples
-from lynxbench.load.ground_truth import Behaviour, Outcome
+from lynxbench.evidence.sample_file import hash_file, read_samples
+from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.truth_process import running_server
 from lynxbench.stats.queues import capacity
 from served import STRICT_BOUNDS, served_contract
@@ -59,7 +59,7 @@ def test_the_demonstration_runs_as_its_contract_says(tmp_path):
     load, one = load_of(result), result["per_precision"][0]
     counted = load["accounting"]
     assert counted["offered"] == counted["ok"] + sum(counted["failed"].values())
-    assert truth.count(Outcome.OK) == counted["ok"] + 2  # two questions come first, to see how tokens count
+    assert truth.count(ServedOutcome.OK) == counted["ok"] + 2  # two questions come first, to see how tokens count
     assert load["tokens"]["source"] == "usage"
     assert load["tokens"]["output_mean"] == 16
     assert load["cache"] == {"regime": "avoided", "distinct_prompts": None, "cached_share": 0.0, "counters": {}}
@@ -96,9 +96,9 @@ def test_faults_are_counted_exactly_and_the_run_ends(tmp_path):
     assert counted["offered"] == 398
     assert counted["sent"] == counted["ok"] + sum(counted["failed"].values()) == 398
     assert counted["failed"] == {
-        "http_error": truth.count(Outcome.HTTP500),
-        "reset": truth.count(Outcome.DROP),
-        "timeout_idle": truth.count(Outcome.STALL),
+        "http_error": truth.count(ServedOutcome.HTTP500),
+        "reset": truth.count(ServedOutcome.DROP),
+        "timeout_idle": truth.count(ServedOutcome.STALL),
     }
     assert counted["failed"] == {"http_error": 20, "reset": 20, "timeout_idle": 4}
     assert any("a fault on demand" in said for said in counted["said"])

@@ -14,14 +14,14 @@ from command_line import lynxbench, lynxbench_here
 from lynxbench.cli.main import app
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
-from lynxbench.evidence.samples import read_samples, write_samples
+from lynxbench.evidence.sample_file import read_samples, write_samples
 from lynxbench.evidence.statement import leaf_bytes, seal_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.result import Result
-from lynxbench.verify.result import verify_folder
-from lynxbench.verify.signatures import check_envelope
+from lynxbench.record.signature_check import check_envelope
+from lynxbench.record.verifying import verify_folder
 from sealed import contest, key_of
 from served import served_contract
 

@@ -18,7 +18,7 @@ from lynxbench.attribute.accounting import keep_book
 from lynxbench.attribute.api import attribute_trace
 from lynxbench.attribute.kineto import read_trace
 from lynxbench.attribute.roofline import Ceilings
-from lynxbench.attribute.steps import find_steps
+from lynxbench.attribute.step_finding import find_steps
 from lynxbench.attribute.timeline import conserved, tile_steps
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compared import make_result
-from lynxbench.compare.comparison import compare_pair
+from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.effects import decide
-from lynxbench.compare.pair import MeaningDifference, Measured, Pair, Standing
+from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, MeaningDifference
 from lynxbench.errors import BadInput
-from lynxbench.interop.foreign import parse_foreign
 from lynxbench.model.comparison import EffectVerdict
 from lynxbench.model.interval import Interval
+from lynxbench.record.formats.foreign_results import parse_foreign
 
 means = st.lists(st.floats(50, 200), min_size=1, max_size=8).map(tuple)
 broken = st.sampled_from(["workload.task", "optimisation", "protocol.version", "workload.batch", "engine.cache"])
@@ -33,7 +33,9 @@ def _numbers(value: object) -> list[float]:
 @given(a=means, b=means, key=broken)
 def test_a_refused_pair_carries_no_ratio_in_its_document(a: tuple[float, ...], b: tuple[float, ...], key: str) -> None:
     difference = MeaningDifference(key, 1, 2, True, "other work")
-    found = compare_pair(Pair(Measured(make_result(run_means=a)), Measured(make_result(run_means=b)), (difference,)))
+    found = compare_pair(
+        ComparedPair(ComparedSide(make_result(run_means=a)), ComparedSide(make_result(run_means=b)), (difference,))
+    )
     document = json.loads(found.model_dump_json())
     assert document["effect"] is None
     assert document["verdict"] is None
@@ -44,8 +46,8 @@ def test_a_refused_pair_carries_no_ratio_in_its_document(a: tuple[float, ...], b
 
 @given(a=means, b=means)
 def test_turning_the_pair_around_turns_the_effect_around(a: tuple[float, ...], b: tuple[float, ...]) -> None:
-    left, right = Measured(make_result(run_means=a)), Measured(make_result(run_means=b))
-    there, back = compare_pair(Pair(left, right)).effect, compare_pair(Pair(right, left)).effect
+    left, right = ComparedSide(make_result(run_means=a)), ComparedSide(make_result(run_means=b))
+    there, back = compare_pair(ComparedPair(left, right)).effect, compare_pair(ComparedPair(right, left)).effect
     assert there is not None
     assert back is not None
     assert there.estimate * back.estimate == pytest.approx(1)
@@ -55,8 +57,8 @@ def test_turning_the_pair_around_turns_the_effect_around(a: tuple[float, ...], b
 
 @given(a=means)
 def test_a_result_never_regresses_against_itself(a: tuple[float, ...]) -> None:
-    side = Measured(make_result(run_means=a))
-    assert compare_pair(Pair(side, side)).verdict not in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)
+    side = ComparedSide(make_result(run_means=a))
+    assert compare_pair(ComparedPair(side, side)).verdict not in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)
 
 
 @given(low=st.floats(0.1, 2), width=st.floats(0, 1), budget=st.floats(0.001, 0.5), higher=st.booleans())
@@ -70,8 +72,8 @@ def test_a_larger_budget_never_makes_a_regression(low: float, width: float, budg
 
 @given(reason=st.text(min_size=1, max_size=50))
 def test_a_retracted_result_is_refused_whatever_the_reason(reason: str) -> None:
-    side = Measured(make_result(), standing=Standing(retracted=reason))
-    assert compare_pair(Pair(Measured(make_result()), side)).refused
+    side = ComparedSide(make_result(), standing=KnownStanding(retracted=reason))
+    assert compare_pair(ComparedPair(ComparedSide(make_result()), side)).refused
 
 
 @given(text=st.recursive(

@@ -13,7 +13,7 @@ from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import parse_envelope
 from lynxbench.evidence.manifest import parse_manifest, write_manifest
 from lynxbench.evidence.statement import leaf_bytes, seal_entry, verify_entry
-from lynxbench.verify.result import verify_folder
+from lynxbench.record.verifying import verify_folder
 from sealed import agreed, key_of, trusting
 
 SEED = 20261115

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lynxbench.errors import BadInput, BadResult
-from lynxbench.executor import executor_document, parse_declaration, parse_executor
 from lynxbench.executor.compatibility import CudaStack, check_cuda
+from lynxbench.executor.declaration import parse_declaration
+from lynxbench.executor.executor_document import executor_document, parse_executor
 from lynxbench.executor.host import exact_json, format_cpu_list, parse_cpu_list
 from lynxbench.executor.mapped import parse_maps
 from lynxbench.executor.processor import parse_memory_speeds

@@ -11,10 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lynxbench.model.experiment import Decomposability
-from lynxbench.stats.contrasts import Step, additions, alone, effect_contrasts, gap, in_company, joint, orders, shapley
+from lynxbench.stats.contrasts import (
+    FactorStep,
+    additions,
+    alone,
+    effect_contrasts,
+    gap,
+    in_company,
+    joint,
+    orders,
+    shapley,
+)
 from lynxbench.stats.decomposing import decompose
 from lynxbench.stats.designs import alias_classes, aliases_of, blocked_order, fractional_design, full_design
-from lynxbench.stats.factorial import Fit, Observation, holm, variation
+from lynxbench.stats.factorial import FactorialFit, Observation, holm, variation
 
 LEVELS = st.lists(st.integers(2, 3), min_size=2, max_size=3)
 RESPONSES = st.floats(-3, 3, allow_nan=False, width=32)
@@ -36,8 +46,8 @@ def test_shapley_values_add_up_to_the_joint_change_and_lie_within_their_range(
     drawn: tuple[list[int], list[Observation]],
 ) -> None:
     levels, observed = drawn
-    fit = Fit(observed)
-    step = Step((0,) * len(levels), tuple(count - 1 for count in levels))
+    fit = FactorialFit(observed)
+    step = FactorStep((0,) * len(levels), tuple(count - 1 for count in levels))
     values = [fit.estimate(shapley(step, factor)).value for factor in step.factors]
     assert math.fsum(values) == pytest.approx(fit.estimate(joint(step)).value, abs=1e-9)
     for factor, value in zip(step.factors, values, strict=True):
@@ -54,8 +64,8 @@ def test_shapley_values_add_up_to_the_joint_change_and_lie_within_their_range(
 @given(experiments())
 def test_the_gap_is_what_single_changes_miss_of_the_joint_one(drawn: tuple[list[int], list[Observation]]) -> None:
     levels, observed = drawn
-    fit = Fit(observed)
-    step = Step((0,) * len(levels), tuple(count - 1 for count in levels))
+    fit = FactorialFit(observed)
+    step = FactorStep((0,) * len(levels), tuple(count - 1 for count in levels))
     singles = math.fsum(fit.estimate(alone(step, factor)).value for factor in step.factors)
     total = fit.estimate(joint(step)).value
     assert fit.estimate(gap(step)).value == pytest.approx(total - singles, abs=1e-9)
@@ -71,7 +81,7 @@ def test_a_shift_of_a_whole_block_changes_no_contrast(
 ) -> None:
     levels, observed = drawn
     moved = [Observation(one.cell, one.block, one.value + shifts[one.block]) for one in observed]
-    before, after = Fit(observed), Fit(moved)
+    before, after = FactorialFit(observed), FactorialFit(moved)
     for effect in effect_contrasts(full_design(levels), before.cells):
         assert math.isclose(math.fsum(effect.contrast.weights.values()), 0, abs_tol=1e-9)
         a, b = before.estimate(effect.contrast), after.estimate(effect.contrast)
@@ -149,7 +159,7 @@ def test_a_word_is_never_against_a_truth_that_is_far_away(interaction: float, se
         for cell in design.cells
         for block in range(5)
     ]
-    word = decompose(design, Fit(observed), Step((0, 0), (1, 1)), delta).word
+    word = decompose(design, FactorialFit(observed), FactorStep((0, 0), (1, 1)), delta).word
     if abs(interaction) < 0.05:
         assert word is Decomposability.DECOMPOSABLE
     if abs(interaction) > 0.2:

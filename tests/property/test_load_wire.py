@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lynxbench.engines.openai import OpenAiReader
-from lynxbench.load import schedule
+from lynxbench.load import send_schedule as schedule
 from lynxbench.load.http import EventSplitter
-from lynxbench.load.record import Kind, RowStore, assemble
-from lynxbench.load.ticket import Ticket, Timeouts
+from lynxbench.load.load_record import RequestEnd, RowStore, assemble
+from lynxbench.load.ticket import Ticket, TicketTimeouts
 from lynxbench.load.wire import Connection
 
 
@@ -72,7 +72,9 @@ def responses(draw):
 @given(st.lists(responses(), min_size=1, max_size=3), st.data())
 def test_any_cut_of_any_framing_reads_the_same(answers, data):
     store, time = RowStore(), [0]
-    connection = Connection(_Owner(), OpenAiReader(True), store, Timeouts(), keep_text=True, clock=lambda: time[0])
+    connection = Connection(
+        _Owner(), OpenAiReader(True), store, TicketTimeouts(), keep_text=True, clock=lambda: time[0]
+    )
     connection.connection_made(_Transport())
     for number, (raw, _) in enumerate(answers):
         time[0] += 1
@@ -85,7 +87,7 @@ def test_any_cut_of_any_framing_reads_the_same(answers, data):
         assert connection.ticket is None
         assert connection.usable
     record = assemble(store, start_ns=0, end_ns=0, stop_reason="", health=(), notes={})
-    assert (record.kind == Kind.OK).all()
+    assert (record.kind == RequestEnd.OK).all()
     assert record.texts == tuple("".join(said) for _, said in answers)
     assert record.events.tolist() == [len(said) for _, said in answers]
     assert record.output_tokens.tolist() == [2 * len(said) for _, said in answers]
@@ -98,7 +100,7 @@ def test_any_cut_of_any_framing_reads_the_same(answers, data):
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=6))
 def test_no_bytes_at_all_break_the_connection_beyond_its_request(pieces):
     store = RowStore()
-    connection = Connection(_Owner(), OpenAiReader(False), store, Timeouts(), clock=lambda: 5)
+    connection = Connection(_Owner(), OpenAiReader(False), store, TicketTimeouts(), clock=lambda: 5)
     connection.connection_made(_Transport())
     connection.send(Ticket(0, 1, b""))
     for piece in pieces:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lynxbench.load.saturation_curve import estimate_capacity, find_knee
-from lynxbench.load.saturation_judge import Bound, Outcome, judge
+from lynxbench.load.saturation_judge import LatencyBound, ProbeOutcome, judge
 
 seconds = st.floats(0.0, 10.0) | st.just(float("inf"))
 
@@ -15,14 +15,14 @@ seconds = st.floats(0.0, 10.0) | st.just(float("inf"))
 @settings(max_examples=60, deadline=None)
 @given(st.lists(seconds, min_size=2, max_size=400), st.floats(0.01, 5.0), st.floats(0.001, 0.5))
 def test_a_look_is_always_consistent(latencies: list[float], limit: float, allowed: float) -> None:
-    bound = Bound(limit, allowed)
+    bound = LatencyBound(limit, allowed)
     table = np.array(latencies).reshape(-1, 1)
     half = judge(table[: max(1, len(table) // 2)], (bound,))
     look = judge(table, (bound,), before=half)
     share = look.shares[0]
     assert 0 <= share.interval.low <= share.interval.estimate <= share.interval.high <= 1
     assert 1 <= share.effective <= max(len(table), 1)
-    if look.outcome is Outcome.PASS:
+    if look.outcome is ProbeOutcome.PASS:
         assert share.interval.high <= allowed
     assert look.number in (half.number, half.number + 1)
 
@@ -32,7 +32,7 @@ def test_a_look_is_always_consistent(latencies: list[float], limit: float, allow
 def test_the_estimate_lies_below_the_ceiling_and_scales_with_it(
     ceiling: float, probes: list[tuple[float, float]]
 ) -> None:
-    bound = Bound(1.0, 0.05)
+    bound = LatencyBound(1.0, 0.05)
 
     def seen(scale: float) -> float:
         tables = [

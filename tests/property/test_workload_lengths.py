@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lynxbench.engines.torch.inputs import Tokens
+from lynxbench.engines.torch.torch_inputs import Tokens
 from lynxbench.model.contract import EmpiricalLength, LognormalLength, UniformLength
 from lynxbench.workload.lengths import longest, sample_length
 

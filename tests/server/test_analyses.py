@@ -15,7 +15,7 @@ from analysed import fleet_results, planted_fleet, sign_in_ledger
 from command_line import lynxbench_here
 from hosted import Caller, World, hidden, make_team, record, trust_all
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.ledger.analyses import check_analysis
+from lynxbench.ledger.analysis_entries import check_analysis
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.location import open_ledger
 from lynxbench.model.entries import Concluded
@@ -24,7 +24,7 @@ from lynxbench.model.fleet import FleetReport
 from lynxbench.model.tuning import TuningDocument
 from lynxbench.record.recalling_analyses import analysis_document, named_analysis
 from lynxbench.report.experiment_html import render_experiment_main
-from lynxbench.report.fleet import render_fleet_main
+from lynxbench.report.fleet_view import render_fleet_main
 from lynxbench.report.tuning_html import render_tuning_main
 from lynxbench.server.rights import API
 

@@ -12,7 +12,7 @@ from hosted import PASSWORD, TEAM, Caller, World, hidden, made_result
 from lynxbench.evidence.envelope import parse_envelope
 from lynxbench.model.entries import ResultContested
 from lynxbench.record.recording import seal
-from lynxbench.server.rights import API, Scope
+from lynxbench.server.rights import API, AccessScope
 
 BASE = 100
 
@@ -102,7 +102,7 @@ def test_05_after_signing_in_nobody_is_sent_elsewhere(world: World) -> None:
 
 
 def test_06_a_revoked_token_opens_nothing(world: World) -> None:
-    made = world.server.access.make_token("reader", "soon gone", frozenset({Scope.READ}))
+    made = world.server.access.make_token("reader", "soon gone", frozenset({AccessScope.READ}))
     caller = Caller(world.port, made.text)
     assert caller.get(f"{API}/results").status == 200
     gone = world.caller("administrator").ask("DELETE", f"{API}/tokens/{made.token_id}")
@@ -111,7 +111,7 @@ def test_06_a_revoked_token_opens_nothing(world: World) -> None:
 
 
 def test_07_an_expired_token_opens_nothing(world: World) -> None:
-    made = world.server.access.make_token("reader", "short", frozenset({Scope.READ}), days=1e-9)
+    made = world.server.access.make_token("reader", "short", frozenset({AccessScope.READ}), days=1e-9)
     assert Caller(world.port, made.text).get(f"{API}/results").status == 401
 
 
@@ -123,8 +123,8 @@ def test_08_a_token_with_one_letter_changed_opens_nothing(world: World) -> None:
 
 
 def test_09_a_disabled_users_sessions_and_tokens_end(world: World) -> None:
-    world.server.access.add_user("leaver", TEAM, frozenset({Scope.READ}), PASSWORD)
-    token = world.server.access.make_token("leaver", "x", frozenset({Scope.READ})).text
+    world.server.access.add_user("leaver", TEAM, frozenset({AccessScope.READ}), PASSWORD)
+    token = world.server.access.make_token("leaver", "x", frozenset({AccessScope.READ})).text
     browser = Caller(world.port)
     assert browser.sign_in("leaver").status == 303
     assert browser.get("/").status == 200

@@ -23,11 +23,11 @@ from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.statement import seal_entry
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.bundle import export_bundle
-from lynxbench.ledger.summary import summary_of
+from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Entry, ResultContested, Role
 from lynxbench.record.recording import keep_files, seal
-from lynxbench.server.rights import API, Scope
+from lynxbench.server.rights import API, AccessScope
 
 BASE = 100
 
@@ -168,8 +168,8 @@ def test_35_a_contest_needs_its_own_scope(world: World) -> None:
 def test_36_a_revoked_key_signs_nothing_new_whatever_date_it_writes(world: World, tmp_path: Path) -> None:
     team = make_team("short-lived", tmp_path)
     world.server.access.add_team(team.name)
-    world.server.access.add_user("short", team.name, frozenset({Scope.READ, Scope.SUBMIT}))
-    token = world.server.access.make_token("short", "x", frozenset({Scope.READ, Scope.SUBMIT})).text
+    world.server.access.add_user("short", team.name, frozenset({AccessScope.READ, AccessScope.SUBMIT}))
+    token = world.server.access.make_token("short", "x", frozenset({AccessScope.READ, AccessScope.SUBMIT})).text
     world.server.keys.register(canonical(team.keyring.keys.card(team.name).model_dump_json().encode()), None, "test")
     world.server.changed()
     data = team.bundle(made_result(BASE + 36, name="short-lived"))

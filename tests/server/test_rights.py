@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 
 from hosted import ROLES, Caller, World, hidden
 from lynxbench.server.app import make_app
-from lynxbench.server.rights import API, RIGHTS, Scope
+from lynxbench.server.rights import API, RIGHTS, AccessScope
 
 REFUSED = {401, 403}
 STREAMS = ("GET", f"{API}/runs/{{run}}/events")
@@ -110,7 +110,7 @@ def test_forms_of_sessions_follow_the_same_table(world: World, role: str) -> Non
 
 
 def test_scopes_do_not_contain_each_other(world: World) -> None:
-    token = world.server.access.make_token("administrator", "narrow", frozenset({Scope.ADMINISTER})).text
+    token = world.server.access.make_token("administrator", "narrow", frozenset({AccessScope.ADMINISTER})).text
     caller = Caller(world.port, token)
     assert caller.get(f"{API}/users").status == 200
     assert caller.get(f"{API}/results").status == 403
@@ -120,18 +120,18 @@ def test_scopes_do_not_contain_each_other(world: World) -> None:
 def test_without_users_this_machine_may_read_and_nothing_else(tmp_path) -> None:  # type: ignore[no-untyped-def]
     from hosted import hosted, make_team
     from lynxbench.server.observing import Log
-    from lynxbench.server.settings import Settings
-    from lynxbench.server.state import Server
-    from lynxbench.server.store import store_url
+    from lynxbench.server.server_state import Server
+    from lynxbench.server.settings import ServerSettings
+    from lynxbench.watch.store import store_url
 
     team = make_team("alone", tmp_path)
-    settings = Settings(upload_folder=tmp_path / "uploads", environment=team.environment)
+    settings = ServerSettings(upload_folder=tmp_path / "uploads", environment=team.environment)
     server = Server(settings, team.location, store_url(None, team.location), Log(quiet=True))
     with hosted(World(server, team, team, {}, [], [])) as alone:
         assert Caller(alone.port).get("/").status == 200
         assert Caller(alone.port).get("/admin").status == 303
         assert Caller(alone.port).json("POST", f"{API}/uploads", {"sha256": "a" * 64, "size_bytes": 1}).status == 401
-        server.access.add_user("first", "alone", frozenset({Scope.READ}), "a long enough password")
+        server.access.add_user("first", "alone", frozenset({AccessScope.READ}), "a long enough password")
         server.changed()
         import time
 

@@ -10,6 +10,8 @@ import numpy as np
 from compared import make_executor, make_result
 from experiments import planted_document
 from lynxbench.evidence.keys import SigningKey
+from lynxbench.fleet.fleet_book import FleetState
+from lynxbench.fleet.fleet_report import report_units
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.analyses import FILES, AnalysisDocument, analysis_bytes, conclude
 from lynxbench.model.entries import Blob
@@ -19,8 +21,6 @@ from lynxbench.model.fleet import AttemptNote, FleetReport, FleetUnit, UnitState
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Result
 from lynxbench.model.tuning import Confirmed, Trial, TrialStatus, TuningDocument, TuningVerdict, WinnersCurse
-from lynxbench.nodes.book import FleetState
-from lynxbench.nodes.reporting import report_units
 from lynxbench.record.recording import seal
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"

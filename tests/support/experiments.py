@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.experiment.cells import plan_cells
+from lynxbench.experiment.defining import parse_definition
 from lynxbench.experiment.definition import Definition
-from lynxbench.experiment.state import ExperimentFolder
+from lynxbench.experiment.experiment_folder import ExperimentFolder
+from lynxbench.experiment.experiment_outcome import describe
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.stats.designs import Cell
-from lynxbench.trials.defining import parse_definition
-from lynxbench.trials.experiment_outcome import describe
 
 WORK = """\
 import os

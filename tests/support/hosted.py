@@ -21,16 +21,16 @@ import uvicorn
 
 from analysed import fleet_results, plant
 from compared import make_contract, make_executor, make_result
-from lynxbench.decisions.demonstrating import make_demo
+from lynxbench.decide.demonstrating import make_demo
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.manifest import write_manifest
-from lynxbench.evidence.samples import write_samples
+from lynxbench.evidence.sample_file import write_samples
 from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import Location, OpenLedger, locate, open_ledger
 from lynxbench.ledger.queries import entries_about, find_result
-from lynxbench.ledger.summary import summary_of
+from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import ContractAgreed, EntryKind, ResultContested, Role, RunRegistered
 from lynxbench.model.result import Result
@@ -39,18 +39,18 @@ from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.app import make_app
 from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter
 from lynxbench.server.observing import Log
-from lynxbench.server.rights import SCOPES, Scope
-from lynxbench.server.settings import Settings
-from lynxbench.server.state import Server
-from lynxbench.server.store import store_url
+from lynxbench.server.rights import SCOPES, AccessScope
+from lynxbench.server.server_state import Server
+from lynxbench.server.settings import ServerSettings
+from lynxbench.watch.store import store_url
 from report_cases import SHAPES
 
 TEAM, OTHER = "ml-platform", "infrastructure"
 PASSWORD = "correct horse battery"
-ROLES: dict[str, frozenset[Scope]] = {
-    "reader": frozenset({Scope.READ}),
-    "submitter": frozenset({Scope.READ, Scope.SUBMIT}),
-    "contester": frozenset({Scope.READ, Scope.CONTEST}),
+ROLES: dict[str, frozenset[AccessScope]] = {
+    "reader": frozenset({AccessScope.READ}),
+    "submitter": frozenset({AccessScope.READ, AccessScope.SUBMIT}),
+    "contester": frozenset({AccessScope.READ, AccessScope.CONTEST}),
     "administrator": frozenset(SCOPES),
 }
 
@@ -317,12 +317,14 @@ def make_world(
         made, _ = make_demo(folder, host.environment, pdf=False)
         import_bundle(ledger, made.bundle, host.keyring.trust)
     wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads", "environment": environment}
-    server = Server(Settings(**{**wanted, **settings}), location, store_url(None, location), Log(quiet=True))
+    server = Server(ServerSettings(**{**wanted, **settings}), location, store_url(None, location), Log(quiet=True))
     tokens = {}
     for role, scopes in ROLES.items():
         server.access.add_user(role, TEAM, scopes, PASSWORD)
         tokens[role] = server.access.make_token(role, "test", scopes).text
-    server.access.add_user("stranger", OTHER, frozenset({Scope.READ, Scope.SUBMIT, Scope.CONTEST}), PASSWORD)
+    server.access.add_user(
+        "stranger", OTHER, frozenset({AccessScope.READ, AccessScope.SUBMIT, AccessScope.CONTEST}), PASSWORD
+    )
     tokens["stranger"] = server.access.make_token("stranger", "test", server.access.user("stranger").scopes).text
     for friend in (team, other):
         card = friend.keyring.keys.card(friend.name)

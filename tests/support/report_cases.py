@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lynxbench.model.attribution import Bound, Candidate, Category, Ceiling, OperatorTime
+from lynxbench.model.attribution import Bound, CandidateLayer, Category, Ceiling, OperatorTime
 from lynxbench.model.executor import FieldChange, Tier, measured
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.job import ExecutedAs, Skip
@@ -210,7 +210,7 @@ def hostile() -> Case:
                     efficiency=0.4,
                 ),
             ),
-            "candidates": (Candidate(layer=Layer.SYSTEM, owner=HOSTILE[0], reason=HOSTILE[1]),),
+            "candidates": (CandidateLayer(layer=Layer.SYSTEM, owner=HOSTILE[0], reason=HOSTILE[1]),),
         }
     )
     base = base_result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lynxbench.model.attribution import Attribution, Bound, Candidate, Category, Ceiling, OperatorTime
+from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, Ceiling, OperatorTime
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, Tier, declared, measured, unreadable
 from lynxbench.model.interval import Interval
@@ -149,7 +149,7 @@ def attribution(owners: Contract) -> Attribution:
         sentence="kernel launch and framework dispatch take 58 % of a decode step",
         next_step="compile the decode step (engine.graph: compile)",
         candidates=(
-            Candidate(
+            CandidateLayer(
                 layer=Layer.FRAMEWORK,
                 owner=owners.owner(Layer.FRAMEWORK),
                 reason="dispatch cost varies with its version",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.operands import Work
+from lynxbench.attribute.operands import OperatorWork
+from lynxbench.attribute.operator_work import estimate_work
 from lynxbench.attribute.operators import OperatorKind, operator_kind
 from lynxbench.attribute.roofline import Ceilings, attain, is_tiny
-from lynxbench.attribute.steps import Steps, is_input
+from lynxbench.attribute.step_finding import Steps, is_input
 from lynxbench.attribute.timeline import Timeline, conserved
-from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace
-from lynxbench.attribute.work import estimate_work
+from lynxbench.attribute.trace_columns import NONE, EventKind, Int64, Trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
 
@@ -43,7 +43,7 @@ class OperatorGroup:
     category: Category
     calls: int
     self_ns: int
-    work: Work | None
+    work: OperatorWork | None
     attainable_ns: float | None
     """Of all calls together; None where shapes or ceilings are missing."""
 
@@ -56,7 +56,7 @@ class OperatorGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Gaps:
+class HostGaps:
     """Stretches of the steps without an operator."""
 
     count: int
@@ -78,7 +78,7 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class TimeBook:
     """Per step and category, exact nanoseconds; the sum over categories is the wall time of the step."""
 
     wall_ns: Int64
@@ -87,7 +87,7 @@ class Book:
     events: Int64
     """Profiled events per step on the threads that drive it: what the profiler's own cost is proportional to."""
     groups: tuple[OperatorGroup, ...]
-    gaps: Gaps | None
+    gaps: HostGaps | None
     operators_per_step: float
     misnested: int
     sequence: tuple[int, ...]
@@ -104,7 +104,7 @@ class Book:
         return column
 
 
-def keep_book(trace: Trace, steps: Steps, timeline: Timeline, ceilings: Ceilings) -> Book:
+def keep_book(trace: Trace, steps: Steps, timeline: Timeline, ceilings: Ceilings) -> TimeBook:
     """Every stretch to its category; raises when the time would not be conserved."""
     if not conserved(timeline, steps):
         raise BadInput(f"{trace.source}: the time of its steps cannot be tiled; its stamps are damaged")
@@ -122,7 +122,7 @@ def keep_book(trace: Trace, steps: Steps, timeline: Timeline, ceilings: Ceilings
     remainder = wall - spent.sum(axis=1)
     if (remainder != 0).any():
         raise BadInput(f"{trace.source}: categories miss the steps' wall time by up to {abs(remainder).max()} ns")
-    return Book(
+    return TimeBook(
         wall_ns=wall,
         spent_ns=spent,
         events=_events(trace, steps, timeline),
@@ -200,7 +200,7 @@ def _move_stalls(timeline: Timeline, moves: npt.NDArray[np.bool_], code: Int64, 
 
 
 def _classify(
-    name: str, kind: OperatorKind, took: Int64, work: Work | None, ceilings: Ceilings, *, leaf: bool
+    name: str, kind: OperatorKind, took: Int64, work: OperatorWork | None, ceilings: Ceilings, *, leaf: bool
 ) -> OperatorGroup:
     usual = float(np.median(took))
     best = attain(work, ceilings) if work is not None else None
@@ -238,11 +238,13 @@ def _allocates(trace: Trace, timeline: Timeline) -> npt.NDArray[np.bool_]:
     return out
 
 
-def _book_gaps(timeline: Timeline, acts: npt.NDArray[np.bool_], code: Int64, allocates: npt.NDArray[np.bool_]) -> Gaps:
+def _book_gaps(
+    timeline: Timeline, acts: npt.NDArray[np.bool_], code: Int64, allocates: npt.NDArray[np.bool_]
+) -> HostGaps:
     """Merge neighbouring stretches without an operator and tell what they are; `code` is filled in place."""
     idle = ~acts
     if not idle.any():
-        return Gaps(0, 0, 0.0, 0.0)
+        return HostGaps(0, 0, 0.0, 0.0)
     opens = idle & np.concatenate(([True], acts[:-1] | (timeline.step[1:] != timeline.step[:-1])))
     number = np.cumsum(opens) - 1
     run = np.bincount(number[idle], weights=timeline.dur_ns[idle]).astype(np.int64)
@@ -261,7 +263,7 @@ def _book_gaps(timeline: Timeline, acts: npt.NDArray[np.bool_], code: Int64, all
     waits = run[is_long & leading]
     steps = int(timeline.step[-1]) + 1
     awaited = float(np.median(np.concatenate((waits, np.zeros(steps - len(waits))))))
-    return Gaps(len(run), int(run.sum()), usual, awaited)
+    return HostGaps(len(run), int(run.sum()), usual, awaited)
 
 
 def _within_input(trace: Trace, steps: Steps, timeline: Timeline) -> npt.NDArray[np.bool_]:

@@ -9,23 +9,23 @@ from pathlib import Path
 
 import numpy as np
 
-from lynxbench.attribute.accounting import Book, keep_book
+from lynxbench.attribute.accounting import TimeBook, keep_book
 from lynxbench.attribute.consistency import check_consistency
 from lynxbench.attribute.contention import Contention, measure_contention
 from lynxbench.attribute.detail import describe
 from lynxbench.attribute.device_book import keep_device_book
+from lynxbench.attribute.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
 from lynxbench.attribute.inflation import correct_shares
 from lynxbench.attribute.kineto import read_trace
 from lynxbench.attribute.operands import DTYPE_PRECISION
 from lynxbench.attribute.operators import OperatorKind, operator_kind
+from lynxbench.attribute.packed_results import add_results
 from lynxbench.attribute.resource import attribute_resource, is_resource, read_resource
-from lynxbench.attribute.results import add_results
 from lynxbench.attribute.roofline import Ceilings
-from lynxbench.attribute.steps import Steps, find_steps
+from lynxbench.attribute.step_finding import Steps, find_steps
 from lynxbench.attribute.timeline import tile_steps
-from lynxbench.attribute.trace import NONE, EventKind, Trace
+from lynxbench.attribute.trace_columns import NONE, EventKind, Trace
 from lynxbench.attribute.verdict import Owner, attribute_steps
-from lynxbench.attribute.whatif import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.interval import Interval
@@ -44,7 +44,7 @@ RESOURCE_FILE = "resource.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis:
+class TraceAnalysis:
     """An attribution, what a person looks at beside it, and what other hardware would gain (estimates)."""
 
     attribution: Attribution
@@ -55,7 +55,7 @@ class Analysis:
 @dataclass(frozen=True, slots=True)
 class _Judged:
     attribution: Attribution
-    book: Book
+    book: TimeBook
     windows: Steps
     ceilings: Ceilings
 
@@ -88,12 +88,12 @@ def analyse_trace(
     device: str = "cpu",
     swaps: tuple[Swap, ...] = STANDARD_SWAPS,
     perfetto: Path | None = None,
-) -> Analysis:
+) -> TraceAnalysis:
     """The same with details and what-if replays; `perfetto` also writes our categories as a track of the trace."""
     path = Path(path)
     if is_resource(_head(path)):
         said = attribute_resource(read_resource(path), owner=owner)
-        return Analysis(said, None, tuple(estimate_swap(said.shares, swap) for swap in swaps))
+        return TraceAnalysis(said, None, tuple(estimate_swap(said.shares, swap) for swap in swaps))
     trace = _read(path)
     known = Ceilings(ceilings, precision or infer_precision(trace))
     judged = _judge(trace, known, unprofiled_step_ms, owner, device, _contention(path))
@@ -105,7 +105,7 @@ def analyse_trace(
 
         write_perfetto(path, trace, judged.book, perfetto)
     name = trace.device or device
-    return Analysis(judged.attribution, describe(trace, judged.book, judged.windows, known, name), gains)
+    return TraceAnalysis(judged.attribution, describe(trace, judged.book, judged.windows, known, name), gains)
 
 
 def infer_precision(trace: Trace) -> Precision:

@@ -9,7 +9,7 @@ from lynxbench.model.layers import Layer
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CategoryCause:
     """How a category reads, and whose it is. `rivals` are other layers that could be behind it, with the reason."""
 
     words: str
@@ -25,8 +25,8 @@ class Cause:
         return f"{self.words} {self.verb} {amount} of {what}"
 
 
-CAUSES: dict[Category, Cause] = {
-    Category.COMPUTE: Cause(
+CAUSES: dict[Category, CategoryCause] = {
+    Category.COMPUTE: CategoryCause(
         "arithmetic",
         "takes",
         Layer.ACCELERATOR,
@@ -35,7 +35,7 @@ CAUSES: dict[Category, Cause] = {
         "operators run near the measured arithmetic ceiling",
         ((Layer.APPLICATION, "a smaller model or a lower precision needs less arithmetic"),),
     ),
-    Category.MEMORY_BANDWIDTH: Cause(
+    Category.MEMORY_BANDWIDTH: CategoryCause(
         "moving data between memory and the processor",
         "takes",
         Layer.ACCELERATOR,
@@ -47,7 +47,7 @@ CAUSES: dict[Category, Cause] = {
             (Layer.RUNTIME, "fused operators write fewer intermediate results"),
         ),
     ),
-    Category.TRANSFER: Cause(
+    Category.TRANSFER: CategoryCause(
         "copies between host and device",
         "take",
         Layer.APPLICATION,
@@ -56,7 +56,7 @@ CAUSES: dict[Category, Cause] = {
         "the program places its data on the other side of the link",
         ((Layer.SYSTEM, "a link narrower than it should be, or pageable memory, slows each copy"),),
     ),
-    Category.LAUNCH: Cause(
+    Category.LAUNCH: CategoryCause(
         "kernel launch and framework dispatch",
         "take",
         Layer.RUNTIME,
@@ -68,7 +68,7 @@ CAUSES: dict[Category, Cause] = {
             (Layer.FRAMEWORK, "the framework's cost of dispatching one operator"),
         ),
     ),
-    Category.SYNCHRONIZATION: Cause(
+    Category.SYNCHRONIZATION: CategoryCause(
         "waiting for the device at synchronisation points",
         "takes",
         Layer.APPLICATION,
@@ -77,7 +77,7 @@ CAUSES: dict[Category, Cause] = {
         "the program asks for a value before it may go on",
         ((Layer.FRAMEWORK, "an operator that synchronises on its own"),),
     ),
-    Category.ALLOCATOR: Cause(
+    Category.ALLOCATOR: CategoryCause(
         "allocating and freeing memory",
         "takes",
         Layer.FRAMEWORK,
@@ -89,7 +89,7 @@ CAUSES: dict[Category, Cause] = {
             (Layer.SYSTEM, "the operating system's page handling makes each allocation dear"),
         ),
     ),
-    Category.INPUT: Cause(
+    Category.INPUT: CategoryCause(
         "preparing or awaiting the input",
         "takes",
         Layer.APPLICATION,
@@ -98,7 +98,7 @@ CAUSES: dict[Category, Cause] = {
         "the step cannot start before its input is there",
         ((Layer.SYSTEM, "slow storage, or too few cores for the input workers"),),
     ),
-    Category.COMMUNICATION: Cause(
+    Category.COMMUNICATION: CategoryCause(
         "communication between processes",
         "takes",
         Layer.SYSTEM,
@@ -110,7 +110,7 @@ CAUSES: dict[Category, Cause] = {
             (Layer.APPLICATION, "the way the model is split decides how much is exchanged"),
         ),
     ),
-    Category.QUEUEING: Cause(
+    Category.QUEUEING: CategoryCause(
         "waiting in a queue",
         "takes",
         Layer.DEMAND,
@@ -118,10 +118,10 @@ CAUSES: dict[Category, Cause] = {
         "add capacity or admit fewer requests",
         "more is asked than the executor can serve",
     ),
-    Category.NETWORK: Cause(
+    Category.NETWORK: CategoryCause(
         "the network", "takes", Layer.SYSTEM, Layer.SERVING, "shorten the path to the server", "requests travel"
     ),
-    Category.IDLE: Cause(
+    Category.IDLE: CategoryCause(
         "host code outside any operator",
         "takes",
         Layer.APPLICATION,
@@ -130,7 +130,7 @@ CAUSES: dict[Category, Cause] = {
         "nothing the framework knows of runs for long stretches inside the step",
         ((Layer.SYSTEM, "the process was not scheduled, or waited for the operating system"),),
     ),
-    Category.UNATTRIBUTED: Cause(
+    Category.UNATTRIBUTED: CategoryCause(
         "code that shows no operators",
         "takes",
         None,
@@ -140,7 +140,7 @@ CAUSES: dict[Category, Cause] = {
     ),
 }
 
-SLOW_KERNELS = Cause(
+SLOW_KERNELS = CategoryCause(
     "operators far below the measured ceilings",
     "take",
     Layer.RUNTIME,
@@ -152,7 +152,7 @@ SLOW_KERNELS = Cause(
         (Layer.APPLICATION, "shapes or layouts that no fast kernel exists for"),
     ),
 )
-NARROWER = Cause(
+NARROWER = CategoryCause(
     "products in full 32-bit floating point",
     "take",
     Layer.FRAMEWORK,
@@ -161,7 +161,7 @@ NARROWER = Cause(
     "the device multiplies the same numbers several times faster in TF32, which is switched off",
     ((Layer.APPLICATION, "the model's owner decides which precision its accuracy bears"),),
 )
-STALLED = Cause(
+STALLED = CategoryCause(
     "waiting for a core",
     "takes",
     Layer.SYSTEM,
@@ -170,7 +170,7 @@ STALLED = Cause(
     "single calls take many times as long as others with the same operands",
     ((Layer.APPLICATION, "the program itself runs more threads than there are cores"),),
 )
-UNFUSED = Cause(
+UNFUSED = CategoryCause(
     "passes over memory that could be merged",
     "take",
     Layer.RUNTIME,
@@ -179,7 +179,7 @@ UNFUSED = Cause(
     "each pass runs near the memory ceiling, but most of what it moves is an intermediate result",
     ((Layer.APPLICATION, "the model is written as many small passes"),),
 )
-SMALL_KERNELS = Cause(
+SMALL_KERNELS = CategoryCause(
     "kernels too small to fill the device",
     "take",
     Layer.RUNTIME,

@@ -10,8 +10,8 @@ import re
 
 import numpy as np
 
-from lynxbench.attribute.steps import STEP_NAME
-from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct
+from lynxbench.attribute.step_finding import STEP_NAME
+from lynxbench.attribute.trace_columns import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct
 
 TOLERATED = 0.01
 """Share of events that may contradict each other: profilers drop a few records at their edges."""

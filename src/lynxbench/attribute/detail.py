@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lynxbench.attribute.accounting import CATEGORIES, Book
+from lynxbench.attribute.accounting import CATEGORIES, TimeBook
 from lynxbench.attribute.kernels import kernel_kind
 from lynxbench.attribute.operators import OperatorKind
 from lynxbench.attribute.roofline import Ceilings
-from lynxbench.attribute.steps import Steps
-from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct, is_of
+from lynxbench.attribute.step_finding import Steps
+from lynxbench.attribute.trace_columns import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct, is_of
 from lynxbench.model.attribution import Category
 from lynxbench.model.trace_detail import Detail, Movement, RooflinePoint, StepTime, Stretch, WorstGap
 
@@ -23,7 +23,7 @@ LEAST_AROUND_NS = 20_000
 AT_WORK = (Category.COMPUTE, Category.MEMORY_BANDWIDTH)
 
 
-def describe(trace: Trace, book: Book, windows: Steps, ceilings: Ceilings, device: str) -> Detail:
+def describe(trace: Trace, book: TimeBook, windows: Steps, ceilings: Ceilings, device: str) -> Detail:
     """The details of an attributed trace."""
     return Detail(
         source=trace.source,
@@ -40,7 +40,7 @@ def describe(trace: Trace, book: Book, windows: Steps, ceilings: Ceilings, devic
     )
 
 
-def _steps(book: Book) -> tuple[StepTime, ...]:
+def _steps(book: TimeBook) -> tuple[StepTime, ...]:
     count = len(book.wall_ns)
     shown = distinct(np.linspace(0, count - 1, min(count, SHOWN_STEPS)).astype(np.int64)).tolist()
     return tuple(
@@ -53,7 +53,7 @@ def _steps(book: Book) -> tuple[StepTime, ...]:
     )
 
 
-def _worst_gap(trace: Trace, book: Book) -> WorstGap | None:
+def _worst_gap(trace: Trace, book: TimeBook) -> WorstGap | None:
     tiles = book.tiles
     idle = ~np.isin(tiles.code, [CATEGORIES.index(category) for category in AT_WORK])
     if not idle.any():
@@ -77,7 +77,7 @@ def _worst_gap(trace: Trace, book: Book) -> WorstGap | None:
     )
 
 
-def _stretches(trace: Trace, book: Book, low: int, high: int) -> tuple[Stretch, ...]:
+def _stretches(trace: Trace, book: TimeBook, low: int, high: int) -> tuple[Stretch, ...]:
     """Lanes of the picture: our categories, the device where there is one, and the host thread at work."""
     out: list[Stretch] = []
 
@@ -127,7 +127,7 @@ def merged(start: Int64, end: Int64, code: Int64) -> list[tuple[int, int, int]]:
     return list(zip(start[first].tolist(), end[last].tolist(), code[first].tolist(), strict=True))
 
 
-def _points(book: Book) -> tuple[RooflinePoint, ...]:
+def _points(book: TimeBook) -> tuple[RooflinePoint, ...]:
     wall = float(book.wall_ns.sum()) or 1.0
     out = []
     for group in book.groups:
@@ -149,7 +149,7 @@ def _points(book: Book) -> tuple[RooflinePoint, ...]:
     return tuple(sorted(out, key=lambda point: -point.share)[:SHOWN_POINTS])
 
 
-def _movements(trace: Trace, book: Book, windows: Steps) -> tuple[Movement, ...]:
+def _movements(trace: Trace, book: TimeBook, windows: Steps) -> tuple[Movement, ...]:
     """Copies by kind and the collectives: all their time, and the part that nothing hides."""
     rows = trace.rows_of(EventKind.MEMCPY, EventKind.KERNEL)
     if not len(rows):

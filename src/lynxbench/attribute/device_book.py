@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.accounting import CATEGORIES, LONG_GAP_NS, Book, Gaps, OperatorGroup, Tiles
+from lynxbench.attribute.accounting import CATEGORIES, LONG_GAP_NS, HostGaps, OperatorGroup, Tiles, TimeBook
 from lynxbench.attribute.counters import Counted, count_by_name
 from lynxbench.attribute.device_timeline import (
     Activities,
@@ -23,12 +23,12 @@ from lynxbench.attribute.device_timeline import (
     tile_device,
 )
 from lynxbench.attribute.kernels import is_skinny, kernel_kind
+from lynxbench.attribute.operator_work import estimate_work
 from lynxbench.attribute.operators import OperatorKind, operator_kind
 from lynxbench.attribute.roofline import Ceilings, attain
-from lynxbench.attribute.steps import Steps, find_steps, is_input
-from lynxbench.attribute.timeline import Lane, find_lanes, tile_steps
-from lynxbench.attribute.trace import NONE, EventKind, Int64, Trace, distinct, is_of
-from lynxbench.attribute.work import estimate_work
+from lynxbench.attribute.step_finding import Steps, find_steps, is_input
+from lynxbench.attribute.timeline import ThreadLane, find_lanes, tile_steps
+from lynxbench.attribute.trace_columns import NONE, EventKind, Int64, Trace, distinct, is_of
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
 
@@ -43,7 +43,7 @@ _SYNC_OPERATOR = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is
 _CODE: dict[Category, int] = {category: i for i, category in enumerate(CATEGORIES)}
 
 
-def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[Book, Steps]:
+def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[TimeBook, Steps]:
     """The book of a trace with device work, and the windows it is about."""
     steps = find_steps(trace)
     if not steps.annotated:
@@ -63,7 +63,7 @@ def keep_device_book(trace: Trace, ceilings: Ceilings) -> tuple[Book, Steps]:
         raise BadInput(f"{trace.source}: the time of its steps cannot be tiled; its stamps are damaged")
     last = pieces.row[busy & (pieces.step == len(windows) - 1)]
     count = max(1, len(windows))
-    book = Book(
+    book = TimeBook(
         wall_ns=wall,
         spent_ns=spent,
         events=_host_events(trace, windows),
@@ -113,7 +113,7 @@ class _Ranges:
 class _Host:
     """What the causes of idle time are read from, found once for the whole trace."""
 
-    lanes: tuple[Lane, ...]
+    lanes: tuple[ThreadLane, ...]
     code_of_name: Int64
     """What a runtime call of each name means for the device that idles meanwhile."""
     input: _Ranges
@@ -352,9 +352,9 @@ def _leading_silence(pieces: DeviceTiles, silent: npt.NDArray[np.bool_]) -> npt.
     return leading
 
 
-def _gaps(pieces: DeviceTiles, busy: npt.NDArray[np.bool_]) -> Gaps:
+def _gaps(pieces: DeviceTiles, busy: npt.NDArray[np.bool_]) -> HostGaps:
     _, length = _runs(pieces, ~busy)
-    return Gaps(len(length), int(length.sum()), float(np.median(length)) if len(length) else 0.0, 0.0)
+    return HostGaps(len(length), int(length.sum()), float(np.median(length)) if len(length) else 0.0, 0.0)
 
 
 def _host_events(trace: Trace, windows: Steps) -> Int64:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from lynxbench.attribute.kernels import kernel_kind
 from lynxbench.attribute.operators import OperatorKind
-from lynxbench.attribute.steps import Steps, find_period
-from lynxbench.attribute.trace import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct
+from lynxbench.attribute.step_finding import Steps, find_period
+from lynxbench.attribute.trace_columns import DEVICE_KINDS, NONE, EventKind, Int64, Trace, distinct
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.attribute.accounting import Book, OperatorGroup
-from lynxbench.attribute.causes import Cause
+from lynxbench.attribute.accounting import OperatorGroup, TimeBook
+from lynxbench.attribute.causes import CategoryCause
 from lynxbench.attribute.contention import Contention
 from lynxbench.attribute.fusion import Fusion
 from lynxbench.attribute.inflation import CORRECTION_MATTERS, Shares
 from lynxbench.attribute.roofline import PRODUCT_INTENSITY, Ceilings
-from lynxbench.attribute.trace import quartiles
+from lynxbench.attribute.trace_columns import quartiles
 from lynxbench.model.attribution import Category
 
 STABLE_VARIATION = 0.05
@@ -23,7 +23,7 @@ SATURATED = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Efficiency:
+class KernelEfficiency:
     """Kernel time taken, the part of it with known work, and the least time that part could have taken."""
 
     taken_ns: dict[Category, float]
@@ -48,9 +48,9 @@ class Efficiency:
 
 
 def write_evidence(
-    book: Book,
+    book: TimeBook,
     shares: Shares,
-    efficiency: Efficiency,
+    efficiency: KernelEfficiency,
     fusion: Fusion,
     ceilings: Ceilings,
     *,
@@ -58,7 +58,7 @@ def write_evidence(
     device: str,
     notes: Sequence[str],
     contention: Contention | None = None,
-    cause: Cause | None = None,
+    cause: CategoryCause | None = None,
 ) -> tuple[str, ...]:
     """Every figure that the verdict rests on."""
     count = len(book.wall_ns)
@@ -119,7 +119,7 @@ _DECLARED_WORDS = (
 )
 
 
-def _inflation(book: Book, shares: Shares) -> list[str]:
+def _inflation(book: TimeBook, shares: Shares) -> list[str]:
     wall = float(np.median(book.wall_ns))
     events = float(np.median(book.events))
     if not shares.known:
@@ -142,7 +142,7 @@ def _inflation(book: Book, shares: Shares) -> list[str]:
     return lines
 
 
-def _utilisation(book: Book, shares: Shares, efficiency: Efficiency, ceilings: Ceilings) -> list[str]:
+def _utilisation(book: TimeBook, shares: Shares, efficiency: KernelEfficiency, ceilings: Ceilings) -> list[str]:
     busy = shares.total(Category.COMPUTE, Category.MEMORY_BANDWIDTH)
     lines = [f"kernels were at work {busy:.0%} of a step: what a utilisation gauge shows, and not how well they worked"]
     per_step = _flops(book) / len(book.wall_ns)
@@ -164,7 +164,7 @@ def _utilisation(book: Book, shares: Shares, efficiency: Efficiency, ceilings: C
     return lines
 
 
-def _achieved(book: Book, efficiency: Efficiency, ceilings: Ceilings) -> list[str]:
+def _achieved(book: TimeBook, efficiency: KernelEfficiency, ceilings: Ceilings) -> list[str]:
     lines = []
     if efficiency.above_ceiling_ns > 0:
         share = efficiency.above_ceiling_ns / max(1.0, sum(efficiency.taken_ns.values()))
@@ -197,18 +197,18 @@ def _amount(group: OperatorGroup, category: Category) -> float:
     return each * group.calls
 
 
-def _flops(book: Book) -> float:
+def _flops(book: TimeBook) -> float:
     return sum(
         g.work.flops * g.calls for g in book.groups if g.work is not None and g.work.intensity > PRODUCT_INTENSITY
     )
 
 
-def _main_dtype(book: Book) -> str:
+def _main_dtype(book: TimeBook) -> str:
     best = max((g for g in book.groups if g.work is not None), key=lambda g: _amount(g, Category.COMPUTE), default=None)
     return best.work.dtype if best is not None and best.work is not None else ""
 
 
-def _assumptions(book: Book, shares: Shares, efficiency: Efficiency) -> list[str]:
+def _assumptions(book: TimeBook, shares: Shares, efficiency: KernelEfficiency) -> list[str]:
     """The five assumptions behind a spec sheet's figure, one by one."""
     compute = shares.estimate(Category.COMPUTE)
     word = "holds" if compute >= 0.5 else "broken"

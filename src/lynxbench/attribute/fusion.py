@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lynxbench.attribute.accounting import Book, OperatorGroup
+from lynxbench.attribute.accounting import OperatorGroup, TimeBook
 from lynxbench.attribute.operators import OperatorKind
 from lynxbench.attribute.roofline import Ceilings
 from lynxbench.model.attribution import Category
@@ -33,7 +33,7 @@ class Fusion:
     """Chains between two products with a softmax among them: attention written out, for which fused kernels exist."""
 
 
-def find_fusion(book: Book, ceilings: Ceilings) -> Fusion:
+def find_fusion(book: TimeBook, ceilings: Ceilings) -> Fusion:
     """Chains of passes in the last step, and the time that their intermediate results cost."""
     saved = [0.0, 0.0]
     lengths: list[int] = []

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.accounting import CATEGORIES, Book
-from lynxbench.attribute.trace import quartiles
+from lynxbench.attribute.accounting import CATEGORIES, TimeBook
+from lynxbench.attribute.trace_columns import quartiles
 from lynxbench.model.attribution import Category
 from lynxbench.model.interval import Interval
 
@@ -50,7 +50,7 @@ class Shares:
         return sum(self.estimate(category) for category in categories)
 
 
-def correct_shares(book: Book, unprofiled_ns: float | None) -> Shares:
+def correct_shares(book: TimeBook, unprofiled_ns: float | None) -> Shares:
     """Shares with the profiler's cost removed from the host's categories; a range where the cost is not known."""
     usual = np.median(book.spent_ns, axis=0)
     total = float(usual.sum())
@@ -105,7 +105,7 @@ def _take(out: Float64, categories: tuple[Category, ...], wanted_ns: float, most
     return wanted_ns - taken
 
 
-def _spread(book: Book) -> Float64:
+def _spread(book: TimeBook) -> Float64:
     """How far the median of each category's share is uncertain by the spread over the steps."""
     shares = book.spent_ns / np.maximum(book.wall_ns, 1)[:, None]
     low, _, high = quartiles(shares)

@@ -9,8 +9,8 @@ import msgspec
 
 from lynxbench.attribute.kineto_columns import Columns
 from lynxbench.attribute.kineto_events import Decoder
-from lynxbench.attribute.pieces import Reading, read_pieces, repaired
-from lynxbench.attribute.trace import Trace
+from lynxbench.attribute.pieces import FileReading, read_pieces, repaired
+from lynxbench.attribute.trace_columns import Trace
 from lynxbench.errors import BadInput
 
 TOLERATED_DAMAGE = 0.0
@@ -33,7 +33,7 @@ class _Head(msgspec.Struct):
 def read_trace(path: Path | str) -> Trace:
     """The trace in a file; BadInput in one line where there is none, and notes where only a part could be read."""
     path = Path(path)
-    reading = Reading()
+    reading = FileReading()
     columns = Columns()
     decoder = Decoder()
     for events in read_pieces(path, decoder, reading):

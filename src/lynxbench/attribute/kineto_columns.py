@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lynxbench.attribute.kineto_events import ABSENT, AnyEvent, Args, pack_column, stamps_of
 from lynxbench.attribute.kineto_operands import parse_launch, parse_signature
 from lynxbench.attribute.operators import is_view
-from lynxbench.attribute.trace import DEVICE_KINDS, KIND_OF_CATEGORY, NONE, EventKind, Trace, distinct
+from lynxbench.attribute.trace_columns import DEVICE_KINDS, KIND_OF_CATEGORY, NONE, EventKind, Trace, distinct
 
 SEPARATOR = b"\x1f"
 """Between the raw texts of an interned key; JSON text cannot hold it outside an escape."""

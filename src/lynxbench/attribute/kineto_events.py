@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.trace import NONE, Int64
+from lynxbench.attribute.trace_columns import NONE, Int64
 
 EXACT_DOUBLE_US = 2.0**42
 """Microseconds above this no longer carry whole nanoseconds in a double (spacing 2**-10 µs): read as text then."""
@@ -37,7 +37,7 @@ class Args(msgspec.Struct, gc=False):
     block: Raw = ABSENT
 
 
-class Event(msgspec.Struct, gc=False):
+class KinetoEvent(msgspec.Struct, gc=False):
     ph: str = ""
     cat: str = ""
     name: str = ""
@@ -61,7 +61,7 @@ class ExactEvent(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-AnyEvent: TypeAlias = "Event | ExactEvent"
+AnyEvent: TypeAlias = "KinetoEvent | ExactEvent"
 
 
 class Decoder:
@@ -69,8 +69,8 @@ class Decoder:
 
     def __init__(self) -> None:
         self.refused = 0
-        self._kind: type[Event] | type[ExactEvent] = Event
-        self._decode = msgspec.json.Decoder(list[Event]).decode
+        self._kind: type[KinetoEvent] | type[ExactEvent] = KinetoEvent
+        self._decode = msgspec.json.Decoder(list[KinetoEvent]).decode
         self._looked = False
 
     def __call__(self, text: bytes) -> list[AnyEvent]:

@@ -7,13 +7,13 @@ from typing import TypeGuard
 
 import msgspec
 
-from lynxbench.attribute.trace import Launch, Signature, Tensor
+from lynxbench.attribute.trace_columns import Launch, OperandTensor, OperatorCall
 
 NOT_TENSORS = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
 """Words in `Input type` that stand for arguments without storage."""
 
 
-def parse_signature(dims: bytes, types: bytes, strides: bytes, concrete: bytes, results: bytes = b"") -> Signature:
+def parse_signature(dims: bytes, types: bytes, strides: bytes, concrete: bytes, results: bytes = b"") -> OperatorCall:
     """Operands from the profiler's parallel lists; an argument that cannot be read is an argument without tensors."""
     sizes, words = _json_list(dims), _json_list(types)
     steps, values = _json_list(strides), _json_list(concrete)
@@ -23,14 +23,14 @@ def parse_signature(dims: bytes, types: bytes, strides: bytes, concrete: bytes, 
         step = steps[i] if i < len(steps) else None
         arguments.append(_tensors(size, step, str(word)))
     returned = tuple(tuple(size) for size in _json_list(results) if _is_sizes(size))
-    return Signature(tuple(arguments), tuple(str(value) for value in values), returned)
+    return OperatorCall(tuple(arguments), tuple(str(value) for value in values), returned)
 
 
 def _is_sizes(size: object) -> TypeGuard[list[int]]:
     return isinstance(size, list) and all(isinstance(item, int) and item >= 0 for item in size)
 
 
-def _tensors(size: object, step: object, word: str) -> tuple[Tensor, ...]:
+def _tensors(size: object, step: object, word: str) -> tuple[OperandTensor, ...]:
     if not isinstance(size, list) or word in NOT_TENSORS:
         return ()
     if word == "TensorList" or (size and all(isinstance(item, list) for item in size)):
@@ -39,7 +39,7 @@ def _tensors(size: object, step: object, word: str) -> tuple[Tensor, ...]:
     if not _is_sizes(size):
         return ()
     whole = isinstance(step, list) and len(step) == len(size) and all(isinstance(item, int) for item in step)
-    return (Tensor(tuple(size), tuple(step) if whole and isinstance(step, list) else None, word),)
+    return (OperandTensor(tuple(size), tuple(step) if whole and isinstance(step, list) else None, word),)
 
 
 def parse_launch(grid: bytes, block: bytes) -> Launch:

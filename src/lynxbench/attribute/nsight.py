@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lynxbench.attribute.counters import Counters, combine_metrics
 from lynxbench.attribute.timeline import nest_events
-from lynxbench.attribute.trace import NONE, EventKind, Int64, Launch, Trace
+from lynxbench.attribute.trace_columns import NONE, EventKind, Int64, Launch, Trace
 from lynxbench.errors import BadInput
 
 FETCHED_ROWS = 50_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from lynxbench.attribute.operands import ITEM_BYTES, Work, count_elements, footprint, item_bytes
+from lynxbench.attribute.operands import ITEM_BYTES, OperatorWork, count_elements, footprint, item_bytes
 from lynxbench.attribute.operators import ONNX_INTEGER_PRODUCTS, OperatorKind
-from lynxbench.attribute.trace import Signature, Tensor
+from lynxbench.attribute.trace_columns import OperandTensor, OperatorCall
 
 INTEGER_DTYPE = "int8"
 NBITS_BYTES = 0.5
@@ -15,7 +15,7 @@ NBITS_BYTES = 0.5
 GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def estimate_onnx(short: str, kind: OperatorKind, signature: Signature) -> Work | None:
+def estimate_onnx(short: str, kind: OperatorKind, signature: OperatorCall) -> OperatorWork | None:
     """The work of one node from its operands and results; None where they do not tell."""
     tensors = signature.tensors
     if not tensors or not signature.results or not signature.results[0]:
@@ -27,20 +27,24 @@ def estimate_onnx(short: str, kind: OperatorKind, signature: Signature) -> Work 
     elements = math.prod(signature.results[0])
     if kind is OperatorKind.GATHER:
         picked = elements * item_bytes(tensors[0])
-        return Work(0.0, float(picked + sum(footprint(t) for t in tensors[1:])), float(picked), tensors[0].dtype)
+        return OperatorWork(
+            0.0, float(picked + sum(footprint(t) for t in tensors[1:])), float(picked), tensors[0].dtype
+        )
     if kind is OperatorKind.COPY:
         read = min(float(sum(footprint(t) for t in tensors)), out)  # a slice reads what it keeps
-        return Work(0.0, read, out, tensors[0].dtype)
+        return OperatorWork(0.0, read, out, tensors[0].dtype)
     passes = 5.0 if kind is OperatorKind.NORMALISATION else 1.0
     most = max(elements, *(count_elements(t) for t in tensors))
-    return Work(passes * most, float(sum(footprint(t) for t in tensors)), out, tensors[0].dtype)
+    return OperatorWork(passes * most, float(sum(footprint(t) for t in tensors)), out, tensors[0].dtype)
 
 
-def _result_bytes(tensors: tuple[Tensor, ...], results: tuple[tuple[int, ...], ...]) -> float:
+def _result_bytes(tensors: tuple[OperandTensor, ...], results: tuple[tuple[int, ...], ...]) -> float:
     return float(sum(math.prod(sizes) for sizes in results) * item_bytes(tensors[0]))
 
 
-def _product(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[int, ...], ...]) -> Work | None:
+def _product(
+    short: str, tensors: tuple[OperandTensor, ...], results: tuple[tuple[int, ...], ...]
+) -> OperatorWork | None:
     """`left @ right`, either of them transposed or packed: the result says rows and columns, the left operand k."""
     left, out = tensors[0], results[0]
     n = out[-1]
@@ -62,10 +66,12 @@ def _product(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[int, 
     extra = sum(footprint(t) for t in tensors[1:] if t is not right)
     written = elements * (ITEM_BYTES["float"] if integer else item_bytes(left))
     dtype = INTEGER_DTYPE if integer else left.dtype
-    return Work(2.0 * elements * k, footprint(left) + weights + extra, float(written), dtype)
+    return OperatorWork(2.0 * elements * k, footprint(left) + weights + extra, float(written), dtype)
 
 
-def _convolution(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[int, ...], ...]) -> Work | None:
+def _convolution(
+    short: str, tensors: tuple[OperandTensor, ...], results: tuple[tuple[int, ...], ...]
+) -> OperatorWork | None:
     x, out = tensors[0], results[0]
     weight = next((t for t in tensors[1:] if len(t.sizes) == len(x.sizes) and len(t.sizes) >= 3), None)
     if weight is None:
@@ -75,10 +81,12 @@ def _convolution(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[i
     if short == "ConvTranspose":
         flops = 2.0 * count_elements(x) * math.prod(weight.sizes[1:])
     read = float(sum(footprint(t) for t in tensors))
-    return Work(flops, read, math.prod(out) * float(item_bytes(x)), INTEGER_DTYPE if integer else x.dtype)
+    return OperatorWork(flops, read, math.prod(out) * float(item_bytes(x)), INTEGER_DTYPE if integer else x.dtype)
 
 
-def _attention(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[int, ...], ...]) -> Work | None:
+def _attention(
+    short: str, tensors: tuple[OperandTensor, ...], results: tuple[tuple[int, ...], ...]
+) -> OperatorWork | None:
     """Two products over queries and keys, and for the operator that holds them, the three projections before."""
     x, out = tensors[0], results[0]
     if len(x.sizes) != 3 or len(out) != 3:
@@ -97,10 +105,12 @@ def _attention(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[int
         if not any(len(t.sizes) == 2 and t.sizes[0] == x.sizes[-1] for t in tensors[1:]):
             read += x.sizes[-1] * 3 * width * (1 if short == "QAttention" else item_bytes(x))
     dtype = INTEGER_DTYPE if short == "QAttention" else x.dtype
-    return Work(flops, read, _result_bytes(tensors, results), dtype)
+    return OperatorWork(flops, read, _result_bytes(tensors, results), dtype)
 
 
-def _recurrent(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[int, ...], ...]) -> Work | None:
+def _recurrent(
+    short: str, tensors: tuple[OperandTensor, ...], results: tuple[tuple[int, ...], ...]
+) -> OperatorWork | None:
     x, out = tensors[0], results[0]
     if len(x.sizes) != 3 or len(out) != 4:
         return None
@@ -109,10 +119,10 @@ def _recurrent(short: str, tensors: tuple[Tensor, ...], results: tuple[tuple[int
     integer = short in ONNX_INTEGER_PRODUCTS
     read = float(footprint(x) + cells * (1 if integer else item_bytes(x)))
     dtype = INTEGER_DTYPE if integer else x.dtype
-    return Work(2.0 * steps * batch * cells, read, _result_bytes(tensors, results), dtype)
+    return OperatorWork(2.0 * steps * batch * cells, read, _result_bytes(tensors, results), dtype)
 
 
-_Rule = Callable[[str, tuple[Tensor, ...], tuple[tuple[int, ...], ...]], "Work | None"]
+_Rule = Callable[[str, tuple[OperandTensor, ...], tuple[tuple[int, ...], ...]], "OperatorWork | None"]
 _PRODUCTS: dict[str, _Rule] = {
     **dict.fromkeys(("Conv", "FusedConv", "NhwcFusedConv", "ConvTranspose"), _convolution),
     **dict.fromkeys(("QLinearConv", "ConvInteger"), _convolution),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from lynxbench.attribute.trace import Tensor
+from lynxbench.attribute.trace_columns import OperandTensor
 from lynxbench.model.precision import Precision
 
 ITEM_BYTES: dict[str, int] = {
@@ -64,7 +64,7 @@ DEFAULT_ITEM_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OperatorWork:
     """One call: arithmetic operations (a multiply-add counts two), bytes, and the element type it computes in."""
 
     flops: float
@@ -83,17 +83,17 @@ class Work:
         return self.flops / self.total_bytes if self.total_bytes else math.inf
 
 
-def item_bytes(tensor: Tensor) -> int:
+def item_bytes(tensor: OperandTensor) -> int:
     """Bytes an element takes."""
     return ITEM_BYTES.get(tensor.dtype, DEFAULT_ITEM_BYTES)
 
 
-def count_elements(tensor: Tensor) -> int:
+def count_elements(tensor: OperandTensor) -> int:
     """How many elements, repeated ones included."""
     return math.prod(tensor.sizes)
 
 
-def footprint(tensor: Tensor) -> int:
+def footprint(tensor: OperandTensor) -> int:
     """Bytes of distinct elements: a dimension of stride 0 repeats what is there."""
     if tensor.strides is None:
         return count_elements(tensor) * item_bytes(tensor)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from lynxbench.attribute.accounting import CATEGORIES, Book
+from lynxbench.attribute.accounting import CATEGORIES, TimeBook
 from lynxbench.attribute.detail import merged
-from lynxbench.attribute.pieces import Reading, read_events_text
-from lynxbench.attribute.trace import DEVICE_KINDS, EventKind, Trace
+from lynxbench.attribute.pieces import FileReading, read_events_text
+from lynxbench.attribute.trace_columns import DEVICE_KINDS, EventKind, Trace
 from lynxbench.errors import BadInput
 
 PROCESS = "lynxbench"
@@ -18,7 +18,7 @@ PROCESS = "lynxbench"
 _TRACKS = ("category", "step")
 
 
-def write_perfetto(source: Path, trace: Trace, book: Book, out: Path) -> None:
+def write_perfetto(source: Path, trace: Trace, book: TimeBook, out: Path) -> None:
     """Write the source's own events with our tracks; of a damaged or foreign source, what was read of it."""
     own = not trace.damaged and not _is_foreign(source)
     try:
@@ -26,7 +26,7 @@ def write_perfetto(source: Path, trace: Trace, book: Book, out: Path) -> None:
             file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
             _write_all(file, _tracks(book))
             if own:
-                for text in read_events_text(source, Reading()):
+                for text in read_events_text(source, FileReading()):
                     file.write(",\n")
                     file.write(text.decode("utf-8", "replace"))
             else:
@@ -47,7 +47,7 @@ def _write_all(file: IO[str], events: Iterator[dict[str, object]], *, first: boo
         first = False
 
 
-def _tracks(book: Book) -> Iterator[dict[str, object]]:
+def _tracks(book: TimeBook) -> Iterator[dict[str, object]]:
     yield {"ph": "M", "name": "process_name", "pid": PROCESS, "args": {"name": "lynxbench: where the time goes"}}
     yield {"ph": "M", "name": "process_sort_index", "pid": PROCESS, "args": {"sort_index": -1}}
     for track in _TRACKS:

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Reading:
+class FileReading:
     """What was learned about the file while it was read."""
 
     raw_bytes: int = 0
@@ -53,7 +53,7 @@ class Reading:
     notes: list[str] = field(default_factory=list)
 
 
-def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: Reading) -> Iterator[list[T]]:
+def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: FileReading) -> Iterator[list[T]]:
     """Decoded lists of events in file order; `reading.complete` says afterwards whether the file's end was reached."""
     chunks = _chunks(path, reading)
     rest = _skip_head(path, chunks, reading)
@@ -84,7 +84,7 @@ def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: Reading
         reading.notes.append(f"the file ends inside its events; the last {len(rest):,} bytes were not readable")
 
 
-def read_events_text(path: Path, reading: Reading) -> Iterator[bytes]:
+def read_events_text(path: Path, reading: FileReading) -> Iterator[bytes]:
     """The events' own text, piece by piece, each piece whole events with commas between them."""
     kept: list[bytes] = []
 
@@ -106,7 +106,7 @@ def repaired(piece: bytes) -> bytes:
     return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", " ", text).encode()
 
 
-def _chunks(path: Path, reading: Reading) -> Iterator[bytes]:
+def _chunks(path: Path, reading: FileReading) -> Iterator[bytes]:
     """Decompressed bytes, as far as they go."""
     try:
         stream = path.open("rb")
@@ -124,7 +124,7 @@ def _chunks(path: Path, reading: Reading) -> Iterator[bytes]:
             raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
 
 
-def _inflated(read: Callable[[int], bytes], reading: Reading) -> Iterator[bytes]:
+def _inflated(read: Callable[[int], bytes], reading: FileReading) -> Iterator[bytes]:
     """A gzip stream inflated by hand, so that what precedes damage is not lost; members follow each other."""
     inflate = zlib.decompressobj(wbits=31)
     pending = b""
@@ -163,7 +163,7 @@ def _before_error(inflate: zlib._Decompress, block: bytes) -> bytes:
     return b"".join(out)
 
 
-def _skip_head(path: Path, chunks: Iterator[bytes], reading: Reading) -> bytes:
+def _skip_head(path: Path, chunks: Iterator[bytes], reading: FileReading) -> bytes:
     """What follows the opening bracket of the events; the bytes before it are kept as the head."""
     head = b""
     for chunk in chunks:

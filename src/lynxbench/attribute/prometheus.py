@@ -11,7 +11,7 @@ _LABEL = re.compile(r'\s*(?P<key>[a-zA-Z_]\w*)\s*=\s*"(?P<value>(?:[^"\\]|\\.)*)
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class PrometheusMetrics:
     """Samples by name, summed over label sets; a server's engines and models add up to the server."""
 
     totals: dict[str, float] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class Metrics:
         return self.totals.get(name)
 
 
-def parse_prometheus(text: str) -> Metrics:
+def parse_prometheus(text: str) -> PrometheusMetrics:
     """Every sample of an exposition; lines that are none are skipped, as the format asks."""
     totals: dict[str, float] = {}
     buckets: dict[str, dict[float, float]] = {}
@@ -49,7 +49,7 @@ def parse_prometheus(text: str) -> Metrics:
         if "method" in labels:  # the one label that tells phases apart (TGI)
             labelled = f"{name}{{method={labels['method']}}}"
             totals[labelled] = totals.get(labelled, 0.0) + value
-    return Metrics(totals, buckets)
+    return PrometheusMetrics(totals, buckets)
 
 
 def _edge(text: str) -> float | None:
@@ -59,7 +59,7 @@ def _edge(text: str) -> float | None:
         return None
 
 
-def subtract(after: Metrics, before: Metrics) -> tuple[Metrics, bool]:
+def subtract(after: PrometheusMetrics, before: PrometheusMetrics) -> tuple[PrometheusMetrics, bool]:
     """What happened in between, and whether a counter fell: a server that was restarted meanwhile."""
     restarted = False
     totals: dict[str, float] = {}
@@ -68,4 +68,4 @@ def subtract(after: Metrics, before: Metrics) -> tuple[Metrics, bool]:
         if grown < 0 and name.partition("{")[0].endswith(("_total", "_sum", "_count")):
             restarted, grown = True, value
         totals[name] = grown
-    return Metrics(totals), restarted
+    return PrometheusMetrics(totals), restarted

@@ -14,7 +14,7 @@ import numpy as np
 
 from lynxbench.attribute.contention import FOREIGN_LOAD_FIX, OWN_THREADS_FIX, Contention, measure_contention
 from lynxbench.errors import BadInput
-from lynxbench.model.attribution import Attribution, Bound, Candidate, Category
+from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 
@@ -232,7 +232,7 @@ def _evidence(record: ResourceRecord, contention: Contention | None, wall_ms: fl
 
 def _candidates(
     record: ResourceRecord, top: Category, layer: Layer | None, why: str, owner: Callable[[Layer], str]
-) -> tuple[Candidate, ...]:
+) -> tuple[CandidateLayer, ...]:
     found: dict[Layer, str] = {}
     if layer is not None:
         found[layer] = why
@@ -245,4 +245,4 @@ def _candidates(
         found.setdefault(Layer.SYSTEM, "the wait may be for a CPU, which is not accounted here")
     if _per_s(record, "minor_faults") >= FAULTS_PER_S:
         found.setdefault(Layer.APPLICATION, "memory is asked for and first touched in every step (minor faults)")
-    return tuple(Candidate(layer=one, owner=owner(one), reason=reason) for one, reason in found.items())
+    return tuple(CandidateLayer(layer=one, owner=owner(one), reason=reason) for one, reason in found.items())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lynxbench.attribute.operands import DTYPE_PRECISION, Work
+from lynxbench.attribute.operands import DTYPE_PRECISION, OperatorWork
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.precision import Precision
 
@@ -87,7 +87,7 @@ class Attainable:
     exact: bool
 
 
-def attain(work: Work, ceilings: Ceilings) -> Attainable | None:
+def attain(work: OperatorWork, ceilings: Ceilings) -> Attainable | None:
     """The least time one call could have taken, or None without ceilings."""
     bandwidth = ceilings.copy_bytes_per_s
     if work.read_bytes >= READ_DOMINATED * work.written_bytes:

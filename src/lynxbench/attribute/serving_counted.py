@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lynxbench.attribute.prometheus import Metrics
-from lynxbench.attribute.serving import RequestSplit, find_server, split_phases
+from lynxbench.attribute.prometheus import PrometheusMetrics
+from lynxbench.attribute.served_split import RequestSplit, find_server, split_phases
 from lynxbench.errors import BadInput
 
 
@@ -13,7 +13,7 @@ def split_counted(grown: Mapping[str, float], *, client_total_s: float, requests
     """The split from what counters grew by, already summed over labels; times of Triton's statistics are in seconds."""
     if "triton_inferences" in grown:
         return _split_inferences(grown, client_total_s)
-    metrics = Metrics(dict(grown))
+    metrics = PrometheusMetrics(dict(grown))
     phases = find_server(metrics)
     if phases is None:
         raise BadInput("none of the metrics is known (vLLM, SGLang, TGI, llama.cpp, Triton)")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.steps import Steps, is_input
-from lynxbench.attribute.trace import NONE, EventKind, Int32, Int64, Trace, distinct, is_of
+from lynxbench.attribute.step_finding import Steps, is_input
+from lynxbench.attribute.trace_columns import NONE, EventKind, Int32, Int64, Trace, distinct, is_of
 
 NESTING_SLACK_NS = 1_000
 """Stamps of begin and end are taken a little apart; an inner event may outlast its outer one by this much."""
@@ -38,7 +38,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ThreadLane:
     """A host thread's events in time order, found once for a trace however many parts it is tiled in."""
 
     row: Int32
@@ -53,19 +53,19 @@ class Lane:
         return rows[trace.start_ns[rows] + trace.dur_ns[rows] > low_ns]
 
 
-def find_lanes(trace: Trace, thread: int) -> tuple[Lane, ...]:
+def find_lanes(trace: Trace, thread: int) -> tuple[ThreadLane, ...]:
     """The driving thread first, then those on which the backward pass runs."""
     is_host = is_of(trace.kind, _HOST_KINDS) & (trace.dur_ns > 0)
     return tuple(_lane(trace, is_host, one) for one in (thread, *_backward_threads(trace, thread)))
 
 
-def _lane(trace: Trace, is_host: npt.NDArray[np.bool_], thread: int) -> Lane:
+def _lane(trace: Trace, is_host: npt.NDArray[np.bool_], thread: int) -> ThreadLane:
     rows = np.flatnonzero(is_host & (trace.thread == thread))
     end = trace.start_ns[rows] + trace.dur_ns[rows]
-    return Lane(rows.astype(np.int32), np.maximum.accumulate(end, out=end))
+    return ThreadLane(rows.astype(np.int32), np.maximum.accumulate(end, out=end))
 
 
-def tile_steps(trace: Trace, steps: Steps, lanes: tuple[Lane, ...] | None = None) -> Timeline:
+def tile_steps(trace: Trace, steps: Steps, lanes: tuple[ThreadLane, ...] | None = None) -> Timeline:
     """Tile each step with the innermost event on its thread, and with the backward pass where that runs elsewhere."""
     lanes = find_lanes(trace, steps.thread) if lanes is None else lanes
     low, high = int(steps.start_ns[0]), int(steps.end_ns[-1])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from lynxbench.attribute.accounting import Book, OperatorGroup
+from lynxbench.attribute.accounting import OperatorGroup, TimeBook
 from lynxbench.model.attribution import Category, OperatorTime
 
 TOP_OPERATORS = 15
 
 
-def top_operators(book: Book) -> tuple[OperatorTime, ...]:
+def top_operators(book: TimeBook) -> tuple[OperatorTime, ...]:
     """The operators that take most, all shapes of one name and category together."""
     merged: dict[tuple[str, Category], list[OperatorGroup]] = {}
     for group in book.groups:

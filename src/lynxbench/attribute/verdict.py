@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.attribute.accounting import Book, OperatorGroup
-from lynxbench.attribute.causes import CAUSES, NARROWER, SLOW_KERNELS, SMALL_KERNELS, STALLED, UNFUSED, Cause
+from lynxbench.attribute.accounting import OperatorGroup, TimeBook
+from lynxbench.attribute.causes import CAUSES, NARROWER, SLOW_KERNELS, SMALL_KERNELS, STALLED, UNFUSED, CategoryCause
 from lynxbench.attribute.contention import FOREIGN_LOAD_FIX, OWN_THREADS_FIX, Contention
-from lynxbench.attribute.evidence_lines import Efficiency, say_declared, write_evidence
+from lynxbench.attribute.evidence_lines import KernelEfficiency, say_declared, write_evidence
 from lynxbench.attribute.fusion import Fusion, find_fusion
 from lynxbench.attribute.inflation import Shares, correct_shares
 from lynxbench.attribute.roofline import Ceilings
 from lynxbench.attribute.top_operators import top_operators
 from lynxbench.attribute.whole_step import WholeStep, measure_whole_step
-from lynxbench.model.attribution import Attribution, Bound, Candidate, Category
+from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
@@ -66,12 +66,12 @@ Owner = Callable[[Layer], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VerdictDraft:
     """The verdict before it is put into words."""
 
     bottleneck: Category
     bound: Bound
-    cause: Cause
+    cause: CategoryCause
     weak: bool
     gain: Interval
     reason: str
@@ -80,7 +80,7 @@ class Finding:
 
 
 def attribute_steps(
-    book: Book,
+    book: TimeBook,
     *,
     ceilings: Ceilings,
     unprofiled_step_ms: Interval | float | None,
@@ -139,7 +139,7 @@ def attribute_steps(
     )
 
 
-def _contended(finding: Finding, contention: Contention) -> Finding:
+def _contended(finding: VerdictDraft, contention: Contention) -> VerdictDraft:
     """Threads that wait for a CPU slow every category alike: what leads the shares is then the symptom.
 
     Own threads beyond the CPUs are the workload's doing, and the cause. Other load is a disturbance of the run: it
@@ -150,16 +150,16 @@ def _contended(finding: Finding, contention: Contention) -> Finding:
     waited = Interval(0.0, contention.waited, min(MOST_REMOVABLE, contention.waited))
     fix = OWN_THREADS_FIX if contention.own else FOREIGN_LOAD_FIX
     cause = dataclasses.replace(STALLED, next_step=fix, why=contention.why)
-    return Finding(finding.bottleneck, Bound.SOFTWARE, cause, finding.weak, gain_of(waited), contention.why)
+    return VerdictDraft(finding.bottleneck, Bound.SOFTWARE, cause, finding.weak, gain_of(waited), contention.why)
 
 
-def _next_step(finding: Finding, fusion: Fusion) -> str:
+def _next_step(finding: VerdictDraft, fusion: Fusion) -> str:
     if finding.cause is UNFUSED and fusion.attention:
         return "use a fused attention kernel (scaled_dot_product_attention), so that the scores never reach memory"
     return finding.cause.next_step
 
 
-def measure_efficiency(groups: Sequence[OperatorGroup]) -> Efficiency:
+def measure_efficiency(groups: Sequence[OperatorGroup]) -> KernelEfficiency:
     """Attainable over taken time of the kernels whose work is known, by category and together."""
     taken = dict.fromkeys(KERNELS, 0.0)
     known = dict.fromkeys(KERNELS, 0.0)
@@ -174,13 +174,13 @@ def measure_efficiency(groups: Sequence[OperatorGroup]) -> Efficiency:
             best[group.category] += min(group.attainable_ns, float(group.self_ns))
             if group.attainable_ns > group.self_ns:
                 above += group.self_ns
-    return Efficiency(taken, known, best, above)
+    return KernelEfficiency(taken, known, best, above)
 
 
 def decide(
-    book: Book, shares: Shares, efficiency: Efficiency, fusion: Fusion, ceilings: Ceilings, *, damaged: bool,
+    book: TimeBook, shares: Shares, efficiency: KernelEfficiency, fusion: Fusion, ceilings: Ceilings, *, damaged: bool,
     whole: WholeStep | None = None,
-) -> Finding:  # fmt: skip
+) -> VerdictDraft:  # fmt: skip
     """Bottleneck, bound, cause and gain from the shares and the kernels' efficiency."""
     ranked = sorted(shares.of, key=lambda category: (-shares.estimate(category), category))
     top = ranked[0]
@@ -188,11 +188,11 @@ def decide(
     second = shares.estimate(ranked[1]) if len(ranked) > 1 else 0.0
     weak = damaged or share.estimate < DOMINANT or share.estimate - second < CLEAR_LEAD
     if damaged:
-        return Finding(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace is damaged")
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace is damaged")
     if top in KERNELS:
         return _kernel_finding(book, top, shares, efficiency, fusion, ceilings, weak, whole)
     if top is Category.QUEUEING:
-        return Finding(top, Bound.DEMAND, CAUSES[top], weak, gain_of(share), "requests wait")
+        return VerdictDraft(top, Bound.DEMAND, CAUSES[top], weak, gain_of(share), "requests wait")
     if top in SOFTWARE:
         hidden = shares.total(*KERNELS)
         by_shares = shares.total(*SOFTWARE) >= max(DOMINANT, hidden)
@@ -200,8 +200,10 @@ def decide(
         bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED
         gain = gain_of(share, book.residual_ns.get(top, 0.0) / shares.step_ns if shares.step_ns else 0.0)
         stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
-        return Finding(top, bound, STALLED if stalled else CAUSES[top], weak or bound is Bound.UNDETERMINED, gain, "")
-    return Finding(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace does not say what runs there")
+        return VerdictDraft(
+            top, bound, STALLED if stalled else CAUSES[top], weak or bound is Bound.UNDETERMINED, gain, ""
+        )
+    return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace does not say what runs there")
 
 
 NO_GAIN = Interval(1.0, 1.0, 1.0)
@@ -223,84 +225,86 @@ def _speedup(removed: float) -> float:
 
 
 def _kernel_finding(
-    book: Book,
+    book: TimeBook,
     top: Category,
     shares: Shares,
-    efficiency: Efficiency,
+    efficiency: KernelEfficiency,
     fusion: Fusion,
     ceilings: Ceilings,
     weak: bool,
     whole: WholeStep | None,
-) -> Finding:
+) -> VerdictDraft:
     step_ns = float(np.median(book.wall_ns))
     both = shares.total(*KERNELS)
     fused = fusion.saved_ns.estimate / step_ns if step_ns else 0.0
     if fused >= WORTH_FUSING and fused >= shares.total(*KERNELS) * WORTH_FUSING:
         saved = fusion.saved_ns.scaled(1.0 / step_ns)
         gain = Interval(_speedup(saved.low * HALF_REMOVED), _speedup(saved.estimate), _speedup(saved.high))
-        return Finding(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
+        return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
     if efficiency.coverage() < ENOUGH_KNOWN and whole is not None:
         return _whole_finding(top, whole, weak)
     if efficiency.coverage() < ENOUGH_KNOWN:
         why = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
-        return Finding(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, why)
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, why)
     reached = efficiency.overall()
     gain = _gain_to_ceiling(shares, efficiency)
     narrower = _gain_of_tf32(book, shares, ceilings)
     if narrower is not None:
-        return Finding(top, Bound.SOFTWARE, NARROWER, weak, narrower, "")
+        return VerdictDraft(top, Bound.SOFTWARE, NARROWER, weak, narrower, "")
     if both < DOMINANT:
-        return Finding(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
     if reached >= NEAR_CEILING:
-        return Finding(top, Bound.HARDWARE, CAUSES[top], weak, gain, "")
+        return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain, "")
     if reached <= FAR_BELOW_CEILING:
-        return Finding(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, "")
+        return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, "")
     return _between(book, top, shares, efficiency, gain, weak)
 
 
-def _whole_finding(top: Category, whole: WholeStep, weak: bool) -> Finding:
+def _whole_finding(top: Category, whole: WholeStep, weak: bool) -> VerdictDraft:
     """A step whose kernels show no operands, by the work that it cannot do without."""
     floor, good = whole.floor, min(1.0, whole.floor / TYPICAL_EFFICIENCY)
     gain = Interval(1.0, _speedup(1.0 - good), _speedup(1.0 - floor))
     if floor >= NEAR_CEILING:
-        return Finding(top, Bound.HARDWARE, CAUSES[top], weak, gain, "")
+        return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain, "")
     if floor > 1.0 - MOSTLY_SOFTWARE:
         why = f"its least work would take {floor:.0%} of it at the measured ceiling: neither near it nor far below"
-        return Finding(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, why)
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, why)
     why = f"at their ceilings the operators would take {floor:.0%} of the step"
     rest = 1.0 - floor - whole.slow_products - whole.small
     if whole.small >= max(whole.slow_products, rest):
-        return Finding(top, Bound.SOFTWARE, SMALL_KERNELS, weak, gain_of(_surely(whole.small)), why)
-    return Finding(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, why)
+        return VerdictDraft(top, Bound.SOFTWARE, SMALL_KERNELS, weak, gain_of(_surely(whole.small)), why)
+    return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, why)
 
 
 def _surely(share: float) -> Interval:
     return Interval(share, share, share)
 
 
-def hardware_floor(shares: Shares, efficiency: Efficiency) -> float:
+def hardware_floor(shares: Shares, efficiency: KernelEfficiency) -> float:
     """The share of a step that its kernels would take at their ceilings; all of theirs where too little is known."""
     known = efficiency.coverage() >= ENOUGH_KNOWN
     return shares.total(*KERNELS) * (efficiency.overall() if known else 1.0)
 
 
-def _between(book: Book, top: Category, shares: Shares, efficiency: Efficiency, gain: Interval, weak: bool) -> Finding:
+def _between(
+    book: TimeBook, top: Category, shares: Shares, efficiency: KernelEfficiency, gain: Interval, weak: bool
+) -> VerdictDraft:
     """Kernels neither near their ceilings nor far below: the whole step decides, by what its ceilings account for."""
     floor = hardware_floor(shares, efficiency)
     if floor > 1.0 - MOSTLY_SOFTWARE:
         why = f"its operators reach {efficiency.overall():.0%} of the measured ceiling: neither near it nor far below"
-        return Finding(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, why)
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, why)
     why = f"at their ceilings the operators would take {floor:.0%} of the step"
     removable = max(SOFTWARE, key=shares.estimate)
     slow = shares.total(*KERNELS) - floor
     if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
-        return Finding(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, why)
+        return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, why)
     share = shares.of[removable]
     left = book.residual_ns.get(removable, 0.0) / shares.step_ns if shares.step_ns else 0.0
-    return Finding(removable, Bound.SOFTWARE, CAUSES[removable], True, gain_of(share, left), why)
+    return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain_of(share, left), why)
 
 
-def _gain_of_tf32(book: Book, shares: Shares, ceilings: Ceilings) -> Interval | None:
+def _gain_of_tf32(book: TimeBook, shares: Shares, ceilings: Ceilings) -> Interval | None:
     """What TF32 would gain where products run in full fp32 on a device that has it; None where that is not the case."""
     wide, narrow = ceilings.named("matmul", Precision.FP32), ceilings.named("matmul", Precision.TF32)
     if ceilings.precision is not Precision.FP32 or not wide or not narrow or narrow < WORTH_NARROWING * wide:
@@ -317,7 +321,7 @@ def _gain_of_tf32(book: Book, shares: Shares, ceilings: Ceilings) -> Interval | 
     return Interval(_speedup(usual * HALF_REMOVED), _speedup(usual), _speedup(best))
 
 
-def _gain_to_ceiling(shares: Shares, efficiency: Efficiency) -> Interval:
+def _gain_to_ceiling(shares: Shares, efficiency: KernelEfficiency) -> Interval:
     """What better kernels could still gain: to the ceiling at most, to what good kernels reach as the estimate."""
     both = shares.total(*KERNELS)
     reached = efficiency.overall()
@@ -325,7 +329,7 @@ def _gain_to_ceiling(shares: Shares, efficiency: Efficiency) -> Interval:
     return Interval(1.0, _speedup(both * (1.0 - usual)), _speedup(both * (1.0 - reached)))
 
 
-def _sentence(finding: Finding, shares: Shares, damaged: bool) -> str:
+def _sentence(finding: VerdictDraft, shares: Shares, damaged: bool) -> str:
     share = shares.of[finding.bottleneck]
     amount = _percent(share)
     words = CAUSES[finding.bottleneck]
@@ -363,7 +367,7 @@ def _percent(share: Interval) -> str:
     return f"{low}–{high} %" if high - low >= 2 else f"{round(share.estimate * 100)} %"
 
 
-def _candidates(finding: Finding, shares: Shares, owner: Owner) -> tuple[Candidate, ...]:
+def _candidates(finding: VerdictDraft, shares: Shares, owner: Owner) -> tuple[CandidateLayer, ...]:
     """The cause first, its rivals, then the causes of other categories that take a tenth of the step or more."""
     found: dict[Layer, str] = {}
     if finding.cause.layer is not None:
@@ -375,4 +379,4 @@ def _candidates(finding: Finding, shares: Shares, owner: Owner) -> tuple[Candida
         if category is finding.bottleneck or cause.layer is None or shares.estimate(category) < CLEAR_LEAD:
             continue
         found.setdefault(cause.layer, cause.takes(_percent(shares.of[category]), "a step"))
-    return tuple(Candidate(layer=layer, owner=owner(layer), reason=reason) for layer, reason in found.items())
+    return tuple(CandidateLayer(layer=layer, owner=owner(layer), reason=reason) for layer, reason in found.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lynxbench.attribute.accounting import Book
+from lynxbench.attribute.accounting import TimeBook
 from lynxbench.attribute.inflation import Shares
 from lynxbench.attribute.kernels import is_attention, kernel_kind
 from lynxbench.attribute.operators import OperatorKind
@@ -81,7 +81,7 @@ class WholeStep:
         return tuple(lines)
 
 
-def measure_whole_step(book: Book, shares: Shares, ceilings: Ceilings, work: StepWork | None) -> WholeStep | None:
+def measure_whole_step(book: TimeBook, shares: Shares, ceilings: Ceilings, work: StepWork | None) -> WholeStep | None:
     """The step against its least work; None without that, or without the ceilings for it."""
     read, product = ceilings.read_bytes_per_s, ceilings.named("matmul", ceilings.precision)
     if work is None or not read or not product or shares.step_ns <= 0 or not len(book.wall_ns):

@@ -12,7 +12,7 @@ from lynxbench.experiment.definition import Definition
 from lynxbench.model.job import JobReport, JobStatus
 
 
-class LineProgress:
+class VisitProgress:
     """One line a visit, with the time that is left by what visits took so far."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from lynxbench.errors import BadInput
 
 if TYPE_CHECKING:
     from lynxbench.fleet.cluster import Fleet
-    from lynxbench.nodes.jobs import JobOptions
+    from lynxbench.fleet.fleet_jobs import JobOptions
 
 WAIT_S = 600.0
 RAY = typer.Option(
@@ -59,8 +59,8 @@ def asked_nodes(ray: str | None, nodes: str | None) -> str | None:
 
 def job_options(together: bool, ship: Path | None, env: list[str] | None) -> JobOptions:
     """How jobs are carried out, from what was said on the command line."""
-    from lynxbench.nodes.jobs import JobOptions
-    from lynxbench.nodes.running import environment_of
+    from lynxbench.fleet.fleet_jobs import JobOptions
+    from lynxbench.fleet.fleet_run import environment_of
 
     return JobOptions(
         together=together, cwd=Path.cwd() if ship is None else None, environment=environment_of(env or ())

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from lynxbench.cli.progress import make_bar
+from lynxbench.fleet.fleet_book import FleetUnits
 from lynxbench.model.fleet import FleetUnit, UnitState
-from lynxbench.nodes.book import FleetUnits
 
 
 class FleetTerminal:

@@ -7,32 +7,32 @@ import sys
 import typer
 
 from lynxbench import __version__
-from lynxbench.cli import change as change_commands
-from lynxbench.cli import contract as contract_commands
-from lynxbench.cli import decide as decide_commands
-from lynxbench.cli import demo as demo_commands
-from lynxbench.cli import executor as executor_commands
-from lynxbench.cli import experiment as experiment_commands
-from lynxbench.cli import fleet as fleet_commands
-from lynxbench.cli import key as key_commands
-from lynxbench.cli import results as results_commands
-from lynxbench.cli import schedule as schedule_commands
-from lynxbench.cli import serve as serve_commands
-from lynxbench.cli.claim import claim
-from lynxbench.cli.compare import compare
-from lynxbench.cli.contest import contest, retract
-from lynxbench.cli.history import history
-from lynxbench.cli.interop import foreign
-from lynxbench.cli.load import demo_server, selfcheck
-from lynxbench.cli.push import pull, push
-from lynxbench.cli.report import report
-from lynxbench.cli.rerun import rerun
-from lynxbench.cli.run import RunCommand, run
-from lynxbench.cli.series import changepoints, steady
-from lynxbench.cli.signals import signals
-from lynxbench.cli.trace import trace
-from lynxbench.cli.tune import tune
-from lynxbench.cli.verify import verify
+from lynxbench.cli import change_command as change_commands
+from lynxbench.cli import contract_command as contract_commands
+from lynxbench.cli import decide_command as decide_commands
+from lynxbench.cli import demo_command as demo_commands
+from lynxbench.cli import executor_command as executor_commands
+from lynxbench.cli import experiment_command as experiment_commands
+from lynxbench.cli import fleet_command as fleet_commands
+from lynxbench.cli import key_command as key_commands
+from lynxbench.cli import results_command as results_commands
+from lynxbench.cli import schedule_command as schedule_commands
+from lynxbench.cli import serve_command as serve_commands
+from lynxbench.cli.claim_command import claim
+from lynxbench.cli.compare_command import compare
+from lynxbench.cli.contest_command import contest, retract
+from lynxbench.cli.foreign_command import foreign
+from lynxbench.cli.history_command import history
+from lynxbench.cli.push_command import pull, push
+from lynxbench.cli.report_command import report
+from lynxbench.cli.rerun_command import rerun
+from lynxbench.cli.run_command import RunCommand, run
+from lynxbench.cli.selfcheck_command import demo_server, selfcheck
+from lynxbench.cli.series_command import changepoints, steady
+from lynxbench.cli.signals_command import signals
+from lynxbench.cli.trace_command import trace
+from lynxbench.cli.tune_command import tune
+from lynxbench.cli.verify_command import verify
 from lynxbench.errors import ExitCode, LynxbenchError
 
 app = typer.Typer(

@@ -30,7 +30,7 @@ def foreign_or_none(name: str) -> ForeignImported | None:
     """A foreign result file, where the name is a file that is not a result of ours and that we know."""
     from pathlib import Path
 
-    from lynxbench.interop.foreign import read_foreign
+    from lynxbench.record.formats.foreign_results import read_foreign
 
     path = Path(name)
     if not path.is_file():

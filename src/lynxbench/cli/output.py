@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lynxbench.evidence.documents import RESULT_FILE, check_samples, write_text
-from lynxbench.evidence.samples import read_samples
+from lynxbench.evidence.sample_file import read_samples
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
@@ -18,7 +18,7 @@ from lynxbench.report.html import render_html
 from lynxbench.report.json_document import render_json
 from lynxbench.report.markdown import render_markdown
 from lynxbench.report.terminal import render_terminal
-from lynxbench.runs.running import TELEMETRY_FILE, Finished
+from lynxbench.run.run_outcome import TELEMETRY_FILE, Finished
 
 if TYPE_CHECKING:
     from lynxbench.record.recording import LedgerRecorder

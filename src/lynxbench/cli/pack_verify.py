@@ -17,7 +17,7 @@ def verify_pack_file(path: Path, as_json: bool) -> None:
     import os
 
     from lynxbench.cli.naming import print_document
-    from lynxbench.decisions.packing import verify_pack
+    from lynxbench.decide.packing import verify_pack
     from lynxbench.model.canonical import short
 
     found = verify_pack(path, os.environ)

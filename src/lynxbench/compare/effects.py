@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from lynxbench.compare.pair import Pair
+from lynxbench.compare.pair import ComparedPair
 from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_RATE
 from lynxbench.model.comparison import Effect, EffectVerdict
 from lynxbench.model.contract import ClosedArrival, Contract, Regime, SaturatingArrival, SloMetric
@@ -62,7 +62,7 @@ def leading_figure(contract: Contract) -> str:
     return figure_name(SloMetric.LATENCY.value, 50.0)
 
 
-def effects_at(pair: Pair, precision: Precision, budget: float, confidence: float) -> tuple[Effect, ...]:
+def effects_at(pair: ComparedPair, precision: Precision, budget: float, confidence: float) -> tuple[Effect, ...]:
     """Throughput, then every latency that both resolve."""
     a, b = (side.at(precision) for side in pair.sides)
     assert a is not None
@@ -79,7 +79,7 @@ def effects_at(pair: Pair, precision: Precision, budget: float, confidence: floa
     return tuple(sorted(effects, key=lambda effect: (effect.figure != THROUGHPUT, effect.figure)))
 
 
-def _at_one_rate(pair: Pair, a: PrecisionResult, b: PrecisionResult) -> bool:
+def _at_one_rate(pair: ComparedPair, a: PrecisionResult, b: PrecisionResult) -> bool:
     """Latencies at two rates have no ratio: a saturation search may end at another rate in each run."""
     if not isinstance(pair.a.result.contract.workload.arrival, SaturatingArrival) or a.load is None or b.load is None:
         return True
@@ -105,7 +105,7 @@ def _throughput(a: PrecisionResult, b: PrecisionResult, budget: float, confidenc
 
 
 def _latency(
-    pair: Pair, precision: Precision, metric: str, percentile: float, budget: float, confidence: float
+    pair: ComparedPair, precision: Precision, metric: str, percentile: float, budget: float, confidence: float
 ) -> Effect | None:
     left, right = (_percentile(side.at(precision), metric, percentile) for side in pair.sides)
     if left is None or right is None:

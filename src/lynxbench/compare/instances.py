@@ -18,9 +18,9 @@ from lynxbench.compare.rules import FEWEST_RESTARTS
 from lynxbench.compare.suspects import COUNTS, ORDER, changed_keys, rank_changes, weigh
 from lynxbench.compare.whole_rules import brief
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.comparison import Cause, CauseKind, FieldSuspect, LayerDifference
+from lynxbench.model.comparison import CauseKind, EffectCause, FieldSuspect, LayerDifference
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
-from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, Standing
+from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, InstanceStanding
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
@@ -60,7 +60,7 @@ def compare_instances(
         _standing(ratios[i], logs[i] - centre, sigma, found[names[i]], budget, len(names)) for i in range(len(names))
     ]
     apart = {name for name, (standing, _) in zip(names, standings, strict=True) if standing in _APART}
-    outliers = {name for name, (one, _) in zip(names, standings, strict=True) if one is Standing.OUTLIER}
+    outliers = {name for name, (one, _) in zip(names, standings, strict=True) if one is InstanceStanding.OUTLIER}
     own = {name: own_devices(results[name].executor) for name in names}
     rows = []
     for place, name in enumerate(names):
@@ -114,7 +114,7 @@ def compare_instances(
     return compared.model_copy(update={"sentence": _sentence(compared)})
 
 
-_APART = (Standing.OUTLIER, Standing.DIFFERS)
+_APART = (InstanceStanding.OUTLIER, InstanceStanding.DIFFERS)
 
 
 def own_devices(executor: Executor) -> Executor:
@@ -269,25 +269,25 @@ def _against_rest(
 
 def _standing(
     ratio: Interval, off: float, sigma: float | None, one: PrecisionResult, budget: float, count: int
-) -> tuple[Standing, str]:
+) -> tuple[InstanceStanding, str]:
     if count < 2 or sigma is None:
-        return Standing.UNKNOWN, "there is no other instance to hold it against"
+        return InstanceStanding.UNKNOWN, "there is no other instance to hold it against"
     if len(one.run_means) < FEWEST_RESTARTS or not ratio.known:
-        return Standing.UNKNOWN, f"{len(one.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
+        return InstanceStanding.UNKNOWN, f"{len(one.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
     if ratio.low <= 1 + budget and ratio.high >= 1 - budget:
-        return Standing.TYPICAL, ""
+        return InstanceStanding.TYPICAL, ""
     if count < 3:
-        return Standing.DIFFERS, "of two instances neither is the outlier"
+        return InstanceStanding.DIFFERS, "of two instances neither is the outlier"
     if abs(off) < OUTLYING * sigma:
-        return Standing.DIFFERS, f"within {OUTLYING:g} robust standard deviations of this fleet"
-    return Standing.OUTLIER, f"{abs(off) / sigma:.1f} robust standard deviations from the median instance"
+        return InstanceStanding.DIFFERS, f"within {OUTLYING:g} robust standard deviations of this fleet"
+    return InstanceStanding.OUTLIER, f"{abs(off) / sigma:.1f} robust standard deviations from the median instance"
 
 
-def _cause(layers: Sequence[LayerDifference], contract: str) -> Cause:
+def _cause(layers: Sequence[LayerDifference], contract: str) -> EffectCause:
     """What the record says sets an instance apart, and what would tell."""
     counted = [one for one in layers if one.weight in COUNTS]
     if not counted:
-        return Cause(
+        return EffectCause(
             kind=CauseKind.NOTHING_RECORDED,
             sentence="nothing that is recorded sets it apart: the cause is outside the record, or there is none",
             experiment=f"run {contract} on it again; if it still stands apart, look at what no probe reads "
@@ -295,7 +295,7 @@ def _cause(layers: Sequence[LayerDifference], contract: str) -> Cause:
         )
     first = counted[0]
     if len(counted) == 1:
-        return Cause(
+        return EffectCause(
             kind=CauseKind.ONE_LAYER,
             layer=first.layer,
             owner=first.owner,
@@ -304,7 +304,7 @@ def _cause(layers: Sequence[LayerDifference], contract: str) -> Cause:
             "that was not the cause",
         )
     named = ", ".join(f"{one.layer} ({_named(one)})" for one in counted)
-    return Cause(
+    return EffectCause(
         kind=CauseKind.NOT_SEPARABLE,
         layer=first.layer,
         owner=first.owner,
@@ -347,14 +347,14 @@ def _sentence(compared: FleetComparison) -> str:
     alike = (
         "one executor id" if compared.same_executor else "not one executor id: they are not identical on paper either"
     )
-    outliers = [row for row in rows if row.standing is Standing.OUTLIER]
-    differing = [row for row in rows if row.standing is Standing.DIFFERS]
+    outliers = [row for row in rows if row.standing is InstanceStanding.OUTLIER]
+    differing = [row for row in rows if row.standing is InstanceStanding.DIFFERS]
     said = f"{len(rows)} instances spread over {compared.spread:.1%} ({alike})"
     if outliers:
         names = ", ".join(f"{row.unit} ({row.against_rest.estimate - 1:+.1%})" for row in outliers)
         return f"{said}; {names} {'stands' if len(outliers) == 1 else 'stand'} apart"
     if differing:
         return f"{said}; {len(differing)} differ for certain, none beyond the fleet's own spread"
-    if any(row.standing is Standing.UNKNOWN for row in rows):
+    if any(row.standing is InstanceStanding.UNKNOWN for row in rows):
         return f"{said}; not every instance has the {FEWEST_RESTARTS} restarts that a verdict needs"
     return f"{said}; none stands apart"

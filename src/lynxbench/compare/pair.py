@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from lynxbench.model.canonical import short
-from lynxbench.model.comparison import Outcome
+from lynxbench.model.comparison import RuleVerdict
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
 
@@ -28,7 +28,7 @@ class MeaningDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KnownStanding:
     """What others say of a result, where a ledger knows."""
 
     retracted: str | None = None
@@ -38,12 +38,12 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ComparedSide:
     """One side: the result, its standing, and its latencies by process where the samples were at hand."""
 
     result: Result
     name: str = ""
-    standing: Standing = Standing()
+    standing: KnownStanding = KnownStanding()
     latency_runs: LatencyRuns = field(default_factory=dict)
 
     @property
@@ -58,25 +58,25 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ComparedPair:
     """B is held against A."""
 
-    a: Measured
-    b: Measured
+    a: ComparedSide
+    b: ComparedSide
     differences: tuple[MeaningDifference, ...] = ()
 
     @property
-    def sides(self) -> tuple[Measured, Measured]:
+    def sides(self) -> tuple[ComparedSide, ComparedSide]:
         """Both, A first."""
         return self.a, self.b
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RuleFinding:
     """What a judge found: only where a rule does not simply hold."""
 
     rule: str
-    outcome: Outcome
+    outcome: RuleVerdict
     said: str
     remedy: str = ""
     """In place of the rule's own, where more can be said."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ComparabilityRule:
     """One thing that must hold before two results stand beside each other."""
 
     number: str
@@ -23,8 +23,8 @@ class Rule:
     remedy: str
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[ComparabilityRule, ...] = (
+    ComparabilityRule(
         "R01",
         "contract",
         "Both were measured under one contract meaning.",
@@ -33,7 +33,7 @@ RULES: tuple[Rule, ...] = (
         "Another question has another answer; the id of the contract covers its whole meaning.",
         "run both under one contract",
     ),
-    Rule(
+    ComparabilityRule(
         "R02",
         "protocol",
         "The protocol, the contract format and the result format have the same version.",
@@ -42,7 +42,7 @@ RULES: tuple[Rule, ...] = (
         "A protocol version is raised exactly when the meaning of a measured number changes.",
         "measure the older one again with this version of lynxbench",
     ),
-    Rule(
+    ComparabilityRule(
         "R03",
         "division",
         "The same division, and within it the same knobs and tuning budget.",
@@ -51,7 +51,7 @@ RULES: tuple[Rule, ...] = (
         "A tuned figure against an untuned one shows the tuning, not the executor.",
         "run both in the same division with the same optimisation section",
     ),
-    Rule(
+    ComparabilityRule(
         "R04",
         "precision",
         "Both measured the same precision, executed the same way.",
@@ -60,7 +60,7 @@ RULES: tuple[Rule, ...] = (
         "Another number format is other arithmetic at another accuracy.",
         "run both at one precision",
     ),
-    Rule(
+    ComparabilityRule(
         "R05",
         "accuracy",
         "Both pass the same accuracy gate, with losses closer than what the gate allows.",
@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
         "Speed is cheap if wrong answers are allowed.",
         "bring both under the contract's accuracy gate, or agree on another gate before measuring",
     ),
-    Rule(
+    ComparabilityRule(
         "R06",
         "units",
         "Both count the same unit of work.",
@@ -79,7 +79,7 @@ RULES: tuple[Rule, ...] = (
         "Requests a second and tokens a second have no ratio.",
         "count the same unit of work in both",
     ),
-    Rule(
+    ComparabilityRule(
         "R07",
         "token counting",
         "Tokens were counted by the same source, and as many were asked and answered.",
@@ -89,7 +89,7 @@ RULES: tuple[Rule, ...] = (
         "at ±10 %).",
         "count tokens by the same source, and hold the output length (ignore the end of text)",
     ),
-    Rule(
+    ComparabilityRule(
         "R08",
         "validity",
         "Neither run is void.",
@@ -98,7 +98,7 @@ RULES: tuple[Rule, ...] = (
         "A void run's figures are nobody's; a doubtful one's carry their reasons with them.",
         "measure the void one again, without what voided it",
     ),
-    Rule(
+    ComparabilityRule(
         "R09",
         "steadiness",
         "Both reached steady state.",
@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (
         "A drifting level has no value that a ratio could be taken of.",
         "run the unsteady one longer (a higher limit), or remove what moves it",
     ),
-    Rule(
+    ComparabilityRule(
         "R10",
         "executor record",
         "The executor was captured at both ends of each run and did not change in between.",
@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
         "A figure belongs to a stack; without its record nobody knows to which.",
         "measure again on a machine that nobody changes meanwhile",
     ),
-    Rule(
+    ComparabilityRule(
         "R11",
         "load",
         "The same batch, lengths, arrivals and concurrency, offered at the same rate.",
@@ -125,7 +125,7 @@ RULES: tuple[Rule, ...] = (
         "Throughput and latency both move with the load; each is said at one load only.",
         "offer the same load to both",
     ),
-    Rule(
+    ComparabilityRule(
         "R12",
         "cache regime",
         "The same cache regime, and as much answered from the cache.",
@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         "A cached prefix is work that was not done.",
         "run both with the same cache regime, from the same cache state",
     ),
-    Rule(
+    ComparabilityRule(
         "R13",
         "instrument",
         "The load generator kept within its bounds, and the bounds are the same.",
@@ -143,7 +143,7 @@ RULES: tuple[Rule, ...] = (
         "A client at its limit measures itself.",
         "give the client more processes or a machine of its own, then measure again",
     ),
-    Rule(
+    ComparabilityRule(
         "R14",
         "restarts",
         "At least five fresh processes on each side.",
@@ -152,7 +152,7 @@ RULES: tuple[Rule, ...] = (
         "The unit of repetition is a process; fewer than five leave the spread between them unknown.",
         "run both with protocol.restarts at 5 or more",
     ),
-    Rule(
+    ComparabilityRule(
         "R15",
         "counting",
         "The same steadiness test, shortest duration and bound on foreign load.",
@@ -161,7 +161,7 @@ RULES: tuple[Rule, ...] = (
         "What is counted decides the number: a shorter run hides what heat and power limits do later.",
         "run both under one protocol",
     ),
-    Rule(
+    ComparabilityRule(
         "R16",
         "standing",
         "Neither result is retracted, and nobody contests one.",
@@ -170,7 +170,7 @@ RULES: tuple[Rule, ...] = (
         "What its own team took back is no evidence; what another team doubts is shown with the doubt.",
         "use the result that replaces the retracted one, or settle the contest by a re-run",
     ),
-    Rule(
+    ComparabilityRule(
         "R17",
         "model",
         "The same weights, by their hash.",
@@ -179,7 +179,7 @@ RULES: tuple[Rule, ...] = (
         "Another model is other work; retrained weights of one shape are the same work and are said to be others.",
         "measure both with the same weights",
     ),
-    Rule(
+    ComparabilityRule(
         "R18",
         "evidence",
         "Both were measured by lynxbench under a contract, with samples and executor.",
@@ -189,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         "measure the same workload with lynxbench run on that executor",
     ),
 )
-BY_NUMBER: dict[str, Rule] = {rule.number: rule for rule in RULES}
+BY_NUMBER: dict[str, ComparabilityRule] = {rule.number: rule for rule in RULES}
 
 RULE_OF_KEY: dict[str, str] = {
     "lynxbench": "R02",

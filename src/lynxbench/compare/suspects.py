@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from lynxbench.compare.whole_rules import brief, weights_of
-from lynxbench.model.comparison import Cause, CauseKind, FieldSuspect, LayerDifference, Weight
+from lynxbench.model.comparison import CauseKind, EffectCause, FieldSuspect, LayerDifference, Weight
 from lynxbench.model.executor import FieldChange, Tier, difference
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.result import Result
@@ -196,19 +196,19 @@ def changed_keys(before: JsonValue, after: JsonValue) -> frozenset[str]:
     return frozenset(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
 
 
-def explain_cause(layers: Sequence[LayerDifference], a: Result, b: Result) -> Cause:
+def explain_cause(layers: Sequence[LayerDifference], a: Result, b: Result) -> EffectCause:
     """What the record says: one layer, several that cannot be separated, the model, or nothing."""
     return cause_of(layers, model_changed=_model_changed(a, b), contract=b.contract.name)
 
 
-def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract: str) -> Cause:
+def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract: str) -> EffectCause:
     """The same from ranked layers alone."""
     counted = [one for one in layers if one.weight in COUNTS]
     if model_changed:
         others = [one.layer.value for one in counted if one.layer is not Layer.APPLICATION]
         owner = next((one.owner for one in counted if one.layer is Layer.APPLICATION), None)
         also = f", and {', '.join(others)} changed with it" if others else "; the executor around it did not change"
-        return Cause(
+        return EffectCause(
             kind=CauseKind.MODEL,
             layer=Layer.APPLICATION,
             owner=owner,
@@ -216,7 +216,7 @@ def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract
             experiment=f"run {contract} with the earlier weights on the present executor: the rest is the executor's",
         )
     if not counted:
-        return Cause(
+        return EffectCause(
             kind=CauseKind.NOTHING_RECORDED,
             sentence="nothing that is recorded changed: the cause is outside the record, or there is none",
             experiment=f"run {contract} again on the same executor; if the effect stays, look at what no probe "
@@ -224,7 +224,7 @@ def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract
         )
     first = counted[0]
     if len(counted) == 1:
-        return Cause(
+        return EffectCause(
             kind=CauseKind.ONE_LAYER,
             layer=first.layer,
             owner=first.owner,
@@ -232,7 +232,7 @@ def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract
             experiment=f"put {_named(first)} back and run {contract} again: if the effect stays, it was not the cause",
         )
     names = ", ".join(f"{one.layer} ({_named(one)})" for one in counted)
-    return Cause(
+    return EffectCause(
         kind=CauseKind.NOT_SEPARABLE,
         layer=first.layer,
         owner=first.owner,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from lynxbench.compare.pair import Found, MeaningDifference, Measured, Pair
+from lynxbench.compare.pair import ComparedPair, ComparedSide, MeaningDifference, RuleFinding
 from lynxbench.compare.rules import rule_of_key
-from lynxbench.model.comparison import Outcome
+from lynxbench.model.comparison import RuleVerdict
 from lynxbench.model.executor import Executor, Status
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import ValidityVerdict
@@ -20,7 +20,7 @@ MODEL_SHAPE = ("architecture", "parameters", "weights_dtype", "quantisation")
 _LONGEST = 60
 
 
-def judge_whole(pair: Pair) -> Iterator[Found]:
+def judge_whole(pair: ComparedPair) -> Iterator[RuleFinding]:
     """Everything that does not depend on a precision."""
     for difference in pair.differences:
         yield from _contract_key(pair, difference)
@@ -34,46 +34,48 @@ def judge_whole(pair: Pair) -> Iterator[Found]:
     yield from _model(pair)
 
 
-def _contract_key(pair: Pair, difference: MeaningDifference) -> Iterator[Found]:
+def _contract_key(pair: ComparedPair, difference: MeaningDifference) -> Iterator[RuleFinding]:
     breaks, reason = difference.breaks, difference.reason
     if difference.key == "workload.model.path" and _same_weights(pair):
         breaks, reason = False, "the recorded hashes of the weights are equal"
-    outcome = Outcome.BREAKS if breaks else Outcome.DIFFERS
+    outcome = RuleVerdict.BREAKS if breaks else RuleVerdict.DIFFERS
     said = f"{difference.key}: {brief(difference.before)} → {brief(difference.after)}; {reason}"
-    yield Found(rule_of_key(difference.key), outcome, said)
+    yield RuleFinding(rule_of_key(difference.key), outcome, said)
 
 
-def _versions(pair: Pair) -> Iterator[Found]:
+def _versions(pair: ComparedPair) -> Iterator[RuleFinding]:
     a, b = pair.a.result, pair.b.result
     formats: tuple[int, int] = (a.schema_version, b.schema_version)
     if formats[0] != formats[1]:
         said = f"result format {formats[0]} in {pair.a.label}, {formats[1]} in {pair.b.label}"
-        yield Found("R02", Outcome.BREAKS, said)
+        yield RuleFinding("R02", RuleVerdict.BREAKS, said)
     if a.lynxbench_version != b.lynxbench_version:
         said = f"measured by lynxbench {a.lynxbench_version} and {b.lynxbench_version}, under one protocol version"
-        yield Found("R02", Outcome.DIFFERS, said)
+        yield RuleFinding("R02", RuleVerdict.DIFFERS, said)
 
 
-def _validity(side: Measured) -> Iterator[Found]:
+def _validity(side: ComparedSide) -> Iterator[RuleFinding]:
     validity = side.result.validity
     if validity.verdict is ValidityVerdict.VOID:
-        yield Found("R08", Outcome.BREAKS, f"{side.label} is void: {'; '.join(validity.reasons) or 'no reason given'}")
+        yield RuleFinding(
+            "R08", RuleVerdict.BREAKS, f"{side.label} is void: {'; '.join(validity.reasons) or 'no reason given'}"
+        )
 
 
-def _record(side: Measured) -> Iterator[Found]:
+def _record(side: ComparedSide) -> Iterator[RuleFinding]:
     drift = side.result.executor_drift
     if drift:
         first = drift[0]
         more = f" and {len(drift) - 1} more" if len(drift) > 1 else ""
         said = f"{side.label}: {first.layer}.{first.name} changed during the run{more}"
-        yield Found("R10", Outcome.BREAKS, said)
+        yield RuleFinding("R10", RuleVerdict.BREAKS, said)
     missing = [layer for layer in RECORDED_LAYERS if not _recorded(side.result.executor, layer)]
     if missing:
         said = f"{side.label}: nothing was measured about {', '.join(missing)}"
-        yield Found("R10", Outcome.BREAKS, said)
+        yield RuleFinding("R10", RuleVerdict.BREAKS, said)
 
 
-def _layers_recorded(pair: Pair) -> Iterator[Found]:
+def _layers_recorded(pair: ComparedPair) -> Iterator[RuleFinding]:
     a, b = (side.result.executor for side in pair.sides)
     for layer in Layer:
         if layer in RECORDED_LAYERS or layer in (Layer.PROCUREMENT, Layer.FACILITY, Layer.DEMAND):
@@ -81,39 +83,39 @@ def _layers_recorded(pair: Pair) -> Iterator[Found]:
         known = _recorded(a, layer), _recorded(b, layer)
         if known[0] != known[1]:
             where = pair.a.label if known[0] else pair.b.label
-            yield Found("R10", Outcome.DIFFERS, f"layer {layer} is recorded only in {where}")
+            yield RuleFinding("R10", RuleVerdict.DIFFERS, f"layer {layer} is recorded only in {where}")
 
 
 def _recorded(executor: Executor, layer: Layer) -> bool:
     return any(field.status is not Status.UNREADABLE for field in executor.layers.get(layer, {}).values())
 
 
-def _standing(side: Measured) -> Iterator[Found]:
+def _standing(side: ComparedSide) -> Iterator[RuleFinding]:
     if side.standing.retracted is not None:
-        yield Found("R16", Outcome.BREAKS, f"{side.label} was retracted: {side.standing.retracted}")
+        yield RuleFinding("R16", RuleVerdict.BREAKS, f"{side.label} was retracted: {side.standing.retracted}")
     if side.standing.contests:
         more = f" (and {len(side.standing.contests) - 1} more)" if len(side.standing.contests) > 1 else ""
-        yield Found("R16", Outcome.DIFFERS, f"{side.label} is contested: {side.standing.contests[0]}{more}")
+        yield RuleFinding("R16", RuleVerdict.DIFFERS, f"{side.label} is contested: {side.standing.contests[0]}{more}")
 
 
-def _clients(pair: Pair) -> Iterator[Found]:
+def _clients(pair: ComparedPair) -> Iterator[RuleFinding]:
     a, b = (side.result.conditions.clients for side in pair.sides)
     if a != b:
-        yield Found("R11", Outcome.DIFFERS, f"client processes: {a or 'none'} → {b or 'none'}")
+        yield RuleFinding("R11", RuleVerdict.DIFFERS, f"client processes: {a or 'none'} → {b or 'none'}")
 
 
-def _model(pair: Pair) -> Iterator[Found]:
+def _model(pair: ComparedPair) -> Iterator[RuleFinding]:
     a, b = (side.result.executor for side in pair.sides)
     for name in MODEL_SHAPE:
         left, right = a.get(Layer.APPLICATION, name), b.get(Layer.APPLICATION, name)
         if left is not None and right is not None and left != right:
-            yield Found("R17", Outcome.BREAKS, f"{name}: {brief(left)} → {brief(right)}")
+            yield RuleFinding("R17", RuleVerdict.BREAKS, f"{name}: {brief(left)} → {brief(right)}")
     left, right = weights_of(a), weights_of(b)
     if left != right and None not in (left, right):
-        yield Found("R17", Outcome.DIFFERS, f"weights {str(left)[:12]}… → {str(right)[:12]}…: model drift")
+        yield RuleFinding("R17", RuleVerdict.DIFFERS, f"weights {str(left)[:12]}… → {str(right)[:12]}…: model drift")
     elif left != right:
         known = pair.a.label if left is not None else pair.b.label
-        yield Found("R17", Outcome.DIFFERS, f"the weights' hash is recorded only in {known}")
+        yield RuleFinding("R17", RuleVerdict.DIFFERS, f"the weights' hash is recorded only in {known}")
 
 
 def weights_of(executor: Executor) -> str | None:
@@ -125,7 +127,7 @@ def weights_of(executor: Executor) -> str | None:
     return None
 
 
-def _same_weights(pair: Pair) -> bool:
+def _same_weights(pair: ComparedPair) -> bool:
     left, right = (weights_of(side.result.executor) for side in pair.sides)
     return left is not None and left == right
 

@@ -27,7 +27,7 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class KeyRule:
     """What a difference in a key does, why, and the case in which it breaks comparability all the same."""
 
     breaks: bool
@@ -87,19 +87,19 @@ def _judge_precisions(before: Contract, after: Contract) -> Ruling | None:
     return Ruling(False, "the same precisions in another order") if set(left) == set(right) else None
 
 
-def _breaks(reason: str) -> Rule:
-    return Rule(True, reason)
+def _breaks(reason: str) -> KeyRule:
+    return KeyRule(True, reason)
 
 
-def _does_not(reason: str) -> Rule:
-    return Rule(False, reason)
+def _does_not(reason: str) -> KeyRule:
+    return KeyRule(False, reason)
 
 
-RULES: Mapping[str, Rule] = {
+RULES: Mapping[str, KeyRule] = {
     "lynxbench": _breaks("keys may mean something else in another version of the format"),
     "name": _does_not("a label"),
     "question": _does_not("says why it is measured, not how"),
-    "regime": Rule(
+    "regime": KeyRule(
         False,
         "says which figure leads; every figure is measured in every regime",
         "a contract allows tuning: the regime is what the tuner aims at",
@@ -110,7 +110,7 @@ RULES: Mapping[str, Rule] = {
     "workload.model": _breaks("another model is other work"),
     "workload.model.path": _breaks("another path may hold another model; only the recorded hashes can tell"),
     "workload.model.revision": _breaks("another revision may hold other weights"),
-    "workload.precisions": Rule(
+    "workload.precisions": KeyRule(
         False,
         "results are one for each precision; those in both stand beside each other",
         "no precision is in both, or the highest (the accuracy reference) differs",
@@ -132,7 +132,7 @@ RULES: Mapping[str, Rule] = {
     "engine.inputs": _breaks("other tensors are other work"),
     "engine.timeouts": _breaks("another patience counts other requests as failed"),
     "engine.instrument": _breaks("looser bounds accept runs in which the client was slower"),
-    "objective": Rule(
+    "objective": KeyRule(
         False,
         "judges the latencies at this load as met or missed; it does not change them",
         "a contract allows tuning: the objective bounds what the tuner may choose",
@@ -166,7 +166,7 @@ def compare_contracts(before: Contract, after: Contract) -> ContractComparison:
     return ContractComparison(before.contract_id, after.contract_id, found)
 
 
-def rule_of(key: str) -> Rule:
+def rule_of(key: str) -> KeyRule:
     """The rule for a key: its own, or that of the nearest key above it."""
     while key not in RULES:
         if "." not in key:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from lynxbench.contract.nodes import LARGEST_FILE_BYTES, Node, nodes_from_json, parse_nodes, shown
+from lynxbench.contract.nodes import LARGEST_FILE_BYTES, FileNode, nodes_from_json, parse_nodes, shown
 from lynxbench.contract.problems import refuse_contract
 from lynxbench.errors import BadContract
 from lynxbench.model.contract import Contract
@@ -87,7 +87,7 @@ def read_bundled_text(name: str) -> str:
     return (resources.files("lynxbench.contract") / "bundled" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def _validated(root: Node, file: str, prefix: str = "") -> Contract:
+def _validated(root: FileNode, file: str, prefix: str = "") -> Contract:
     # JSON mode is what makes strictness mean what a file's author expects: a list is a tuple, but "5" is no number.
     try:
         return Contract.model_validate_json(json.dumps(root.plain()))

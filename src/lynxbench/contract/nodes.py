@@ -55,13 +55,13 @@ _CORE = "tag:yaml.org,2002:"
 
 
 @dataclass(slots=True)
-class Node:
+class FileNode:
     """A value of the file with the line it stands on; `line` is None where the source has no lines."""
 
     line: int | None
     value: Plain = None
-    items: list[Node] | None = None
-    entries: dict[str, Entry] | None = None
+    items: list[FileNode] | None = None
+    entries: dict[str, KeyedNode] | None = None
     size: int = 1
     height: int = 1
 
@@ -85,11 +85,11 @@ class Node:
 
 
 @dataclass(slots=True)
-class Entry:
+class KeyedNode:
     """A key's value and the line of the key."""
 
     line: int | None
-    node: Node
+    node: FileNode
 
 
 def shown(text: object) -> str:
@@ -99,12 +99,12 @@ def shown(text: object) -> str:
     return cut if cut.isprintable() and cut == cut.strip() and cut else ascii(cut)
 
 
-def parse_nodes(text: str, file: str) -> Node:
+def parse_nodes(text: str, file: str) -> FileNode:
     """The one document of a YAML text; BadContract on anything a contract has no use for."""
     return _Builder(file).build(_parse_events(text.removeprefix("\ufeff"), file))
 
 
-def nodes_from_json(value: object, file: str, line: int | None = None, depth: int = 1) -> Node:
+def nodes_from_json(value: object, file: str, line: int | None = None, depth: int = 1) -> FileNode:
     """The same nodes from an already parsed JSON value; all of them stand on the given line."""
     problem = f"is nested deeper than {DEEPEST} levels" if depth > DEEPEST else ""
     if isinstance(value, dict):
@@ -114,12 +114,12 @@ def nodes_from_json(value: object, file: str, line: int | None = None, depth: in
     if problem:
         raise BadContract(problem, file=file, line=line)
     if isinstance(value, dict):
-        entries = {key: Entry(line, nodes_from_json(item, file, line, depth + 1)) for key, item in value.items()}
-        return Node(line, entries=entries)
+        entries = {key: KeyedNode(line, nodes_from_json(item, file, line, depth + 1)) for key, item in value.items()}
+        return FileNode(line, entries=entries)
     if isinstance(value, list):
-        return Node(line, items=[nodes_from_json(item, file, line, depth + 1) for item in value])
+        return FileNode(line, items=[nodes_from_json(item, file, line, depth + 1) for item in value])
     assert value is None or isinstance(value, (bool, int, float, str))  # JSON has nothing else
-    return Node(line, value=value)
+    return FileNode(line, value=value)
 
 
 def _parse_events(text: str, file: str) -> Iterator[Event]:
@@ -164,7 +164,7 @@ def _one_line(text: str) -> str:
 class _Open:
     """A mapping or list under construction."""
 
-    node: Node
+    node: FileNode
     anchor: str | None
     key: str | None = None
     key_line: int = 0
@@ -177,12 +177,12 @@ class _Builder:
 
     file: str
     stack: list[_Open] = field(default_factory=list)
-    anchors: dict[str, Node | None] = field(default_factory=dict)
+    anchors: dict[str, FileNode | None] = field(default_factory=dict)
     total: int = 0
-    root: Node | None = None
+    root: FileNode | None = None
     documents: int = 0
 
-    def build(self, events: Iterator[Event]) -> Node:
+    def build(self, events: Iterator[Event]) -> FileNode:
         for event in events:
             self._take(event, event.start_mark.line + 1)
         if self.root is None:
@@ -215,7 +215,7 @@ class _Builder:
         if top is not None and top.node.entries is not None and top.key is None:
             self._key(top, event, line)
             return
-        node = Node(line, value=self._resolve(event, line), size=_weight(event.value))
+        node = FileNode(line, value=self._resolve(event, line), size=_weight(event.value))
         self._count(node.size, line)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
@@ -237,7 +237,7 @@ class _Builder:
             first = top.node.entries[key].line
             self._refuse(f"key is written twice; the first is on line {first}; keep one", line, path)
         if event.anchor is not None:
-            self.anchors[event.anchor] = Node(line, value=key, size=_weight(key))
+            self.anchors[event.anchor] = FileNode(line, value=key, size=_weight(key))
         self._count(_weight(key), line)
         top.node.size += _weight(key)
         top.key, top.key_line = key, line
@@ -254,7 +254,7 @@ class _Builder:
         if event.anchor is not None:
             self.anchors[event.anchor] = None
         path = self._path()
-        node = Node(line, entries={}) if is_mapping else Node(line, items=[])
+        node = FileNode(line, entries={}) if is_mapping else FileNode(line, items=[])
         self.stack.append(_Open(node, event.anchor, path=path))
 
     def _alias(self, event: AliasEvent, line: int) -> None:
@@ -272,7 +272,7 @@ class _Builder:
         self._count(target.size, line)
         self._add(target, line)
 
-    def _add(self, node: Node, line: int) -> None:
+    def _add(self, node: FileNode, line: int) -> None:
         if not self.stack:
             self.root = node
             return
@@ -286,7 +286,7 @@ class _Builder:
         assert holder.entries is not None
         if top.key is None:
             self._refuse("a key must be a plain word, not a list or mapping", line)
-        holder.entries[top.key] = Entry(top.key_line, node)
+        holder.entries[top.key] = KeyedNode(top.key_line, node)
         top.key = None
 
     def _resolve(self, event: ScalarEvent, line: int) -> Plain:

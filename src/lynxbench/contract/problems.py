@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lynxbench.contract.nodes import Node, shown
+from lynxbench.contract.nodes import FileNode, shown
 from lynxbench.contract.schema import Schema, contract_schema, resolved
 from lynxbench.errors import BadContract
 from lynxbench.model.units import format_duration, format_rate, format_ratio
@@ -46,7 +46,7 @@ class Problem:
 class _Place:
     """Where a validator's location leads in the file and in the schema."""
 
-    node: Node
+    node: FileNode
     schema: Schema
     line: int | None
     path: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class _Place:
         return ".".join(shown(part) for part in self.path)
 
 
-def refuse_contract(error: ValidationError, root: Node, file: str, prefix: str = "") -> BadContract:
+def refuse_contract(error: ValidationError, root: FileNode, file: str, prefix: str = "") -> BadContract:
     """The first problem of a contract as an error, with the number of the others."""
     problems = list_problems(error, root)
     first, others = problems[0], len(problems) - 1
@@ -66,7 +66,7 @@ def refuse_contract(error: ValidationError, root: Node, file: str, prefix: str =
     return BadContract(first.says + more, file=file, line=first.line, key=key)
 
 
-def list_problems(error: ValidationError, root: Node) -> list[Problem]:
+def list_problems(error: ValidationError, root: FileNode) -> list[Problem]:
     """All problems in the order of the file; missing keys come last, because a misspelt one often explains them."""
     by_key: dict[str, Problem] = {}
     for detail in error.errors(include_url=False):
@@ -79,13 +79,13 @@ def list_problems(error: ValidationError, root: Node) -> list[Problem]:
     return sorted(kept, key=lambda problem: (problem.is_missing, problem.line or 0))
 
 
-def _follows_from_entries(detail: Mapping[str, Any], root: Node) -> bool:
+def _follows_from_entries(detail: Mapping[str, Any], root: FileNode) -> bool:
     # The validator counts only entries that are right, so one wrong entry also makes the list too short.
     items = _locate(detail["loc"], root).node.items
     return detail["type"] == "too_short" and items is not None and len(items) >= detail["ctx"]["min_length"]
 
 
-def _explain(detail: Mapping[str, Any], root: Node) -> Problem:
+def _explain(detail: Mapping[str, Any], root: FileNode) -> Problem:
     kind, context = detail["type"], detail.get("ctx", {})
     location = list(detail["loc"])
     if kind == "refused":
@@ -107,7 +107,7 @@ def _explain(detail: Mapping[str, Any], root: Node) -> Problem:
     return Problem(place.key, place.line, _objection(kind, context, detail, place, root))
 
 
-def _objection(kind: str, context: Mapping[str, Any], detail: Mapping[str, Any], place: _Place, root: Node) -> str:
+def _objection(kind: str, context: Mapping[str, Any], detail: Mapping[str, Any], place: _Place, root: FileNode) -> str:
     if kind in ("refused", "value_error"):
         return str(context.get("problem") or context["error"])
     said = _said(place.node)
@@ -134,7 +134,7 @@ def _out_of_bounds(kind: str, context: Mapping[str, Any], schema: Schema, said: 
     return ""
 
 
-def _wrong_type(kind: str, node: Node, said: str) -> str:
+def _wrong_type(kind: str, node: FileNode, said: str) -> str:
     wanted = next((word for prefix, word in _WANTED.items() if kind.startswith(prefix)), "")
     if not wanted:
         return ""
@@ -166,7 +166,7 @@ _WANTED = {
 }
 
 
-def _locate(location: Iterable[str | int], root: Node) -> _Place:
+def _locate(location: Iterable[str | int], root: FileNode) -> _Place:
     place = _Place(root, contract_schema(), root.line)
     for part in location:
         schema, node = resolved(place.schema), place.node
@@ -198,13 +198,13 @@ def _any_property(schema: Schema) -> Schema:
     return inner if isinstance(inner, dict) else {}
 
 
-def _tag_of(node: Node, name: str) -> object:
+def _tag_of(node: FileNode, name: str) -> object:
     if node.entries is None or name not in node.entries:
         return None
     return node.entries[name].node.value
 
 
-def _unknown_key(location: list[str | int], place: _Place, root: Node) -> Problem:
+def _unknown_key(location: list[str | int], place: _Place, root: FileNode) -> Problem:
     parent = _locate(location[:-1], root)
     known = list(resolved(parent.schema).get("properties", {}))
     missing = [name for name in known if parent.node.entries is None or name not in parent.node.entries]
@@ -218,7 +218,7 @@ def _unknown_key(location: list[str | int], place: _Place, root: Node) -> Proble
     return Problem(place.key, place.line, f"unknown key; known here: {', '.join(known)}")
 
 
-def _tags(detail: Mapping[str, Any], root: Node) -> list[str]:
+def _tags(detail: Mapping[str, Any], root: FileNode) -> list[str]:
     schema = resolved(_locate(detail["loc"], root).schema)
     by_reference = {target: str(tag) for tag, target in schema["discriminator"]["mapping"].items()}
     return [by_reference[part["$ref"]] for part in schema["oneOf"]]
@@ -233,7 +233,7 @@ def _not_one_of(said: str, written: str, expected: str) -> str:
     return f"{said} is not one of {', '.join(options)}{hint}"
 
 
-def _said(node: Node) -> str:
+def _said(node: FileNode) -> str:
     if node.entries is not None or node.items is not None:
         return node.kind
     if isinstance(node.value, bool):

@@ -1,1 +1,1 @@
-"""From evidence to decisions: pure functions over results; what is not known is said, never guessed."""
+"""From evidence to decisions, claims and the procurement pack; what is not known is said, never guessed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lynxbench.decide.evidence import is_steady, is_usable
+from lynxbench.decide.usable_figures import is_steady, is_usable
 from lynxbench.model.attribution import Attribution, Category
 from lynxbench.model.decisions import AssumptionState, Device, SpecAssumption
 from lynxbench.model.precision import Native, Precision

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from lynxbench.decide.evidence import OPEN_LOOP_COMMAND, measured_precision
-from lynxbench.decide.power import plan_power
+from lynxbench.decide.power_plan import plan_power
+from lynxbench.decide.usable_figures import OPEN_LOOP_COMMAND, measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Slo, SloMetric
@@ -17,7 +17,7 @@ from lynxbench.model.load_figures import SaturationRecord
 from lynxbench.model.planning import CapacityPlan, CheckedPoint, DemandForecast, FittedNode, FleetSize
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
-from lynxbench.stats.fleets import Balancing, Fit, Point, fit_node, late_shares, node_capacity
+from lynxbench.stats.fleets import Balancing, NodeFit, Point, fit_node, late_shares, node_capacity
 
 NEEDED_PERIODS = 0.975
 """Share of simulated periods that must hold: half the 5 % that a plan may miss, the other half is the fit's."""
@@ -34,7 +34,7 @@ SIMULATED_NODES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CapacityDemand:
     """What the fleet must survive."""
 
     demand: DemandForecast
@@ -50,13 +50,15 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    fit: Fit
+    fit: NodeFit
     scale: float
     """Rates of the fitted queue over measured ones, so that both have the same capacity."""
     agrees: bool
 
 
-def plan_capacity(result: Result, asked: Asked, precision: Precision | None = None, seed: int = 7) -> CapacityPlan:
+def plan_capacity(
+    result: Result, asked: CapacityDemand, precision: Precision | None = None, seed: int = 7
+) -> CapacityPlan:
     """The smallest fleet that holds the objective at the planned demand with so many nodes gone."""
     _refuse_asked(asked)
     one = measured_precision(result, precision)
@@ -97,7 +99,7 @@ def plan_capacity(result: Result, asked: Asked, precision: Precision | None = No
     )
 
 
-def _refuse_asked(asked: Asked) -> None:
+def _refuse_asked(asked: CapacityDemand) -> None:
     if not 0 <= asked.headroom <= 10:
         raise BadInput(f"--headroom: {asked.headroom:.0%} must be from 0 % to 1000 %")
     if not 0 <= asked.failures <= 1000:
@@ -143,7 +145,7 @@ def _check(found: SaturationRecord, slo: Slo, seed: int) -> _Checked | None:
 
 
 def _simulated_size(
-    checked: _Checked | None, slo: Slo, rate: float, split: int, asked: Asked, rng: np.random.Generator
+    checked: _Checked | None, slo: Slo, rate: float, split: int, asked: CapacityDemand, rng: np.random.Generator
 ) -> int | None:
     """The smallest number of working nodes that holds in simulation; None where the fitted queue is not believed."""
     if checked is None or not checked.agrees or split > SIMULATED_NODES:
@@ -160,7 +162,7 @@ def _simulated_size(
 
 
 def _periods(
-    checked: _Checked, slo: Slo, rate: float, nodes: int, asked: Asked, rng: np.random.Generator
+    checked: _Checked, slo: Slo, rate: float, nodes: int, asked: CapacityDemand, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Share of periods that held, and the share of late requests over all."""
     late = late_shares(
@@ -181,7 +183,7 @@ def _sized(
     name: str,
     working: int,
     per_node_per_s: float,
-    asked: Asked,
+    asked: CapacityDemand,
     rate: float,
     checked: _Checked | None,
     slo: Slo,
@@ -207,7 +209,12 @@ def _sized(
 
 
 def _naive(
-    found: SaturationRecord, asked: Asked, rate: float, checked: _Checked | None, slo: Slo, rng: np.random.Generator
+    found: SaturationRecord,
+    asked: CapacityDemand,
+    rate: float,
+    checked: _Checked | None,
+    slo: Slo,
+    rng: np.random.Generator,
 ) -> FleetSize:
     """Average demand over the highest figure at hand, no spare node: how fleets are sized from a data sheet."""
     per_node = max(found.ceiling_per_s, asked.claimed_per_s or 0.0)
@@ -228,7 +235,7 @@ def _basis(found: SaturationRecord) -> str:
 def _wrong(
     naive: FleetSize,
     proposed: FleetSize,
-    asked: Asked,
+    asked: CapacityDemand,
     found: SaturationRecord,
     measured_w: object,
     nameplate_w: float | None,
@@ -262,7 +269,7 @@ def _cautions(
     found: SaturationRecord,
     checked: _Checked | None,
     simulated: int | None,
-    asked: Asked,
+    asked: CapacityDemand,
     split: int,
 ) -> tuple[str, ...]:
     said = [*one.validity.reasons] if one.validity.verdict != "valid" else []
@@ -334,7 +341,7 @@ def _bound_words(slo: Slo) -> str:
     return f"p{slo.percentile:g} {slo.metric} ≤ {slo.at_most_s * 1e3:g} ms"
 
 
-def _sentence(proposed: FleetSize, asked: Asked, result: Result) -> str:
+def _sentence(proposed: FleetSize, asked: CapacityDemand, result: Result) -> str:
     nodes = "1 node holds" if proposed.nodes == 1 else f"{proposed.nodes} nodes hold"
     gone = f" with {asked.failures} of them gone" if asked.failures else ""
     room = f" and {asked.headroom:.0%} headroom" if asked.headroom else ""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lynxbench.decide.evidence import measured_precision
 from lynxbench.decide.front import FIGURES, mark_front, rank_options
-from lynxbench.decide.power import ACCELERATOR_ONLY, measured_draw
+from lynxbench.decide.power_plan import ACCELERATOR_ONLY, measured_draw
 from lynxbench.decide.tenure import Rates, Terms, break_even, price_tenures
+from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Regime
@@ -17,7 +17,7 @@ from lynxbench.model.figures import Figure
 from lynxbench.model.planning import (
     CandidateCost,
     CostReport,
-    Efficiency,
+    EnergyEfficiency,
     MoneyFigure,
     Option,
     Ranking,
@@ -32,7 +32,7 @@ PER_MILLION = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PricedOption:
     """A result at one precision with what a node of it costs."""
 
     name: str
@@ -56,7 +56,7 @@ class CostQuestion:
     """Candidates that may not stand beside the first one, with the rule they break."""
 
 
-def report_cost(candidates: Sequence[Candidate], asked: CostQuestion) -> CostReport:
+def report_cost(candidates: Sequence[PricedOption], asked: CostQuestion) -> CostReport:
     """The three metrics of every candidate, the Pareto front, and an order only for a stated objective."""
     if not candidates:
         raise BadInput("no result is given; name at least one")
@@ -82,12 +82,12 @@ def report_cost(candidates: Sequence[Candidate], asked: CostQuestion) -> CostRep
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    candidate: Candidate
+    candidate: PricedOption
     one: PrecisionResult
     cost: CandidateCost
 
 
-def _refuse_asked(candidates: Sequence[Candidate], asked: CostQuestion) -> None:
+def _refuse_asked(candidates: Sequence[PricedOption], asked: CostQuestion) -> None:
     if asked.rank and asked.objective is None and not asked.regimes:
         raise Refused(
             "a ranking by one number needs a stated objective: --objective latency, throughput or cost; "
@@ -107,7 +107,7 @@ def _refuse_asked(candidates: Sequence[Candidate], asked: CostQuestion) -> None:
         raise Refused(f"prices in {' and '.join(sorted(currencies))} cannot be added; state all in one currency")
 
 
-def _one_unit(candidates: Sequence[Candidate]) -> str:
+def _one_unit(candidates: Sequence[PricedOption]) -> str:
     units = {}
     for one in candidates:
         figure = _rate(measured_precision(one.result, one.precision), one)
@@ -118,7 +118,7 @@ def _one_unit(candidates: Sequence[Candidate]) -> str:
     return next(iter(units.values()))
 
 
-def _rate(one: PrecisionResult, candidate: Candidate) -> Figure:
+def _rate(one: PrecisionResult, candidate: PricedOption) -> Figure:
     figure = one.sustained or one.throughput
     if figure is None or figure.estimate is None or figure.estimate <= 0:
         raise Refused(
@@ -128,7 +128,7 @@ def _rate(one: PrecisionResult, candidate: Candidate) -> Figure:
     return figure
 
 
-def _judge(candidate: Candidate, asked: CostQuestion) -> _Judged:
+def _judge(candidate: PricedOption, asked: CostQuestion) -> _Judged:
     one = measured_precision(candidate.result, candidate.precision)
     rate = _rate(one, candidate)
     utilisation, how, nodes = _utilisation(one, asked)
@@ -192,17 +192,17 @@ def _utilisation(one: PrecisionResult, asked: CostQuestion) -> tuple[float, str,
     return 1.0, "assumed: always busy at the sustained rate; declare --utilisation or --demand", None
 
 
-def _efficiency(one: PrecisionResult, rate: Figure, draw: Figure | None, wall: float | None) -> Efficiency:
+def _efficiency(one: PrecisionResult, rate: Figure, draw: Figure | None, wall: float | None) -> EnergyEfficiency:
     energy = one.energy_j_per_unit
     if energy is None or energy.estimate is None or draw is None:
-        return Efficiency(per_joule=None, per_watt=None, boundary="not measured: no energy in this result")
+        return EnergyEfficiency(per_joule=None, per_watt=None, boundary="not measured: no energy in this result")
     factor = wall or 1.0
     work = rate.unit.split("/")[0]
     inverse = [None if not part else 1 / (part * factor) for part in (energy.high, energy.estimate, energy.low)]
     figure = Figure(low=inverse[0], estimate=inverse[1], high=inverse[2], unit=f"{work}/J")
     per_watt = figure.model_copy(update={"unit": f"{rate.unit}/W"})  # a unit a joule is a unit a second a watt
     boundary = f"at the wall: counters × {factor:g}, declared" if wall else ACCELERATOR_ONLY
-    return Efficiency(per_joule=figure, per_watt=per_watt, boundary=boundary)
+    return EnergyEfficiency(per_joule=figure, per_watt=per_watt, boundary=boundary)
 
 
 def _value(

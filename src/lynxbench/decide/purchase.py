@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lynxbench.decide.evidence import is_steady, is_usable, newest
+from lynxbench.decide.usable_figures import is_steady, is_usable, newest
 from lynxbench.decide.whatif import gain_words
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound
@@ -15,8 +15,8 @@ from lynxbench.model.contract import SaturatingArrival
 from lynxbench.model.decisions import (
     UNANSWERED_LIMIT,
     WITHOUT_DIAGNOSTIC,
-    Answer,
     FollowUp,
+    PurchaseAnswer,
     PurchaseDecision,
     WhatIf,
 )
@@ -37,7 +37,7 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class PurchaseProposal:
     """What somebody wants to buy, and what is known about it."""
 
     device: str
@@ -63,7 +63,7 @@ class _Point:
     words: str
 
 
-def decide_purchase(proposal: Proposal) -> PurchaseDecision:
+def decide_purchase(proposal: PurchaseProposal) -> PurchaseDecision:
     """The five answers, what they support, and who measures again."""
     baseline = newest([one for one in proposal.today if _best(one) is not None]) or newest(proposal.today)
     if baseline is None:
@@ -97,8 +97,8 @@ def decide_purchase(proposal: Proposal) -> PurchaseDecision:
     )
 
 
-def _answer(index: int, says: str, evidence: tuple[str, ...] = (), command: str = "") -> Answer:
-    return Answer(
+def _answer(index: int, says: str, evidence: tuple[str, ...] = (), command: str = "") -> PurchaseAnswer:
+    return PurchaseAnswer(
         number=index + 1,
         title=TITLES[index],
         question=QUESTIONS[index],
@@ -109,7 +109,7 @@ def _answer(index: int, says: str, evidence: tuple[str, ...] = (), command: str 
     )
 
 
-def _saturation(today: _Point | None, proposal: Proposal, baseline: Result) -> Answer:
+def _saturation(today: _Point | None, proposal: PurchaseProposal, baseline: Result) -> PurchaseAnswer:
     if today is not None:
         return _answer(0, today.words, (today.result.result_id,))
     served = baseline.contract.engine.name in ("openai", "kserve")
@@ -122,7 +122,7 @@ def _saturation(today: _Point | None, proposal: Proposal, baseline: Result) -> A
     return _answer(0, "no valid, steady result", command=f"lynxbench run {proposal.contract}")
 
 
-def _where(said: tuple[Result, Attribution] | None, proposal: Proposal) -> Answer:
+def _where(said: tuple[Result, Attribution] | None, proposal: PurchaseProposal) -> PurchaseAnswer:
     if said is None:
         return _answer(
             1, "no attribution in any result", command=f"lynxbench run {proposal.contract}  (it profiles too)"
@@ -139,7 +139,9 @@ def _where(said: tuple[Result, Attribution] | None, proposal: Proposal) -> Answe
     return _answer(1, f"{shares}: {found.bound}-bound{owner}{weak}", (result.result_id,))
 
 
-def _swap_or_fix(said: tuple[Result, Attribution] | None, proposal: Proposal, baseline: Result) -> Answer:
+def _swap_or_fix(
+    said: tuple[Result, Attribution] | None, proposal: PurchaseProposal, baseline: Result
+) -> PurchaseAnswer:
     name = short(baseline.result_id)
     command = f"lynxbench decide whatif {name} --hardware {proposal.device} --with-fix"
     if said is None:
@@ -156,7 +158,7 @@ def _swap_or_fix(said: tuple[Result, Attribution] | None, proposal: Proposal, ba
     return _answer(2, f"estimate: {swap}; fix {gain_words(found.fix.gain)}{measured}", found.cites)
 
 
-def _test_instance(today: _Point | None, tested: _Point | None, proposal: Proposal) -> Answer:
+def _test_instance(today: _Point | None, tested: _Point | None, proposal: PurchaseProposal) -> PurchaseAnswer:
     command = f"on the test instance: lynxbench run {proposal.contract}, then give it with --test RESULT"
     if tested is None:
         return _answer(3, f"no result of this contract on {proposal.device}", command=command)
@@ -167,7 +169,7 @@ def _test_instance(today: _Point | None, tested: _Point | None, proposal: Propos
     return _answer(3, f"{tested.words}: {_ceiling_words(ratio)}", (today.result.result_id, tested.result.result_id))
 
 
-def _remeasure(baseline: Result, proposal: Proposal) -> Answer:
+def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
     if proposal.remeasured_by is None:
         return _answer(
             4,
@@ -239,7 +241,7 @@ def _attribution(results: Sequence[Result]) -> tuple[Result, Attribution] | None
 
 
 def _supported(
-    open_ones: int, said: tuple[Result, Attribution] | None, proposal: Proposal, ratio: Interval | None
+    open_ones: int, said: tuple[Result, Attribution] | None, proposal: PurchaseProposal, ratio: Interval | None
 ) -> tuple[str, str]:
     if open_ones >= UNANSWERED_LIMIT:
         return "undecided", f"{open_ones} of 5 questions have no evidence"
@@ -268,7 +270,7 @@ def _supported(
     return "undecided", "neither the swap nor a fix is shown to gain"
 
 
-def _follow_up(baseline: Result, proposal: Proposal, ratio: Interval | None) -> FollowUp | None:
+def _follow_up(baseline: Result, proposal: PurchaseProposal, ratio: Interval | None) -> FollowUp | None:
     if proposal.remeasured_by is None:
         return None
     found = proposal.whatif
@@ -301,7 +303,7 @@ def _sentence(open_ones: int, supported: str, because: str) -> str:
     return f"{answered}: {words[supported]}: {because}."
 
 
-def _cautions(proposal: Proposal, baseline: Result) -> tuple[str, ...]:
+def _cautions(proposal: PurchaseProposal, baseline: Result) -> tuple[str, ...]:
     said = []
     if baseline.validity.verdict != "valid":
         said.append(f"today's result is {baseline.validity.verdict}: {'; '.join(baseline.validity.reasons)}")

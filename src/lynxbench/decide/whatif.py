@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from lynxbench.decide.assumptions import check_assumptions
-from lynxbench.decide.evidence import measured_precision
+from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.canonical import short

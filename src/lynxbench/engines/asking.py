@@ -22,7 +22,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class TokenCalibration:
     """How the server counts input tokens of our prose; zero tokens a word where its count does not move."""
 
     has_usage: bool
@@ -32,7 +32,7 @@ class Calibration:
 
 def calibrate(
     engine: OpenAiEngine, service: openai.Service, environment: Mapping[str, str] | None = None
-) -> Calibration:
+) -> TokenCalibration:
     """Ask twice, briefly; CannotRun says in one line why the server cannot be measured."""
     words = read_prompts().split()
     counts = []
@@ -42,14 +42,14 @@ def calibrate(
         reader = openai.OpenAiReader(keep_text=False)
         _read(ask(engine, openai.build_request(service, body, environment)), reader)
         if reader.input_tokens < 0:
-            return Calibration(reader.output_tokens >= 0, 0.0, 0.0)
+            return TokenCalibration(reader.output_tokens >= 0, 0.0, 0.0)
         counts.append(reader.input_tokens)
     slope = max(0.0, (counts[1] - counts[0]) / (LONG_WORDS - SHORT_WORDS))
-    return Calibration(reader.output_tokens >= 0, slope, counts[0] - slope * SHORT_WORDS)
+    return TokenCalibration(reader.output_tokens >= 0, slope, counts[0] - slope * SHORT_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WholeAnswer:
     """A whole answer, status 200."""
 
     where: str
@@ -57,7 +57,7 @@ class Asked:
     data: bytes
 
 
-def ask(engine: ServedEngine, request: bytes) -> Asked:
+def ask(engine: ServedEngine, request: bytes) -> WholeAnswer:
     """Send one prepared request and wait for the whole answer; a server that stumbles is asked again."""
     path = request.split(b" ", 2)[1].decode("ascii")
     parts = urlsplit(engine.url)
@@ -72,7 +72,7 @@ def ask(engine: ServedEngine, request: bytes) -> Asked:
             said = f"the server does not answer ({_words(error)}); is it running?"
             continue
         if status == 200:
-            return Asked(where, content_type, data)
+            return WholeAnswer(where, content_type, data)
         said = f"the server answers {status}: {' '.join(data[:200].decode('utf-8', 'replace').split())}"
         if status < 500:
             break  # it will not change its mind
@@ -103,7 +103,7 @@ def _post(engine: ServedEngine, path: str, request: bytes) -> tuple[int, str, by
         connection.close()
 
 
-def _read(asked: Asked, reader: openai.OpenAiReader) -> None:
+def _read(asked: WholeAnswer, reader: openai.OpenAiReader) -> None:
     try:
         if asked.content_type == "text/event-stream":
             for block in asked.data.replace(b"\r\n", b"\n").split(b"\n\n"):

@@ -37,7 +37,7 @@ DATATYPES: Final[dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class NamedTensor:
     """One named input: an array, or texts."""
 
     name: str
@@ -60,7 +60,7 @@ class KserveService:
 
 
 def build_request(
-    service: KserveService, inputs: Sequence[Tensor], environment: Mapping[str, str] | None = None
+    service: KserveService, inputs: Sequence[NamedTensor], environment: Mapping[str, str] | None = None
 ) -> bytes:
     """The whole HTTP/1.1 request of one inference."""
     parts = urlsplit(service.url)
@@ -97,7 +97,7 @@ def build_request(
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + head + tail
 
 
-def _describe(tensor: Tensor, binary: bool) -> tuple[dict[str, object], bytes]:
+def _describe(tensor: NamedTensor, binary: bool) -> tuple[dict[str, object], bytes]:
     if isinstance(tensor.values, np.ndarray):
         values = tensor.values
         datatype = DATATYPES.get(values.dtype.name)

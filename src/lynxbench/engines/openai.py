@@ -20,10 +20,10 @@ from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.serving import Dialect
 
 __all__ = [
+    "ChatMessage",
     "ChatScript",
     "Dialect",
     "Endpoint",
-    "Message",
     "OpenAiLanguage",
     "OpenAiReader",
     "Service",
@@ -80,7 +80,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """One turn of a chat."""
 
     role: str
@@ -88,14 +88,17 @@ class Message:
 
 
 def build_body(
-    service: Service, prompt: str | Sequence[int] | Sequence[Message], output_tokens: int | None, cache_salt: str = ""
+    service: Service,
+    prompt: str | Sequence[int] | Sequence[ChatMessage],
+    output_tokens: int | None,
+    cache_salt: str = "",
 ) -> bytes:
     """The JSON body of one request. Prompts are text, token ids (plain completions) or a chat's messages."""
     body: dict[str, object] = {"model": service.model}
     dialect, endpoint = service.dialect, service.endpoint
     if endpoint is Endpoint.CHAT:
         body["messages"] = _messages(prompt)
-    elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], Message):
+    elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], ChatMessage):
         raise BadInput(f"endpoint {endpoint} takes text or token ids, not chat messages")
     elif endpoint is Endpoint.COMPLETIONS:
         body["prompt"] = prompt if isinstance(prompt, str) else list(prompt)
@@ -150,12 +153,12 @@ def read_key(variable: str, environment: Mapping[str, str] | None = None) -> str
     return key
 
 
-def _messages(prompt: str | Sequence[int] | Sequence[Message]) -> list[dict[str, str]]:
+def _messages(prompt: str | Sequence[int] | Sequence[ChatMessage]) -> list[dict[str, str]]:
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
     messages = []
     for message in prompt:
-        if not isinstance(message, Message):
+        if not isinstance(message, ChatMessage):
             raise BadInput("a chat takes text or messages, not token ids; use the completions endpoint for those")
         messages.append({"role": message.role, "content": message.content})
     return messages
@@ -213,8 +216,8 @@ class ChatScript:
             turns = (f"{self._opening(number)} {turns[0]}", *turns[1:])
         messages = []
         for turn, answer in zip(turns, answers, strict=False):
-            messages += [Message("user", turn), Message("assistant", answer)]
-        messages.append(Message("user", turns[len(answers)]))
+            messages += [ChatMessage("user", turn), ChatMessage("assistant", answer)]
+        messages.append(ChatMessage("user", turns[len(answers)]))
         salt = f"conversation-{number}" if self._service.bypass_cache else ""
         asked = self._output_tokens
         wanted = asked[number % len(asked)] if isinstance(asked, Sequence) else asked

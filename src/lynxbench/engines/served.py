@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lynxbench.engines import kserve, openai
-from lynxbench.engines.asking import Calibration, ask, calibrate
+from lynxbench.engines.asking import TokenCalibration, ask, calibrate
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.contract import CacheState, Contract, KserveEngine, OpenAiEngine, ReplayArrival, ServedModel, Task
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
@@ -48,7 +48,7 @@ class Exchange:
     keep_text: bool
     count: Callable[[str], int] | None
     distinct_prompts: int | None
-    calibration: Calibration | None
+    calibration: TokenCalibration | None
 
     def script_of(self, run: int) -> Any:
         """The same requests, marked as those of another run."""
@@ -78,7 +78,7 @@ class MarkedScript:
         return None
 
 
-class Rotation:
+class PreparedRotation:
     """Prepared requests, taken in turn."""
 
     stands_alone = True
@@ -109,7 +109,7 @@ def _opening(run: int, number: int) -> str:
     return mark(run, number).decode()
 
 
-def ask_first(contract: Contract, environment: Mapping[str, str] | None = None) -> Calibration | None:
+def ask_first(contract: Contract, environment: Mapping[str, str] | None = None) -> TokenCalibration | None:
     """The first requests of all: CannotRun where the server does not answer them, else how it counts words.
 
     They come before anything else, so that a wrong name or key, or a server that dies of its first request, is said at
@@ -128,7 +128,7 @@ def build_exchange(
     *,
     run: int,
     trace: RequestLog | None = None,
-    calibration: Calibration | None = None,
+    calibration: TokenCalibration | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Exchange:
     """The contract's requests for one run; asks the server how it counts, where that is not known yet."""
@@ -184,7 +184,7 @@ def load_counter(name: str) -> Callable[[str], int]:
 
     if name.startswith("package:"):
         from lynxbench.workload.gguf import convert_gguf
-        from lynxbench.workload.packages import locate_packaged
+        from lynxbench.workload.model_packages import locate_packaged
 
         found = locate_packaged(name.removeprefix("package:"))
         folder = convert_gguf(found.weights) if found.weights.suffix == ".gguf" else found.folder
@@ -208,7 +208,7 @@ class _Writer:
         service: openai.Service,
         run: int,
         count: Callable[[str], int] | None,
-        calibration: Calibration | None,
+        calibration: TokenCalibration | None,
         trace: RequestLog | None,
     ) -> None:
         self._workload, self._engine, self._service = contract.workload, engine, service
@@ -241,7 +241,7 @@ class _Writer:
             requests.append(built[key])
         if avoided or salted:
             return MarkedScript([tuple(request.split(_PLACE_IN_JSON)) for request in requests], self._run)
-        return Rotation(requests)
+        return PreparedRotation(requests)
 
     def _request(self, body: bytes, environment: Mapping[str, str] | None) -> bytes:
         # The letters are shorter than the placeholder's escapes: the length must be that of what is sent.
@@ -342,18 +342,18 @@ def _tensors(
         for spec in engine.inputs:
             if spec.datatype == "BYTES":
                 texts = [words[int(place)] for place in random.integers(len(words), size=int(np.prod(spec.shape)))]
-                tensors.append(kserve.Tensor(spec.name, texts, spec.shape))
+                tensors.append(kserve.NamedTensor(spec.name, texts, spec.shape))
                 continue
             kind = np.dtype(names[spec.datatype])
             if kind.kind == "f":
                 values = random.uniform(spec.low, spec.high, spec.shape).astype(kind)
             else:
                 values = random.integers(int(spec.low), int(spec.high), spec.shape, endpoint=True).astype(kind)
-            tensors.append(kserve.Tensor(spec.name, values))
+            tensors.append(kserve.NamedTensor(spec.name, values))
         requests.append(kserve.build_request(service, tensors, environment))
     repeated = engine.cache == "allowed"
     return Exchange(
-        script=Rotation(requests[:1] if repeated else requests),
+        script=PreparedRotation(requests[:1] if repeated else requests),
         language=kserve.KserveLanguage(),
         asked_output=(),
         unit="request",

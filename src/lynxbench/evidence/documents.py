@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rfc8785 import CanonicalizationError
 
 from lynxbench.errors import BadResult
-from lynxbench.evidence.samples import hash_file
+from lynxbench.evidence.sample_file import hash_file
 from lynxbench.model.canonical import JsonValue, content_id
 from lynxbench.model.document import first_problem
 from lynxbench.model.result import Result

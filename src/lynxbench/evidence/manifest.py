@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_canonical
 from lynxbench.evidence.documents import write_text
-from lynxbench.evidence.samples import hash_file
+from lynxbench.evidence.sample_file import hash_file
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Sha256
@@ -44,7 +44,7 @@ class KeptFile(Document):
     size_bytes: Annotated[int, Bound_(ge=0)]
 
 
-class Manifest(Document):
+class RunManifest(Document):
     """All files of a run, by path."""
 
     schema_version: Literal[1] = 1
@@ -64,24 +64,24 @@ class Difference:
     found: str
 
 
-def take_manifest(folder: Path) -> Manifest:
+def take_manifest(folder: Path) -> RunManifest:
     """The files of a folder as they are now."""
     kept = []
     for path in walk(folder):
         name = path.relative_to(folder).as_posix()
         if name not in NOT_EVIDENCE:
             kept.append(KeptFile(path=name, sha256=hash_file(path), size_bytes=path.stat().st_size))
-    return Manifest(files=tuple(sorted(kept, key=lambda file: file.path)))
+    return RunManifest(files=tuple(sorted(kept, key=lambda file: file.path)))
 
 
-def write_manifest(folder: Path) -> Manifest:
+def write_manifest(folder: Path) -> RunManifest:
     """Take down the files of a finished run."""
     manifest = take_manifest(folder)
     write_text(folder / MANIFEST_FILE, manifest.to_bytes().decode("utf-8"))
     return manifest
 
 
-def read_manifest(folder: Path) -> Manifest | None:
+def read_manifest(folder: Path) -> RunManifest | None:
     """The manifest of a folder; None where there is none."""
     file = folder / MANIFEST_FILE
     try:
@@ -94,11 +94,11 @@ def read_manifest(folder: Path) -> Manifest | None:
     return parse_manifest(data)
 
 
-def parse_manifest(data: bytes) -> Manifest:
+def parse_manifest(data: bytes) -> RunManifest:
     """A manifest from canonical bytes; EvidenceInvalid for anything else."""
     parse_canonical(data, MANIFEST_FILE, MAX_MANIFEST_BYTES)
     try:
-        manifest = Manifest.model_validate_json(data)
+        manifest = RunManifest.model_validate_json(data)
     except ValidationError as error:
         raise EvidenceInvalid(f"{MANIFEST_FILE}: {first_problem(error)}") from None
     paths = [file.path for file in manifest.files]
@@ -107,7 +107,7 @@ def parse_manifest(data: bytes) -> Manifest:
     return manifest
 
 
-def differences(folder: Path, manifest: Manifest) -> tuple[Difference, ...]:
+def differences(folder: Path, manifest: RunManifest) -> tuple[Difference, ...]:
     """Files that are missing, changed or were added since the manifest was taken."""
     here = {path.relative_to(folder).as_posix(): path for path in walk(folder)}
     found: list[Difference] = []

@@ -88,7 +88,7 @@ class Thresholds(Document):
     """Witnesses come from teams that are not the runner's, each from a team of its own."""
 
 
-class Standing(Protocol):
+class SignerLike(Protocol):
     """What thresholds look at: whose key signed, and in which roles it may."""
 
     @property
@@ -155,7 +155,7 @@ class TrustList(Document):
         """The list with other thresholds."""
         return self.model_copy(update={"thresholds": thresholds})
 
-    def shortfalls(self, signers: Sequence[Standing]) -> tuple[str, ...]:
+    def shortfalls(self, signers: Sequence[SignerLike]) -> tuple[str, ...]:
         """Which thresholds the signers of a result (and of its verifications) do not meet, in words; empty: all met."""
         runners = [one for one in signers if Role.RUNNER in one.roles]
         teams = {one.team for one in runners}

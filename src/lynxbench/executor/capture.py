@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
-from lynxbench.executor import confinement, launch, packages, processor, system
+from lynxbench.executor import confinement, launch, processor, system
+from lynxbench.executor import python_packages as packages
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.host import Host, Probe, exact_json, explain, run_probe
 from lynxbench.executor.nvidia import capture_nvidia, load_nvml

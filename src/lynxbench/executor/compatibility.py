@@ -37,7 +37,7 @@ class FindingVerdict(StrEnum):
     BROKEN = "broken"
 
 
-class Finding(Document):
+class CompatibilityFinding(Document):
     """One pair of axes, or one condition, judged."""
 
     subject: str
@@ -70,7 +70,7 @@ def parse_version(text: str | None) -> Version | None:
     return tuple(int(part) for part in match.group(1).split(".")) if match else None
 
 
-def check_cuda(stack: CudaStack) -> tuple[Finding, ...]:
+def check_cuda(stack: CudaStack) -> tuple[CompatibilityFinding, ...]:
     """Findings on every pair of axes that both sides are known of."""
     if not stack.capabilities and stack.framework_cuda is None and stack.driver is None:
         named = stack.framework or "no framework"
@@ -82,7 +82,7 @@ def check_cuda(stack: CudaStack) -> tuple[Finding, ...]:
                 Layer.SYSTEM,
             ),
         )
-    findings: list[Finding] = []
+    findings: list[CompatibilityFinding] = []
     findings += _driver_and_runtime(stack)
     findings += _toolkit_and_framework(stack)
     findings += _framework_and_devices(stack)
@@ -90,11 +90,11 @@ def check_cuda(stack: CudaStack) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def _found(subject: str, verdict: FindingVerdict, reason: str, layer: Layer) -> Finding:
-    return Finding(subject=subject, verdict=verdict, reason=reason, layer=layer)
+def _found(subject: str, verdict: FindingVerdict, reason: str, layer: Layer) -> CompatibilityFinding:
+    return CompatibilityFinding(subject=subject, verdict=verdict, reason=reason, layer=layer)
 
 
-def _driver_and_runtime(stack: CudaStack) -> list[Finding]:
+def _driver_and_runtime(stack: CudaStack) -> list[CompatibilityFinding]:
     subject = "driver x CUDA runtime"
     wanted = parse_version(stack.framework_cuda) or parse_version(stack.toolkit)
     said = stack.framework_cuda or stack.toolkit
@@ -136,7 +136,7 @@ def _driver_and_runtime(stack: CudaStack) -> list[Finding]:
     ]
 
 
-def _toolkit_and_framework(stack: CudaStack) -> list[Finding]:
+def _toolkit_and_framework(stack: CudaStack) -> list[CompatibilityFinding]:
     subject = "toolkit x framework build"
     built, toolkit = parse_version(stack.framework_cuda), parse_version(stack.toolkit)
     if built is None or toolkit is None:
@@ -164,7 +164,7 @@ def _toolkit_and_framework(stack: CudaStack) -> list[Finding]:
     ]
 
 
-def _framework_and_devices(stack: CudaStack) -> list[Finding]:
+def _framework_and_devices(stack: CudaStack) -> list[CompatibilityFinding]:
     subject = "framework build x device"
     if not stack.capabilities:
         if stack.framework_cuda is None:
@@ -201,7 +201,7 @@ def _framework_and_devices(stack: CudaStack) -> list[Finding]:
     return findings
 
 
-def _by_toolkit(subject: str, stack: CudaStack, capability: str) -> Finding:
+def _by_toolkit(subject: str, stack: CudaStack, capability: str) -> CompatibilityFinding:
     """Without the architecture list only the release can be judged."""
     device, built = parse_version(capability), parse_version(stack.framework_cuda)
     assert device is not None
@@ -228,7 +228,7 @@ def _by_toolkit(subject: str, stack: CudaStack, capability: str) -> Finding:
     return _found(subject, FindingVerdict.OK, why, Layer.FRAMEWORK)
 
 
-def _by_archs(subject: str, stack: CudaStack, capability: str, archs: tuple[str, ...]) -> Finding:
+def _by_archs(subject: str, stack: CudaStack, capability: str, archs: tuple[str, ...]) -> CompatibilityFinding:
     device = parse_version(capability)
     assert device is not None
     listed = " ".join(archs) or "none"
@@ -279,7 +279,7 @@ def _ptx_runs(arch: str, device: Version) -> bool:
     return parsed is not None and parsed[0] == "compute" and not parsed[2] and parsed[1] <= device
 
 
-def _driver_and_devices(stack: CudaStack) -> list[Finding]:
+def _driver_and_devices(stack: CudaStack) -> list[CompatibilityFinding]:
     own = parse_version(stack.driver_cuda)
     if own is None:
         return []
@@ -339,6 +339,6 @@ def _forward_package(libraries: JsonValue) -> str | None:
     return max(versions, key=lambda v: parse_version(v) or ()) if len(versions) > 1 else None
 
 
-def check_compatibility(executor: Executor) -> tuple[Finding, ...]:
+def check_compatibility(executor: Executor) -> tuple[CompatibilityFinding, ...]:
     """The CUDA check of a captured executor."""
     return check_cuda(cuda_stack(executor))

@@ -34,7 +34,7 @@ LIBRARY = "libnvidia-ml.so.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NvmlReading:
     """One thing to ask of every device."""
 
     name: str
@@ -91,52 +91,52 @@ def _text(value: object) -> object:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-LINK_READINGS: tuple[Reading, ...] = (
-    Reading("gpu_pcie_generation_now", lambda n, g: n.nvmlDeviceGetCurrPcieLinkGeneration(g), Tier.STATE),
-    Reading("gpu_pcie_width_now", lambda n, g: n.nvmlDeviceGetCurrPcieLinkWidth(g), Tier.STATE),
+LINK_READINGS: tuple[NvmlReading, ...] = (
+    NvmlReading("gpu_pcie_generation_now", lambda n, g: n.nvmlDeviceGetCurrPcieLinkGeneration(g), Tier.STATE),
+    NvmlReading("gpu_pcie_width_now", lambda n, g: n.nvmlDeviceGetCurrPcieLinkWidth(g), Tier.STATE),
 )
 """A link rests at a lower generation when idle: a low reading counts only under load."""
-READINGS: tuple[Reading, ...] = (
-    Reading("gpu_name", lambda n, g: n.nvmlDeviceGetName(g)),
-    Reading("gpu_capability", _capability),
-    Reading("gpu_memory_bytes", lambda n, g: n.nvmlDeviceGetMemoryInfo(g).total),
-    Reading("gpu_bar1_bytes", lambda n, g: n.nvmlDeviceGetBAR1MemoryInfo(g).bar1Total),
-    Reading("gpu_memory_bus_bits", lambda n, g: n.nvmlDeviceGetMemoryBusWidth(g)),
-    Reading("gpu_vbios", lambda n, g: n.nvmlDeviceGetVbiosVersion(g)),
-    Reading("gpu_board_part", lambda n, g: n.nvmlDeviceGetBoardPartNumber(g)),
-    Reading("gpu_inforom", lambda n, g: n.nvmlDeviceGetInforomImageVersion(g)),
-    Reading("gpu_gsp_firmware", lambda n, g: n.nvmlDeviceGetGspFirmwareVersion(g)),
-    Reading("gpu_virtualisation", lambda n, g: VIRTUALISATION.get(n.nvmlDeviceGetVirtualizationMode(g), "unknown")),
-    Reading("gpu_power_limit_enforced_w", lambda n, g: _watts(n.nvmlDeviceGetEnforcedPowerLimit(g))),
-    Reading("gpu_power_limit_requested_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementLimit(g))),
-    Reading("gpu_power_limit_default_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementDefaultLimit(g))),
-    Reading("gpu_power_limit_min_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementLimitConstraints(g)[0])),
-    Reading("gpu_power_limit_max_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementLimitConstraints(g)[1])),
-    Reading("gpu_clock_sm_max_mhz", lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, CLOCK_SM)),
-    Reading("gpu_clock_memory_max_mhz", lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, CLOCK_MEMORY)),
-    Reading("gpu_clock_sm_applications_mhz", lambda n, g: n.nvmlDeviceGetApplicationsClock(g, CLOCK_SM)),
-    Reading("gpu_clock_memory_applications_mhz", lambda n, g: n.nvmlDeviceGetApplicationsClock(g, CLOCK_MEMORY)),
-    Reading("gpu_ecc", lambda n, g: _switch(n.nvmlDeviceGetEccMode(g)[0])),
-    Reading("gpu_mig", lambda n, g: _switch(n.nvmlDeviceGetMigMode(g)[0])),
-    Reading("gpu_mig_instances", _mig_instances),
-    Reading("gpu_persistence", lambda n, g: _switch(n.nvmlDeviceGetPersistenceMode(g))),
-    Reading("gpu_compute_mode", lambda n, g: COMPUTE_MODES.get(n.nvmlDeviceGetComputeMode(g), "unknown")),
-    Reading("gpu_pcie_generation_max", lambda n, g: n.nvmlDeviceGetMaxPcieLinkGeneration(g)),
-    Reading("gpu_pcie_width_max", lambda n, g: n.nvmlDeviceGetMaxPcieLinkWidth(g)),
-    Reading("gpu_memory_node", _memory_node),
-    Reading("gpu_uuid", lambda n, g: n.nvmlDeviceGetUUID(g), Tier.INSTANCE, identity=True),
-    Reading("gpu_serial", lambda n, g: n.nvmlDeviceGetSerial(g), Tier.INSTANCE, identity=True),
-    Reading("gpu_bus", lambda n, g: n.nvmlDeviceGetPciInfo(g).busId, Tier.INSTANCE),
+READINGS: tuple[NvmlReading, ...] = (
+    NvmlReading("gpu_name", lambda n, g: n.nvmlDeviceGetName(g)),
+    NvmlReading("gpu_capability", _capability),
+    NvmlReading("gpu_memory_bytes", lambda n, g: n.nvmlDeviceGetMemoryInfo(g).total),
+    NvmlReading("gpu_bar1_bytes", lambda n, g: n.nvmlDeviceGetBAR1MemoryInfo(g).bar1Total),
+    NvmlReading("gpu_memory_bus_bits", lambda n, g: n.nvmlDeviceGetMemoryBusWidth(g)),
+    NvmlReading("gpu_vbios", lambda n, g: n.nvmlDeviceGetVbiosVersion(g)),
+    NvmlReading("gpu_board_part", lambda n, g: n.nvmlDeviceGetBoardPartNumber(g)),
+    NvmlReading("gpu_inforom", lambda n, g: n.nvmlDeviceGetInforomImageVersion(g)),
+    NvmlReading("gpu_gsp_firmware", lambda n, g: n.nvmlDeviceGetGspFirmwareVersion(g)),
+    NvmlReading("gpu_virtualisation", lambda n, g: VIRTUALISATION.get(n.nvmlDeviceGetVirtualizationMode(g), "unknown")),
+    NvmlReading("gpu_power_limit_enforced_w", lambda n, g: _watts(n.nvmlDeviceGetEnforcedPowerLimit(g))),
+    NvmlReading("gpu_power_limit_requested_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementLimit(g))),
+    NvmlReading("gpu_power_limit_default_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementDefaultLimit(g))),
+    NvmlReading("gpu_power_limit_min_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementLimitConstraints(g)[0])),
+    NvmlReading("gpu_power_limit_max_w", lambda n, g: _watts(n.nvmlDeviceGetPowerManagementLimitConstraints(g)[1])),
+    NvmlReading("gpu_clock_sm_max_mhz", lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, CLOCK_SM)),
+    NvmlReading("gpu_clock_memory_max_mhz", lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, CLOCK_MEMORY)),
+    NvmlReading("gpu_clock_sm_applications_mhz", lambda n, g: n.nvmlDeviceGetApplicationsClock(g, CLOCK_SM)),
+    NvmlReading("gpu_clock_memory_applications_mhz", lambda n, g: n.nvmlDeviceGetApplicationsClock(g, CLOCK_MEMORY)),
+    NvmlReading("gpu_ecc", lambda n, g: _switch(n.nvmlDeviceGetEccMode(g)[0])),
+    NvmlReading("gpu_mig", lambda n, g: _switch(n.nvmlDeviceGetMigMode(g)[0])),
+    NvmlReading("gpu_mig_instances", _mig_instances),
+    NvmlReading("gpu_persistence", lambda n, g: _switch(n.nvmlDeviceGetPersistenceMode(g))),
+    NvmlReading("gpu_compute_mode", lambda n, g: COMPUTE_MODES.get(n.nvmlDeviceGetComputeMode(g), "unknown")),
+    NvmlReading("gpu_pcie_generation_max", lambda n, g: n.nvmlDeviceGetMaxPcieLinkGeneration(g)),
+    NvmlReading("gpu_pcie_width_max", lambda n, g: n.nvmlDeviceGetMaxPcieLinkWidth(g)),
+    NvmlReading("gpu_memory_node", _memory_node),
+    NvmlReading("gpu_uuid", lambda n, g: n.nvmlDeviceGetUUID(g), Tier.INSTANCE, identity=True),
+    NvmlReading("gpu_serial", lambda n, g: n.nvmlDeviceGetSerial(g), Tier.INSTANCE, identity=True),
+    NvmlReading("gpu_bus", lambda n, g: n.nvmlDeviceGetPciInfo(g).busId, Tier.INSTANCE),
     *LINK_READINGS,
-    Reading("gpu_clock_sm_now_mhz", lambda n, g: n.nvmlDeviceGetClockInfo(g, CLOCK_SM), Tier.STATE),
-    Reading("gpu_clock_memory_now_mhz", lambda n, g: n.nvmlDeviceGetClockInfo(g, CLOCK_MEMORY), Tier.STATE),
-    Reading("gpu_temperature_c", lambda n, g: n.nvmlDeviceGetTemperature(g, TEMPERATURE_GPU), Tier.STATE),
-    Reading("gpu_power_now_w", lambda n, g: _watts(n.nvmlDeviceGetPowerUsage(g)), Tier.STATE),
-    Reading("gpu_clock_events", _clock_events, Tier.STATE),
-    Reading("gpu_memory_used_bytes", lambda n, g: n.nvmlDeviceGetMemoryInfo(g).used, Tier.STATE),
-    Reading("gpu_processes", lambda n, g: len(n.nvmlDeviceGetComputeRunningProcesses(g)), Tier.STATE),
-    Reading("gpu_utilisation_percent", lambda n, g: n.nvmlDeviceGetUtilizationRates(g).gpu, Tier.STATE),
-    Reading("gpu_remapped_rows", lambda n, g: list(n.nvmlDeviceGetRemappedRows(g)), Tier.STATE),
+    NvmlReading("gpu_clock_sm_now_mhz", lambda n, g: n.nvmlDeviceGetClockInfo(g, CLOCK_SM), Tier.STATE),
+    NvmlReading("gpu_clock_memory_now_mhz", lambda n, g: n.nvmlDeviceGetClockInfo(g, CLOCK_MEMORY), Tier.STATE),
+    NvmlReading("gpu_temperature_c", lambda n, g: n.nvmlDeviceGetTemperature(g, TEMPERATURE_GPU), Tier.STATE),
+    NvmlReading("gpu_power_now_w", lambda n, g: _watts(n.nvmlDeviceGetPowerUsage(g)), Tier.STATE),
+    NvmlReading("gpu_clock_events", _clock_events, Tier.STATE),
+    NvmlReading("gpu_memory_used_bytes", lambda n, g: n.nvmlDeviceGetMemoryInfo(g).used, Tier.STATE),
+    NvmlReading("gpu_processes", lambda n, g: len(n.nvmlDeviceGetComputeRunningProcesses(g)), Tier.STATE),
+    NvmlReading("gpu_utilisation_percent", lambda n, g: n.nvmlDeviceGetUtilizationRates(g).gpu, Tier.STATE),
+    NvmlReading("gpu_remapped_rows", lambda n, g: list(n.nvmlDeviceGetRemappedRows(g)), Tier.STATE),
 )
 
 
@@ -205,7 +205,7 @@ def _one(ask: Callable[[], object]) -> Field:
 def _read_devices(nvml: Nvml, gpus: list[Handle], host: Host) -> dict[str, Field]:
     fields = {reading.name: read_each(nvml, gpus, reading, host) for reading in READINGS}
     words = max(1, -(-_possible_cpus(host) // WORD_BITS))
-    affinity = Reading("gpu_cpu_affinity", lambda n, g: _cpu_affinity(n, g, words))
+    affinity = NvmlReading("gpu_cpu_affinity", lambda n, g: _cpu_affinity(n, g, words))
     fields[affinity.name] = read_each(nvml, gpus, affinity, host)
     links = [read_nvlinks(nvml, gpu) for gpu in gpus]
     fields["gpu_nvlink_active"] = measured([found.active for found in links], "NVML")
@@ -219,7 +219,7 @@ def _possible_cpus(host: Host) -> int:
     return len(host.names("/sys/devices/system/cpu/cpu[0-9]*")) or WORD_BITS
 
 
-def read_each(nvml: Nvml, gpus: list[Handle], reading: Reading, host: Host) -> Field:
+def read_each(nvml: Nvml, gpus: list[Handle], reading: NvmlReading, host: Host) -> Field:
     """One reading of every device; unreadable where none answers, null where one does not."""
     values: list[JsonValue] = []
     failures: dict[str, list[int]] = {}

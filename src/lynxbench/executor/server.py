@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from lynxbench.executor.environment import value_is_credential
 from lynxbench.executor.host import Host, exact_json, explain
-from lynxbench.executor.server_process import (
+from lynxbench.executor.server_on_host import (
     ServerProcess,
     capture_server_process,
     find_server_process,

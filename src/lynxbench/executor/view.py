@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from lynxbench.executor.compatibility import Finding, FindingVerdict
-from lynxbench.executor.precisions import PrecisionSupport
+from lynxbench.executor.compatibility import CompatibilityFinding, FindingVerdict
+from lynxbench.executor.native_precisions import PrecisionSupport
 from lynxbench.model.canonical import short
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.layers import DEFAULT_OWNERS, WHAT_IT_HOLDS, Layer
@@ -49,8 +49,8 @@ ANSI = Ink("\x1b[1m", "\x1b[2m", "\x1b[0m")
 
 def render_executor(
     executor: Executor,
-    compatibility: Sequence[Finding] = (),
-    conditions: Sequence[Finding] = (),
+    compatibility: Sequence[CompatibilityFinding] = (),
+    conditions: Sequence[CompatibilityFinding] = (),
     precisions: Sequence[PrecisionSupport] = (),
     *,
     ink: Ink = PLAIN,
@@ -131,7 +131,7 @@ def _format_list(items: list[str]) -> str:
     return ", ".join(items)
 
 
-def _findings(title: str, findings: Iterable[Finding], ink: Ink, width: int) -> list[str]:
+def _findings(title: str, findings: Iterable[CompatibilityFinding], ink: Ink, width: int) -> list[str]:
     lines = []
     for finding in findings:
         label = f"  {MARKS[finding.verdict]:<6} {finding.subject:<27} "
@@ -155,7 +155,7 @@ def _precision_lines(rows: Sequence[PrecisionSupport], ink: Ink, width: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FieldStep:
     """One smallest thing that differs inside a field."""
 
     label: str
@@ -163,20 +163,20 @@ class Step:
     after: str
 
 
-def expand_change(change: FieldChange) -> list[Step]:
+def expand_change(change: FieldChange) -> list[FieldStep]:
     """A changed mapping or list, item by item; anything else as a whole."""
     before, after = change.before, change.after
     if isinstance(before, dict) and isinstance(after, dict):
         keys = sorted(before.keys() | after.keys())
         return [
-            Step(f"{change.name}.{key}", _item(before, key), _item(after, key))
+            FieldStep(f"{change.name}.{key}", _item(before, key), _item(after, key))
             for key in keys
             if before.get(key) != after.get(key) or (key in before) != (key in after)
         ]
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         pairs = enumerate(zip(before, after, strict=True))
-        return [Step(f"{change.name}[{i}]", format_value(a), format_value(b)) for i, (a, b) in pairs if a != b]
-    return [Step(change.name, format_value(before), format_value(after))]
+        return [FieldStep(f"{change.name}[{i}]", format_value(a), format_value(b)) for i, (a, b) in pairs if a != b]
+    return [FieldStep(change.name, format_value(before), format_value(after))]
 
 
 def _item(values: Mapping[str, JsonValue], key: str) -> str:

@@ -1,1 +1,1 @@
-"""Factorial designs over layers, and bounded optimisation."""
+"""Factorial designs over layers and bounded optimisation: definitions, searches, analyses, and their order."""

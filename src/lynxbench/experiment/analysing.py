@@ -9,8 +9,8 @@ from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.owners import judge_owner
 from lynxbench.experiment.wording import finding_words, term_words, word_sentence
 from lynxbench.model.experiment import (
-    Analysis,
     EffectShown,
+    ExperimentAnalysis,
     OwnerJudgement,
     OwnerShown,
     ShapleyShown,
@@ -21,7 +21,7 @@ from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.stats.contrasts import (
     MOST_ORDERED,
     Contrast,
-    Step,
+    FactorStep,
     additions,
     alone,
     effect_contrasts,
@@ -34,7 +34,7 @@ from lynxbench.stats.contrasts import (
 )
 from lynxbench.stats.decomposing import ERROR, decompose
 from lynxbench.stats.designs import Cell, Design
-from lynxbench.stats.factorial import Fit, Observation, holm, variation
+from lynxbench.stats.factorial import FactorialFit, Observation, holm, variation
 
 
 def observe(values: Mapping[tuple[Cell, int], float]) -> tuple[Observation, ...]:
@@ -48,13 +48,13 @@ def observe(values: Mapping[tuple[Cell, int], float]) -> tuple[Observation, ...]
 
 def analyse(
     definition: Definition, values: Mapping[tuple[Cell, int], float], block: str = "block of time"
-) -> Analysis | str:
+) -> ExperimentAnalysis | str:
     """The whole analysis, or why there is none. `block` says what a block holds together."""
     design = definition.plan()
     observed = observe(values)
     if len({one.cell for one in observed}) < 2:
         return "fewer than two cells were measured"
-    fit = Fit(observed)
+    fit = FactorialFit(observed)
     delta = math.log1p(definition.smallest_effect)
     confidence = definition.contract.protocol.confidence
     step = step_of(definition, design)
@@ -63,7 +63,7 @@ def analyse(
     noise = fit.noise
     described = variation(design, observed)
     reasons = tuple(finding_words(definition, one, fit, confidence) for one in found.findings)
-    base = Analysis(
+    base = ExperimentAnalysis(
         word=found.word,
         sentence=word_sentence(definition, found.word, fit, step),
         reasons=reasons,
@@ -90,9 +90,9 @@ def analyse(
     return base.model_copy(update=stepwise)
 
 
-def step_of(definition: Definition, design: Design) -> Step:
+def step_of(definition: Definition, design: Design) -> FactorStep:
     """From every factor's first level to its target."""
-    return Step((0,) * len(design.levels), tuple(factor.target_index for factor in definition.factors))
+    return FactorStep((0,) * len(design.levels), tuple(factor.target_index for factor in definition.factors))
 
 
 def ratio_of(logs: Interval) -> Interval:
@@ -101,11 +101,11 @@ def ratio_of(logs: Interval) -> Interval:
     return Interval(low, middle, high)
 
 
-def _ratio(fit: Fit, contrast: Contrast, confidence: float) -> Interval:
+def _ratio(fit: FactorialFit, contrast: Contrast, confidence: float) -> Interval:
     return ratio_of(fit.estimate(contrast).interval(confidence))
 
 
-def _effects(definition: Definition, design: Design, fit: Fit, confidence: float) -> tuple[EffectShown, ...]:
+def _effects(definition: Definition, design: Design, fit: FactorialFit, confidence: float) -> tuple[EffectShown, ...]:
     effects = effect_contrasts(design, fit.cells)
     estimates = [fit.estimate(one.contrast) for one in effects]
     adjusted = holm([estimate.p for estimate in estimates])
@@ -135,7 +135,7 @@ def _effects(definition: Definition, design: Design, fit: Fit, confidence: float
     return tuple(shown)
 
 
-def _simple(definition: Definition, design: Design, fit: Fit, confidence: float) -> tuple[SimpleShown, ...]:
+def _simple(definition: Definition, design: Design, fit: FactorialFit, confidence: float) -> tuple[SimpleShown, ...]:
     shown = []
     for position, factor in enumerate(definition.factors):
         for level in range(1, len(factor.levels)):
@@ -156,7 +156,7 @@ def _simple(definition: Definition, design: Design, fit: Fit, confidence: float)
     return tuple(shown)
 
 
-def _stepwise(definition: Definition, fit: Fit, step: Step, confidence: float) -> dict[str, object]:
+def _stepwise(definition: Definition, fit: FactorialFit, step: FactorStep, confidence: float) -> dict[str, object]:
     """Joint change, Shapley values and owners' views, or why a cell that they need is not there."""
     if len(step.factors) < 2:
         return {"step_missing": "one factor alone has no company"}
@@ -189,7 +189,7 @@ def _stepwise(definition: Definition, fit: Fit, step: Step, confidence: float) -
     return partial
 
 
-def _owner(definition: Definition, fit: Fit, step: Step, position: int, confidence: float) -> OwnerShown:
+def _owner(definition: Definition, fit: FactorialFit, step: FactorStep, position: int, confidence: float) -> OwnerShown:
     delta = math.log1p(definition.smallest_effect)
     before, after = fit.estimate(alone(step, position)), fit.estimate(in_company(step, position))
     weights = dict(in_company(step, position).weights)
@@ -212,7 +212,9 @@ def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
     return owner.model_copy(update={"sentence": f"{owner.sentence}, because {why}"})
 
 
-def _shapley(definition: Definition, fit: Fit, step: Step, position: int, confidence: float) -> ShapleyShown:
+def _shapley(
+    definition: Definition, fit: FactorialFit, step: FactorStep, position: int, confidence: float
+) -> ShapleyShown:
     factor = definition.factors[position]
     names = [one.name for one in definition.factors]
     adds = {before: fit.estimate(contrast).value for before, contrast in additions(step, position)}
@@ -234,7 +236,7 @@ def cell_intervals(values: Mapping[tuple[Cell, int], float], confidence: float) 
     observed = observe(values)
     if not observed:
         return {}
-    fit = Fit(observed)
+    fit = FactorialFit(observed)
     # A cell's level over blocks is no contrast: its error is that of its own mean.
     return {cell: ratio_of(fit.estimate(Contrast({cell: 1.0})).interval(confidence)) for cell in fit.cells}
 

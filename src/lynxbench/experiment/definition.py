@@ -93,7 +93,7 @@ class Infeasible(Document):
     reason: Text
 
 
-class ServerProcess(Document):
+class ServerCommand(Document):
     """A server that is started for every visit; `{name}` in its command is set by factors on `server.name`."""
 
     command: Annotated[tuple[Text, ...], Field(min_length=1)]
@@ -104,7 +104,7 @@ class ServerProcess(Document):
     ready_within_s: Annotated[Seconds, Field(alias="ready_within", gt=0)] = 120.0
 
 
-class Lane(Document):
+class MachineLane(Document):
     """A part of the machine that no other lane uses: CPUs, and variables such as CUDA_VISIBLE_DEVICES."""
 
     cpus: Annotated[tuple[Annotated[int, Field(ge=0, le=4095)], ...], Field(min_length=1)]
@@ -124,10 +124,10 @@ class Definition(Document):
     design: DesignChoice = DesignChoice()
     factors: Annotated[tuple[Factor, ...], Field(min_length=1, max_length=LARGEST_FRACTION_FACTORS)]
     infeasible: tuple[Infeasible, ...] = ()
-    server: ServerProcess | None = None
+    server: ServerCommand | None = None
     inherit_packages: bool = True
     """Whether environments made from lock files take what the lock does not name from the running environment."""
-    lanes: tuple[Lane, ...] = ()
+    lanes: tuple[MachineLane, ...] = ()
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 20260101
 
     @model_validator(mode="after")

@@ -9,15 +9,15 @@ from lynxbench.experiment.wording import percent_words
 from lynxbench.model.experiment import OwnerJudgement, OwnerShown
 from lynxbench.model.interval import Interval
 from lynxbench.stats.decomposing import ERROR
-from lynxbench.stats.factorial import Estimate
+from lynxbench.stats.factorial import ContrastEstimate
 
 
 def judge_owner(
     definition: Definition,
     position: int,
-    alone: Estimate,
-    company: Estimate,
-    shift: Estimate,
+    alone: ContrastEstimate,
+    company: ContrastEstimate,
+    shift: ContrastEstimate,
     delta: float,
     confidence: float,
 ) -> OwnerShown:
@@ -45,7 +45,9 @@ def higher_is_better(definition: Definition) -> bool:
     return definition.response == "throughput"
 
 
-def _judge(alone: Estimate, company: Estimate, shift: Estimate, delta: float, *, better_up: bool) -> OwnerJudgement:
+def _judge(
+    alone: ContrastEstimate, company: ContrastEstimate, shift: ContrastEstimate, delta: float, *, better_up: bool
+) -> OwnerJudgement:
     if alone.p < ERROR and company.p < ERROR and alone.value * company.value < 0 and abs(shift.value) > delta:
         return OwnerJudgement.WRONG_SIGN
     if shift.p_beyond(delta) < ERROR:

@@ -75,7 +75,7 @@ def _is_number(value: Scalar) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TrialOutcome:
     """One trial: a point, and its log response; None where it failed or was refused."""
 
     point: Point
@@ -85,10 +85,10 @@ class Told:
 class Search(Protocol):
     """Asks for settings until the trials are used up."""
 
-    def ask(self, history: Sequence[Told], left: int) -> Point:
+    def ask(self, history: Sequence[TrialOutcome], left: int) -> Point:
         """The next setting to try, with so many trials left including it."""
 
-    def choose(self, history: Sequence[Told]) -> Point | None:
+    def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The setting to confirm; None where nothing passed."""
 
 
@@ -102,7 +102,7 @@ def search_of(method: Method, space: Space, seed: int) -> Search:
     return makers[method](space, seed)
 
 
-def shrunken_best(history: Sequence[Told]) -> Point | None:
+def shrunken_best(history: Sequence[TrialOutcome]) -> Point | None:
     """The point whose mean, drawn towards the mean of all by how seldom it was measured, is highest."""
     by_point: dict[Point, list[float]] = {}
     for told in history:
@@ -135,7 +135,7 @@ class ModelSearch:
         self._parameters: Parameters | None = None
         self._fitted_at = 0
 
-    def ask(self, history: Sequence[Told], left: int) -> Point:
+    def ask(self, history: Sequence[TrialOutcome], left: int) -> Point:
         """First a spread over the grid, then where it is worth most, then the leaders once more."""
         total = len(history) + left
         first = min(max(len(self._space.names) + 3, 6), max(2, total // 3))
@@ -157,7 +157,7 @@ class ModelSearch:
         best = open_[int(np.argmax(worth))]
         return tuple(int(x) for x in best)
 
-    def choose(self, history: Sequence[Told]) -> Point | None:
+    def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The measured setting that is believed to be best."""
         known = [told for told in history if told.value is not None]
         refused = {told.point for told in history if told.value is None}
@@ -170,7 +170,7 @@ class ModelSearch:
         mean, _ = landscape.believed(np.array(points, dtype=np.float64))
         return points[int(np.argmax(mean))]
 
-    def _can_run(self, points: Floats, history: Sequence[Told]) -> Floats:
+    def _can_run(self, points: Floats, history: Sequence[TrialOutcome]) -> Floats:
         """How likely settings are to run at all, by how their neighbours fared."""
         tried = np.array([told.point for told in history], dtype=np.float64)
         ran = np.array([told.value is not None for told in history], dtype=np.float64)
@@ -182,7 +182,7 @@ class ModelSearch:
         near = np.exp(-((apart / NEIGHBOUR) ** 2))
         return np.asarray((near @ ran + 0.5) / (near.sum(axis=1) + 0.5))
 
-    def _again(self, known: Sequence[Told], refused: set[Point], landscape: Landscape) -> Point:
+    def _again(self, known: Sequence[TrialOutcome], refused: set[Point], landscape: Landscape) -> Point:
         points = sorted({told.point for told in known} - refused)
         if not points:
             return self._spread(known)
@@ -191,7 +191,7 @@ class ModelSearch:
         times = {point: sum(told.point == point for told in known) for point in points}
         return min((points[int(i)] for i in leaders), key=lambda point: times[point])
 
-    def _landscape(self, known: Sequence[Told], *, anew: bool = False) -> Landscape:
+    def _landscape(self, known: Sequence[TrialOutcome], *, anew: bool = False) -> Landscape:
         points = np.array([told.point for told in known], dtype=np.float64)
         values = np.array([told.value for told in known], dtype=np.float64)
         stale = anew or self._parameters is None or len(known) >= self._fitted_at + REFIT_EVERY
@@ -201,7 +201,7 @@ class ModelSearch:
             self._parameters, self._fitted_at = landscape.parameters, len(known)
         return landscape
 
-    def _spread(self, history: Sequence[Told]) -> Point:
+    def _spread(self, history: Sequence[TrialOutcome]) -> Point:
         """The candidate that is furthest from what was tried; ties fall by the seed."""
         taken = np.array([told.point for told in history], dtype=np.float64)
         order = np.random.default_rng(self._seed + len(history)).permutation(len(self._grid))
@@ -229,7 +229,7 @@ class HalvingSearch:
     def __init__(self, space: Space, seed: int) -> None:
         self._space, self._seed = space, seed
 
-    def ask(self, history: Sequence[Told], left: int) -> Point:
+    def ask(self, history: Sequence[TrialOutcome], left: int) -> Point:
         """The next setting of the rung that is not complete."""
         rungs = self._rungs(len(history) + left)
         order = self._order(rungs[0])
@@ -246,7 +246,7 @@ class HalvingSearch:
             taken += len(members)
         return self.choose(history) or order[0]
 
-    def choose(self, history: Sequence[Told]) -> Point | None:
+    def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The best mean, drawn in by how seldom it was measured."""
         return shrunken_best(history)
 
@@ -273,7 +273,7 @@ class HalvingSearch:
         return list(dict.fromkeys(drawn))[:size]
 
     @staticmethod
-    def _best(history: Sequence[Told], members: Sequence[Point]) -> list[Point]:
+    def _best(history: Sequence[TrialOutcome], members: Sequence[Point]) -> list[Point]:
         means = {}
         for point in members:
             values = [told.value for told in history if told.point == point]
@@ -296,7 +296,7 @@ class TpeSearch:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._optuna, self._space, self._seed = optuna, space, seed
 
-    def ask(self, history: Sequence[Told], left: int) -> Point:
+    def ask(self, history: Sequence[TrialOutcome], left: int) -> Point:
         """Replay the history into a study of the same seed, and ask it; the last trials go to the leaders."""
         total = len(history) + left
         if left <= max(FINALISTS, round(RESERVE * total)):
@@ -320,11 +320,11 @@ class TpeSearch:
         trial = study.ask(spread)
         return tuple(int(trial.params[name]) for name in self._space.names)
 
-    def choose(self, history: Sequence[Told]) -> Point | None:
+    def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The best mean, drawn in by how seldom it was measured."""
         return shrunken_best(history)
 
-    def _leader(self, history: Sequence[Told]) -> Point | None:
+    def _leader(self, history: Sequence[TrialOutcome]) -> Point | None:
         refused = {told.point for told in history if told.value is None}
         means: dict[Point, list[float]] = {}
         for told in history:

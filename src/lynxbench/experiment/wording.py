@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from lynxbench.experiment.definition import Definition
 from lynxbench.model.experiment import Decomposability
 from lynxbench.model.interval import Interval
-from lynxbench.stats.contrasts import Step, joint, needed
-from lynxbench.stats.decomposing import Finding, Ground
+from lynxbench.stats.contrasts import FactorStep, joint, needed
+from lynxbench.stats.decomposing import DecompositionReason, Ground
 from lynxbench.stats.designs import Cell, Design
-from lynxbench.stats.factorial import Estimate, Fit
+from lynxbench.stats.factorial import ContrastEstimate, FactorialFit
 
 
 def term_words(names: Sequence[str], word: Collection[int]) -> str:
@@ -33,7 +33,7 @@ def setting_words(definition: Definition, cell: Cell, without: int | None = None
     return ", ".join(f"{f.name} {f.level_names[at]}" for i, (f, at) in enumerate(pairs) if i != without)
 
 
-def finding_words(definition: Definition, finding: Finding, fit: Fit, confidence: float) -> str:
+def finding_words(definition: Definition, finding: DecompositionReason, fit: FactorialFit, confidence: float) -> str:
     """One reason, in a sentence."""
     names = [factor.name for factor in definition.factors]
     bound = f"±{definition.smallest_effect:.1%}"
@@ -63,7 +63,7 @@ def finding_words(definition: Definition, finding: Finding, fit: Fit, confidence
     return f"{what}: {shown} is neither inside {bound} nor surely beyond it"
 
 
-def word_sentence(definition: Definition, word: Decomposability, fit: Fit, step: Step) -> str:
+def word_sentence(definition: Definition, word: Decomposability, fit: FactorialFit, step: FactorStep) -> str:
     """The word in a sentence about this experiment."""
     names = ", ".join(factor.name for factor in definition.factors)
     if word is Decomposability.DECOMPOSABLE:
@@ -105,5 +105,5 @@ def design_words(definition: Definition, design: Design) -> str:
     return f"{share} of {size}, {len(design.cells)} cells, resolution {design.resolution} ({made})"
 
 
-def _shown(estimate: Estimate | None, confidence: float) -> str:
+def _shown(estimate: ContrastEstimate | None, confidence: float) -> str:
     return "unknown" if estimate is None else percent_words(estimate.interval(confidence))

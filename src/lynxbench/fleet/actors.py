@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from lynxbench.errors import CannotRun, LynxbenchError
-from lynxbench.fleet.cluster import Fleet, Node
+from lynxbench.fleet.cluster import Fleet, FleetNode
 from lynxbench.fleet.ray_module import import_ray
 
 
 class Actor:
     """One object on one node."""
 
-    def __init__(self, fleet: Fleet, node: Node, kind: type, arguments: Sequence[object], cpus: float, gpus: float):
+    def __init__(
+        self, fleet: Fleet, node: FleetNode, kind: type, arguments: Sequence[object], cpus: float, gpus: float
+    ):
         self.node = node
         self._ray = fleet.ray
         remote = fleet.ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=0)(kind)

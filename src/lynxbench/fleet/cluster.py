@@ -22,7 +22,7 @@ CONNECT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class FleetNode:
     """One machine, container or set of processes that Ray places work on."""
 
     node_id: str
@@ -40,7 +40,7 @@ class Fleet:
         self.address = address
         self.local = local
 
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[FleetNode, ...]:
         """The nodes that are alive, by name."""
         return tuple(sorted(_named([one for one in self.ray.nodes() if one["Alive"]]), key=lambda node: node.name))
 
@@ -53,7 +53,7 @@ class Fleet:
         said = next((one.get("DeathReasonMessage") for one in self.ray.nodes() if one["NodeID"] == node_id), None)
         return " ".join(str(said).split())[:200] if said else "the node no longer answers"
 
-    def hosts(self, nodes: Sequence[Node]) -> dict[str, str]:
+    def hosts(self, nodes: Sequence[FleetNode]) -> dict[str, str]:
         """By node id: the machine it is on. Nodes of one machine disturb each other, whatever their addresses."""
         there = {node.node_id for node in self.nodes()}
         asked = {node.node_id: self.call_on(node, _machine) for node in nodes if node.node_id in there}
@@ -65,12 +65,12 @@ class Fleet:
                 found[node_id] = node_id  # it cannot be asked: the run on it will say why
         return found
 
-    def call_on(self, node: Node, function: Callable[..., Any], *arguments: object) -> Any:
+    def call_on(self, node: FleetNode, function: Callable[..., Any], *arguments: object) -> Any:
         """Start a small function on a node, beside whatever runs there; the reference of its answer."""
         remote = self.ray.remote(num_cpus=0, max_retries=0)(function)
         return remote.options(scheduling_strategy=self.pinned(node)).remote(*arguments)
 
-    def pinned(self, node: Node) -> Any:
+    def pinned(self, node: FleetNode) -> Any:
         """On this node and no other."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -142,7 +142,7 @@ def _refuse_unreachable(address: str) -> None:
         raise CannotRun(f"--ray {address}: {error.strerror or error}; is the cluster up?") from None
 
 
-def choose(nodes: Sequence[Node], asked: str | None) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+def choose(nodes: Sequence[FleetNode], asked: str | None) -> tuple[tuple[FleetNode, ...], tuple[FleetNode, ...]]:
     """The nodes to measure, and the spare ones that may stand in for a lost one.
 
     `asked` is a number of nodes, or names and addresses with commas between; None takes all.
@@ -177,7 +177,7 @@ def wait_for(fleet: Fleet, nodes: int, within_s: float) -> None:
         time.sleep(0.5)
 
 
-def _named(listed: Sequence[Any]) -> list[Node]:
+def _named(listed: Sequence[Any]) -> list[FleetNode]:
     """Names people know: the node's own, its host's or its address, whichever tells them all apart."""
     forms: tuple[Callable[[Any], str], ...] = (
         lambda one: str(one.get("NodeName") or ""),
@@ -190,7 +190,7 @@ def _named(listed: Sequence[Any]) -> list[Node]:
         if all(names) and max(Counter(names).values(), default=1) == 1:
             break
     return [
-        Node(
+        FleetNode(
             node_id=str(one["NodeID"]),
             name=name,
             address=str(one["NodeManagerAddress"]),

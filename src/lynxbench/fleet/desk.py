@@ -14,7 +14,7 @@ ANSWER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class NodeMessage:
     """Something a node said; `number` is set where it waits for an answer."""
 
     key: str
@@ -26,18 +26,18 @@ class _Desk:
     """The actor: a list of messages, and questions that are open."""
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
+        self._messages: list[NodeMessage] = []
         self._open: dict[int, asyncio.Future[Any]] = {}
         self._count = 0
 
     async def tell(self, key: str, body: dict[str, Any]) -> None:
-        self._messages.append(Message(key, body))
+        self._messages.append(NodeMessage(key, body))
 
     async def ask(self, key: str, body: dict[str, Any]) -> Any:
         self._count += 1
         number = self._count
         self._open[number] = asyncio.get_running_loop().create_future()
-        self._messages.append(Message(key, body, number))
+        self._messages.append(NodeMessage(key, body, number))
         return await self._open[number]
 
     async def answer(self, number: int, value: Any) -> None:
@@ -45,7 +45,7 @@ class _Desk:
         if waiting is not None and not waiting.done():
             waiting.set_result(value)
 
-    async def drain(self) -> list[Message]:
+    async def drain(self) -> list[NodeMessage]:
         taken, self._messages = self._messages, []
         return taken
 
@@ -63,15 +63,15 @@ class Desk:
         actor = fleet.ray.remote(num_cpus=0, max_concurrency=1000)(_Desk)
         self.handle: Any = actor.options(scheduling_strategy=strategy).remote()
 
-    def drain(self) -> list[Message]:
+    def drain(self) -> list[NodeMessage]:
         """What has been said since the last call."""
         try:
-            messages: list[Message] = self._ray.get(self.handle.drain.remote())
+            messages: list[NodeMessage] = self._ray.get(self.handle.drain.remote())
         except self._ray.exceptions.RayError:
             return []  # lost with its node: outcomes come by another way, and those who ask go on without an answer
         return messages
 
-    def answer(self, message: Message, value: object) -> None:
+    def answer(self, message: NodeMessage, value: object) -> None:
         """Let the node that asked go on."""
         if message.number is not None:
             self.handle.answer.remote(message.number, value)

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from lynxbench.errors import LynxbenchError
-from lynxbench.fleet.cluster import Fleet, Node
-from lynxbench.fleet.desk import Desk, DeskLine, Message
+from lynxbench.fleet.cluster import Fleet, FleetNode
+from lynxbench.fleet.desk import Desk, DeskLine, NodeMessage
 
 MOST_ATTEMPTS = 3
 """A task that took its worker down three times is what takes workers down."""
@@ -24,12 +24,12 @@ GRACE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class FleetTask:
     """One piece of work: where it belongs, and what it takes of its node."""
 
     key: str
     payload: object
-    node: Node | None = None
+    node: FleetNode | None = None
     """None may go to any node, and to another one when that is lost."""
     gpus: float = 0.0
     cpus: float | None = None
@@ -49,55 +49,55 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class TaskAttempt:
     """One attempt at a task."""
 
-    node: Node
+    node: FleetNode
     end: End
     why: str
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """What became of a task, with every attempt at it. `error` is the deliberate one, where there was one."""
 
-    task: Task
+    task: FleetTask
     end: End
     value: object
     why: str
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[TaskAttempt, ...]
     error: LynxbenchError | None = None
 
 
 @dataclass(slots=True)
 class _Open:
-    task: Task
-    attempts: list[Attempt] = field(default_factory=list)
-    node: Node | None = None
+    task: FleetTask
+    attempts: list[TaskAttempt] = field(default_factory=list)
+    node: FleetNode | None = None
     reference: Any = None
     started: float = 0.0
 
 
 Work = Callable[[object, DeskLine], object]
-Hear = Callable[[Message, Desk], None]
-More = Callable[[], Sequence[Task] | None]
+Hear = Callable[[NodeMessage, Desk], None]
+More = Callable[[], Sequence[FleetTask] | None]
 """Asked every turn for tasks to add to those that wait; None once and for all when there will be no more."""
 
 
 def dispatch(
     fleet: Fleet,
     work: Work,
-    tasks: Sequence[Task],
+    tasks: Sequence[FleetTask],
     *,
     hear: Hear,
-    spare: Sequence[Node] = (),
-    pool: Sequence[Node] = (),
+    spare: Sequence[FleetNode] = (),
+    pool: Sequence[FleetNode] = (),
     together: bool = False,
-    began: Callable[[Task, Node, int], None] = lambda task, node, attempt: None,
+    began: Callable[[FleetTask, FleetNode, int], None] = lambda task, node, attempt: None,
     more: More = lambda: None,
-    late: Callable[[Outcome], None] = lambda outcome: None,
-) -> Iterator[Outcome]:
+    late: Callable[[TaskOutcome], None] = lambda outcome: None,
+) -> Iterator[TaskOutcome]:
     """Run every task and yield each outcome as it ends; every task has exactly one, whatever happens to the nodes.
 
     `pool` are the nodes for tasks that may go anywhere, `spare` those that may stand in; `more` may add tasks while
@@ -116,13 +116,13 @@ class _Dispatch:
         fleet: Fleet,
         work: Work,
         hear: Hear,
-        spare: list[Node],
-        pool: tuple[Node, ...],
+        spare: list[FleetNode],
+        pool: tuple[FleetNode, ...],
         together: bool,
-        began: Callable[[Task, Node, int], None],
-        tasks: Sequence[Task],
+        began: Callable[[FleetTask, FleetNode, int], None],
+        tasks: Sequence[FleetTask],
         more: More,
-        late: Callable[[Outcome], None],
+        late: Callable[[TaskOutcome], None],
     ) -> None:
         self._fleet, self._ray, self._hear = fleet, fleet.ray, hear
         self._spare, self._pool, self._together, self._began = spare, pool, together, began
@@ -136,17 +136,17 @@ class _Dispatch:
         self._desk = Desk(fleet)
         self._function = fleet.ray.remote(max_retries=0)(work)
 
-    def _add(self, tasks: Sequence[Task]) -> None:
+    def _add(self, tasks: Sequence[FleetTask]) -> None:
         self._learn([task.node for task in tasks if task.node is not None])
         self._waiting += [_Open(task) for task in tasks]
 
-    def _learn(self, nodes: Sequence[Node]) -> None:
+    def _learn(self, nodes: Sequence[FleetNode]) -> None:
         """Which machine each node is on, where nodes of one machine take turns."""
         unknown = {node.node_id: node for node in nodes if node.node_id not in self._hosts}
         if unknown and not self._together:
             self._hosts |= self._fleet.hosts(list(unknown.values()))
 
-    def run(self) -> Iterator[Outcome]:
+    def run(self) -> Iterator[TaskOutcome]:
         coming = True
         while coming or self._waiting or self._running:
             if coming:
@@ -189,10 +189,10 @@ class _Dispatch:
             value = self._ray.get(one.reference)
         except self._ray.exceptions.RayError:
             return  # stopped as it was told, or failed: it starts again when the whole goes on
-        one.attempts.append(Attempt(one.node, End.DONE, "", round(time.monotonic() - one.started, 3)))
-        self._late(Outcome(one.task, End.DONE, value, "", tuple(one.attempts)))
+        one.attempts.append(TaskAttempt(one.node, End.DONE, "", round(time.monotonic() - one.started, 3)))
+        self._late(TaskOutcome(one.task, End.DONE, value, "", tuple(one.attempts)))
 
-    def _start_what_can(self) -> Iterator[Outcome]:
+    def _start_what_can(self) -> Iterator[TaskOutcome]:
         for one in list(self._waiting):
             home = one.task.node
             if home is not None and home.node_id in self._gone:
@@ -219,13 +219,13 @@ class _Dispatch:
                 continue
             self._gone.add(home.node_id)
             why = f"{home.name} was lost: {self._fleet.death_of(home.node_id)}"
-            one.attempts.append(Attempt(home, End.NODE_LOST, why, 0.0))
+            one.attempts.append(TaskAttempt(home, End.NODE_LOST, why, 0.0))
             self._waiting.append(one)  # for a substitute, or to be given up
 
-    def _host(self, node: Node) -> str:
+    def _host(self, node: FleetNode) -> str:
         return self._hosts.get(node.node_id, node.node_id)
 
-    def _substitute(self, task: Task) -> Node | None:
+    def _substitute(self, task: FleetTask) -> FleetNode | None:
         if not task.substitutes:
             return None
         while self._spare:
@@ -234,7 +234,7 @@ class _Dispatch:
                 return node
         return None
 
-    def _start(self, one: _Open, node: Node) -> None:
+    def _start(self, one: _Open, node: FleetNode) -> None:
         one.node, one.started = node, time.monotonic()
         options = self._function.options(
             num_cpus=one.task.cpus if one.task.cpus is not None else node.cpus,
@@ -245,7 +245,7 @@ class _Dispatch:
         self._running[one.reference] = one
         self._began(one.task, node, len(one.attempts) + 1)
 
-    def _ended(self, one: _Open) -> Outcome | None:
+    def _ended(self, one: _Open) -> TaskOutcome | None:
         """The outcome of a task that is over; None for one that is tried again."""
         assert one.node is not None
         exceptions = self._ray.exceptions
@@ -259,15 +259,15 @@ class _Dispatch:
             if isinstance(cause, KeyboardInterrupt):
                 raise KeyboardInterrupt from error
             line = str(cause) if isinstance(cause, LynxbenchError) else f"{type(cause).__name__}: {cause}"
-            one.attempts.append(Attempt(one.node, End.FAILED, _one_line(line), spent))
+            one.attempts.append(TaskAttempt(one.node, End.FAILED, _one_line(line), spent))
             told = cause if isinstance(cause, LynxbenchError) else None
-            return Outcome(one.task, End.FAILED, None, _one_line(line), tuple(one.attempts), told)
+            return TaskOutcome(one.task, End.FAILED, None, _one_line(line), tuple(one.attempts), told)
         except exceptions.RayError as error:
             return self._lost(one, error, spent)
-        one.attempts.append(Attempt(one.node, End.DONE, "", spent))
-        return Outcome(one.task, End.DONE, value, "", tuple(one.attempts))
+        one.attempts.append(TaskAttempt(one.node, End.DONE, "", spent))
+        return TaskOutcome(one.task, End.DONE, value, "", tuple(one.attempts))
 
-    def _lost(self, one: _Open, error: Exception, spent: float) -> Outcome | None:
+    def _lost(self, one: _Open, error: Exception, spent: float) -> TaskOutcome | None:
         assert one.node is not None
         node = one.node
         gone = isinstance(error, self._ray.exceptions.NodeDiedError) or not self._still_there(node)
@@ -276,14 +276,14 @@ class _Dispatch:
             why = f"{node.name} was lost: {self._fleet.death_of(node.node_id)}"
         else:
             why = f"the worker on {node.name} was lost: {_one_line(str(error))}"
-        one.attempts.append(Attempt(node, End.NODE_LOST if gone else End.CRASHED, why, spent))
+        one.attempts.append(TaskAttempt(node, End.NODE_LOST if gone else End.CRASHED, why, spent))
         one.node = one.reference = None
         if len(one.attempts) < MOST_ATTEMPTS:
             self._waiting.append(one)
             return None
         return self._given_up(one)
 
-    def _still_there(self, node: Node) -> bool:
+    def _still_there(self, node: FleetNode) -> bool:
         """A raylet that just died may still be listed for a moment: it counts as there when a task runs on it."""
         if not self._fleet.alive(node.node_id):
             return False
@@ -293,10 +293,10 @@ class _Dispatch:
             return False
         return True
 
-    def _given_up(self, one: _Open) -> Outcome:
+    def _given_up(self, one: _Open) -> TaskOutcome:
         last = one.attempts[-1] if one.attempts else None
         why = last.why if last is not None else "no node is left to run it on"
-        return Outcome(one.task, last.end if last is not None else End.NODE_LOST, None, why, tuple(one.attempts))
+        return TaskOutcome(one.task, last.end if last is not None else End.NODE_LOST, None, why, tuple(one.attempts))
 
 
 def _here() -> bool:

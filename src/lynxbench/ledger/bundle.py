@@ -27,7 +27,7 @@ from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import leaf_bytes, verify_entry
 from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger.analyses import check_analysis, cited_by
+from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
@@ -53,7 +53,7 @@ class Held(Document):
     sha256: Sha256
 
 
-class Manifest(Document):
+class BundleManifest(Document):
     """What a bundle holds."""
 
     schema_version: Literal[1] = BUNDLE_SCHEMA
@@ -100,7 +100,7 @@ class Imported:
 class Bundle:
     """A bundle whose every byte was checked."""
 
-    manifest: Manifest
+    manifest: BundleManifest
     checkpoint: Checkpoint
     envelopes: tuple[Envelope, ...]
     blobs: dict[str, bytes]
@@ -127,7 +127,7 @@ def export_bundle(
     ]
     held = [Held(name=name, size_bytes=len(data), sha256=_sha256(data)) for name, data in small]
     held += [Held(name=f"blobs/{name}", size_bytes=len(ledger.blobs.get(name)), sha256=name) for name in blobs]
-    manifest = Manifest(results=tuple(sorted(set(results))), members=tuple(held))
+    manifest = BundleManifest(results=tuple(sorted(set(results))), members=tuple(held))
 
     def members() -> Iterable[tuple[str, bytes]]:
         yield MANIFEST, _bytes_of(manifest)
@@ -202,7 +202,7 @@ def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
 
 def check_result_document(data: bytes, body: ResultRecorded, where: str) -> Result:
     """The result document, which is the one its entry speaks of, figure by figure; EvidenceInvalid otherwise."""
-    from lynxbench.ledger.summary import summary_of
+    from lynxbench.ledger.result_summary import summary_of
 
     result, identifier = parse_identified(data, where)
     if result.result_id != body.result_id or identifier != body.result_id:
@@ -252,15 +252,15 @@ def _cards(keyids: set[str], trust: TrustList, key: SigningKey) -> tuple[KeyCard
     return tuple(cards[keyid] for keyid in sorted(cards))
 
 
-def _open_manifest(members: Iterable[tuple[str, bytes]], file: str) -> Manifest:
+def _open_manifest(members: Iterable[tuple[str, bytes]], file: str) -> BundleManifest:
     name, data = next(iter(members), ("", b""))
     if name != MANIFEST:
         raise EvidenceInvalid(f"{file}: does not begin with {MANIFEST}; not a bundle of lynxbench")
-    manifest: Manifest = _parse(Manifest, data, MANIFEST)
+    manifest: BundleManifest = _parse(BundleManifest, data, MANIFEST)
     return manifest
 
 
-def _checked_members(members: Iterable[tuple[str, bytes]], manifest: Manifest, file: str) -> dict[str, bytes]:
+def _checked_members(members: Iterable[tuple[str, bytes]], manifest: BundleManifest, file: str) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
     expected = iter(manifest.members)
     for name, data in members:
@@ -294,7 +294,7 @@ def _prove(envelope: Envelope, number: str, proofs: Proofs, checkpoint: Checkpoi
         raise EvidenceInvalid(f"entry {int(number)} is not in the log that the checkpoint is of")
 
 
-def _refuse_incomplete(path: Path, manifest: Manifest, entries: Sequence[Entry], blobs: dict[str, bytes]) -> None:
+def _refuse_incomplete(path: Path, manifest: BundleManifest, entries: Sequence[Entry], blobs: dict[str, bytes]) -> None:
     spoken_of = {blob.sha256: blob.size_bytes for entry in entries for blob in entry.blobs}
     for sha256, size in spoken_of.items():
         if sha256 not in blobs or len(blobs[sha256]) != size:

@@ -25,9 +25,9 @@ from lynxbench.evidence.envelope import (
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends
-from lynxbench.ledger.tables import checkpoints
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Sha256

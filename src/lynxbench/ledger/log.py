@@ -15,17 +15,17 @@ from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import leaf_bytes, open_entry
 from lynxbench.ledger.database import Database
 from lynxbench.ledger.index_rows import IndexRows, entry_columns, index_rows
+from lynxbench.ledger.ledger_tables import entries, figures, nodes, open_runs, properties, results, subjects
 from lynxbench.ledger.merkle import (
     HASH_BYTES,
     Frontier,
-    Node,
     ReadNode,
+    TreeNode,
     leaf_hash,
     prove_consistency,
     prove_inclusion,
     read_frontier,
 )
-from lynxbench.ledger.tables import entries, figures, nodes, open_runs, properties, results, subjects
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, EntryKind, ResultRecorded
 
@@ -195,7 +195,7 @@ class Ledger:
         numbers: list[int] = []
         frontier: Frontier | None = None
         pending: list[tuple[int, _Opened]] = []
-        completed: list[Node] = []
+        completed: list[TreeNode] = []
         for one in opened:
             if one.leaf not in known:
                 frontier = frontier or _frontier(connection)
@@ -237,7 +237,7 @@ class Ledger:
         return known
 
     def _insert(
-        self, connection: Connection, pending: Sequence[tuple[int, _Opened]], completed: Sequence[Node]
+        self, connection: Connection, pending: Sequence[tuple[int, _Opened]], completed: Sequence[TreeNode]
     ) -> None:
         if not pending:
             return

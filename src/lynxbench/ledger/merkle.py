@@ -20,7 +20,7 @@ ReadNode = Callable[[int, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
     """A perfect subtree that an append completed."""
 
     level: int
@@ -45,15 +45,15 @@ class Frontier:
     size: int = 0
     digests: tuple[bytes, ...] = ()
 
-    def appended(self, leaf: bytes) -> tuple[Frontier, tuple[Node, ...]]:
+    def appended(self, leaf: bytes) -> tuple[Frontier, tuple[TreeNode, ...]]:
         """The tree with one leaf more, and the subtrees that it completed, the leaf itself first."""
         digests = list(self.digests)
         digest, level, position = leaf, 0, self.size
-        completed = [Node(level, position, digest)]
+        completed = [TreeNode(level, position, digest)]
         while position & 1:
             digest = node_hash(digests.pop(), digest)
             level, position = level + 1, position >> 1
-            completed.append(Node(level, position, digest))
+            completed.append(TreeNode(level, position, digest))
         digests.append(digest)
         return Frontier(self.size + 1, tuple(digests)), tuple(completed)
 

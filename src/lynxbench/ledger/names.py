@@ -7,8 +7,8 @@ import re
 from sqlalchemy import func, select
 
 from lynxbench.errors import BadInput
+from lynxbench.ledger.ledger_tables import subjects
 from lynxbench.ledger.log import Ledger, Logged
-from lynxbench.ledger.tables import subjects
 from lynxbench.model.canonical import short
 
 LEAST_DIGITS = 4

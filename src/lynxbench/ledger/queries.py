@@ -12,13 +12,13 @@ from sqlalchemy import Select, exists, func, select, tuple_
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
+from lynxbench.ledger.ledger_tables import open_runs as unfinished
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.names import FULL_ID
-from lynxbench.ledger.tables import entries, figures, results, subjects
-from lynxbench.ledger.tables import open_runs as unfinished
 from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
-from lynxbench.model.standing import Said, Standing, Voice, standing_of
+from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
 
 AT_ONCE = 500
 """Ids in one question: every database takes as many variables."""
@@ -201,8 +201,8 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
     there = {one.seq for one in about}
     registrations = entries_about(ledger, runs, [EntryKind.REGISTRATION]) if runs else []
     about += [one for one in registrations if one.seq not in there]
-    said = [Said(one.seq, one.entry, voice_of(one, trust)) for one in about]
-    by_id: dict[str, list[Said]] = {result_id: [] for result_id in result_ids}
+    said = [VoicedEntry(one.seq, one.entry, voice_of(one, trust)) for one in about]
+    by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
     by_run = {
         one.entry.body.run_id: one.entry.body.result_id for one in said if isinstance(one.entry.body, ResultRecorded)
     }

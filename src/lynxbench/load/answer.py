@@ -14,13 +14,13 @@ from lynxbench.load.http import (
     LARGEST_HEAD_BYTES,
     EventSplitter,
     Framing,
-    Head,
     Malformed,
+    ResponseHead,
     parse_chunk_size,
     parse_head,
 )
-from lynxbench.load.reading import FAILED, OUTPUT, Reader
-from lynxbench.load.record import Kind
+from lynxbench.load.load_record import RequestEnd
+from lynxbench.load.response_reading import FAILED, OUTPUT, ResponseReader
 
 KEPT_ERROR_BYTES = 65_536
 _REMEMBERED = 256
@@ -29,8 +29,8 @@ _REMEMBERED = 256
 # Plain ints: enum members cost a look-up more on every read.
 _LENGTH, _CHUNKED = int(Framing.LENGTH), int(Framing.CHUNKED)
 UNTIL_CLOSE = int(Framing.UNTIL_CLOSE)
-_OK = int(Kind.OK)
-_STREAM_ERROR = int(Kind.STREAM_ERROR)
+_OK = int(RequestEnd.OK)
+_STREAM_ERROR = int(RequestEnd.STREAM_ERROR)
 
 # One event in one chunk is what servers send: one pass of the regular-expression engine cuts a read into those.
 # Whatever else follows falls into the second alternative whole, so that nothing is skipped, and takes the general way.
@@ -38,7 +38,7 @@ _EVENTS = re.compile(rb"([0-9a-fA-F]{1,8})\r\ndata: ([^\n]*)\n\n\r\n|[\s\S]+")
 _END = b"0\r\n\r\n"
 
 
-class Answer(ABC):
+class AnswerStream(ABC):
     """What has been read of the answer under way; a connection is one, so that no read costs a call more."""
 
     __slots__ = (
@@ -47,15 +47,15 @@ class Answer(ABC):
     )  # fmt: skip
 
     # Shared on purpose: all connections of a run talk to one server.
-    _heads: dict[bytes, Head] = {}
+    _heads: dict[bytes, ResponseHead] = {}
     _sizes: dict[bytes, int] = {}
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ResponseReader) -> None:
         self.reader = reader
         self._splitter = EventSplitter()
         self._reads: list[int] = []
         self._body: list[bytes] = []
-        self._head: Head | None
+        self._head: ResponseHead | None
         self._carry: bytes
         self._first_byte_ns: int
         self._first_token_ns: int
@@ -181,7 +181,7 @@ class Answer(ABC):
         if outputs:
             self._note_outputs(outputs, now)
 
-    def _read_plain(self, data: bytes, position: int, now: int, head: Head) -> None:
+    def _read_plain(self, data: bytes, position: int, now: int, head: ResponseHead) -> None:
         piece = data[position:] if position else data
         extra = False
         if head.framing == _LENGTH:
@@ -233,7 +233,7 @@ class Answer(ABC):
         outcome = self._outcome
         now = self._last_ns
         if not head.good:
-            outcome = int(Kind.HTTP_ERROR)
+            outcome = int(RequestEnd.HTTP_ERROR)
             self._say(f"{head.status}: {b''.join(self._body)[:200].decode('utf-8', 'replace')}")
         elif head.event_stream:
             if self._splitter.held:
@@ -242,7 +242,7 @@ class Answer(ABC):
                 if outputs:
                     self._note_outputs(outputs, now)
             if head.framing == UNTIL_CLOSE and not self.reader.finished and outcome == _OK:
-                outcome = int(Kind.RESET)  # nothing but the answer itself can say that it is whole
+                outcome = int(RequestEnd.RESET)  # nothing but the answer itself can say that it is whole
         else:
             what = self.reader.body(b"".join(self._body), head.inference_header_bytes)
             if what == FAILED:

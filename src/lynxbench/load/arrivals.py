@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lynxbench.errors import CannotRun
-from lynxbench.load import schedule
+from lynxbench.load import send_schedule as schedule
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.model.contract import (
     Arrival,

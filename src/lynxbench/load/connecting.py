@@ -10,8 +10,8 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from lynxbench.errors import CannotRun
+from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import Target
-from lynxbench.load.record import Kind
 from lynxbench.load.ticket import Ticket
 from lynxbench.load.wire import Connection
 
@@ -33,7 +33,7 @@ class Asker(Protocol):
     def opened(self, opening: Opening, connection: Connection) -> None:
         """It is there."""
 
-    def unreachable(self, opening: Opening, kind: Kind, why: str) -> None:
+    def unreachable(self, opening: Opening, kind: RequestEnd, why: str) -> None:
         """It did not come about."""
 
 
@@ -54,7 +54,7 @@ class Opening:
 
     def expire(self) -> None:
         self._task.cancel()
-        self._probe.unreachable(self, Kind.TIMEOUT_CONNECT, "no connection in time")
+        self._probe.unreachable(self, RequestEnd.TIMEOUT_CONNECT, "no connection in time")
 
     def abandon(self) -> None:
         self._task.cancel()
@@ -66,7 +66,7 @@ class Opening:
         except asyncio.CancelledError:
             connection.close()  # it may have opened in the very moment it was given up
         except OSError as error:
-            self._probe.unreachable(self, Kind.CONNECT_ERROR, error.strerror or str(error))
+            self._probe.unreachable(self, RequestEnd.CONNECT_ERROR, error.strerror or str(error))
         else:
             self._probe.opened(self, connection)
 

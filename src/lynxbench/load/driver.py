@@ -11,9 +11,9 @@ from time import perf_counter_ns
 
 from lynxbench.load.connecting import find_way
 from lynxbench.load.event_loop import new_ending_loop, raise_file_limit, watch_interrupt
-from lynxbench.load.plan import Plan
-from lynxbench.load.pulse import TICK_NS, Pulse
-from lynxbench.load.record import Kind, LoadRecord, assemble, merge
+from lynxbench.load.load_record import LoadRecord, RequestEnd, assemble, merge
+from lynxbench.load.plan import LoadPlan
+from lynxbench.load.pulse import TICK_NS, ClientPulse
 from lynxbench.load.ticket import Ticket
 from lynxbench.load.timers import PreciseTimer, TimerWheel
 from lynxbench.load.traffic import Traffic, share_of
@@ -24,17 +24,17 @@ JOURNAL_NS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ParentLine:
     """To the process that started this one: rows go out as they finish; a byte coming in, or the end, stops."""
 
     journal_fd: int
     control_fd: int
 
 
-class Probe(Traffic):
+class DriverProbe(Traffic):
     """One process's part of a plan, on one event loop."""
 
-    def __init__(self, plan: Plan, part: int = 0, parts: int = 1, line: Line | None = None) -> None:
+    def __init__(self, plan: LoadPlan, part: int = 0, parts: int = 1, line: ParentLine | None = None) -> None:
         super().__init__(plan, part, parts)
         self._line = line
         self._journal_ns = 0
@@ -61,7 +61,7 @@ class Probe(Traffic):
         self._end_ns = start_ns + int(plan.duration_s * 1e9)
         self._give_up_ns = self._end_ns + int(plan.drain_s * 1e9)
         self._timer = PreciseTimer(self._loop, self._due)
-        self._pulse = Pulse(self._loop, self._part, self._tick)
+        self._pulse = ClientPulse(self._loop, self._part, self._tick)
         if self._line is not None:
             self._loop.add_reader(self._line.control_fd, self._controlled)
         collecting = gc.isenabled()
@@ -149,19 +149,21 @@ class Probe(Traffic):
         abandoned, self._opening = self._opening, set()
         for opening in abandoned:
             opening.abandon()
-            self._store_unanswered(opening.ticket, Kind.UNSENT if opening.ticket.sent_ns == 0 else Kind.CUT_OFF)
+            self._store_unanswered(
+                opening.ticket, RequestEnd.UNSENT if opening.ticket.sent_ns == 0 else RequestEnd.CUT_OFF
+            )
         for ticket in self._waiting:
-            self._store_unanswered(ticket, Kind.UNSENT)
+            self._store_unanswered(ticket, RequestEnd.UNSENT)
         held, self._held = self._held, []
         for _, ticket in held:
-            self._store_unanswered(ticket, Kind.UNSENT)
+            self._store_unanswered(ticket, RequestEnd.UNSENT)
         for due_ns, _, following in self._later:
             if following is not None:
                 following.scheduled_ns = due_ns
-                self._store_unanswered(following, Kind.UNSENT)
+                self._store_unanswered(following, RequestEnd.UNSENT)
         for place in range(self._next, len(self._offsets)) if not self._closed else ():
             self._store_unanswered(
-                Ticket(self._part + place * self._parts, self._start_ns + self._offsets[place], b""), Kind.UNSENT
+                Ticket(self._part + place * self._parts, self._start_ns + self._offsets[place], b""), RequestEnd.UNSENT
             )
 
     def _close_all(self) -> None:
@@ -170,12 +172,16 @@ class Probe(Traffic):
 
 
 def run_probe(
-    plan: Plan, part: int = 0, parts: int = 1, ready: Callable[[], int] | None = None, line: Line | None = None
+    plan: LoadPlan,
+    part: int = 0,
+    parts: int = 1,
+    ready: Callable[[], int] | None = None,
+    line: ParentLine | None = None,
 ) -> LoadRecord:
     """Run one process's part here; `ready` is called once connected and says when the clock starts."""
 
     async def whole() -> LoadRecord:
-        probe = Probe(plan, part, parts, line)
+        probe = DriverProbe(plan, part, parts, line)
         await probe.prepare()
         record = await probe.run(perf_counter_ns() + 1_000_000 if ready is None else ready())
         return merge((record,))  # rows by arrival, as every record has them

@@ -68,7 +68,7 @@ class Behaviour:
             raise BadInput(f"slots {self.slots} must be at least 1")
 
 
-class Outcome(IntEnum):
+class ServedOutcome(IntEnum):
     """What the server did with a request."""
 
     OPEN = 0
@@ -90,7 +90,7 @@ class Truth:
     outcome: Int64
     connections: int
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: ServedOutcome) -> int:
         """Requests that ended so."""
         return int(np.count_nonzero(self.outcome == outcome))
 
@@ -129,7 +129,7 @@ class GroundTruthServer:
         """Begin to keep time on a loop."""
         self._timer = PreciseTimer(loop, self._fire)
 
-    def admit(self) -> tuple[int, Outcome]:
+    def admit(self) -> tuple[int, ServedOutcome]:
         """Log an arrival; which request it is, and how it shall end."""
         number = len(self.arrival)
         self.arrival.append(perf_counter_ns())
@@ -137,14 +137,14 @@ class GroundTruthServer:
             column.append(0)
         spot = (number * 37 + 50) % 100  # 37 and 100 share no divisor: every hundred requests visit every spot once
         for outcome, share in (
-            (Outcome.DROP, self.behaviour.drop),
-            (Outcome.HTTP500, self.behaviour.http500),
-            (Outcome.STALL, self.behaviour.stall),
+            (ServedOutcome.DROP, self.behaviour.drop),
+            (ServedOutcome.HTTP500, self.behaviour.http500),
+            (ServedOutcome.STALL, self.behaviour.stall),
         ):
             spot -= round(share * 100)
             if spot < 0:
                 return number, outcome
-        return number, Outcome.OK
+        return number, ServedOutcome.OK
 
     def occupy(self, number: int, service_ns: int) -> tuple[int, float]:
         """When the service of an admitted request begins, and by how much its delays are scaled.

@@ -26,7 +26,7 @@ class Framing(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ResponseHead:
     """What the client needs to know of a response head."""
 
     status: int
@@ -39,7 +39,7 @@ class Head:
     """KServe's `Inference-Header-Content-Length`: how much of a binary body is JSON; -1 where absent."""
 
 
-def parse_head(head: bytes) -> Head:
+def parse_head(head: bytes) -> ResponseHead:
     """The head of a response, without its final blank line."""
     lines = head.split(b"\r\n")
     first = _STATUS.match(lines[0])
@@ -73,12 +73,12 @@ def parse_head(head: bytes) -> Head:
             inference_header = int(value)
     good = 200 <= status < 300
     if status < 200 or status in (204, 304):
-        return Head(status, good, Framing.LENGTH, 0, keep_alive, event_stream, inference_header)
+        return ResponseHead(status, good, Framing.LENGTH, 0, keep_alive, event_stream, inference_header)
     if chunked:  # outranks a length, RFC 9112 section 6.3
-        return Head(status, good, Framing.CHUNKED, 0, keep_alive, event_stream, inference_header)
+        return ResponseHead(status, good, Framing.CHUNKED, 0, keep_alive, event_stream, inference_header)
     if length is None:
-        return Head(status, good, Framing.UNTIL_CLOSE, 0, False, event_stream, inference_header)
-    return Head(status, good, Framing.LENGTH, length, keep_alive, event_stream, inference_header)
+        return ResponseHead(status, good, Framing.UNTIL_CLOSE, 0, False, event_stream, inference_header)
+    return ResponseHead(status, good, Framing.LENGTH, length, keep_alive, event_stream, inference_header)
 
 
 def parse_chunk_size(line: bytes) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 
+from lynxbench.load.engine_session import DeviceClock, Session
 from lynxbench.load.journal import Journal
-from lynxbench.load.session import DeviceClock, Session
 from lynxbench.model.samples import Iterations, TimedStep
 
 Clock = Callable[[], int]

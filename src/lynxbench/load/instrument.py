@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.load.record import Kind, LoadRecord
+from lynxbench.load.load_record import LoadRecord, RequestEnd
 
 LARGEST_MEAN_LATENESS_S = 0.001
 """Requests go out within a millisecond of their moment on average: below any latency objective people write down."""
@@ -87,7 +87,7 @@ def judge(record: LoadRecord, bounds: Bounds | None = None) -> Instrument:
     if waited > LARGEST_WAIT and bounds.busy < 1:  # a contract that allows a whole core has waived this
         bound = f"bound {LARGEST_WAIT:.0%}"
         reasons.append(f"the client waited for a core {waited:.0%} of the time ({bound}): it was starved")
-    unsent = int(np.count_nonzero(record.kind == Kind.UNSENT))
+    unsent = int(np.count_nonzero(record.kind == RequestEnd.UNSENT))
     if unsent:
         reasons.append(f"{unsent} of {len(record)} requests were due and never sent")
     if record.lost_processes:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from lynxbench.errors import BadInput
-from lynxbench.load.reading import Language, Script
-from lynxbench.load.ticket import Timeouts
+from lynxbench.load.response_reading import Language, Script
+from lynxbench.load.ticket import TicketTimeouts
 from lynxbench.model.samples import Int64
 
 DEFAULT_DRAIN_S = 30.0
@@ -59,7 +59,7 @@ class OpenLoop:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LoadPlan:
     """One probe."""
 
     target: Target
@@ -69,7 +69,7 @@ class Plan:
     duration_s: float
     """No request is issued after this; an open-loop schedule may end sooner."""
     drain_s: float = DEFAULT_DRAIN_S
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    timeouts: TicketTimeouts = field(default_factory=TicketTimeouts)
     processes: int = 0
     """0 runs in the calling process; more are spawned, each with its part of the load."""
     keep_text: bool = False

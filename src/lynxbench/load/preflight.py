@@ -6,7 +6,7 @@ import math
 
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.plan import ClosedLoop, OpenLoop
-from lynxbench.load.reading import Language
+from lynxbench.load.response_reading import Language
 from lynxbench.load.selfcheck import (
     LARGEST_ITL_ERROR,
     LARGEST_TTFT_ERROR_MS,

@@ -7,9 +7,9 @@ from time import perf_counter_ns, sleep
 
 import numpy as np
 
-from lynxbench.load.plan import OpenLoop, Plan
+from lynxbench.load.load_record import COLUMNS, LoadRecord, RequestEnd
+from lynxbench.load.plan import LoadPlan, OpenLoop
 from lynxbench.load.processes import RunningProbe
-from lynxbench.load.record import COLUMNS, Kind, LoadRecord
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.samples import Float64, Int64
 
@@ -20,7 +20,7 @@ _PLACE = {name: index for index, name in enumerate(COLUMNS)}
 class ProbeStream:
     """One Poisson probe at one rate on fresh client processes; ends with its whole record."""
 
-    def __init__(self, plan: Plan, metrics: Sequence[SloMetric], patience_s: float) -> None:
+    def __init__(self, plan: LoadPlan, metrics: Sequence[SloMetric], patience_s: float) -> None:
         if not isinstance(plan.load, OpenLoop):
             raise TypeError("a saturation probe is an open loop")
         self._offsets_ns = plan.load.offsets_ns
@@ -65,7 +65,7 @@ def row_latency_s(rows: Int64, metric: SloMetric) -> Float64:
     def column(name: str) -> Int64:
         return rows[:, _PLACE[name]]
 
-    ok = column("kind") == Kind.OK
+    ok = column("kind") == RequestEnd.OK
     if metric is SloMetric.LATENCY:
         value = (column("last_ns") - column("scheduled_ns")) / 1e9
     elif metric is SloMetric.TIME_TO_FIRST_TOKEN:

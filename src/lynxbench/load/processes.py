@@ -19,10 +19,19 @@ from types import TracebackType
 import numpy as np
 
 from lynxbench.errors import CannotRun
-from lynxbench.load.driver import Line, run_probe
-from lynxbench.load.plan import ClosedLoop, Plan
-from lynxbench.load.reading import UNKNOWN_TOKENS
-from lynxbench.load.record import COLUMNS, Kind, LoadRecord, RowStore, assemble, merge, read_record, write_record
+from lynxbench.load.driver import ParentLine, run_probe
+from lynxbench.load.load_record import (
+    COLUMNS,
+    LoadRecord,
+    RequestEnd,
+    RowStore,
+    assemble,
+    merge,
+    read_record,
+    write_record,
+)
+from lynxbench.load.plan import ClosedLoop, LoadPlan
+from lynxbench.load.response_reading import UNKNOWN_TOKENS
 from lynxbench.model.samples import Int64
 
 HEAD_START_NS = 50_000_000
@@ -31,7 +40,7 @@ GRACE_S = 15.0
 """Beyond the run's own bound, for writing the record; then a process is given up."""
 
 
-def drive(plan: Plan) -> LoadRecord:
+def drive(plan: LoadPlan) -> LoadRecord:
     """Run a probe, here or on as many processes as the plan says; there is always a record of every request."""
     if plan.processes == 0:
         return run_probe(plan)
@@ -42,7 +51,7 @@ def drive(plan: Plan) -> LoadRecord:
 class RunningProbe:
     """A probe under way on processes of its own."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LoadPlan) -> None:
         self.plan = plan
         self._folder = tempfile.TemporaryDirectory(prefix="lynxbench-load-")
         self._workers: list[subprocess.Popen[bytes]] = []
@@ -154,7 +163,7 @@ class RunningProbe:
         return start_ns
 
 
-def start_part(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
+def start_part(plan: LoadPlan, part: int, folder: Path) -> subprocess.Popen[bytes]:
     """A process for one part of a plan; it says `ready`, waits for the start, and leaves FOLDER/PART.npz."""
     # A program of its own rather than multiprocessing's spawn: the caller's main module is not imported again.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -175,7 +184,7 @@ def start_part(plan: Plan, part: int, folder: Path) -> subprocess.Popen[bytes]:
     return worker
 
 
-def lost_part(plan: Plan, part: int, parts: int, start_ns: int) -> LoadRecord:
+def lost_part(plan: LoadPlan, part: int, parts: int, start_ns: int) -> LoadRecord:
     """What a dead process should have sent: its rows are there and unsent, so that the counts still add up."""
     store = RowStore()
     if not isinstance(plan.load, ClosedLoop):
@@ -186,7 +195,7 @@ def lost_part(plan: Plan, part: int, parts: int, start_ns: int) -> LoadRecord:
                 "number": part + place * parts,
                 "process": part,
                 "scheduled_ns": start_ns + offset,
-                "kind": int(Kind.UNSENT),
+                "kind": int(RequestEnd.UNSENT),
             }
             row |= dict.fromkeys(("output_tokens", "input_tokens", "cached_tokens"), UNKNOWN_TOKENS)
             store.add(tuple(row.values()))
@@ -209,7 +218,7 @@ def _work() -> None:
 
     with open(f"{path}.rows", "wb", buffering=0) as journal:
         try:
-            record = run_probe(plan, part, plan.processes, ready, Line(journal.fileno(), 0))
+            record = run_probe(plan, part, plan.processes, ready, ParentLine(journal.fileno(), 0))
         except CannotRun as error:
             sys.stdout.buffer.write(f"cannot {error}\n".encode())
             sys.stdout.buffer.flush()

@@ -10,7 +10,7 @@ from time import perf_counter_ns, thread_time_ns
 
 import numpy as np
 
-from lynxbench.load.record import Health
+from lynxbench.load.load_record import Health
 from lynxbench.load.timers import PreciseTimer
 
 TICK_NS = 10_000_000
@@ -19,7 +19,7 @@ WINDOW_TICKS = 25
 """A window of CPU share: 250 ms, long against the kernel's accounting, short against a burst worth seeing."""
 
 
-class Pulse:
+class ClientPulse:
     """Samples lag at every tick and CPU at every window, and lets the owner do its housekeeping at the tick."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, process: int, on_tick: Callable[[int], None]) -> None:

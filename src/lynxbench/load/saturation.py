@@ -14,12 +14,12 @@ from typing import Protocol
 
 import numpy as np
 
-from lynxbench.load.saturation_curve import Estimate, estimate_capacity, find_knee
+from lynxbench.load.saturation_curve import CapacityEstimate, estimate_capacity, find_knee
 from lynxbench.load.saturation_judge import (
-    Bound,
     Confidence,
+    LatencyBound,
     Look,
-    Outcome,
+    ProbeOutcome,
     Share,
     fewest_requests,
     judge,
@@ -27,8 +27,6 @@ from lynxbench.load.saturation_judge import (
     would_pass,
 )
 from lynxbench.model.samples import Float64
-
-__all__ = ["Bound", "Judged", "Outcome", "Saturation", "SearchRule", "Start", "Stream", "find_saturation"]
 
 AIM = 0.6
 """How far under the estimated capacity a pass is looked for, in tolerances: nearer, a probe takes several times as long
@@ -84,7 +82,7 @@ class Judged:
     """One probe, judged: a point of the throughput-latency curve."""
 
     rate_per_s: float
-    outcome: Outcome
+    outcome: ProbeOutcome
     why: str
     scout: bool
     """Short, to find the way: only a fail of it counts."""
@@ -130,7 +128,7 @@ class Saturation:
     passed_per_s: float | None
     failed_per_s: float | None
     """The smallest rate that was not shown to hold; `failed_outcome` says whether it was shown to fail."""
-    failed_outcome: Outcome | None
+    failed_outcome: ProbeOutcome | None
     confirmed: bool
     probes: tuple[Judged, ...]
     note: str
@@ -197,12 +195,12 @@ class SearchRule:
 
 
 def find_saturation(
-    start: Start, ceiling_per_s: float, bounds: Bound | Sequence[Bound], rule: SearchRule | None = None
+    start: Start, ceiling_per_s: float, bounds: LatencyBound | Sequence[LatencyBound], rule: SearchRule | None = None
 ) -> Saturation:
     """Search below a completion-rate ceiling for the largest rate at which every bound holds."""
     if not (math.isfinite(ceiling_per_s) and ceiling_per_s > 0):
         raise ValueError(f"completion-rate ceiling {ceiling_per_s} /s must be positive")
-    several = (bounds,) if isinstance(bounds, Bound) else tuple(bounds)
+    several = (bounds,) if isinstance(bounds, LatencyBound) else tuple(bounds)
     if not several:
         raise ValueError("a saturation search needs at least one bound")
     return _Search(start, ceiling_per_s, several, rule or SearchRule()).run()
@@ -212,7 +210,7 @@ def find_saturation(
 class _Search:
     start: Start
     ceiling_per_s: float
-    bounds: tuple[Bound, ...]
+    bounds: tuple[LatencyBound, ...]
     rule: SearchRule
     probes: list[Judged] = field(default_factory=list)
 
@@ -237,24 +235,26 @@ class _Search:
 
     # --- what has been seen ------------------------------------------------------------------------------------------
 
-    def _estimate(self) -> Estimate:
+    def _estimate(self) -> CapacityEstimate:
         return estimate_capacity([(p.rate_per_s, p.shares) for p in self.probes], self.ceiling_per_s)
 
     def _failed(self) -> Judged | None:
         """The smallest rate that did not pass: a rate that passed once and did not later, did not."""
         decided = [
-            p for p in self.probes if p.outcome is Outcome.FAIL or (not p.scout and p.outcome is not Outcome.PASS)
+            p
+            for p in self.probes
+            if p.outcome is ProbeOutcome.FAIL or (not p.scout and p.outcome is not ProbeOutcome.PASS)
         ]
-        return min(decided, key=lambda p: (p.rate_per_s, p.outcome is not Outcome.FAIL), default=None)
+        return min(decided, key=lambda p: (p.rate_per_s, p.outcome is not ProbeOutcome.FAIL), default=None)
 
     def _passed(self) -> float | None:
         """The largest rate that passed below every rate that did not."""
         failed = self._failed()
-        rates = [p.rate_per_s for p in self.probes if p.outcome is Outcome.PASS and not p.scout]
+        rates = [p.rate_per_s for p in self.probes if p.outcome is ProbeOutcome.PASS and not p.scout]
         return max((rate for rate in rates if failed is None or rate < failed.rate_per_s), default=None)
 
     def _passes(self, rate_per_s: float) -> int:
-        return sum(p.rate_per_s == rate_per_s and p.outcome is Outcome.PASS and not p.scout for p in self.probes)
+        return sum(p.rate_per_s == rate_per_s and p.outcome is ProbeOutcome.PASS and not p.scout for p in self.probes)
 
     # --- what to ask next --------------------------------------------------------------------------------------------
 
@@ -317,7 +317,7 @@ class _Search:
             )
             enough = scout and min(share.effective for share in look.shares) >= SCOUT_EFFECTIVE
             if (
-                look.outcome is not Outcome.UNDECIDED
+                look.outcome is not ProbeOutcome.UNDECIDED
                 or enough
                 or taken * 2 > (most if would_pass(look, rule.confidence) else unasked)
                 or self._hopeless(rate_per_s, look)
@@ -334,7 +334,9 @@ class _Search:
         most = self.rule.max_requests
         if self._passes(rate_per_s):
             return most / 2
-        claimed = [p for p in self.probes if p.outcome is Outcome.PASS and not p.scout and p.rate_per_s < rate_per_s]
+        claimed = [
+            p for p in self.probes if p.outcome is ProbeOutcome.PASS and not p.scout and p.rate_per_s < rate_per_s
+        ]
         if not claimed:
             return most / 4  # where that does not pass, a rate a little lower decides sooner
         memory = memory_floor(rate_per_s / self.ceiling_per_s)
@@ -365,13 +367,13 @@ class _Search:
             return "no rate failed up to the completion-rate ceiling"
         if failed.rate_per_s / passed - 1 > self.rule.tolerance * 1.001:
             return f"the pair is {failed.rate_per_s / passed - 1:.0%} apart: the budget ended before it was closer"
-        if failed.outcome is not Outcome.FAIL:
+        if failed.outcome is not ProbeOutcome.FAIL:
             return "the upper rate was not shown to hold, nor to fail"
         return ""
 
 
 def _describe(
-    rate_per_s: float, latencies_s: Float64, look: Look, seconds: float, scout: bool, bounds: Sequence[Bound]
+    rate_per_s: float, latencies_s: Float64, look: Look, seconds: float, scout: bool, bounds: Sequence[LatencyBound]
 ) -> Judged:
     limits = np.array([bound.limit_s for bound in bounds])
     met = float((latencies_s <= limits).all(axis=1).mean())

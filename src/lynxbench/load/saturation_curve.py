@@ -28,7 +28,7 @@ FRINGE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CapacityEstimate:
     """Where the capacity is thought to be: the median, and the two ends that hold it with 80 %."""
 
     low_per_s: float
@@ -41,7 +41,7 @@ class Estimate:
         return math.log(self.high_per_s / self.low_per_s) / 2
 
 
-def estimate_capacity(probes: Sequence[tuple[float, Sequence[Share]]], ceiling_per_s: float) -> Estimate:
+def estimate_capacity(probes: Sequence[tuple[float, Sequence[Share]]], ceiling_per_s: float) -> CapacityEstimate:
     """The posterior of the rate at which the first bound breaks, from (rate, shares) of every probe.
 
     Per bound, the log-odds of a miss rise with the log of the rate along a line through the allowed share at the
@@ -52,7 +52,7 @@ def estimate_capacity(probes: Sequence[tuple[float, Sequence[Share]]], ceiling_p
     return min(found, key=lambda estimate: estimate.rate_per_s)
 
 
-def _one_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: float) -> Estimate:
+def _one_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: float) -> CapacityEstimate:
     slopes = np.linspace(math.log(FLATTEST), math.log(STEEPEST), SLOPES)
     everything = np.linspace(math.log(LOWEST * ceiling_per_s), math.log(1.1 * ceiling_per_s), POINTS)
     found: tuple[float, float, float] | None = None
@@ -63,7 +63,7 @@ def _one_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: float) -> E
         low, middle, high = (float(each) for each in np.interp((0.1, 0.5, 0.9), by_rate, rates.ravel()[order]))
         found = (low, middle, high)
         slopes = _narrowed(slopes, np.cumsum(weights.sum(axis=1)))
-    return Estimate(*(math.exp(each) for each in found or (0.0, 0.0, 0.0)))
+    return CapacityEstimate(*(math.exp(each) for each in found or (0.0, 0.0, 0.0)))
 
 
 def _narrowed(grid: Float64, cumulated: Float64) -> Float64:

@@ -55,7 +55,7 @@ DROWNED = 0.95
 """Share of late requests in the last stretch of a queue that grows: a passing swell seldom reaches it."""
 
 
-class Outcome(StrEnum):
+class ProbeOutcome(StrEnum):
     """What a probe showed at its rate. Undecided is not a pass."""
 
     PASS = "pass"
@@ -64,7 +64,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class LatencyBound:
     """At most this share of requests may take longer than the limit, in one of the probe's latencies."""
 
     limit_s: float
@@ -100,7 +100,7 @@ class Confidence:
 class Share:
     """The share of late requests against one bound, and how many independent requests it rests on."""
 
-    bound: Bound
+    bound: LatencyBound
     interval: Interval
     effective: float
     correlation_requests: float
@@ -114,7 +114,7 @@ class Share:
 class Look:
     """A judgement on the requests so far."""
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     why: str
     shares: tuple[Share, ...]
     number: int = 0
@@ -123,7 +123,7 @@ class Look:
 
 def judge(
     latencies_s: Float64,
-    bounds: Sequence[Bound],
+    bounds: Sequence[LatencyBound],
     *,
     utilisation: float = 0.0,
     before: Look | None = None,
@@ -147,16 +147,16 @@ def _verdict(kept: Float64, shares: Sequence[Share], number: int, counts: bool) 
     found = tuple(shares)
     for place, share in enumerate(found):
         if _queue_grows(np.minimum(kept[:, place], 10 * share.bound.limit_s), share.bound.limit_s):
-            return Look(Outcome.FAIL, f"{share.bound.name}: the queue only grows", found, number)
+            return Look(ProbeOutcome.FAIL, f"{share.bound.name}: the queue only grows", found, number)
     for share in found:
         if share.interval.low > share.bound.violations and share.seen:
             why = f"{share.bound.name}: at least {share.interval.low:.2%} late"
-            return Look(Outcome.FAIL, why, found, number)
+            return Look(ProbeOutcome.FAIL, why, found, number)
     worst = max(found, key=lambda share: share.interval.high / share.bound.violations)
     if counts and all(share.settled and share.interval.high <= share.bound.violations for share in found):
-        return Look(Outcome.PASS, f"{worst.bound.name}: at most {worst.interval.high:.2%} late", found, number)
+        return Look(ProbeOutcome.PASS, f"{worst.bound.name}: at most {worst.interval.high:.2%} late", found, number)
     why = f"{worst.bound.name}: {worst.interval.estimate:.2%} late on {worst.effective:.0f} effective requests"
-    return Look(Outcome.UNDECIDED, why, found, number)
+    return Look(ProbeOutcome.UNDECIDED, why, found, number)
 
 
 def _could_pass(share: Share, sure: Confidence) -> bool:
@@ -164,17 +164,17 @@ def _could_pass(share: Share, sure: Confidence) -> bool:
     return share.settled and share.effective >= _fewest_effective(share.bound, sure)
 
 
-def _fewest_effective(bound: Bound, sure: Confidence) -> float:
+def _fewest_effective(bound: LatencyBound, sure: Confidence) -> float:
     return math.log(1 / min(sure.pass_error, NONE_LATE)) / -math.log1p(-bound.violations)
 
 
-def fewest_requests(bounds: Sequence[Bound], sure: Confidence) -> int:
+def fewest_requests(bounds: Sequence[LatencyBound], sure: Confidence) -> int:
     """Where a first look is worth its while: independent requests, none of them late, would pass there."""
     needed = max(_fewest_effective(bound, sure) for bound in bounds)
     return max(SHORTEST, math.ceil(FIRST_LOOK * needed / (1 - START_UP)))
 
 
-def _share(latencies_s: Float64, bound: Bound, utilisation: float, before: Share | None) -> Share:
+def _share(latencies_s: Float64, bound: LatencyBound, utilisation: float, before: Share | None) -> Share:
     count = len(latencies_s)
     late = latencies_s > bound.limit_s
     correlation = correlation_requests(latencies_s, bound)
@@ -222,7 +222,7 @@ def memory_at_bound(share: float, allowed: float) -> float:
     return (math.log(max(share, FEWEST_MISSES * allowed)) / math.log(allowed)) ** 2
 
 
-def correlation_requests(latencies_s: Float64, bound: Bound) -> float:
+def correlation_requests(latencies_s: Float64, bound: LatencyBound) -> float:
     """Over how many requests misses hang together: the correlation time of being slow.
 
     Taken at the limit, and at the lower level that four times as many requests as allowed exceed: there are more of

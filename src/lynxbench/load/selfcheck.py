@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from lynxbench.load import schedule
+from lynxbench.load import send_schedule as schedule
 from lynxbench.load.driver import run_probe
-from lynxbench.load.ground_truth import Behaviour, Outcome
+from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.instrument import LARGEST_MEAN_LATENESS_S, judge
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
-from lynxbench.load.reading import Language, Rotation
-from lynxbench.load.record import Kind
+from lynxbench.load.load_record import RequestEnd
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
+from lynxbench.load.response_reading import Language, PlainRotation
 from lynxbench.load.truth_process import running_server
 
 STREAMS = (1, 32, 128, 512)
@@ -32,7 +32,7 @@ BuildRequest = Callable[[str, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class ClientCeiling:
     """How much the client can do on one core, every event's JSON parsed."""
 
     tokens: int
@@ -74,7 +74,7 @@ class SelfCheck:
     good: bool
     problems: tuple[str, ...]
     cores: int
-    ceilings: tuple[Ceiling, ...]
+    ceilings: tuple[ClientCeiling, ...]
     stamp_errors: tuple[StampError, ...]
     open_loop: OpenLoopCheck
 
@@ -96,14 +96,14 @@ def check_instrument(language: Language, build: BuildRequest, quick: bool = Fals
     return SelfCheck(not problems, problems, cores, ceilings, errors, open_loop)
 
 
-def measure_ceiling(url: str, language: Language, build: BuildRequest, tokens: int, seconds: float) -> Ceiling:
+def measure_ceiling(url: str, language: Language, build: BuildRequest, tokens: int, seconds: float) -> ClientCeiling:
     """What one core of the client can do at most, against a server that answers at once."""
     record = run_probe(_plan(url, language, build, tokens, ClosedLoop(CEILING_STREAMS), seconds))
-    good = record.kind == Kind.OK
+    good = record.kind == RequestEnd.OK
     span_s = (int(record.last_ns.max()) - record.start_ns) / 1e9 if good.any() else float("nan")
     done = int(np.count_nonzero(good))
     cpu_s = float(np.mean(record.health[0].cpu_share)) * span_s
-    return Ceiling(
+    return ClientCeiling(
         tokens, CEILING_STREAMS, done / span_s, float(record.events[good].sum()) / span_s, cpu_s / max(done, 1) * 1e6
     )
 
@@ -119,7 +119,7 @@ def measure_stamp_error(
     with running_server(behaviour, core) as server:
         record = run_probe(_plan(server.url, language, build, tokens, load, max(seconds, 2.5 * one_ms / 1e3)))
         truth = server.stop()
-    whole = truth.outcome == Outcome.OK
+    whole = truth.outcome == ServedOutcome.OK
     true_ttft = (truth.first_ns - truth.arrival_ns)[whole] / 1e6
     true_itl = ((truth.last_ns - truth.first_ns)[whole] / 1e6 / (truth.events[whole] - 1)).mean()
     seen = record.server_first_token_s() * 1e3
@@ -153,8 +153,8 @@ def measure_open_loop(
 
 def _plan(
     url: str, language: Language, build: BuildRequest, tokens: int, load: ClosedLoop | OpenLoop, seconds: float
-) -> Plan:
-    return Plan(parse_target(url), Rotation((build(url, tokens),)), language, load, seconds, drain_s=5.0)
+) -> LoadPlan:
+    return LoadPlan(parse_target(url), PlainRotation((build(url, tokens),)), language, load, seconds, drain_s=5.0)
 
 
 def _problems(errors: tuple[StampError, ...], open_loop: OpenLoopCheck) -> Iterator[str]:

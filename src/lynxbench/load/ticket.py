@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lynxbench.load.reading import UNKNOWN_TOKENS
-from lynxbench.load.record import Kind
+from lynxbench.load.load_record import RequestEnd
+from lynxbench.load.response_reading import UNKNOWN_TOKENS
 
 
-class Timeouts:
+class TicketTimeouts:
     """How long to wait, in nanoseconds; all are on by default."""
 
     __slots__ = ("connect_ns", "first_byte_ns", "idle_ns", "total_ns")
@@ -44,7 +44,7 @@ class Ticket:
         self.answers: tuple[str, ...] = ()
 
 
-def unanswered_row(ticket: Ticket, part: int, kind: Kind) -> tuple[int, ...]:
+def unanswered_row(ticket: Ticket, part: int, kind: RequestEnd) -> tuple[int, ...]:
     """A row of the record, in the order of its columns, for a request that got no answer."""
     unknown = UNKNOWN_TOKENS
     return (

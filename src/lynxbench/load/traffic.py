@@ -11,8 +11,8 @@ from time import perf_counter_ns
 from typing import Any
 
 from lynxbench.load.connecting import Opening, Way
-from lynxbench.load.plan import ClosedLoop, Plan
-from lynxbench.load.record import Kind, RowStore
+from lynxbench.load.load_record import RequestEnd, RowStore
+from lynxbench.load.plan import ClosedLoop, LoadPlan
 from lynxbench.load.ticket import Ticket, unanswered_row
 from lynxbench.load.timers import PreciseTimer, TimerWheel
 from lynxbench.load.wire import Connection
@@ -38,7 +38,7 @@ class Traffic(ABC):
     _start_ns: int
     _end_ns: int
 
-    def __init__(self, plan: Plan, part: int = 0, parts: int = 1) -> None:
+    def __init__(self, plan: LoadPlan, part: int = 0, parts: int = 1) -> None:
         self._plan = plan
         self._part, self._parts = part, parts
         self._store = RowStore()
@@ -178,7 +178,7 @@ class Traffic(ABC):
         self._outstanding -= 1
         if self._ending:
             return
-        continued = self._multi_turn and kind == Kind.OK and self._continue(ticket, connection.reader.text())
+        continued = self._multi_turn and kind == RequestEnd.OK and self._continue(ticket, connection.reader.text())
         if self._closed and not continued:
             self._next_of_slot(connection)
             return
@@ -194,7 +194,7 @@ class Traffic(ABC):
         """Closed before the first byte by keep-alive's race: once more, on a connection of its own."""
         if self._ending:
             self._outstanding -= 1
-            self._store_unanswered(ticket, Kind.RESET)
+            self._store_unanswered(ticket, RequestEnd.RESET)
         else:
             Opening(self, ticket)
 
@@ -222,7 +222,7 @@ class Traffic(ABC):
             ticket.connect_ns = now - opening.since_ns
         self._send(connection, ticket, now)
 
-    def unreachable(self, opening: Opening, kind: Kind, why: str) -> None:
+    def unreachable(self, opening: Opening, kind: RequestEnd, why: str) -> None:
         """A connection asked for by a ticket did not come about."""
         if opening not in self._opening:
             return
@@ -257,7 +257,7 @@ class Traffic(ABC):
         self._arm_later()
         return True
 
-    def _store_unanswered(self, ticket: Ticket, kind: Kind) -> None:
+    def _store_unanswered(self, ticket: Ticket, kind: RequestEnd) -> None:
         self._store.add(unanswered_row(ticket, self._part, kind))
         if self._plan.keep_text or self._multi_turn:
             self._store.texts.append("")

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 import msgspec
 
 from lynxbench import __version__
-from lynxbench.load.ground_truth import PROMPT_TOKENS, GroundTruthServer, Outcome
+from lynxbench.load.ground_truth import PROMPT_TOKENS, GroundTruthServer, ServedOutcome
 
 
 class _StreamOptions(msgspec.Struct):
@@ -67,7 +67,14 @@ class _Stream:
     )  # fmt: skip
 
     def __init__(
-        self, server: GroundTruthServer, peer: _Peer, number: int, outcome: Outcome, chat: bool, ask: _Ask, cached: int
+        self,
+        server: GroundTruthServer,
+        peer: _Peer,
+        number: int,
+        outcome: ServedOutcome,
+        chat: bool,
+        ask: _Ask,
+        cached: int,
     ) -> None:
         self._server, self._peer, self._number, self._outcome, self._chat = server, peer, number, outcome, chat
         behaviour = server.behaviour
@@ -120,7 +127,7 @@ class _Stream:
         self._sent += 1
         server.events[self._number] = self._sent
         piece = _event(self._chat, tokens, self._left == 0)
-        if self._outcome is Outcome.DROP and self._total - self._left >= self._total / 2:
+        if self._outcome is ServedOutcome.DROP and self._total - self._left >= self._total / 2:
             return piece, True
         return (piece + self._tail(), True) if self._left == 0 else (piece, False)
 
@@ -136,7 +143,7 @@ class _Stream:
 
     def _over(self) -> None:
         self._server.outcome[self._number] = self._outcome
-        if self._outcome is Outcome.DROP:
+        if self._outcome is ServedOutcome.DROP:
             self._peer.hang_up()
         else:
             self._peer.answered()
@@ -161,8 +168,8 @@ class _Peer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         self._fd = -1
-        if self._number >= 0 and self._server.outcome[self._number] == Outcome.OPEN:
-            self._server.outcome[self._number] = Outcome.CLIENT_CLOSED
+        if self._number >= 0 and self._server.outcome[self._number] == ServedOutcome.OPEN:
+            self._server.outcome[self._number] = ServedOutcome.CLIENT_CLOSED
 
     def data_received(self, data: bytes) -> None:
         self._held += data
@@ -227,11 +234,11 @@ class _Peer(asyncio.Protocol):
         server = self._server
         number, outcome = server.admit()
         self._number = number
-        if outcome is Outcome.HTTP500:
+        if outcome is ServedOutcome.HTTP500:
             server.outcome[number] = outcome
             self.write(_answer("500 Internal Server Error", '{"error":{"message":"a fault on demand"}}'))
             self.answered()
-        elif outcome is Outcome.STALL:
+        elif outcome is ServedOutcome.STALL:
             server.outcome[number] = outcome
             self.write(_STREAM_HEAD, whole=True)
         elif ask.stream and path != b"/v1/embeddings":
@@ -242,7 +249,7 @@ class _Peer(asyncio.Protocol):
     def _statistics(self, model: str) -> str:
         """In Triton's form: all of the time is inference, unless slots made requests wait."""
         truth = self._server.truth()
-        good = truth.outcome == Outcome.OK
+        good = truth.outcome == ServedOutcome.OK
         served_ns = int((truth.last_ns - truth.arrival_ns)[good].sum())
         done = {"count": int(good.sum()), "ns": served_ns}
         stats = {"success": done, "compute_infer": done}
@@ -294,7 +301,7 @@ class _Whole(_Stream):
         server: GroundTruthServer,
         peer: _Peer,
         number: int,
-        outcome: Outcome,
+        outcome: ServedOutcome,
         path: bytes,
         ask: _Ask,
         cached: int,
@@ -316,7 +323,7 @@ class _Whole(_Stream):
         server.first[number] = server.last[number] = perf_counter_ns()
         server.events[number] = 1
         server.outcome[number] = self._outcome
-        if self._outcome is Outcome.DROP:
+        if self._outcome is ServedOutcome.DROP:
             self._peer.hang_up()
         else:
             self._peer.write(_answer("200 OK", self._body()))

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Protocol
 
-from lynxbench.load.answer import UNTIL_CLOSE, Answer
-from lynxbench.load.reading import UNKNOWN_TOKENS, Reader
-from lynxbench.load.record import Kind, RowStore
-from lynxbench.load.ticket import Ticket, Timeouts
+from lynxbench.load.answer import UNTIL_CLOSE, AnswerStream
+from lynxbench.load.load_record import RequestEnd, RowStore
+from lynxbench.load.response_reading import UNKNOWN_TOKENS, ResponseReader
+from lynxbench.load.ticket import Ticket, TicketTimeouts
 
-_OK = int(Kind.OK)  # a plain int: enum members cost a look-up more
+_OK = int(RequestEnd.OK)  # a plain int: enum members cost a look-up more
 
 
 class Owner(Protocol):
@@ -36,7 +36,7 @@ class Owner(Protocol):
         """Something a failing response said."""
 
 
-class Connection(Answer, asyncio.Protocol):
+class Connection(AnswerStream, asyncio.Protocol):
     """A keep-alive connection that carries one request at a time."""
 
     __slots__ = (
@@ -47,9 +47,9 @@ class Connection(Answer, asyncio.Protocol):
     def __init__(
         self,
         owner: Owner,
-        reader: Reader,
+        reader: ResponseReader,
         store: RowStore,
-        timeouts: Timeouts,
+        timeouts: TicketTimeouts,
         *,
         process: int = 0,
         keep_text: bool = False,
@@ -137,7 +137,7 @@ class Connection(Answer, asyncio.Protocol):
                 except ValueError as error:
                     self._give_up(error)
             else:
-                self._finish(Kind.RESET, reusable=False)
+                self._finish(RequestEnd.RESET, reusable=False)
         self._owner.gone(self)
 
     def close(self) -> None:
@@ -164,16 +164,16 @@ class Connection(Answer, asyncio.Protocol):
         if ticket is None:
             return
         if self._clock() >= ticket.sent_ns + self._timeouts.total_ns:
-            self._finish(Kind.TIMEOUT_TOTAL, reusable=False)
+            self._finish(RequestEnd.TIMEOUT_TOTAL, reusable=False)
         elif self._first_byte_ns == 0:
-            self._finish(Kind.TIMEOUT_FIRST_BYTE, reusable=False)
+            self._finish(RequestEnd.TIMEOUT_FIRST_BYTE, reusable=False)
         else:
-            self._finish(Kind.TIMEOUT_IDLE, reusable=False)
+            self._finish(RequestEnd.TIMEOUT_IDLE, reusable=False)
 
     def cut_off(self) -> None:
         """The run is over."""
         if self.ticket is not None:
-            self._finish(Kind.CUT_OFF, reusable=False)
+            self._finish(RequestEnd.CUT_OFF, reusable=False)
 
     # --- the end of an answer ----------------------------------------------------------------------------------------
 
@@ -224,4 +224,4 @@ class Connection(Answer, asyncio.Protocol):
     def _give_up(self, error: ValueError) -> None:
         """What came cannot be read; nothing after it could be trusted."""
         self._owner.note(f"malformed: {error}"[:300])
-        self._finish(Kind.MALFORMED, reusable=False)
+        self._finish(RequestEnd.MALFORMED, reusable=False)

@@ -29,7 +29,7 @@ GPU_INTERVAL_S = 0.1
 STAMP = "at_ns"
 
 
-class Reader(Protocol):
+class TelemetryReader(Protocol):
     """A source of named readings."""
 
     def read(self) -> Mapping[str, float]:
@@ -50,7 +50,7 @@ class TelemetrySampler:
     ) -> None:
         self._host = HostReader(pid, clock)
         gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
-        self._readers: list[Reader] = [self._host, *([gpu] if gpu is not None else [])]
+        self._readers: list[TelemetryReader] = [self._host, *([gpu] if gpu is not None else [])]
         self.interval_s = interval_s or (GPU_INTERVAL_S if gpu is not None else CPU_INTERVAL_S)
         self._clock = clock
         self._path = path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lynxbench.measure.precision import Measured
+from lynxbench.measure.precision_figures import MeasuredPrecision
 from lynxbench.model.contract import Protocol
 from lynxbench.model.executor import FieldChange
 from lynxbench.model.result import PrecisionResult, Validity, ValidityVerdict
@@ -16,37 +16,37 @@ FEWEST_ITERATIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Doubt:
     """One reason for doubt; a void one makes the figures unusable."""
 
     reason: str
     void: bool = False
 
 
-def judge_precision(measured: Measured, protocol: Protocol, failures: Sequence[str]) -> list[Finding]:
+def judge_precision(measured: MeasuredPrecision, protocol: Protocol, failures: Sequence[str]) -> list[Doubt]:
     """What the samples of one precision themselves give reason to doubt."""
-    findings = [Finding(f"a process failed: {failure}") for failure in failures]
+    findings = [Doubt(f"a process failed: {failure}") for failure in failures]
     done = len(measured.run_means)
     if done < protocol.restarts:
-        findings.append(Finding(f"{done} of {protocol.restarts} processes finished"))
+        findings.append(Doubt(f"{done} of {protocol.restarts} processes finished"))
     if measured.steady.counted_iterations < FEWEST_ITERATIONS:
         findings.append(
-            Finding(f"too few samples: {measured.steady.counted_iterations} counted iterations", void=done == 0)
+            Doubt(f"too few samples: {measured.steady.counted_iterations} counted iterations", void=done == 0)
         )
     if measured.steady.verdict is not SteadyVerdict.STEADY:
-        findings.append(Finding(f"{measured.steady.verdict.value} ({measured.steady.reason})"))
+        findings.append(Doubt(f"{measured.steady.verdict.value} ({measured.steady.reason})"))
     return findings
 
 
-def judge_drift(changes: Sequence[FieldChange]) -> list[Finding]:
+def judge_drift(changes: Sequence[FieldChange]) -> list[Doubt]:
     """An executor that changed while it was measured is not one executor."""
     return [
-        Finding(f"executor changed during the run: {c.layer.value}.{c.name} {c.before!r} → {c.after!r}", void=True)
+        Doubt(f"executor changed during the run: {c.layer.value}.{c.name} {c.before!r} → {c.after!r}", void=True)
         for c in changes
     ]
 
 
-def combine_validity(whole: Sequence[Finding], parts: Mapping[str, Validity]) -> Validity:
+def combine_validity(whole: Sequence[Doubt], parts: Mapping[str, Validity]) -> Validity:
     """The run's validity: what concerns all of it, and the reasons of each attempted precision under its name.
 
     A precision that failed voids itself, not the run, as long as another one was measured.
@@ -54,7 +54,7 @@ def combine_validity(whole: Sequence[Finding], parts: Mapping[str, Validity]) ->
     findings = list(whole)
     all_void = all(part.verdict is ValidityVerdict.VOID for part in parts.values())
     for name, part in parts.items():
-        findings += [Finding(f"{name}: {reason}", void=all_void) for reason in part.reasons]
+        findings += [Doubt(f"{name}: {reason}", void=all_void) for reason in part.reasons]
     return validity_of(findings)
 
 
@@ -73,7 +73,7 @@ def without_figures(result: PrecisionResult) -> PrecisionResult:
     return result.model_copy(update=emptied)
 
 
-def validity_of(findings: Sequence[Finding]) -> Validity:
+def validity_of(findings: Sequence[Doubt]) -> Validity:
     """The worst finding decides; the reasons are kept, void ones first."""
     ordered = sorted(findings, key=lambda finding: not finding.void)
     if any(finding.void for finding in findings):

@@ -10,7 +10,7 @@ from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
 from lynxbench.model.entries import EntryKind, ExperimentConcluded, FleetConcluded, TuningConcluded
 from lynxbench.model.experiment import ExperimentDocument
-from lynxbench.model.fleet import FleetReport, Standing
+from lynxbench.model.fleet import FleetReport, InstanceStanding
 from lynxbench.model.tuning import TuningDocument
 
 AnalysisDocument = ExperimentDocument | TuningDocument | FleetReport
@@ -30,7 +30,7 @@ LONGEST_SENTENCE = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class AnalysisHead:
     """An analysis in one line."""
 
     kind: EntryKind
@@ -54,11 +54,11 @@ def analysis_id(document: AnalysisDocument) -> str:
     return hashlib.sha256(analysis_bytes(document)).hexdigest()
 
 
-def head_of(document: AnalysisDocument) -> Head:
+def head_of(document: AnalysisDocument) -> AnalysisHead:
     """What the entry says, from what the analysis says."""
     if isinstance(document, ExperimentDocument):
         found = document.analysis
-        return Head(
+        return AnalysisHead(
             EntryKind.EXPERIMENT,
             document.experiment_id,
             document.contract_name,
@@ -71,7 +71,7 @@ def head_of(document: AnalysisDocument) -> Head:
     if isinstance(document, TuningDocument):
         confirmed = [one for side in (document.baseline, document.tuned) if side for one in side.result_ids]
         tried = [trial.result_id for trial in document.trials if trial.result_id]
-        return Head(
+        return AnalysisHead(
             EntryKind.TUNING,
             document.tuning_id,
             document.contract_name,
@@ -81,7 +81,7 @@ def head_of(document: AnalysisDocument) -> Head:
             _bounded(document.sentence),
             (*tried, *confirmed),
         )
-    return Head(
+    return AnalysisHead(
         EntryKind.FLEET,
         document.fleet_id,
         document.contract,
@@ -95,7 +95,9 @@ def head_of(document: AnalysisDocument) -> Head:
 
 def fleet_word(document: FleetReport) -> str:
     """`incomplete`, `2 stand apart`, `alike`."""
-    apart = {row.unit for one in document.per_precision for row in one.instances if row.standing is Standing.OUTLIER}
+    apart = {
+        row.unit for one in document.per_precision for row in one.instances if row.standing is InstanceStanding.OUTLIER
+    }
     parts = [] if document.complete else ["incomplete"]
     if apart:
         parts.append(f"{len(apart)} {'stands' if len(apart) == 1 else 'stand'} apart")

@@ -58,7 +58,7 @@ class OperatorTime(Document):
     """Attainable time by roofline over the time taken; None where shapes are unknown."""
 
 
-class Candidate(Document):
+class CandidateLayer(Document):
     """A layer that could be the cause, and why."""
 
     layer: Layer
@@ -89,7 +89,7 @@ class Attribution(Document):
     weak: bool = False
     sentence: str
     next_step: str
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[CandidateLayer, ...] = ()
     wall_ms_per_step: float
     unprofiled_ms_per_step: float | None = None
     steps: int

@@ -25,7 +25,7 @@ class ChangeRow(Document):
     caution: str = ""
 
 
-class Calibration(Document):
+class ExpectationRecord(Document):
     """How expectations of one owner, or for one layer, came out; inconclusive measurements decide nothing."""
 
     name: str
@@ -41,7 +41,7 @@ class ChangeBook(Document):
     """All changes of a contract."""
 
     rows: tuple[ChangeRow, ...]
-    by_owner: tuple[Calibration, ...]
-    by_layer: tuple[Calibration, ...]
+    by_owner: tuple[ExpectationRecord, ...]
+    by_layer: tuple[ExpectationRecord, ...]
     chains: tuple[tuple[tuple[str, ...], Bounds], ...]
     """Changes that followed one another, and their gains together."""

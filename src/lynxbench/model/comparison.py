@@ -21,7 +21,7 @@ class Comparability(StrEnum):
     """No ratio is given anywhere."""
 
 
-class Outcome(StrEnum):
+class RuleVerdict(StrEnum):
     """What one rule says of one pair."""
 
     HOLDS = "holds"
@@ -36,7 +36,7 @@ class RuleOutcome(Document):
 
     rule: str
     name: str
-    outcome: Outcome
+    outcome: RuleVerdict
     said: str
     remedy: str
     precision: Precision | None = None
@@ -126,7 +126,7 @@ class CauseKind(StrEnum):
     NOTHING_RECORDED = "nothing changed in the record"
 
 
-class Cause(Document):
+class EffectCause(Document):
     """What could be behind the effect, and the experiment that would tell."""
 
     kind: CauseKind
@@ -167,7 +167,7 @@ class Comparison(Document):
     budget: float
     confidence: float
     per_precision: tuple[PrecisionComparison, ...]
-    cause: Cause | None
+    cause: EffectCause | None
     sound_if: tuple[str, ...]
     rules_checked: tuple[str, ...]
 

@@ -19,7 +19,7 @@ UNANSWERED_LIMIT = 3
 """Unanswered questions at which a purchase is one without a diagnostic (REQUIREMENTS R4)."""
 
 
-class Answer(Document):
+class PurchaseAnswer(Document):
     """One of the five questions: its answer with evidence, or the command that would answer it."""
 
     number: int
@@ -54,7 +54,7 @@ class PurchaseDecision(Document):
     contract_id: str
     contract_name: str
     question: str
-    answers: Annotated[tuple[Answer, ...], Bound_(min_length=5, max_length=5)]
+    answers: Annotated[tuple[PurchaseAnswer, ...], Bound_(min_length=5, max_length=5)]
     diagnosed: bool
     """False with three or more unanswered."""
     supported: Literal["purchase", "software first", "neither", "undecided"]

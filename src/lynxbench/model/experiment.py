@@ -128,7 +128,7 @@ class OwnerShown(Document):
     sentence: str
 
 
-class Analysis(Document):
+class ExperimentAnalysis(Document):
     """Everything the cells say together."""
 
     word: Decomposability
@@ -184,7 +184,7 @@ class ExperimentDocument(Document):
     """On a fleet: the node that visited each block; empty on one machine."""
     factors: tuple[FactorShown, ...]
     cells: tuple[CellShown, ...]
-    analysis: Analysis | None
+    analysis: ExperimentAnalysis | None
     analysis_missing: str = ""
     accuracy_missing: str = ""
     """Why no cell's accuracy is known; empty: each cell says its own."""

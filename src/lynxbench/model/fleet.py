@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from lynxbench.model.comparison import Cause, LayerDifference
+from lynxbench.model.comparison import EffectCause, LayerDifference
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
@@ -53,7 +53,7 @@ class FleetUnit(Document):
     recorded: bool = False
 
 
-class Standing(StrEnum):
+class InstanceStanding(StrEnum):
     """How an instance stands to the others."""
 
     TYPICAL = "typical"
@@ -80,11 +80,11 @@ class InstanceRow(Document):
     """This instance over the others: a ratio with its simultaneous interval."""
     distance: float | None
     """From the median instance, in robust standard deviations of the fleet."""
-    standing: Standing
+    standing: InstanceStanding
     why: str = ""
     layers: tuple[LayerDifference, ...] = ()
     """For one that stands apart: what only it has, the strongest suspect first."""
-    cause: Cause | None = None
+    cause: EffectCause | None = None
 
 
 class FieldSplit(Document):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lynxbench.model.comparison import Cause, LayerDifference
+from lynxbench.model.comparison import EffectCause, LayerDifference
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
@@ -54,7 +54,7 @@ class LevelChange(Document):
     layers_changed: tuple[Layer, ...]
     layers: tuple[LayerDifference, ...]
     """Ranked, with fields, where the documents were at hand."""
-    cause: Cause
+    cause: EffectCause
     moved: bool | None
     """Whether the interval excludes no change; None where there is no interval."""
 

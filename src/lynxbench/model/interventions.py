@@ -18,7 +18,7 @@ class Change(StrEnum):
     STEP_PRECISION = "step the precision"
 
 
-class Scope(StrEnum):
+class InterventionScope(StrEnum):
     """Which changes are tried."""
 
     VERDICT = "verdict"

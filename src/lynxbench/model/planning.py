@@ -136,7 +136,7 @@ class BreakEven(Document):
     words: str
 
 
-class Efficiency(Document):
+class EnergyEfficiency(Document):
     """Work for energy; where it was measured says which energy."""
 
     per_joule: Figure | None
@@ -211,7 +211,7 @@ class CandidateCost(Document):
     precision: Precision
     tenures: tuple[Tenure, ...]
     break_even: BreakEven | None
-    efficiency: Efficiency
+    efficiency: EnergyEfficiency
     value: Value
     utilisation: float
     utilisation_how: str

@@ -37,7 +37,7 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class VoicedEntry:
     """An entry with its voice and place in the log."""
 
     seq: int
@@ -110,7 +110,7 @@ class Standing(Document):
         return "verified" if self.verified else "recorded"
 
 
-def standing_of(result_id: str, said: Sequence[Said]) -> Standing:
+def standing_of(result_id: str, said: Sequence[VoicedEntry]) -> Standing:
     """What the entries about a result add up to. Only a team that signed a result can retract it."""
     recorded = [
         one for one in said if isinstance(one.entry.body, ResultRecorded) and one.entry.body.result_id == result_id
@@ -145,7 +145,7 @@ def standing_of(result_id: str, said: Sequence[Said]) -> Standing:
     )
 
 
-def _registered(recorded: Sequence[Said], said: Sequence[Said]) -> bool:
+def _registered(recorded: Sequence[VoicedEntry], said: Sequence[VoicedEntry]) -> bool:
     announced = {
         (one.entry.body.run_id, one.entry.body.nonce): one.seq
         for one in said
@@ -159,7 +159,7 @@ def _registered(recorded: Sequence[Said], said: Sequence[Said]) -> bool:
     return False
 
 
-def _remark(one: Said, text: str) -> Remark:
+def _remark(one: VoicedEntry, text: str) -> Remark:
     return Remark(by=one.voice.name, trusted=bool(one.voice.teams), at=one.entry.made_at, text=text)
 
 

@@ -13,7 +13,7 @@ SIGNATURE_CHECKS: Final = frozenset({"signature", "signatures"})
 """Lines that speak of who signed: in the folder, and in the ledger."""
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """Doubt is an answer here too: what cannot be recomputed is said, and is not counted as holding."""
 
     HOLDS = "holds"
@@ -26,7 +26,7 @@ class Check:
     """One thing a result states, held against what it rests on."""
 
     name: str
-    outcome: Outcome
+    outcome: CheckOutcome
     why: str = ""
     """What differs, why it cannot be recomputed, or what was looked at."""
 
@@ -38,17 +38,17 @@ class Check:
 
 def holds(name: str, note: str = "") -> Check:
     """A check that held."""
-    return Check(name, Outcome.HOLDS, note)
+    return Check(name, CheckOutcome.HOLDS, note)
 
 
 def fails(name: str, why: str) -> Check:
     """A check that did not."""
-    return Check(name, Outcome.DOES_NOT_HOLD, why)
+    return Check(name, CheckOutcome.DOES_NOT_HOLD, why)
 
 
 def cannot(name: str, why: str) -> Check:
     """A statement that nothing here can confirm or refute."""
-    return Check(name, Outcome.CANNOT, why)
+    return Check(name, CheckOutcome.CANNOT, why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,18 @@ class VerificationReport:
     @property
     def holds(self) -> bool:
         """Whether nothing was found that does not hold."""
-        return all(check.outcome is not Outcome.DOES_NOT_HOLD for check in self.checks)
+        return all(check.outcome is not CheckOutcome.DOES_NOT_HOLD for check in self.checks)
 
     @property
     def signed(self) -> bool:
         """Whether a trusted key stands behind it."""
-        return any(one.name in SIGNATURE_CHECKS and one.outcome is Outcome.HOLDS for one in self.checks)
+        return any(one.name in SIGNATURE_CHECKS and one.outcome is CheckOutcome.HOLDS for one in self.checks)
 
     def adding(self, checks: Sequence[Check]) -> VerificationReport:
         """The report with further lines."""
         return VerificationReport(self.result_id, (*self.checks, *checks), self.subject)
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: CheckOutcome) -> int:
         """How many checks ended so."""
         return sum(check.outcome is outcome for check in self.checks)
 
@@ -88,6 +88,6 @@ class VerificationReport:
             **({"result_id": self.result_id} if self.subject == "result" else self._named),
             "holds": self.holds,
             "signed": self.signed,
-            "counts": {outcome.value: self.count(outcome) for outcome in Outcome},
+            "counts": {outcome.value: self.count(outcome) for outcome in CheckOutcome},
             "checks": [{"name": one.name, "outcome": one.outcome.value, "why": one.why} for one in self.checks],
         }

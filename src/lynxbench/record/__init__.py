@@ -1,1 +1,1 @@
-"""Results into the ledger and out of it again: recorded, recalled, listed, compared, exported."""
+"""Results into the ledger and out again: recorded, recalled, verified, re-run, compared, exchanged, exported."""

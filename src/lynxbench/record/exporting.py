@@ -9,9 +9,9 @@ from pathlib import Path
 from lynxbench.errors import BadInput
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.trust import TrustList
-from lynxbench.interop.exports import log_to_mlflow, render_csv, render_openmetrics, rows_of, write_parquet
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import standings
+from lynxbench.record.formats.exports import log_to_mlflow, render_csv, render_openmetrics, rows_of, write_parquet
 from lynxbench.record.recalling import result_document
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lynxbench.compare.history import FieldsBetween, point_of, read_history
-from lynxbench.compare.signals import Record
+from lynxbench.compare.levels import FieldsBetween, point_of, read_history
+from lynxbench.compare.stack_signals import Record
 from lynxbench.compare.suspects import changes_between
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.contract.loader import read_contract
@@ -43,9 +43,9 @@ from lynxbench.model.history import History, HistoryPoint
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
-from lynxbench.record.comparing import contract_differences
+from lynxbench.record.comparing_results import contract_differences
 from lynxbench.record.recalling import opened, sealed_document
-from lynxbench.runs.running import TELEMETRY_FILE
+from lynxbench.run.run_outcome import TELEMETRY_FILE
 
 MOST_DOCUMENTS = 200
 """Newest documents that the signs are read from."""
@@ -54,7 +54,7 @@ GPU_BUSY = re.compile(r"gpu[0-9]+_utilisation")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ContractResults:
     """Results of one contract, from everywhere they were looked for."""
 
     contract: Contract
@@ -96,7 +96,7 @@ class Past:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def find(self, named: str, newest: int | None = None) -> Found:
+    def find(self, named: str, newest: int | None = None) -> ContractResults:
         """All results of the contract that a person named by file, bundled name, id or its beginning.
 
         `newest` leaves out of the ledger's results all but so many.
@@ -118,7 +118,7 @@ class Past:
             elsewhere = [name for name, one in chosen.items() if one.contract_id != contract.contract_id]
             doubted |= standings(self.ledger.log, elsewhere, self._trust)
             retracted = {name: standing.words[0] for name, standing in doubted.items() if standing.retracted}
-        return Found(contract, contract.contract_id, chosen, folders, listed, retracted, tuple(problems))
+        return ContractResults(contract, contract.contract_id, chosen, folders, listed, retracted, tuple(problems))
 
     def changes(self, contract_id: str | None) -> tuple[tuple[ChangeDeclared, ...], tuple[ChangeMeasured, ...]]:
         """Declared and measured changes of a contract, in the ledger's order."""
@@ -152,7 +152,7 @@ class Past:
                 return next(iter(by_name.values()))
             raise
 
-    def documents(self, found: Found, names: Iterable[str]) -> dict[str, Result]:
+    def documents(self, found: ContractResults, names: Iterable[str]) -> dict[str, Result]:
         """Whole documents by their ids, from folders or the ledger; those that are not at hand are left out."""
         wanted = list(dict.fromkeys(names))
         here = {name: found.results[name] for name in wanted if name in found.results}
@@ -240,7 +240,7 @@ def _listed_of(ledger: OpenLedger, contract_id: str, newest: int | None) -> tupl
     return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest))[::-1])
 
 
-def _fields_between(past: Past, found: Found) -> FieldsBetween:
+def _fields_between(past: Past, found: ContractResults) -> FieldsBetween:
     def between(pairs: Sequence[tuple[HistoryPoint, HistoryPoint]]) -> list[tuple[FieldChange, ...] | None]:
         held = past.documents(found, (point.result_id for pair in pairs for point in pair))
         return [
@@ -297,7 +297,7 @@ def _read_folders(roots: Sequence[Path]) -> tuple[dict[str, Result], dict[str, P
     return results, folders, problems
 
 
-def _utilisation(found: Found) -> dict[str, float]:
+def _utilisation(found: ContractResults) -> dict[str, float]:
     """Mean busy share of the GPUs, or of the CPUs where there are none, where telemetry lies beside the result."""
     shares: dict[str, float] = {}
     for result_id, folder in found.folders.items():

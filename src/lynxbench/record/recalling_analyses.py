@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.run_folder import REGISTRATION_FILE
-from lynxbench.experiment.state import RUNS
-from lynxbench.ledger.analyses import parse_analysis
+from lynxbench.experiment.experiment_folder import RUNS
+from lynxbench.ledger.analysis_entries import parse_analysis
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis, find_id, is_beginning

@@ -20,18 +20,17 @@ from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.manifest import (
     ENVELOPE_FILE,
     MANIFEST_FILE,
-    Manifest,
+    RunManifest,
     differences,
     read_manifest,
     take_manifest,
 )
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.statement import open_entry, seal_entry
-from lynxbench.interop.foreign import read_foreign
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.ledger.queries import entries_about, entries_of_contract, find_result, find_run
-from lynxbench.ledger.summary import summary_of
+from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import (
     Blob,
     ContractAgreed,
@@ -45,6 +44,7 @@ from lynxbench.model.entries import (
     RunRegistered,
 )
 from lynxbench.model.result import Result
+from lynxbench.record.formats.foreign_results import read_foreign
 from lynxbench.record.rerunning import Rerun
 
 MAX_REASON = 4000
@@ -240,7 +240,7 @@ def _refuse_mismatch(result: Result, run: RunFolder, folder: Path) -> None:
         raise BadResult(f"{folder}: {RESULT_FILE} and {REGISTRATION_FILE} are of two different runs")
 
 
-def _names(manifest: Manifest) -> list[str]:
+def _names(manifest: RunManifest) -> list[str]:
     """Flat names for the entry, each once; where a file belongs is said by the manifest."""
     taken = {MANIFEST_FILE}
     names = []

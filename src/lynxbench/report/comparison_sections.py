@@ -9,13 +9,13 @@ from lynxbench.model.comparison import (
     EffectVerdict,
     FieldSuspect,
     LayerDifference,
-    Outcome,
+    RuleVerdict,
 )
 from lynxbench.model.interval import Interval
 from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, code, said, tag
-from lynxbench.report.sections.parts import bullets, chip, fact, section, table
-from lynxbench.report.sections.record import value_text
+from lynxbench.report.sections.record_section import value_text
+from lynxbench.report.sections.section_parts import bullets, chip, fact, section, table
 from lynxbench.report.tone import Tone
 
 MOST_FIELDS = 40
@@ -108,7 +108,7 @@ def _rules(found: Comparison) -> Safe:
     rows: list[list[Child]] = [
         [
             f"{one.rule} {one.name}",
-            tag("span", one.outcome.value, class_="tone-bad" if one.outcome is Outcome.BREAKS else "tone-warn"),
+            tag("span", one.outcome.value, class_="tone-bad" if one.outcome is RuleVerdict.BREAKS else "tone-warn"),
             said(f"{one.precision}: {one.said}" if one.precision else one.said),
             said(one.remedy),
         ]

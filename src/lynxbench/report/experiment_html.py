@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lynxbench.model.experiment import Analysis, Decomposability, ExperimentDocument
+from lynxbench.model.experiment import Decomposability, ExperimentAnalysis, ExperimentDocument
 from lynxbench.report import words
 from lynxbench.report.experiment_words import (
     cell_levels,
@@ -17,9 +17,9 @@ from lynxbench.report.experiment_words import (
 )
 from lynxbench.report.markup import Child, Safe, code, join, said, tag
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import bullets, chip, fact, plot, result_name, section, table
+from lynxbench.report.sections.section_parts import bullets, chip, fact, plot, result_name, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE
-from lynxbench.report.svg.experiment import draw_cube, draw_effects, draw_interaction, draw_values
+from lynxbench.report.svg.experiment_plots import draw_cube, draw_effects, draw_interaction, draw_values
 from lynxbench.report.words import clean
 
 SIZES = (WIDE, NARROW)
@@ -145,7 +145,7 @@ def _cells(document: ExperimentDocument) -> Safe:
     )
 
 
-def _effects(found: Analysis) -> Safe:
+def _effects(found: ExperimentAnalysis) -> Safe:
     title = "Effects with their intervals"
     rows: list[list[str | int | float]] = [
         [effect_title(e), e.ratio.low, e.ratio.estimate, e.ratio.high, e.p_holm, ", ".join(e.aliases)]
@@ -198,7 +198,7 @@ def _interactions(document: ExperimentDocument) -> Safe:
     return section("interactions", "How changes meet", drawn, lead="Parallel lines do not interact; others do.")
 
 
-def _together(found: Analysis) -> Safe:
+def _together(found: ExperimentAnalysis) -> Safe:
     parts: list[Child] = []
     if found.joint is not None and found.sum_of_single is not None and found.gap is not None:
         parts.append(
@@ -227,7 +227,7 @@ def _together(found: Analysis) -> Safe:
     return section("together", "One at a time against all together", parts)
 
 
-def _owners(found: Analysis) -> Safe | None:
+def _owners(found: ExperimentAnalysis) -> Safe | None:
     if not found.owners:
         return None
     rows: list[list[Child]] = [

@@ -9,11 +9,11 @@ from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import findings
 from lynxbench.report.markup import raw, tag
 from lynxbench.report.page import asset, render_page
-from lynxbench.report.sections.causes import render_causes
-from lynxbench.report.sections.load import render_load
-from lynxbench.report.sections.measured import render_counted, render_plots, render_precisions
-from lynxbench.report.sections.opening import render_figures, render_header, render_questions, render_verdict
-from lynxbench.report.sections.record import render_context, render_evidence, render_executor
+from lynxbench.report.sections.causes_section import render_causes
+from lynxbench.report.sections.load_section import render_load
+from lynxbench.report.sections.measured_section import render_counted, render_plots, render_precisions
+from lynxbench.report.sections.opening_section import render_figures, render_header, render_questions, render_verdict
+from lynxbench.report.sections.record_section import render_context, render_evidence, render_executor
 from lynxbench.report.words import clean
 
 

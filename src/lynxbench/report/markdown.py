@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.report import accuracy_words, findings, words
-from lynxbench.report.answers import answer_four, category_name
 from lynxbench.report.economics import HEAD, TITLE, economics_rows
+from lynxbench.report.four_answers import answer_four, category_name
 from lynxbench.report.load_words import load_lines
 from lynxbench.report.words import NBSP, clean
 

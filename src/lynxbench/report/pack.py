@@ -11,7 +11,7 @@ from lynxbench.report.decision_blocks import Block, Facts, Points, Table, blocks
 from lynxbench.report.markup import Child, Safe, code, said, tag
 from lynxbench.report.pack_results import render_result_part
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import bullets, fact, section, table
+from lynxbench.report.sections.section_parts import bullets, fact, section, table
 from lynxbench.report.tone import Tone
 
 PACK_STYLE = """

@@ -8,11 +8,11 @@ from lynxbench.model.standing import Standing
 from lynxbench.report import findings, words
 from lynxbench.report.load_words import saturation_text
 from lynxbench.report.markup import Child, Safe, code, said, tag
-from lynxbench.report.sections.parts import fact, plot, table
-from lynxbench.report.sections.record import value_text
-from lynxbench.report.svg.bars import draw_shares
+from lynxbench.report.sections.record_section import value_text
+from lynxbench.report.sections.section_parts import fact, plot, table
+from lynxbench.report.svg.bar_plots import draw_shares
 from lynxbench.report.svg.canvas import NARROW, WIDE
-from lynxbench.report.svg.curve import draw_curve
+from lynxbench.report.svg.load_curve_plot import draw_curve
 
 
 def render_result_part(result: Result, standing: Standing | None) -> Safe:

@@ -9,8 +9,8 @@ from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, said, tag
 from lynxbench.report.page import render_page
 from lynxbench.report.palette import category_class
-from lynxbench.report.sections.parts import bullets, chip, fact, plot, section, table
-from lynxbench.report.svg.bars import draw_shares
+from lynxbench.report.sections.section_parts import bullets, chip, fact, plot, section, table
+from lynxbench.report.svg.bar_plots import draw_shares
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.trace_sections.plots import draw_gap, draw_roofline, draw_steps
 from lynxbench.report.trace_view import TraceView

@@ -8,9 +8,9 @@ from lynxbench.model.tuning import TrialStatus, TuningDocument, TuningVerdict
 from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, code, join, said, tag
 from lynxbench.report.page import render_page
-from lynxbench.report.sections.parts import fact, plot, result_name, section, table
+from lynxbench.report.sections.section_parts import fact, plot, result_name, section, table
 from lynxbench.report.svg.canvas import NARROW, WIDE, Scale, axis_x, axis_y, padded, rule, svg, text
-from lynxbench.report.tuning import curse_words, gain_text, setting_words
+from lynxbench.report.tuning_terminal import curse_words, gain_text, setting_words
 from lynxbench.report.words import clean
 
 

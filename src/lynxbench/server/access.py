@@ -14,9 +14,9 @@ from sqlalchemy import delete, func, insert, or_, select, update
 
 from lynxbench.errors import BadInput
 from lynxbench.evidence.teams import team_problem
-from lynxbench.server.rights import Principal, Scope, parse_scopes, scopes_text
-from lynxbench.server.store import Store, later_text, now_text
-from lynxbench.server.tables import sessions, teams, tokens, users
+from lynxbench.server.rights import AccessScope, Principal, parse_scopes, scopes_text
+from lynxbench.watch.store import Store, later_text, now_text
+from lynxbench.watch.store_tables import sessions, teams, tokens, users
 
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 1 << 14, 8, 5
 """OWASP password storage cheat sheet: the setting that fits into 16 MiB."""
@@ -61,7 +61,7 @@ class User:
 
     name: str
     team: str
-    scopes: frozenset[Scope]
+    scopes: frozenset[AccessScope]
     made_at: str
     disabled_at: str | None
     has_password: bool
@@ -74,7 +74,7 @@ class Token:
     token_id: str
     user: str
     label: str
-    scopes: frozenset[Scope]
+    scopes: frozenset[AccessScope]
     made_at: str
     expires_at: str | None
     revoked_at: str | None
@@ -101,12 +101,12 @@ class Access:
         """All teams."""
         return [row.name for row in self._store.rows(select(teams.c.name).order_by(teams.c.name))]
 
-    def add_user(self, name: str, team: str, scopes: frozenset[Scope], password: str | None = None) -> User:
+    def add_user(self, name: str, team: str, scopes: frozenset[AccessScope], password: str | None = None) -> User:
         """A new user of a team; the team is made where it is new."""
         if len(name) > MOST_NAME or not NAME_FORM.fullmatch(name):
             raise BadInput(f"{name[:80]!r} is no user name: lower-case words joined by '.', '-' or '_'")
         if not scopes:
-            raise BadInput(f"{name}: give at least one scope of {', '.join(Scope)}")
+            raise BadInput(f"{name}: give at least one scope of {', '.join(AccessScope)}")
         self.add_team(team)
         hashed = None if password is None else hash_password(password)
         with self._store.writing() as connection:
@@ -129,7 +129,7 @@ class Access:
 
     def has_administrator(self) -> bool:
         """Whether somebody can let others in: without one the server is not open to a network."""
-        return any(Scope.ADMINISTER in one.scopes and one.disabled_at is None for one in self.users())
+        return any(AccessScope.ADMINISTER in one.scopes and one.disabled_at is None for one in self.users())
 
     def has_users(self) -> bool:
         """Whether anybody is known here."""
@@ -155,7 +155,7 @@ class Access:
 
     # --- tokens -------------------------------------------------------------------------------------------------------
 
-    def make_token(self, user: str, label: str, scopes: frozenset[Scope], days: float | None = None) -> MadeToken:
+    def make_token(self, user: str, label: str, scopes: frozenset[AccessScope], days: float | None = None) -> MadeToken:
         """A token of a user, with no more scopes than the user has."""
         owner = self.user(user)
         beyond = scopes - owner.scopes

@@ -11,11 +11,12 @@ from starlette.responses import Response
 from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.log import Logged
 from lynxbench.record.recalling_analyses import body_of
-from lynxbench.server.form_routes import Form
+from lynxbench.server.form_routes import FormFields
 from lynxbench.server.guard import read_form, remote_of
 from lynxbench.server.page_cache import EVERYTHING, OWN
 from lynxbench.server.page_routes import Named, file, html, quick_id, server_of, show, shown_line, there
-from lynxbench.server.pages import analyses, contesting
+from lynxbench.server.pages import analyses_page as analyses
+from lynxbench.server.pages import contesting_page as contesting
 from lynxbench.server.pages.svg_file import standalone_svg
 
 EXPERIMENTS, FLEET = "/experiments", "/fleet"
@@ -111,7 +112,7 @@ async def contest_form_(request: Request, result: Named) -> Response:
 async def contest_(request: Request, result: Named) -> Response:
     server, who = server_of(request), request.state.principal
     name = await quick_id(request, result, "result")
-    form = Form(await read_form(request))
+    form = FormFields(await read_form(request))
     reason = cites = ""
     try:
         reason, cites = form.text("reason", 2 * contesting.MOST_REASON), form.text("cites", 4000)

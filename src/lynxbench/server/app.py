@@ -18,16 +18,20 @@ from starlette.responses import RedirectResponse, Response
 from lynxbench import __version__
 from lynxbench.errors import BadLedger, LynxbenchError, Refused
 from lynxbench.report.markup import said, tag
-from lynxbench.report.sections.parts import section
+from lynxbench.report.sections.section_parts import section
 from lynxbench.server import analysis_routes, form_routes, page_routes
-from lynxbench.server.api import administering, analyses, evidence, submitting, working
-from lynxbench.server.api.answers import RESPONSES, answer
+from lynxbench.server.api import administering_api as administering
+from lynxbench.server.api import analyses_api as analyses
+from lynxbench.server.api import evidence_api as evidence
+from lynxbench.server.api import submitting_api as submitting
+from lynxbench.server.api import working_api as working
+from lynxbench.server.api.json_answers import RESPONSES, answer
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
 from lynxbench.server.making import Maker
 from lynxbench.server.page_routes import html, shown_line
-from lynxbench.server.pages.shell import make_page
+from lynxbench.server.pages.page_shell import make_page
 from lynxbench.server.rights import API, nobody
-from lynxbench.server.state import Server
+from lynxbench.server.server_state import Server
 
 SWITCH_S = 0.0005
 """How long a busy thread keeps the interpreter from the others: a submission that is being verified must not hold up

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import insert, select
 
-from lynxbench.server.store import Store, now_text
-from lynxbench.server.tables import audit
+from lynxbench.watch.store import Store, now_text
+from lynxbench.watch.store_tables import audit
 
 MOST_DETAIL = 2000
 OK, REFUSED = "ok", "refused"

@@ -21,12 +21,12 @@ from lynxbench.server.guard import (
     safe_target,
 )
 from lynxbench.server.page_routes import html, server_of, shown_line
-from lynxbench.server.pages import claims as claim_pages
-from lynxbench.server.pages.account import account_page, sign_in_page
-from lynxbench.server.pages.administration import admin_page, audit_page
-from lynxbench.server.pages.shell import Page
+from lynxbench.server.pages import claims_page as claim_pages
+from lynxbench.server.pages.account_page import account_page, sign_in_page
+from lynxbench.server.pages.administration_page import admin_page, audit_page
+from lynxbench.server.pages.page_shell import Page
 from lynxbench.server.rights import Principal, parse_scopes
-from lynxbench.server.state import Server
+from lynxbench.server.server_state import Server
 
 T = TypeVar("T")
 MOST_FIELD = 4000
@@ -34,7 +34,7 @@ MOST_FIELD = 4000
 router = APIRouter(include_in_schema=False)
 
 
-class Form:
+class FormFields:
     """The fields of a form, asked for by name."""
 
     def __init__(self, fields: dict[str, list[str]]) -> None:
@@ -63,7 +63,7 @@ async def signin_form(request: Request, next: str = "/") -> Response:
 @router.post("/signin")
 async def signin(request: Request) -> Response:
     server = server_of(request)
-    form = Form(await read_form(request))
+    form = FormFields(await read_form(request))
     name, remote = form.text("name", 200), remote_of(request.scope, server)
     secret = request.cookies.get(FORM_COOKIE, "")
     target = safe_target(form.text("next"))
@@ -99,7 +99,7 @@ async def account(request: Request) -> Response:
 @router.post("/account/tokens")
 async def account_token(request: Request) -> Response:
     server, who = server_of(request), request.state.principal
-    form = Form(await read_form(request))
+    form = FormFields(await read_form(request))
 
     def work() -> str:
         scopes = parse_scopes(form.all("scope"))
@@ -118,7 +118,7 @@ async def account_token(request: Request) -> Response:
 @router.post("/account/tokens/revoke")
 async def account_token_revoke(request: Request) -> Response:
     server, who = server_of(request), request.state.principal
-    token_id = Form(await read_form(request)).text("token_id", 40)
+    token_id = FormFields(await read_form(request)).text("token_id", 40)
     try:
         await _done(request, "revoke token", token_id, lambda: server.access.revoke_token(token_id, who.name))
     except LynxbenchError as error:
@@ -129,7 +129,7 @@ async def account_token_revoke(request: Request) -> Response:
 @router.post("/account/password")
 async def account_password(request: Request) -> Response:
     server, who = server_of(request), request.state.principal
-    form = Form(await read_form(request))
+    form = FormFields(await read_form(request))
     if server.sign_ins.wait_s(f"user {who.name}") > 0:
         raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
 
@@ -148,7 +148,7 @@ async def account_password(request: Request) -> Response:
 @router.post("/claims")
 async def claims(request: Request) -> Response:
     server, who = server_of(request), request.state.principal
-    text = Form(await read_form(request)).text("text", claim_pages.MOST_TEXT)
+    text = FormFields(await read_form(request)).text("text", claim_pages.MOST_TEXT)
     try:
         name = await _done(request, "keep claim", "", lambda: claim_pages.keep_claim(server, text, who))
     except LynxbenchError as error:
@@ -170,7 +170,7 @@ async def audit(request: Request, before: int | None = None) -> Response:
 
 @router.post("/admin/users")
 async def admin_user(request: Request) -> Response:
-    server, form = server_of(request), Form(await read_form(request))
+    server, form = server_of(request), FormFields(await read_form(request))
     name = form.text("name", 200)
 
     def work() -> object:
@@ -182,39 +182,39 @@ async def admin_user(request: Request) -> Response:
 
 @router.post("/admin/users/disable")
 async def admin_user_disable(request: Request) -> Response:
-    server, name = server_of(request), Form(await read_form(request)).text("user", 200)
+    server, name = server_of(request), FormFields(await read_form(request)).text("user", 200)
     return await _administer(request, "disable user", name, lambda: server.access.disable_user(name))
 
 
 @router.post("/admin/teams")
 async def admin_team(request: Request) -> Response:
-    server, name = server_of(request), Form(await read_form(request)).text("team", 200)
+    server, name = server_of(request), FormFields(await read_form(request)).text("team", 200)
     return await _administer(request, "add team", name, lambda: server.access.add_team(name))
 
 
 @router.post("/admin/keys")
 async def admin_key(request: Request) -> Response:
     server, who = server_of(request), request.state.principal
-    card = Form(await read_form(request)).text("card", 20_000)
+    card = FormFields(await read_form(request)).text("card", 20_000)
     return await _administer(request, "register key", "", lambda: server.keys.register(card.encode(), None, who.label))
 
 
 @router.post("/admin/keys/revoke")
 async def admin_key_revoke(request: Request) -> Response:
-    server, form = server_of(request), Form(await read_form(request))
+    server, form = server_of(request), FormFields(await read_form(request))
     keyid, reason = form.text("keyid", 80), form.text("reason", 1000)
     return await _administer(request, "revoke key", keyid, lambda: server.keys.revoke(keyid, reason))
 
 
 @router.post("/admin/tokens/revoke")
 async def admin_token_revoke(request: Request) -> Response:
-    server, name = server_of(request), Form(await read_form(request)).text("token_id", 40)
+    server, name = server_of(request), FormFields(await read_form(request)).text("token_id", 40)
     return await _administer(request, "revoke token", name, lambda: server.access.revoke_token(name))
 
 
 @router.post("/admin/contacts")
 async def admin_contact(request: Request) -> Response:
-    server, form = server_of(request), Form(await read_form(request))
+    server, form = server_of(request), FormFields(await read_form(request))
     owner = form.text("owner", 400)
 
     def work() -> object:
@@ -226,7 +226,7 @@ async def admin_contact(request: Request) -> Response:
 
 @router.post("/admin/schedules/pause")
 async def admin_schedule(request: Request) -> Response:
-    server, form = server_of(request), Form(await read_form(request))
+    server, form = server_of(request), FormFields(await read_form(request))
     name, paused = form.text("schedule", 80), bool(form.text("paused", 10))
     return await _administer(request, "pause schedule", name, lambda: server.scheduler.pause(name, paused))
 

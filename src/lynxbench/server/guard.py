@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from lynxbench.server.auditing import REFUSED
-from lynxbench.server.pages.shell import POLICY
-from lynxbench.server.rights import API, RIGHTS, Principal, Scope, nobody
+from lynxbench.server.pages.page_shell import POLICY
+from lynxbench.server.rights import API, RIGHTS, AccessScope, Principal, nobody
+from lynxbench.server.server_state import ACCESS, Server
 from lynxbench.server.settings import MOST_BODY_BYTES, MOST_CHUNK_BYTES, MOST_FORM_BYTES, MOST_LOG_BYTES
-from lynxbench.server.state import ACCESS, Server
 
 SESSION_COOKIE = "lynx_session"
 FORM_COOKIE = "lynx_form"
@@ -136,7 +136,7 @@ class Doorkeeper:
         wait = server.reads.wait_s(caller)
         if wait > 0:
             raise HTTPException(429, "too many requests; wait a little", {"Retry-After": str(int(wait) + 1)})
-        need = right if isinstance(right, Scope) else None
+        need = right if isinstance(right, AccessScope) else None
         page = not route.startswith(API)
         if not who.may(need):
             await self._deny(request, who, need, page=page)
@@ -179,7 +179,7 @@ class Doorkeeper:
         self._remembered[key] = (time.monotonic(), generation, found)
         return found
 
-    async def _deny(self, request: Request, who: Principal, need: Scope | None, *, page: bool) -> None:
+    async def _deny(self, request: Request, who: Principal, need: AccessScope | None, *, page: bool) -> None:
         if who.via == "anonymous":
             if page and request.method in SAFE_METHODS:
                 target = request.url.path + (f"?{request.url.query}" if request.url.query else "")

@@ -15,12 +15,12 @@ from lynxbench.evidence.envelope import Envelope, check_signatures
 from lynxbench.evidence.statement import leaf_bytes, open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
+from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.merkle import leaf_hash
-from lynxbench.ledger.tables import entries
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import EntryKind, ResultRecorded
-from lynxbench.server.rights import Principal, Scope
+from lynxbench.server.rights import AccessScope, Principal
 
 DOUBTS = frozenset({EntryKind.CONTEST, EntryKind.RETRACTION, EntryKind.VERIFICATION, EntryKind.RERUN})
 """What is said about somebody's result: asks for the scope `contest`."""
@@ -88,8 +88,8 @@ def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) 
     made = parse_time(entry.made_at)
     if made.timestamp() > now_s + AHEAD_S:
         raise EvidenceInvalid(f"an entry ({kind}) says it was made at {entry.made_at}, which is still to come")
-    if kind in DOUBTS and not who.may(Scope.CONTEST):
-        raise Refused(f"the bundle holds a new {kind}, and {who.label} may not {Scope.CONTEST.value}")
+    if kind in DOUBTS and not who.may(AccessScope.CONTEST):
+        raise Refused(f"the bundle holds a new {kind}, and {who.label} may not {AccessScope.CONTEST.value}")
     # a key that was revoked by now signs nothing new, whatever date the entry bears
     signers = check_signatures(envelope, trust).signers
     if not signers:

@@ -13,15 +13,15 @@ from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.location import Location
 from lynxbench.server.access import Access
 from lynxbench.server.observing import Log
-from lynxbench.server.settings import Settings, refuse_open
-from lynxbench.server.state import Server
-from lynxbench.server.store import Store
+from lynxbench.server.server_state import Server
+from lynxbench.server.settings import ServerSettings, refuse_open
+from lynxbench.watch.store import Store
 
 GRACE_S = 10
 BACKLOG = 2048
 
 
-def open_server(settings: Settings, location: Location, store_at: str, log: Log | None = None) -> Server:
+def open_server(settings: ServerSettings, location: Location, store_at: str, log: Log | None = None) -> Server:
     """Everything but the socket; Refused where it would be open to a network without a name."""
     store = Store(store_at)
     try:
@@ -75,9 +75,9 @@ def listen(
 
 def _look_around(server: Server) -> None:
     """What everybody asks for first is read, and what drawing it needs is loaded, before anybody can ask."""
-    from lynxbench.server.pages.contracts import contract_page
-    from lynxbench.server.pages.overview import overview_page
-    from lynxbench.server.reading import contract_ids
+    from lynxbench.server.ledger_views import contract_ids
+    from lynxbench.server.pages.contracts_page import contract_page
+    from lynxbench.server.pages.overview_page import overview_page
 
     overview_page(server)
     for contract_id, _ in contract_ids(server)[:1]:
@@ -91,7 +91,7 @@ def _settle() -> None:
     gc.freeze()
 
 
-def _bound(settings: Settings) -> socket.socket:
+def _bound(settings: ServerSettings) -> socket.socket:
     host = settings.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 from anyio import CapacityLimiter, to_thread
 
-from lynxbench.server.pages.shell import Page
-from lynxbench.server.state import Server
+from lynxbench.server.pages.page_shell import Page
+from lynxbench.server.server_state import Server
 
 MAKING = 2
 """Pages that are made at a time: they share one interpreter, and the one that answers needs its turn."""

@@ -16,7 +16,7 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 Labels = tuple[tuple[str, str], ...]
 
 
-class Metrics:
+class ServerMetrics:
     """Counters, histograms and gauges, changed from many threads."""
 
     def __init__(self) -> None:

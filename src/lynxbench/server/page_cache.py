@@ -16,8 +16,8 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.log import Ledger
-from lynxbench.ledger.tables import entries, results
 
 EVERYTHING = "everything"
 OWN = "own"
@@ -32,7 +32,7 @@ MOST_BYTES = 96 << 20
 STEP = 2000
 
 
-class Pulse:
+class ChangeCounter:
     """Which things changed how often since the server started."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -103,7 +103,7 @@ class _Kept:
 class PageCache:
     """Values by name, made once for as long as nothing changed, by one thread at a time."""
 
-    def __init__(self, pulse: Pulse, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, pulse: ChangeCounter, most_bytes: int = MOST_BYTES) -> None:
         self._pulse = pulse
         self._most = most_bytes
         self._lock = threading.Lock()

@@ -19,13 +19,20 @@ from lynxbench.model.result import ValidityVerdict
 from lynxbench.report.html import render_html
 from lynxbench.report.json_document import render_json
 from lynxbench.report.pack import render_pack
-from lynxbench.server import reading
+from lynxbench.server import ledger_views as reading
 from lynxbench.server.making import Maker
 from lynxbench.server.observing import CONTENT_TYPE
 from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN, WORK
-from lynxbench.server.pages import claims as claim_pages
-from lynxbench.server.pages import compare, contracts, decisions, executors, ledger, overview, results, runs
-from lynxbench.server.pages.shell import (
+from lynxbench.server.pages import claims_page as claim_pages
+from lynxbench.server.pages import compare_page as compare
+from lynxbench.server.pages import contracts_page as contracts
+from lynxbench.server.pages import decisions_page as decisions
+from lynxbench.server.pages import executors_page as executors
+from lynxbench.server.pages import ledger_page as ledger
+from lynxbench.server.pages import overview_page as overview
+from lynxbench.server.pages import results_page as results
+from lynxbench.server.pages import runs_page as runs
+from lynxbench.server.pages.page_shell import (
     Page,
     render_shell,
     script_name,
@@ -34,7 +41,7 @@ from lynxbench.server.pages.shell import (
     style_text,
 )
 from lynxbench.server.pages.svg_file import standalone_svg
-from lynxbench.server.state import Server
+from lynxbench.server.server_state import Server
 
 MOST_NUMBER = 2**53 - 1
 Seq = Annotated[int, Path(ge=0, le=MOST_NUMBER)]

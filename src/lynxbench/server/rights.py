@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Scope(StrEnum):
+class AccessScope(StrEnum):
     """What a person or a token may do. None contains another."""
 
     READ = "read"
@@ -15,7 +15,7 @@ class Scope(StrEnum):
     ADMINISTER = "administer"
 
 
-SCOPES = tuple(Scope)
+SCOPES = tuple(AccessScope)
 PAGE = "page"
 API = "/api/v1"
 
@@ -26,7 +26,7 @@ class Principal:
 
     name: str
     team: str
-    scopes: frozenset[Scope]
+    scopes: frozenset[AccessScope]
     via: str
     """`token`, `session`, `anonymous`."""
     csrf: str = ""
@@ -34,7 +34,7 @@ class Principal:
     credential: str = ""
     """Which token or session, by a name that is not secret: for limits and the audit log."""
 
-    def may(self, scope: Scope | None) -> bool:
+    def may(self, scope: AccessScope | None) -> bool:
         """Whether a route that asks for this scope is open; None is open to everybody."""
         return scope is None or scope in self.scopes
 
@@ -49,12 +49,12 @@ ANONYMOUS = "anonymous"
 
 def nobody(*, may_read: bool) -> Principal:
     """Somebody without credentials."""
-    return Principal(ANONYMOUS, "", frozenset({Scope.READ}) if may_read else frozenset(), ANONYMOUS)
+    return Principal(ANONYMOUS, "", frozenset({AccessScope.READ}) if may_read else frozenset(), ANONYMOUS)
 
 
-_R, _S, _C, _A = Scope.READ, Scope.SUBMIT, Scope.CONTEST, Scope.ADMINISTER
+_R, _S, _C, _A = AccessScope.READ, AccessScope.SUBMIT, AccessScope.CONTEST, AccessScope.ADMINISTER
 
-RIGHTS: dict[tuple[str, str], Scope | None] = {
+RIGHTS: dict[tuple[str, str], AccessScope | None] = {
     # what says whether the server lives, and how to get in
     ("GET", "/healthz"): None,
     ("GET", "/readyz"): None,
@@ -169,12 +169,12 @@ RIGHTS: dict[tuple[str, str], Scope | None] = {
 """Every route with the scope it asks for. A route that is missing here is refused to everybody."""
 
 
-def parse_scopes(words: str | list[str] | tuple[str, ...]) -> frozenset[Scope]:
+def parse_scopes(words: str | list[str] | tuple[str, ...]) -> frozenset[AccessScope]:
     """Scopes from their names, separated by spaces or commas; ValueError for a word that is none."""
     names = words.replace(",", " ").split() if isinstance(words, str) else list(words)
-    return frozenset(Scope(name) for name in names)
+    return frozenset(AccessScope(name) for name in names)
 
 
-def scopes_text(scopes: frozenset[Scope]) -> str:
+def scopes_text(scopes: frozenset[AccessScope]) -> str:
     """Scopes in their order, as the tables have them."""
     return " ".join(scope.value for scope in SCOPES if scope in scopes)

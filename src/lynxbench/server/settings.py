@@ -25,7 +25,7 @@ _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """Everything that `lynxbench serve` may be told."""
 
     host: str = LOOPBACK
@@ -80,7 +80,7 @@ class Settings:
         return frozenset(name.lower() for name in names if name)
 
 
-def refuse_open(settings: Settings, *, has_administrator: bool) -> None:
+def refuse_open(settings: ServerSettings, *, has_administrator: bool) -> None:
     """Refuse to listen on a network where nobody has to say who they are."""
     if settings.is_local or has_administrator:
         return

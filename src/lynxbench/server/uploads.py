@@ -13,8 +13,8 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.sql import Select
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, Refused
-from lynxbench.server.store import Store, fresh_id, later_text, now_text
-from lynxbench.server.tables import uploads
+from lynxbench.watch.store import Store, fresh_id, later_text, now_text
+from lynxbench.watch.store_tables import uploads
 
 OPEN, DONE = "open", "done"
 MOST_OPEN = 32

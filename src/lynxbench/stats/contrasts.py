@@ -88,7 +88,7 @@ def simple_effects(design: Design, factor: int, level: int, present: Collection[
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FactorStep:
     """From the baseline cell to the target cell, factor by factor."""
 
     baseline: Cell
@@ -104,23 +104,23 @@ class Step:
         return tuple(i for i, (b, t) in enumerate(zip(self.baseline, self.target, strict=True)) if b != t)
 
 
-def alone(step: Step, factor: int) -> Contrast:
+def alone(step: FactorStep, factor: int) -> Contrast:
     """What a factor's owner measures: everything else as it was."""
     return Contrast({step.corner({factor}): 1.0, step.baseline: -1.0})
 
 
-def in_company(step: Step, factor: int) -> Contrast:
+def in_company(step: FactorStep, factor: int) -> Contrast:
     """What the same change adds where all the others are made already."""
     others = set(step.factors) - {factor}
     return Contrast({step.target: 1.0, step.corner(others): -1.0})
 
 
-def joint(step: Step) -> Contrast:
+def joint(step: FactorStep) -> Contrast:
     """All changes together."""
     return Contrast({step.target: 1.0, step.baseline: -1.0})
 
 
-def gap(step: Step) -> Contrast:
+def gap(step: FactorStep) -> Contrast:
     """The joint change over the product of the single ones; zero where effects only add up."""
     weights: dict[Cell, float] = {}
     _add(weights, joint(step), 1.0)
@@ -129,7 +129,7 @@ def gap(step: Step) -> Contrast:
     return Contrast({cell: weight for cell, weight in weights.items() if weight != 0})
 
 
-def shapley(step: Step, factor: int) -> Contrast:
+def shapley(step: FactorStep, factor: int) -> Contrast:
     """The mean of what the factor adds over all orders in which the changes could be made (Shapley, 1953)."""
     others = [one for one in step.factors if one != factor]
     count = len(step.factors)
@@ -141,7 +141,7 @@ def shapley(step: Step, factor: int) -> Contrast:
     return Contrast(weights)
 
 
-def additions(step: Step, factor: int) -> Iterator[tuple[tuple[int, ...], Contrast]]:
+def additions(step: FactorStep, factor: int) -> Iterator[tuple[tuple[int, ...], Contrast]]:
     """What the factor adds after each set of others: the whole range that an order of changes can give it."""
     others = [one for one in step.factors if one != factor]
     for size in range(len(others) + 1):
@@ -149,7 +149,7 @@ def additions(step: Step, factor: int) -> Iterator[tuple[tuple[int, ...], Contra
             yield before, Contrast({step.corner({*before, factor}): 1.0, step.corner(before): -1.0})
 
 
-def orders(step: Step) -> Iterator[tuple[int, ...]]:
+def orders(step: FactorStep) -> Iterator[tuple[int, ...]]:
     """Every order in which the changes could be made."""
     return permutations(step.factors)
 

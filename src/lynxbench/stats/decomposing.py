@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lynxbench.model.experiment import Decomposability
-from lynxbench.stats.contrasts import EffectContrast, Step, effect_contrasts, gap, needed, simple_effects
+from lynxbench.stats.contrasts import EffectContrast, FactorStep, effect_contrasts, gap, needed, simple_effects
 from lynxbench.stats.designs import Cell, Design
-from lynxbench.stats.factorial import Estimate, Fit, holm
+from lynxbench.stats.factorial import ContrastEstimate, FactorialFit, holm
 from lynxbench.stats.intervals import student_quantile
 
 ERROR = 0.05
@@ -38,7 +38,7 @@ class Ground(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DecompositionReason:
     """One reason for the word."""
 
     ground: Ground
@@ -46,7 +46,7 @@ class Finding:
     factor: int | None = None
     contexts: tuple[Cell, Cell] | None = None
     """Of a sign change: the cell in which the change gains, and the one in which it loses."""
-    estimate: Estimate | None = None
+    estimate: ContrastEstimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Decomposition:
     """The word with its reasons."""
 
     word: Decomposability
-    findings: tuple[Finding, ...]
+    findings: tuple[DecompositionReason, ...]
     restarts_needed: int | None = None
     """About how many restarts a cell would settle it, where noise is all that is in the way."""
 
 
-def decompose(design: Design, fit: Fit, step: Step | None, delta: float) -> Decomposition:
+def decompose(design: Design, fit: FactorialFit, step: FactorStep | None, delta: float) -> Decomposition:
     """The word for an experiment; `delta` is the largest interaction, in log response, that would change nothing."""
     effects = effect_contrasts(design, fit.cells)
     interactions = [one for one in effects if len(one.word) > 1]
@@ -69,7 +69,7 @@ def decompose(design: Design, fit: Fit, step: Step | None, delta: float) -> Deco
     if against:
         return Decomposition(Decomposability.NOT_DECOMPOSABLE, tuple(against))
     if not interactions:
-        return Decomposition(Decomposability.UNDETERMINED, (Finding(Ground.ALONE),))
+        return Decomposition(Decomposability.UNDETERMINED, (DecompositionReason(Ground.ALONE),))
     doubts = _doubts(design, interactions, estimates, missed, delta)
     if not doubts:
         return Decomposition(Decomposability.DECOMPOSABLE, ())
@@ -78,7 +78,7 @@ def decompose(design: Design, fit: Fit, step: Step | None, delta: float) -> Deco
     return Decomposition(Decomposability.UNDETERMINED, tuple(doubts), more)
 
 
-def _gap(fit: Fit, step: Step | None) -> Estimate | None:
+def _gap(fit: FactorialFit, step: FactorStep | None) -> ContrastEstimate | None:
     if step is None or len(step.factors) < 2:
         return None
     contrast = gap(step)
@@ -86,24 +86,27 @@ def _gap(fit: Fit, step: Step | None) -> Estimate | None:
 
 
 def _beyond(
-    interactions: Sequence[EffectContrast], estimates: Sequence[Estimate], missed: Estimate | None, delta: float
-) -> list[Finding]:
-    named: list[Finding] = [
-        Finding(Ground.INTERACTION, effect=effect, estimate=estimate)
+    interactions: Sequence[EffectContrast],
+    estimates: Sequence[ContrastEstimate],
+    missed: ContrastEstimate | None,
+    delta: float,
+) -> list[DecompositionReason]:
+    named: list[DecompositionReason] = [
+        DecompositionReason(Ground.INTERACTION, effect=effect, estimate=estimate)
         for effect, estimate in zip(interactions, estimates, strict=True)
         if all(len(alias) > 1 for alias in effect.aliases)  # a main effect in the sum is no interaction
     ]
     if missed is not None:
-        named.append(Finding(Ground.GAP, estimate=missed))
+        named.append(DecompositionReason(Ground.GAP, estimate=missed))
     adjusted = holm([one.estimate.p_beyond(delta) for one in named if one.estimate is not None])
     return [one for one, p in zip(named, adjusted, strict=True) if p < ERROR]
 
 
-def _flips(design: Design, fit: Fit, delta: float) -> list[Finding]:
+def _flips(design: Design, fit: FactorialFit, delta: float) -> list[DecompositionReason]:
     """A change that surely gains in one setting and surely loses in another, further apart than δ."""
     if not design.is_full:
         return []
-    tried: list[tuple[int, Cell, Estimate]] = []
+    tried: list[tuple[int, Cell, ContrastEstimate]] = []
     groups: dict[tuple[int, int], list[int]] = {}
     for factor, levels in enumerate(design.levels):
         for level in range(1, levels):
@@ -120,31 +123,31 @@ def _flips(design: Design, fit: Fit, delta: float) -> list[Finding]:
         loses = min(sure, key=lambda index: tried[index][2].value)
         high, low = tried[gains][2], tried[loses][2]
         if high.value > 0 > low.value and high.value - low.value > delta:
-            found.append(Finding(Ground.SIGN, factor=factor, contexts=(tried[gains][1], tried[loses][1])))
+            found.append(DecompositionReason(Ground.SIGN, factor=factor, contexts=(tried[gains][1], tried[loses][1])))
     return found
 
 
 def _doubts(
     design: Design,
     interactions: Sequence[EffectContrast],
-    estimates: Sequence[Estimate],
-    missed: Estimate | None,
+    estimates: Sequence[ContrastEstimate],
+    missed: ContrastEstimate | None,
     delta: float,
-) -> list[Finding]:
+) -> list[DecompositionReason]:
     doubts = []
     for effect, estimate in zip(interactions, estimates, strict=True):
         if not effect.contrast.estimable or effect.contrast.contexts < effect.contrast.contexts_possible:
-            doubts.append(Finding(Ground.MISSING, effect=effect, estimate=estimate))
+            doubts.append(DecompositionReason(Ground.MISSING, effect=effect, estimate=estimate))
         elif estimate.p_within(delta) >= ERROR:
-            doubts.append(Finding(Ground.NOISE, effect=effect, estimate=estimate))
+            doubts.append(DecompositionReason(Ground.NOISE, effect=effect, estimate=estimate))
     if design.resolution is not None and design.resolution < CLEAR_RESOLUTION:
-        doubts.append(Finding(Ground.ALIASED))
+        doubts.append(DecompositionReason(Ground.ALIASED))
     if missed is not None and missed.p_within(delta) >= ERROR:
-        doubts.append(Finding(Ground.NOISE, estimate=missed))
+        doubts.append(DecompositionReason(Ground.NOISE, estimate=missed))
     return doubts
 
 
-def _restarts(doubtful: Sequence[Estimate], restarts: int, delta: float) -> int | None:
+def _restarts(doubtful: Sequence[ContrastEstimate], restarts: int, delta: float) -> int | None:
     """Restarts at which every doubtful effect, if it is what it seems to be, would leave ±δ or come to lie inside."""
     most = restarts + 1
     for estimate in doubtful:

@@ -35,7 +35,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ContrastEstimate:
     """A contrast's value with its error; NaN error where there is nothing to estimate it from."""
 
     value: float
@@ -78,7 +78,7 @@ class Estimate:
         return float(stdtr(self.degrees, (abs(self.value) - bound) / self.error))
 
 
-class Fit:
+class FactorialFit:
     """Cells and blocks fitted to observations; answers contrasts."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
@@ -120,26 +120,26 @@ class Fit:
     def _pooled(self) -> float:
         return float(self.residuals @ self.residuals) / self.free if self.free > 0.5 else math.nan
 
-    def estimate(self, contrast: Contrast) -> Estimate:
+    def estimate(self, contrast: Contrast) -> ContrastEstimate:
         """A contrast of cells; unknown where one of them was never observed."""
         if not contrast.estimable or any(cell not in self.counts for cell in contrast.weights):
-            return Estimate(math.nan, math.nan, 0.0)
+            return ContrastEstimate(math.nan, math.nan, 0.0)
         wanted = np.zeros(len(self.coefficients))
         for cell, weight in contrast.weights.items():
             wanted[self.cells.index(cell)] = weight
         value = float(wanted @ self.coefficients)
         if self.free <= 0.5:
-            return Estimate(value, math.nan, 0.0)
+            return ContrastEstimate(value, math.nan, 0.0)
         on_each = (wanted @ self._pseudo) ** 2
         on_cells = np.bincount(self._cell, on_each, len(self.cells))
         parts = on_cells * self._variances
         total = float(parts.sum())
         if total <= 0:
-            return Estimate(value, 0.0, self.free)
+            return ContrastEstimate(value, 0.0, self.free)
         # Squares of estimated variances are too large on average; + 2 and - 2 mend it (Satterthwaite's own correction).
         degrees = total**2 / float((parts**2 / (self._degrees + 2)).sum()) - 2
         least = float(self._degrees[parts > 0].min())
-        return Estimate(value, math.sqrt(total), min(max(degrees, least), self.free))
+        return ContrastEstimate(value, math.sqrt(total), min(max(degrees, least), self.free))
 
     def _cell_variances(self) -> tuple[Floats, Floats]:
         count = len(self.cells)

@@ -44,7 +44,7 @@ class Balancing(StrEnum):
     """One queue for all, or always the node with the least work left: the two are the same queue."""
 
 
-class Family(StrEnum):
+class ServiceForm(StrEnum):
     """Form of the service times."""
 
     GAMMA = "gamma"
@@ -53,11 +53,11 @@ class Family(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class QueueNode:
     """A node as a queue: so many slots, service times of one form, and what a request takes beside its slot."""
 
     slots: int
-    family: Family
+    family: ServiceForm
     variation: float
     service_s: float
     first_s: tuple[float, float] | None = None
@@ -101,17 +101,17 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class NodeFit:
     """A node, and the curve that it gives at the measured rates."""
 
-    node: Node
+    node: QueueNode
     simulated: tuple[Point, ...]
     error: float
     """Largest |log ratio| of a simulated to a measured percentile, beyond what the measured one is uncertain by."""
 
 
 def simulate_latencies(
-    node: Node,
+    node: QueueNode,
     rate_per_s: float,
     queues: int,
     requests: int,
@@ -143,7 +143,7 @@ def simulate_latencies(
 
 
 def late_shares(
-    node: Node,
+    node: QueueNode,
     rate_per_s: float,
     nodes: int,
     balancing: Balancing,
@@ -172,7 +172,13 @@ def late_shares(
 
 
 def node_capacity(
-    node: Node, limit_s: float, violations: float, rng: np.random.Generator, *, queues: int = 64, requests: int = 2500
+    node: QueueNode,
+    limit_s: float,
+    violations: float,
+    rng: np.random.Generator,
+    *,
+    queues: int = 64,
+    requests: int = 2500,
 ) -> float:
     """The largest rate at which a simulated node keeps the share beyond the limit; 0 where one at rest does not."""
     low, high = 0.0, node.ceiling_per_s
@@ -189,7 +195,7 @@ def node_capacity(
 
 def fit_node(
     points: Sequence[Point], ceiling_per_s: float, *, is_whole_latency: bool, rng: np.random.Generator
-) -> Fit | None:
+) -> NodeFit | None:
     """The node whose curve is nearest to the measured one; None where fewer than two stable points are known."""
     stable = [p for p in points if 0 < p.rate_per_s < _STEADY * ceiling_per_s and 0 < p.p50_s <= p.p99_s]
     if len(stable) < 2:
@@ -197,9 +203,11 @@ def fit_node(
     rest = min(stable, key=lambda p: p.rate_per_s)
     sure = sorted(stable, key=lambda p: sum(p.deviations(ceiling_per_s)))[:MOST_POINTS]
     shapes = [
-        Node(slots, family, variation, slots / ceiling_per_s, None if is_whole_latency else (rest.p50_s, rest.p99_s))
+        QueueNode(
+            slots, family, variation, slots / ceiling_per_s, None if is_whole_latency else (rest.p50_s, rest.p99_s)
+        )
         for slots in SLOTS
-        for family in Family
+        for family in ServiceForm
         for variation in VARIATIONS
         if _allowed(family, variation)
     ]
@@ -211,7 +219,7 @@ def fit_node(
 
 
 def _late(
-    node: Node,
+    node: QueueNode,
     rate: float,
     queues: int,
     counted: int,
@@ -226,7 +234,7 @@ def _late(
     return np.asarray(spent[warm:] > limit_s)
 
 
-def _simulate_curve(node: Node, points: Sequence[Point], rng: np.random.Generator) -> tuple[Fit, float]:
+def _simulate_curve(node: QueueNode, points: Sequence[Point], rng: np.random.Generator) -> tuple[NodeFit, float]:
     """The node's own curve, and how far it is from the measured one in standard deviations (sum of squares)."""
     found, worst, total = [], 0.0, 0.0
     for point in points:
@@ -239,10 +247,10 @@ def _simulate_curve(node: Node, points: Sequence[Point], rng: np.random.Generato
             off = abs(math.log(mine / theirs))
             total += off**2 / (doubt**2 + MODEL_ERROR**2)
             worst = max(worst, off - 2 * doubt)
-    return Fit(node, tuple(found), worst), total
+    return NodeFit(node, tuple(found), worst), total
 
 
-def _approximate_error(node: Node, points: Sequence[Point], uniform: Float64, shuffled: Float64) -> float:
+def _approximate_error(node: QueueNode, points: Sequence[Point], uniform: Float64, shuffled: Float64) -> float:
     services = node.services(uniform)
     if node.first_s is None:
         rests = services
@@ -260,7 +268,7 @@ def _approximate_error(node: Node, points: Sequence[Point], uniform: Float64, sh
     return total
 
 
-def _waits(node: Node, rate_per_s: float, uniform: Float64) -> Float64:
+def _waits(node: QueueNode, rate_per_s: float, uniform: Float64) -> Float64:
     """Waiting times: none with probability 1 − Erlang C, exponential beyond, stretched by the second moment."""
     spare = node.ceiling_per_s - rate_per_s
     waiting = erlang_c(node.slots, rate_per_s * node.service_s)
@@ -269,21 +277,21 @@ def _waits(node: Node, rate_per_s: float, uniform: Float64) -> Float64:
         return np.asarray(np.maximum(0.0, np.log(waiting / (1 - uniform)) / decay)) if waiting > 0 else uniform * 0
 
 
-def _allowed(family: Family, variation: float) -> bool:
-    if family is Family.HYPEREXPONENTIAL:
+def _allowed(family: ServiceForm, variation: float) -> bool:
+    if family is ServiceForm.HYPEREXPONENTIAL:
         return variation > 1
-    return family is Family.GAMMA or variation > 0
+    return family is ServiceForm.GAMMA or variation > 0
 
 
-def _inverted(family: Family, variation: float, uniform: Float64) -> Float64:
+def _inverted(family: ServiceForm, variation: float, uniform: Float64) -> Float64:
     """Times of mean 1 with that coefficient of variation."""
     if variation == 0:
         return np.ones_like(uniform)
-    if family is Family.GAMMA:
+    if family is ServiceForm.GAMMA:
         if variation == 1:
             return np.asarray(-np.log1p(-uniform))
         return np.interp(uniform, *_gamma_table(variation))
-    if family is Family.LOGNORMAL:
+    if family is ServiceForm.LOGNORMAL:
         from scipy.special import ndtri
 
         spread = math.log1p(variation**2)

@@ -14,7 +14,7 @@ from typing import Any
 from lynxbench.errors import BadInput
 
 
-class Family(StrEnum):
+class ModelFamily(StrEnum):
     """What a model consumes and produces."""
 
     DECODER = "decoder"
@@ -22,20 +22,20 @@ class Family(StrEnum):
     VISION = "vision"
 
 
-FAMILY_OF_TYPE: dict[str, Family] = {
-    "llama": Family.DECODER,
-    "mistral": Family.DECODER,
-    "qwen2": Family.DECODER,
-    "bert": Family.ENCODER,
-    "resnet": Family.VISION,
-    "vit": Family.VISION,
+FAMILY_OF_TYPE: dict[str, ModelFamily] = {
+    "llama": ModelFamily.DECODER,
+    "mistral": ModelFamily.DECODER,
+    "qwen2": ModelFamily.DECODER,
+    "bert": ModelFamily.ENCODER,
+    "resnet": ModelFamily.VISION,
+    "vit": ModelFamily.VISION,
 }
 """By the `model_type` of a config.json."""
 
-TASKS_OF_FAMILY: dict[Family, tuple[str, ...]] = {
-    Family.DECODER: ("generate", "prefill", "decode", "embed", "train-step"),
-    Family.ENCODER: ("embed", "classify", "train-step"),
-    Family.VISION: ("classify", "train-step"),
+TASKS_OF_FAMILY: dict[ModelFamily, tuple[str, ...]] = {
+    ModelFamily.DECODER: ("generate", "prefill", "decode", "embed", "train-step"),
+    ModelFamily.ENCODER: ("embed", "classify", "train-step"),
+    ModelFamily.VISION: ("classify", "train-step"),
 }
 
 
@@ -50,7 +50,7 @@ class Preset:
     config: Mapping[str, Any]
 
     @property
-    def family(self) -> Family:
+    def family(self) -> ModelFamily:
         """What it consumes and produces."""
         return FAMILY_OF_TYPE[self.model_type]
 

@@ -13,7 +13,7 @@ from lynxbench.attribute.api import attribute_trace
 from lynxbench.attribute.counters import Counters, combine_metrics, count_by_name
 from lynxbench.attribute.kineto import read_trace
 from lynxbench.attribute.nsight import read_nsight
-from lynxbench.attribute.trace import EventKind
+from lynxbench.attribute.trace_columns import EventKind
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from lynxbench.attribute.api import analyse_trace
 from lynxbench.attribute.kineto import read_trace
-from lynxbench.cli.trace import trace
+from lynxbench.cli.trace_command import trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound
 from lynxbench.model.layers import DEFAULT_OWNERS

@@ -10,9 +10,9 @@ import pytest
 
 from lynxbench.attribute.api import attribute_trace
 from lynxbench.attribute.onnx_work import estimate_onnx
-from lynxbench.attribute.operands import Work
+from lynxbench.attribute.operands import OperatorWork
 from lynxbench.attribute.operators import OperatorKind, operator_kind
-from lynxbench.attribute.trace import Signature, Tensor
+from lynxbench.attribute.trace_columns import OperandTensor, OperatorCall
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
@@ -28,15 +28,15 @@ CEILINGS = tuple(
 )
 
 
-def work(name: str, operands: tuple[Tensor, ...], *results: tuple[int, ...]) -> Work:
+def work(name: str, operands: tuple[OperandTensor, ...], *results: tuple[int, ...]) -> OperatorWork:
     kind = operator_kind(f"onnx::{name}")
-    found = estimate_onnx(name, kind, Signature(tuple((t,) for t in operands), (), results))
+    found = estimate_onnx(name, kind, OperatorCall(tuple((t,) for t in operands), (), results))
     assert found is not None
     return found
 
 
-def tensor(*sizes: int, dtype: str = "float") -> Tensor:
-    return Tensor(sizes, None, dtype)
+def tensor(*sizes: int, dtype: str = "float") -> OperandTensor:
+    return OperandTensor(sizes, None, dtype)
 
 
 def test_a_product_with_and_without_its_packed_weight() -> None:
@@ -94,9 +94,11 @@ def test_kinds(name: str, kind: OperatorKind) -> None:
 
 
 def test_results_that_say_nothing_give_no_work() -> None:
-    assert estimate_onnx("MatMul", OperatorKind.PRODUCT, Signature(((tensor(2, 3),),))) is None
-    assert estimate_onnx("MatMul", OperatorKind.PRODUCT, Signature(((tensor(2, 0),),), (), ((2, 0),))) is None
-    assert estimate_onnx("Conv", OperatorKind.PRODUCT, Signature(((tensor(1, 2, 3, 4),),), (), ((1, 2, 3, 4),))) is None
+    assert estimate_onnx("MatMul", OperatorKind.PRODUCT, OperatorCall(((tensor(2, 3),),))) is None
+    assert estimate_onnx("MatMul", OperatorKind.PRODUCT, OperatorCall(((tensor(2, 0),),), (), ((2, 0),))) is None
+    assert (
+        estimate_onnx("Conv", OperatorKind.PRODUCT, OperatorCall(((tensor(1, 2, 3, 4),),), (), ((1, 2, 3, 4),))) is None
+    )
 
 
 def build_encoder(path: Path) -> Path:

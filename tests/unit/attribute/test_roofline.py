@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.attribute.operands import Work
+from lynxbench.attribute.operands import OperatorWork
 from lynxbench.attribute.roofline import Ceilings, attain, is_tiny
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.precision import Precision
@@ -20,8 +20,8 @@ def make(*, read: float | None = None, precision: Precision = Precision.FP32) ->
 
 
 def test_the_slower_side_binds() -> None:
-    compute = attain(Work(1e9, 1e6, 1e6, "float"), make())
-    memory = attain(Work(1e6, 2e8, 2e8, "float"), make())
+    compute = attain(OperatorWork(1e9, 1e6, 1e6, "float"), make())
+    memory = attain(OperatorWork(1e6, 2e8, 2e8, "float"), make())
     assert compute is not None
     assert compute.bound is Category.COMPUTE
     assert compute.ns == pytest.approx(1e7)
@@ -31,7 +31,7 @@ def test_the_slower_side_binds() -> None:
 
 
 def test_reading_alone_is_held_against_the_read_ceiling() -> None:
-    product = Work(2e6, 4e8, 1e3, "float")
+    product = OperatorWork(2e6, 4e8, 1e3, "float")
     with_read, without = attain(product, make(read=40e9)), attain(product, make())
     assert with_read is not None
     assert without is not None
@@ -39,7 +39,7 @@ def test_reading_alone_is_held_against_the_read_ceiling() -> None:
 
 
 def test_tf32_is_the_executed_precision_of_float_products() -> None:
-    work = Work(1e9, 1e6, 1e6, "float")
+    work = OperatorWork(1e9, 1e6, 1e6, "float")
     wide, narrow = attain(work, make()), attain(work, make(precision=Precision.TF32))
     assert wide is not None
     assert narrow is not None
@@ -47,10 +47,10 @@ def test_tf32_is_the_executed_precision_of_float_products() -> None:
 
 
 def test_a_missing_ceiling_is_said_not_guessed() -> None:
-    found = attain(Work(1e9, 1e3, 1e3, "c10::Half"), make())
+    found = attain(OperatorWork(1e9, 1e3, 1e3, "c10::Half"), make())
     assert found is not None
     assert not found.exact
-    assert attain(Work(1e9, 1e3, 1e3, "float"), Ceilings((), Precision.FP32)) is None
+    assert attain(OperatorWork(1e9, 1e3, 1e3, "float"), Ceilings((), Precision.FP32)) is None
 
 
 @pytest.mark.parametrize(

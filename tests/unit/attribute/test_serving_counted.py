@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.attribute.serving import attribute_serving
+from lynxbench.attribute.served_split import attribute_serving
 from lynxbench.attribute.serving_counted import split_counted
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound, Category

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lynxbench.attribute.accounting import Book, keep_book
+from lynxbench.attribute.accounting import TimeBook, keep_book
 from lynxbench.attribute.kineto import read_trace
 from lynxbench.attribute.roofline import Ceilings
-from lynxbench.attribute.steps import find_steps
+from lynxbench.attribute.step_finding import find_steps
 from lynxbench.attribute.timeline import conserved, tile_steps
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.precision import Precision
@@ -16,7 +16,7 @@ Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
 
 
-def book_of(path: Path, ceilings: tuple[Ceiling, ...]) -> Book:
+def book_of(path: Path, ceilings: tuple[Ceiling, ...]) -> TimeBook:
     trace = read_trace(path)
     steps = find_steps(trace)
     return keep_book(trace, steps, tile_steps(trace, steps), Ceilings(ceilings, Precision.FP32))

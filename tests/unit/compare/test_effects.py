@@ -7,9 +7,9 @@ import math
 import pytest
 
 from compared import make_contract, make_load, make_precision, make_result, make_slo
-from lynxbench.compare.comparison import compare_pair, product_of
+from lynxbench.compare.comparing import compare_pair, product_of
 from lynxbench.compare.effects import BY_BOUNDS, BY_RUN_PERCENTILES, decide, leading_figure, restarts_needed
-from lynxbench.compare.pair import Measured, Pair
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.model.comparison import EffectVerdict
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
@@ -41,7 +41,7 @@ def test_what_is_not_known_is_inconclusive() -> None:
 
 
 def test_a_regression_is_called_and_quantified() -> None:
-    found = compare_pair(Pair(Measured(make_result()), Measured(make_result(run_means=SLOWER))))
+    found = compare_pair(ComparedPair(ComparedSide(make_result()), ComparedSide(make_result(run_means=SLOWER))))
     assert found.verdict is EffectVerdict.REGRESSED
     assert found.effect is not None
     assert found.effect.low < 0.9 < found.effect.high
@@ -52,7 +52,7 @@ def test_a_regression_is_called_and_quantified() -> None:
 def test_the_worst_precision_decides() -> None:
     a = make_result(per_precision=(make_precision(), make_precision(Precision.INT8)))
     b = make_result(per_precision=(make_precision(), make_precision(Precision.INT8, run_means=SLOWER)))
-    found = compare_pair(Pair(Measured(a), Measured(b)))
+    found = compare_pair(ComparedPair(ComparedSide(a), ComparedSide(b)))
     assert (found.verdict, found.precision) == (EffectVerdict.REGRESSED, Precision.INT8)
 
 
@@ -69,12 +69,12 @@ def test_the_regime_and_the_load_choose_the_leading_figure() -> None:
 
 def test_latencies_need_the_processes_for_a_verdict() -> None:
     a, b = make_result(), make_result()
-    bare = compare_pair(Pair(Measured(a), Measured(b)))
+    bare = compare_pair(ComparedPair(ComparedSide(a), ComparedSide(b)))
     latency = next(e for e in bare.per_precision[0].effects if e.figure == "latency p50")
     assert latency.basis == BY_BOUNDS
     assert latency.verdict is EffectVerdict.INCONCLUSIVE
     runs = [{Precision.FP32: {("latency", 50.0): tuple(f * x for x in (10.0, 10.1, 9.9, 10.0, 10.05))}} for f in (1, 2)]
-    full = compare_pair(Pair(Measured(a, latency_runs=runs[0]), Measured(b, latency_runs=runs[1])))
+    full = compare_pair(ComparedPair(ComparedSide(a, latency_runs=runs[0]), ComparedSide(b, latency_runs=runs[1])))
     latency = next(e for e in full.per_precision[0].effects if e.figure == "latency p50")
     assert latency.basis == BY_RUN_PERCENTILES
     assert latency.ratio.estimate == pytest.approx(2.0)
@@ -99,7 +99,7 @@ def test_a_saturation_search_that_ends_elsewhere_gives_no_latency_ratio() -> Non
         make_result(contract=it, per_precision=(make_precision(load=make_load(offered=rate), slo=(make_slo("met"),)),))
         for rate in (10.0, 20.0)
     )
-    found = compare_pair(Pair(Measured(a), Measured(b)))
+    found = compare_pair(ComparedPair(ComparedSide(a), ComparedSide(b)))
     assert not found.refused
     assert [effect.figure for effect in found.per_precision[0].effects] == ["throughput"]
 

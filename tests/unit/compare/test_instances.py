@@ -8,7 +8,7 @@ import pytest
 from compared import make_executor, make_result
 from lynxbench.compare.instances import compare_instances, set_apart
 from lynxbench.model.comparison import CauseKind, Weight
-from lynxbench.model.fleet import FleetComparison, Standing
+from lynxbench.model.fleet import FleetComparison, InstanceStanding
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
@@ -31,7 +31,7 @@ def compared(results: dict[str, Result]) -> FleetComparison:
     return found
 
 
-def standings(found: FleetComparison) -> dict[str, Standing]:
+def standings(found: FleetComparison) -> dict[str, InstanceStanding]:
     return {row.unit: row.standing for row in found.instances}
 
 
@@ -39,8 +39,8 @@ def test_a_slow_instance_is_named_with_the_field_that_only_it_has() -> None:
     fleet = {f"n{i}": instance(100 + i * 0.2, i) for i in range(5)}
     fleet["n9"] = instance(70, 9, {"accelerator.gpu_power_limit_enforced_w": [400], "runtime.native_libraries": {"libtorch.so": "22" * 32}})  # fmt: skip # noqa: E501
     found = compared(fleet)
-    assert standings(found)["n9"] is Standing.OUTLIER
-    assert sum(one is Standing.OUTLIER for one in standings(found).values()) == 1
+    assert standings(found)["n9"] is InstanceStanding.OUTLIER
+    assert sum(one is InstanceStanding.OUTLIER for one in standings(found).values()) == 1
     row = found.instances[0]
     assert row.unit == "n9"
     assert row.against_rest.high < 0.72
@@ -56,7 +56,11 @@ def test_a_slow_instance_is_named_with_the_field_that_only_it_has() -> None:
 def test_of_three_the_slow_one_does_not_set_the_others_apart() -> None:
     fleet = {"a": instance(100, 1), "b": instance(100.2, 2), "c": instance(50, 3, {"system.affinity": "0"})}
     found = compared(fleet)
-    assert standings(found) == {"a": Standing.TYPICAL, "b": Standing.TYPICAL, "c": Standing.OUTLIER}
+    assert standings(found) == {
+        "a": InstanceStanding.TYPICAL,
+        "b": InstanceStanding.TYPICAL,
+        "c": InstanceStanding.OUTLIER,
+    }
     assert found.instances[0].layers[0].fields[0].name == "affinity"
 
 
@@ -78,7 +82,7 @@ def test_a_gpu_among_others_of_its_machine_is_held_to_its_own_readings() -> None
 
     found = compared({f"host/gpu{i}": gpu(i, 75 if i == 2 else 100) for i in range(4)})
     row = found.instances[0]
-    assert (row.unit, row.standing) == ("host/gpu2", Standing.OUTLIER)
+    assert (row.unit, row.standing) == ("host/gpu2", InstanceStanding.OUTLIER)
     (layer,) = [one for one in row.layers if one.weight is Weight.KNOWN]
     assert [(f.name, f.before, f.after) for f in layer.fields] == [("gpu_power_limit_enforced_w", [700], [400])]
 
@@ -86,7 +90,7 @@ def test_a_gpu_among_others_of_its_machine_is_held_to_its_own_readings() -> None
 def test_nothing_recorded_sets_it_apart_is_an_answer() -> None:
     fleet = {f"n{i}": instance(100, i) for i in range(4)} | {"odd": instance(80, 20)}
     row = next(row for row in compared(fleet).instances if row.unit == "odd")
-    assert row.standing is Standing.OUTLIER
+    assert row.standing is InstanceStanding.OUTLIER
     assert row.cause is not None
     assert row.cause.kind is CauseKind.NOTHING_RECORDED
     assert compared(fleet).same_executor
@@ -95,17 +99,17 @@ def test_nothing_recorded_sets_it_apart_is_an_answer() -> None:
 def test_one_among_equals_is_found_however_equal_they_are() -> None:
     same = {f"n{i}": make_result(executor=make_executor(machine=f"m{i}")) for i in range(3)}
     odd = make_result(executor=make_executor(machine="x"), run_means=(70.0, 71.0, 69.0, 70.5, 69.5))
-    assert standings(compared(same | {"odd": odd}))["odd"] is Standing.OUTLIER
+    assert standings(compared(same | {"odd": odd}))["odd"] is InstanceStanding.OUTLIER
 
 
 def test_two_instances_have_no_outlier_and_few_restarts_no_verdict() -> None:
     two = compared({"a": instance(100, 1), "b": instance(80, 2)})
-    assert set(standings(two).values()) == {Standing.DIFFERS}
+    assert set(standings(two).values()) == {InstanceStanding.DIFFERS}
     few = compared({f"n{i}": instance(100 if i else 50, i, restarts=3) for i in range(3)})
-    assert set(standings(few).values()) == {Standing.UNKNOWN}
+    assert set(standings(few).values()) == {InstanceStanding.UNKNOWN}
     assert "restarts" in few.sentence
     alone = compared({"a": instance(100, 1)})
-    assert set(standings(alone).values()) == {Standing.UNKNOWN}
+    assert set(standings(alone).values()) == {InstanceStanding.UNKNOWN}
 
 
 def test_void_instances_take_no_part() -> None:
@@ -119,7 +123,7 @@ def test_a_field_that_divides_the_fleet_goes_with_its_spread() -> None:
     fleet = {f"a{i}": instance(100, i) for i in range(4)}
     fleet |= {f"b{i}": instance(90, 50 + i, {"accelerator.gpu_power_limit_enforced_w": [600]}) for i in range(4)}
     found = compared(fleet)
-    assert Standing.OUTLIER not in standings(found).values()
+    assert InstanceStanding.OUTLIER not in standings(found).values()
     (split,) = found.splits
     assert (split.layer, split.name) == (Layer.ACCELERATOR, "gpu_power_limit_enforced_w")
     assert split.explained > 0.95
@@ -134,7 +138,7 @@ def test_alike_instances_are_seldom_called_outliers(count: int, allowed: float) 
     for turn in range(fleets):
         levels = 100 * np.exp(rng.normal(0, 0.01, count))
         fleet = {f"n{i}": instance(level, turn * 1000 + i) for i, level in enumerate(levels)}
-        false += sum(one is Standing.OUTLIER for one in standings(compared(fleet)).values())
+        false += sum(one is InstanceStanding.OUTLIER for one in standings(compared(fleet)).values())
     assert false / (fleets * count) <= allowed
 
 
@@ -146,5 +150,5 @@ def test_an_instance_a_tenth_slower_is_found(count: int) -> None:
         levels = 100 * np.exp(rng.normal(0, 0.01, count))
         levels[0] *= 0.88
         fleet = {f"n{i}": instance(level, turn * 1000 + i) for i, level in enumerate(levels)}
-        found += standings(compared(fleet))["n0"] is Standing.OUTLIER
+        found += standings(compared(fleet))["n0"] is InstanceStanding.OUTLIER
     assert found >= 18

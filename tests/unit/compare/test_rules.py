@@ -14,11 +14,11 @@ from compared import (
     make_precision,
     make_result,
 )
-from lynxbench.compare.comparison import compare_pair
-from lynxbench.compare.foreign import compare_foreign
-from lynxbench.compare.pair import MeaningDifference, Measured, Pair, Standing
+from lynxbench.compare.comparing import compare_pair
+from lynxbench.compare.foreign_refusal import compare_foreign
+from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, MeaningDifference
 from lynxbench.compare.rules import BY_NUMBER, RULE_OF_KEY, RULES, render_rules, rule_of_key
-from lynxbench.model.comparison import Comparability, Comparison, EffectVerdict, Outcome
+from lynxbench.model.comparison import Comparability, Comparison, EffectVerdict, RuleVerdict
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.executor import FieldChange, Tier
 from lynxbench.model.figures import Figure
@@ -50,9 +50,9 @@ def _one(**changes: object) -> Result:
     return make_result(per_precision=(make_precision(**changes),))
 
 
-def _compared(a: Result, b: Result, /, *differences: MeaningDifference, **standing: Standing) -> Comparison:
-    left = Measured(a, "A", standing.get("a", Standing()))
-    return compare_pair(Pair(left, Measured(b, "B", standing.get("b", Standing())), differences))
+def _compared(a: Result, b: Result, /, *differences: MeaningDifference, **standing: KnownStanding) -> Comparison:
+    left = ComparedSide(a, "A", standing.get("a", KnownStanding()))
+    return compare_pair(ComparedPair(left, ComparedSide(b, "B", standing.get("b", KnownStanding())), differences))
 
 
 def _key(key: str, breaks: bool) -> MeaningDifference:
@@ -78,7 +78,7 @@ BREAKING: dict[str, Callable[[], Comparison]] = {
     "R12": lambda: _compared(_served(), _served(cache=CacheState.ALLOWED)),
     "R13": lambda: _compared(_served(), _served(instrument="void")),
     "R15": lambda: _compared(make_result(), make_result(), _key("protocol.min_duration", True)),
-    "R16": lambda: _compared(make_result(), make_result(), b=Standing(retracted="wrong weights")),
+    "R16": lambda: _compared(make_result(), make_result(), b=KnownStanding(retracted="wrong weights")),
     "R17": lambda: _compared(make_result(), make_result(executor=make_executor({"application.parameters": 2000}))),
 }
 DIFFERING: dict[str, Callable[[], Comparison]] = {
@@ -97,7 +97,7 @@ DIFFERING: dict[str, Callable[[], Comparison]] = {
     "R13": lambda: _compared(_served(), _served(cautions=("a long pause",))),
     "R14": lambda: _compared(make_result(), make_result(run_means=(100.0, 101.0, 99.0))),
     "R15": lambda: _compared(make_result(), make_result(), _key("protocol.limit", False)),
-    "R16": lambda: _compared(make_result(), make_result(), a=Standing(contests=("not reproducible",))),
+    "R16": lambda: _compared(make_result(), make_result(), a=KnownStanding(contests=("not reproducible",))),
     "R17": lambda: _compared(
         make_result(), make_result(executor=make_executor({"application.model_sha256": "cd" * 32}))
     ),
@@ -107,7 +107,7 @@ DIFFERING: dict[str, Callable[[], Comparison]] = {
 @pytest.mark.parametrize("number", [rule.number for rule in RULES if rule.breaks and rule.number != "R18"])
 def test_a_broken_rule_refuses_the_pair_and_no_ratio_is_left_anywhere(number: str) -> None:
     found = BREAKING[number]()
-    broken = {one.rule for one in found.rules if one.outcome is Outcome.BREAKS}
+    broken = {one.rule for one in found.rules if one.outcome is RuleVerdict.BREAKS}
     assert broken == {number}
     assert found.comparability is Comparability.INCOMPARABLE
     assert found.effect is None
@@ -120,7 +120,7 @@ def test_a_broken_rule_refuses_the_pair_and_no_ratio_is_left_anywhere(number: st
 @pytest.mark.parametrize("number", [rule.number for rule in RULES if rule.differs])
 def test_a_difference_is_listed_and_the_effect_is_given(number: str) -> None:
     found = DIFFERING[number]()
-    assert {one.rule for one in found.rules if one.outcome is Outcome.DIFFERS} >= {number}
+    assert {one.rule for one in found.rules if one.outcome is RuleVerdict.DIFFERS} >= {number}
     assert found.comparability is Comparability.WITH_DIFFERENCES
     assert found.effect is not None
 
@@ -163,7 +163,7 @@ def test_one_bad_precision_does_not_hide_a_good_one() -> None:
 
 def test_a_wanted_precision_that_one_lacks_is_refused() -> None:
     a = make_result(per_precision=(make_precision(), make_precision(Precision.INT8)))
-    pair = Pair(Measured(a), Measured(make_result()))
+    pair = ComparedPair(ComparedSide(a), ComparedSide(make_result()))
     found = compare_pair(pair, Precision.INT8)
     assert [one.rule for one in found.rules] == ["R04"]
     assert found.refused

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lynxbench.cli.contract import app
+from lynxbench.cli.contract_command import app
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadContract, ExitCode
 

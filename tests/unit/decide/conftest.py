@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.decisions.demonstrating import demo_results
+from lynxbench.decide.demonstrating import demo_results
 from lynxbench.model.result import Result
 
 

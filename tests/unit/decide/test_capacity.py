@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lynxbench.decide.capacity import Asked, plan_capacity
+from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.planning import CapacityPlan
@@ -16,7 +16,7 @@ from lynxbench.stats.fleets import Balancing
 def plan(result: Result, rate: float = 300.0, **asked: object) -> CapacityPlan:
     mean = asked.pop("mean", None)
     wanted = {"period_s": 60.0, **asked}  # short periods: the tests need no hour
-    return plan_capacity(result, Asked(demand=declare_demand(rate, 0.0, mean), **wanted))  # type: ignore[arg-type]
+    return plan_capacity(result, CapacityDemand(demand=declare_demand(rate, 0.0, mean), **wanted))  # type: ignore[arg-type]
 
 
 def test_a_fleet_is_sized_from_saturation_and_never_from_the_peak(today: Result) -> None:

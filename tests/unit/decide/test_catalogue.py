@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lynxbench.decide.catalogue import recognise
-from lynxbench.decisions.deciding import read_catalogue
+from lynxbench.decide.deciding import read_catalogue
 from lynxbench.model.executor import Executor, measured
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision

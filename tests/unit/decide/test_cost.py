@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.decide.cost import Candidate, CostQuestion, report_cost
+from lynxbench.decide.cost import CostQuestion, PricedOption, report_cost
 from lynxbench.decide.offers import parse_offers, terms_from_options, terms_of_executor
 from lynxbench.decide.tenure import Owning, Terms
 from lynxbench.errors import BadInput, Refused
@@ -20,7 +20,7 @@ def terms(price: str = "8766 EUR", rent: str = "2 EUR/h", energy: str | None = N
 
 
 def test_money_an_hour_a_request_and_a_million_tokens(today: Result) -> None:
-    report = report_cost([Candidate("a", today, terms())], CostQuestion(utilisation=0.5))
+    report = report_cost([PricedOption("a", today, terms())], CostQuestion(utilisation=0.5))
     own = next(one for one in report.candidates[0].tenures if one.kind == "own")
     assert own.per_hour.estimate == pytest.approx(1.0)  # 8766 EUR over the 8766 hours of a year
     assert own.per_request is not None
@@ -31,7 +31,7 @@ def test_money_an_hour_a_request_and_a_million_tokens(today: Result) -> None:
 
 
 def test_owning_pays_off_above_the_share_at_which_both_cost_the_same(today: Result) -> None:
-    even = report_cost([Candidate("a", today, terms())], CostQuestion(utilisation=0.8)).candidates[0].break_even
+    even = report_cost([PricedOption("a", today, terms())], CostQuestion(utilisation=0.8)).candidates[0].break_even
     assert even is not None
     assert even.use_share == pytest.approx(0.5)  # 1 EUR an hour owned, 2 EUR an hour rented
     assert even.months == pytest.approx(8766 / (2 * 0.8) / (8766 / 12))
@@ -39,29 +39,29 @@ def test_owning_pays_off_above_the_share_at_which_both_cost_the_same(today: Resu
 
 def test_a_rent_below_the_running_cost_never_breaks_even(today: Result) -> None:
     dear = terms(rent="0.5 EUR/h")
-    even = report_cost([Candidate("a", today, dear)], CostQuestion(utilisation=1.0)).candidates[0].break_even
+    even = report_cost([PricedOption("a", today, dear)], CostQuestion(utilisation=1.0)).candidates[0].break_even
     assert even is not None
     assert even.use_share is None
 
 
 def test_energy_is_measured_draw_times_price_and_never_nameplate(today: Result) -> None:
-    report = report_cost([Candidate("a", today, terms(energy="0.20 EUR/kWh"))], CostQuestion(utilisation=1.0))
+    report = report_cost([PricedOption("a", today, terms(energy="0.20 EUR/kWh"))], CostQuestion(utilisation=1.0))
     own = next(one for one in report.candidates[0].tenures if one.kind == "own")
     assert own.parts["energy"] == pytest.approx(0.061 * 41 * 118 / 1000 * 0.2)
 
 
 def test_efficiency_says_where_it_was_measured(today: Result) -> None:
-    alone = report_cost([Candidate("a", today, terms())], CostQuestion(utilisation=1.0)).candidates[0].efficiency
+    alone = report_cost([PricedOption("a", today, terms())], CostQuestion(utilisation=1.0)).candidates[0].efficiency
     assert alone.per_joule is not None
     assert alone.per_joule.estimate == pytest.approx(1 / 0.061)
     assert "accelerator" in alone.boundary
-    wall = report_cost([Candidate("a", today, terms())], CostQuestion(utilisation=1.0, wall_factor=1.5))
+    wall = report_cost([PricedOption("a", today, terms())], CostQuestion(utilisation=1.0, wall_factor=1.5))
     assert wall.candidates[0].efficiency.per_joule.estimate == pytest.approx(1 / 0.061 / 1.5)  # type: ignore[union-attr]
     assert "wall" in wall.candidates[0].efficiency.boundary
 
 
 def test_value_counts_whole_nodes_for_this_demand(today: Result) -> None:
-    report = report_cost([Candidate("a", today, terms())], CostQuestion(demand_per_s=42.0))
+    report = report_cost([PricedOption("a", today, terms())], CostQuestion(demand_per_s=42.0))
     value = report.candidates[0].value
     assert value.nodes == 2
     assert value.utilisation == pytest.approx(42 / 82)
@@ -69,11 +69,11 @@ def test_value_counts_whole_nodes_for_this_demand(today: Result) -> None:
 
 def test_a_ranking_without_an_objective_is_refused(today: Result) -> None:
     with pytest.raises(Refused, match="objective"):
-        report_cost([Candidate("a", today, terms())], CostQuestion(rank=True))
+        report_cost([PricedOption("a", today, terms())], CostQuestion(rank=True))
 
 
 def test_regimes_give_different_orders_and_say_which_was_asked(today: Result, tested: Result) -> None:
-    chosen = [Candidate("a100", today, terms()), Candidate("h200", tested, terms("40000 EUR", "5 EUR/h"))]
+    chosen = [PricedOption("a100", today, terms()), PricedOption("h200", tested, terms("40000 EUR", "5 EUR/h"))]
     report = report_cost(chosen, CostQuestion(utilisation=1.0, objective=Regime.COST, regimes=True))
     first = {one.regime: one.order[0] for one in report.rankings}
     assert first[Regime.COST].startswith("a100")
@@ -83,7 +83,7 @@ def test_regimes_give_different_orders_and_say_which_was_asked(today: Result, te
 
 
 def test_an_incomparable_candidate_stands_in_no_order(today: Result, tested: Result) -> None:
-    chosen = [Candidate("a100", today, terms()), Candidate("h200", tested, terms())]
+    chosen = [PricedOption("a100", today, terms()), PricedOption("h200", tested, terms())]
     asked = CostQuestion(utilisation=1.0, objective=Regime.THROUGHPUT, incomparable={"h200": "R04 precision"})
     report = report_cost(chosen, asked)
     assert all("h200" not in name for name in report.rankings[0].order)
@@ -93,7 +93,7 @@ def test_an_incomparable_candidate_stands_in_no_order(today: Result, tested: Res
 def test_two_currencies_are_refused(today: Result) -> None:
     mixed = Terms(terms().own, parse_quantity("2 USD/h"))
     with pytest.raises(Refused, match="EUR and USD"):
-        report_cost([Candidate("a", today, mixed)], CostQuestion(utilisation=1.0))
+        report_cost([PricedOption("a", today, mixed)], CostQuestion(utilisation=1.0))
 
 
 def test_tokens_and_requests_do_not_stand_in_one_table(today: Result, decode: Result) -> None:
@@ -102,7 +102,9 @@ def test_tokens_and_requests_do_not_stand_in_one_table(today: Result, decode: Re
     )
     other = decode.model_copy(update={"per_precision": (one,)})
     with pytest.raises(Refused, match="cannot stand in one table"):
-        report_cost([Candidate("a", today, terms()), Candidate("b", other, terms())], CostQuestion(utilisation=1.0))
+        report_cost(
+            [PricedOption("a", today, terms()), PricedOption("b", other, terms())], CostQuestion(utilisation=1.0)
+        )
 
 
 def test_joules_a_request_and_tokens_a_second_are_no_power(today: Result) -> None:
@@ -110,7 +112,7 @@ def test_joules_a_request_and_tokens_a_second_are_no_power(today: Result) -> Non
     wrong = one.model_copy(update={"energy_j_per_unit": Figure(low=1, estimate=2, high=3, unit="J/request")})
     with pytest.raises(Refused):
         report_cost(
-            [Candidate("a", today.model_copy(update={"per_precision": (wrong,)}), terms())],
+            [PricedOption("a", today.model_copy(update={"per_precision": (wrong,)}), terms())],
             CostQuestion(utilisation=1.0),
         )
 
@@ -120,7 +122,7 @@ def test_joules_a_request_and_tokens_a_second_are_no_power(today: Result) -> Non
 )
 def test_impossible_wishes_are_refused(today: Result, asked: dict[str, float]) -> None:
     with pytest.raises(BadInput):
-        report_cost([Candidate("a", today, terms())], CostQuestion(**asked))
+        report_cost([PricedOption("a", today, terms())], CostQuestion(**asked))
 
 
 def test_a_plan_file_is_read_strictly() -> None:

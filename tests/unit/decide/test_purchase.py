@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.decisions.deciding import Gathered, ask_purchase, read_catalogue
+from lynxbench.decide.deciding import Gathered, ask_purchase, read_catalogue
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.decisions import WITHOUT_DIAGNOSTIC, PurchaseDecision
 from lynxbench.model.layers import Layer

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lynxbench.decide.catalogue import find_device, parse_catalogue, recognise
+from lynxbench.decide.deciding import estimate_whatif, read_catalogue, replay
 from lynxbench.decide.whatif import Factors, estimate_fix, shares_after
-from lynxbench.decisions.deciding import estimate_whatif, read_catalogue, replay
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.decisions import AssumptionState

@@ -11,7 +11,7 @@ from lynxbench.engines.kserve import (
     OUTPUT,
     KserveLanguage,
     KserveService,
-    Tensor,
+    NamedTensor,
     build_request,
     parse_triton_stats,
 )
@@ -29,7 +29,9 @@ def split(raw):
 def test_json_tensors():
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
     line, fields, rest = split(
-        build_request(replace(HERE, binary=False, outputs=("y",)), [Tensor("x", array), Tensor("t", ["a", "é"])])
+        build_request(
+            replace(HERE, binary=False, outputs=("y",)), [NamedTensor("x", array), NamedTensor("t", ["a", "é"])]
+        )
     )
     assert line == b"POST /v2/models/my%20model/versions/2/infer HTTP/1.1"
     assert int(fields[b"Content-Length"]) == len(rest)
@@ -42,7 +44,9 @@ def test_json_tensors():
 
 def test_binary_tensors_come_back_as_they_were():
     array = np.random.default_rng(1).normal(size=(2, 3)).astype(np.float16)
-    _, fields, rest = split(build_request(HERE, [Tensor("x", array.T), Tensor("t", ["ab", "é"], shape=(2, 1))]))
+    _, fields, rest = split(
+        build_request(HERE, [NamedTensor("x", array.T), NamedTensor("t", ["ab", "é"], shape=(2, 1))])
+    )
     length = int(fields[b"Inference-Header-Content-Length"])
     sent = json.loads(rest[:length])
     first, second = sent["inputs"]
@@ -57,13 +61,13 @@ def test_binary_tensors_come_back_as_they_were():
 
 def test_what_cannot_be_sent_is_said():
     with pytest.raises(BadInput, match="complex"):
-        build_request(HERE, [Tensor("x", np.zeros(2, dtype=complex))])
+        build_request(HERE, [NamedTensor("x", np.zeros(2, dtype=complex))])
     with pytest.raises(BadInput, match="FP16"):
-        build_request(replace(HERE, binary=False), [Tensor("x", np.zeros(2, dtype=np.float16))])
+        build_request(replace(HERE, binary=False), [NamedTensor("x", np.zeros(2, dtype=np.float16))])
     with pytest.raises(BadInput, match="at least one"):
         build_request(HERE, [])
     with pytest.raises(BadInput, match="address"):
-        build_request(replace(HERE, url="h:8000"), [Tensor("x", np.zeros(2))])
+        build_request(replace(HERE, url="h:8000"), [NamedTensor("x", np.zeros(2))])
 
 
 def test_answers():

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from lynxbench.engines.onnx import engine
 from lynxbench.engines.onnx.adapter import OnnxSession
-from lynxbench.engines.onnx.inputs import IMAGE_SIDE
 from lynxbench.engines.onnx.model_file import PACKAGES, find_model, read_model
+from lynxbench.engines.onnx.onnx_inputs import IMAGE_SIDE
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract, PathModel
 from lynxbench.model.job import Job

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lynxbench.engines.onnx.inputs import Signature, axis_kinds, make_feed
+from lynxbench.engines.onnx.onnx_inputs import GraphInput, axis_kinds, make_feed
 from lynxbench.errors import CannotRun
 
 
@@ -23,7 +23,7 @@ from lynxbench.errors import CannotRun
     ],
 )
 def test_axes_are_told_by_name_and_place(axes: tuple[Any, ...], kind: str, expected: tuple[Any, ...]) -> None:
-    assert axis_kinds(Signature("x", kind, axes)) == expected
+    assert axis_kinds(GraphInput("x", kind, axes)) == expected
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,16 @@ def test_axes_are_told_by_name_and_place(axes: tuple[Any, ...], kind: str, expec
 )
 def test_axes_and_types_that_say_nothing_are_refused(name: str, kind: str, axes: tuple[Any, ...], said: str) -> None:
     with pytest.raises(CannotRun, match=said):
-        make_feed([Signature(name, kind, axes)], 1, 4, {}, np.random.default_rng(0))
+        make_feed([GraphInput(name, kind, axes)], 1, 4, {}, np.random.default_rng(0))
 
 
 def test_made_values_by_type() -> None:
     kinds = ["float", "float16", "double", "int8", "uint8", "int32", "bool"]
-    signatures = [Signature(f"x_{k}", f"tensor({k})", ("batch", 6)) for k in kinds]
+    signatures = [GraphInput(f"x_{k}", f"tensor({k})", ("batch", 6)) for k in kinds]
     signatures += [
-        Signature("token_type_ids", "tensor(int64)", ("batch", "sequence")),
-        Signature("position_ids", "tensor(int64)", ("batch", "sequence")),
-        Signature("float_mask", "tensor(float)", ("batch", "sequence")),
+        GraphInput("token_type_ids", "tensor(int64)", ("batch", "sequence")),
+        GraphInput("position_ids", "tensor(int64)", ("batch", "sequence")),
+        GraphInput("float_mask", "tensor(float)", ("batch", "sequence")),
     ]
     feed = make_feed(signatures, 3, 5, {"token_type_ids": 2}, np.random.default_rng(1))
     assert all(feed[f"x_{k}"].any() for k in kinds)

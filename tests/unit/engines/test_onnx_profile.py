@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
-from lynxbench.engines.onnx.runtime_profile import Node, RuntimeProfile, judge_execution, parse_profile, write_trace
+from lynxbench.engines.onnx.runtime_profile import (
+    GraphNodeRun,
+    RuntimeProfile,
+    judge_execution,
+    parse_profile,
+    write_trace,
+)
 from lynxbench.model.precision import Native, Precision
 
 
-def node(operator: str, *types: str, dur_us: float = 1.0) -> Node:
-    return Node(operator, operator, "CPUExecutionProvider", 0.0, dur_us, types, (), (), 1)
+def node(operator: str, *types: str, dur_us: float = 1.0) -> GraphNodeRun:
+    return GraphNodeRun(operator, operator, "CPUExecutionProvider", 0.0, dur_us, types, (), (), 1)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ def node(operator: str, *types: str, dur_us: float = 1.0) -> Node:
         ([node("Relu", "float")], Precision.FP32, Native.UNKNOWN),
     ],
 )
-def test_the_kernels_that_ran_decide(nodes: list[Node], precision: Precision, native: Native) -> None:
+def test_the_kernels_that_ran_decide(nodes: list[GraphNodeRun], precision: Precision, native: Native) -> None:
     assert judge_execution(RuntimeProfile(tuple(nodes), ()), precision, precision, "t").native is native
 
 

@@ -12,10 +12,10 @@ from lynxbench.engines.openai import (
     NOTHING,
     OUTPUT,
     UNKNOWN_TOKENS,
+    ChatMessage,
     ChatScript,
     Dialect,
     Endpoint,
-    Message,
     OpenAiLanguage,
     OpenAiReader,
     Service,
@@ -24,7 +24,7 @@ from lynxbench.engines.openai import (
     count_tokens,
 )
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.load import reading
+from lynxbench.load import response_reading as reading
 
 
 def body(service, prompt="hello", tokens=8, **more):
@@ -51,7 +51,7 @@ def test_bodies_by_endpoint():
     assert "stream_options" not in plain
     vectors = body(service(endpoint=Endpoint.EMBEDDINGS, stream=False), "text", None)
     assert vectors == {"model": "m", "input": "text"}
-    turns = [Message("user", "a"), Message("assistant", "b"), Message("user", "c")]
+    turns = [ChatMessage("user", "a"), ChatMessage("assistant", "b"), ChatMessage("user", "c")]
     assert [m["content"] for m in body(service(), turns)["messages"]] == ["a", "b", "c"]
     with pytest.raises(BadInput):
         body(service(), [1, 2])

@@ -16,7 +16,7 @@ from lynxbench.engines.served import build_exchange, load_counter, mark, service
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour
-from lynxbench.load.plan import ClosedLoop, Plan, parse_target
+from lynxbench.load.plan import ClosedLoop, LoadPlan, parse_target
 from lynxbench.load.truth_process import running_server
 from lynxbench.workload.request_log import parse_log
 from served import served_contract
@@ -119,7 +119,7 @@ def test_without_usage_the_text_is_kept_for_the_tokenizer(tmp_path):
         text = served_contract(server.url).replace("name: ground-truth}", f"name: ground-truth, tokenizer: {file}}}")
         some = exchange(server.url, text=text)
         assert some.keep_text
-        plan = Plan(
+        plan = LoadPlan(
             parse_target(server.url), some.script, some.language, ClosedLoop(2, requests=6), 5.0, keep_text=True
         )
         record = run_probe(plan)

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from lynxbench.engines.torch import engine, opening  # noqa: E402
+from lynxbench.engines.torch import engine, job_opening  # noqa: E402
 from lynxbench.engines.torch.events import EventClock  # noqa: E402
 from lynxbench.load.inprocess import StopRule, drive  # noqa: E402
 from lynxbench.load.journal import Journal, read_journal  # noqa: E402
@@ -36,7 +36,7 @@ class Stamp:
 
 @pytest.fixture
 def _stamped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "open_clock", lambda device: EventClock(Stamp, lambda: None))
+    monkeypatch.setattr(job_opening, "open_clock", lambda device: EventClock(Stamp, lambda: None))
 
 
 def session_of(task: str, model: str, **workload: Any) -> Any:

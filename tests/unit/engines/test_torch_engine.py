@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lynxbench.engines.torch import engine
-from lynxbench.engines.torch.session import TorchSession
+from lynxbench.engines.torch.torch_session import TorchSession
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job

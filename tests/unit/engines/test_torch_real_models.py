@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from lynxbench.engines.torch import engine
-from lynxbench.engines.torch.session import TorchSession
+from lynxbench.engines.torch.torch_session import TorchSession
 from lynxbench.model.samples import Outputs
 
 pytestmark = pytest.mark.slow

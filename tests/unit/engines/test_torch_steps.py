@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from lynxbench.engines.torch import engine  # noqa: E402
-from lynxbench.engines.torch.steps import REWOUND_AFTER  # noqa: E402
+from lynxbench.engines.torch.generation_steps import REWOUND_AFTER  # noqa: E402
 
 
 def session_of(task: str, precision: str = "fp32", **engine_keys: str) -> Any:

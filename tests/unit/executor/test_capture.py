@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from lynxbench.executor import capture_host, parse_declaration
+from lynxbench.executor.capture import capture_host
+from lynxbench.executor.declaration import parse_declaration
 from lynxbench.executor.host import Host
 from lynxbench.model.executor import Executor, Status, Tier, measured
 from lynxbench.model.layers import Layer

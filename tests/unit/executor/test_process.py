@@ -24,13 +24,13 @@ REAL = """
 import json, sys, time, warnings
 warnings.simplefilter("error")
 from lynxbench.executor.host import Host
-from lynxbench.executor.packages import read_distributions
+from lynxbench.executor.python_packages import read_distributions
 stamps = {name: field.value for name, field in read_distributions(Host()).items()}
 assert "torch" not in sys.modules
 import torch, onnxruntime
 torch.set_num_threads(2)
 torch.randn(64, 64) @ torch.randn(64, 64)
-from lynxbench.executor import capture_process
+from lynxbench.executor.process import capture_process
 laps = []
 for _ in range(2):
     start = time.perf_counter()

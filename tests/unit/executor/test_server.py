@@ -19,7 +19,7 @@ from lynxbench.executor.server import (
     with_server,
     without_changing,
 )
-from lynxbench.executor.server_process import ProcessHost, find_server_process, redact_command
+from lynxbench.executor.server_on_host import ProcessHost, find_server_process, redact_command
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.executor import Executor, Status, Tier, difference, measured

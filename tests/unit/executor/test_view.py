@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from lynxbench.executor import capture_host, check_compatibility, notable_conditions, precision_table
+from lynxbench.executor.capture import capture_host
+from lynxbench.executor.compatibility import check_compatibility
+from lynxbench.executor.executor_conditions import notable_conditions
 from lynxbench.executor.host import Host
+from lynxbench.executor.native_precisions import precision_table
 from lynxbench.executor.view import ANSI, expand_change, format_value, render_difference, render_executor
 from lynxbench.model.executor import FieldChange, Tier, difference
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer

@@ -9,7 +9,7 @@ import pytest
 
 from experiments import planted_definition, planted_values
 from lynxbench.experiment.analysing import analyse
-from lynxbench.model.experiment import Analysis, EffectShown
+from lynxbench.model.experiment import EffectShown, ExperimentAnalysis
 from lynxbench.stats.designs import Cell
 
 SPEED = {"fast": 1.31, "slow": 0.62, "usual": 1.0}
@@ -18,7 +18,7 @@ HOMES = ("fast", "slow", "usual", "slow", "fast")
 
 def effects(values: dict[tuple[Cell, int], float]) -> tuple[EffectShown, ...]:
     found = analyse(planted_definition(), values)
-    assert isinstance(found, Analysis)
+    assert isinstance(found, ExperimentAnalysis)
     return found.effects
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from lynxbench.errors import BadContract
 from lynxbench.experiment.cells import plan_cells
+from lynxbench.experiment.defining import bundled_experiments, parse_definition, read_definition
 from lynxbench.experiment.definition import Definition
-from lynxbench.trials.defining import bundled_experiments, parse_definition, read_definition
 
 TEXT = """\
 lynxbench_experiment: 1

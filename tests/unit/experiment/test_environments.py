@@ -28,7 +28,7 @@ def test_two_versions_of_a_layer_live_side_by_side_and_are_told_apart(tmp_path: 
                 str(one.interpreter),
                 "-P",
                 "-c",
-                "import lynxbench.runs.worker, numpy, tinylayer; print(tinylayer.SPEED)",
+                "import lynxbench.run.worker, numpy, tinylayer; print(tinylayer.SPEED)",
             ],
             capture_output=True,
             text=True,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from lynxbench.experiment.searching import Method, Point, Space, Told, search_of, shrunken_best
+from lynxbench.experiment.searching import Method, Point, Space, TrialOutcome, search_of, shrunken_best
 
 SPACE = Space(("batch", "graph", "threads"), ((1, 2, 4, 8, 16), ("eager", "compile"), (1, 2, 3, 4)))
 
@@ -16,14 +16,14 @@ def respond(point: Point) -> float | None:
     return 0.1 * point[0] + 0.15 * point[1] - 0.05 * (point[2] - 2) ** 2
 
 
-def searched(method: Method, trials: int, seed: int, noise: float = 0.01) -> tuple[list[Told], Point | None]:
+def searched(method: Method, trials: int, seed: int, noise: float = 0.01) -> tuple[list[TrialOutcome], Point | None]:
     rng = np.random.default_rng(seed)
     search = search_of(method, SPACE, seed)
-    history: list[Told] = []
+    history: list[TrialOutcome] = []
     for left in range(trials, 0, -1):
         point = search.ask(history, left)
         value = respond(point)
-        history.append(Told(point, None if value is None else value + rng.normal(0, noise)))
+        history.append(TrialOutcome(point, None if value is None else value + rng.normal(0, noise)))
     return history, search.choose(history)
 
 
@@ -61,13 +61,23 @@ def test_halving_measures_leaders_most() -> None:
 
 
 def test_a_lucky_single_trial_does_not_win_over_a_proven_leader() -> None:
-    history = [Told((0, 0, 0), 1.0), Told((0, 0, 0), 1.02), Told((0, 0, 0), 0.98), Told((0, 0, 0), 1.0)]
-    history += [Told((1, 0, 0), 0.2), Told((1, 0, 0), 1.8), Told((2, 0, 0), 1.01), Told((3, 0, 0), 0.5)]
+    history = [
+        TrialOutcome((0, 0, 0), 1.0),
+        TrialOutcome((0, 0, 0), 1.02),
+        TrialOutcome((0, 0, 0), 0.98),
+        TrialOutcome((0, 0, 0), 1.0),
+    ]
+    history += [
+        TrialOutcome((1, 0, 0), 0.2),
+        TrialOutcome((1, 0, 0), 1.8),
+        TrialOutcome((2, 0, 0), 1.01),
+        TrialOutcome((3, 0, 0), 0.5),
+    ]
     assert shrunken_best(history) == (0, 0, 0)
 
 
 def test_nothing_that_passed_is_no_choice() -> None:
-    refused = [Told((0, 0, 0), None), Told((1, 0, 0), None)]
+    refused = [TrialOutcome((0, 0, 0), None), TrialOutcome((1, 0, 0), None)]
     for method in Method:
         assert search_of(method, SPACE, 0).choose(refused) is None
 
@@ -75,9 +85,9 @@ def test_nothing_that_passed_is_no_choice() -> None:
 def test_a_large_grid_is_searched_in_part() -> None:
     space = Space(tuple("abcdef"), (tuple(range(10)),) * 6)
     search = search_of(Method.MODEL, space, 0)
-    history: list[Told] = []
+    history: list[TrialOutcome] = []
     for left in range(12, 0, -1):
         point = search.ask(history, left)
         assert all(0 <= i < 10 for i in point)
-        history.append(Told(point, math.log1p(sum(point))))
+        history.append(TrialOutcome(point, math.log1p(sum(point))))
     assert search.choose(history) is not None

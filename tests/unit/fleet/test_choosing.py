@@ -7,12 +7,12 @@ import socket
 import pytest
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.fleet.cluster import Node, choose, join
+from lynxbench.fleet.cluster import FleetNode, choose, join
 
-NODES = tuple(Node(f"id{i}", f"node-{i}", f"10.0.0.{i}", 8.0, 0.0) for i in (1, 2, 3))
+NODES = tuple(FleetNode(f"id{i}", f"node-{i}", f"10.0.0.{i}", 8.0, 0.0) for i in (1, 2, 3))
 
 
-def names(nodes: tuple[Node, ...]) -> list[str]:
+def names(nodes: tuple[FleetNode, ...]) -> list[str]:
     return [node.name for node in nodes]
 
 
@@ -50,5 +50,5 @@ def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
 
 
 def test_a_head_without_cpus_is_not_measured() -> None:
-    head = Node("id0", "head", "10.0.0.9", 0.0, 0.0)
+    head = FleetNode("id0", "head", "10.0.0.9", 0.0, 0.0)
     assert choose((head, *NODES), None)[0] == NODES

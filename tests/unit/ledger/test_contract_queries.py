@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from compared import make_contract
 from ledgers import decision, key_of, recorded, registered, sealed, sha
 from lynxbench.errors import BadInput, BadLedger
+from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import (
@@ -22,7 +23,6 @@ from lynxbench.ledger.queries import (
     list_results,
     result_ids,
 )
-from lynxbench.ledger.tables import entries
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import (
     ChangeDeclared,

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from ledgers import decision, key_of, recorded, registered, sealed
 from lynxbench.errors import BadLedger, EvidenceInvalid
 from lynxbench.ledger.database import SCHEMA, Database
+from lynxbench.ledger.ledger_tables import metadata
 from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.merkle import extends, includes, leaf_hash
 from lynxbench.ledger.queries import Wanted, list_results
-from lynxbench.ledger.tables import metadata
 
 KEY = key_of("alpha")
 WRITERS, EACH = 8, 5

@@ -13,29 +13,29 @@ import pytest
 
 from lynxbench.engines.openai import ChatScript, Endpoint, OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import CannotRun
-from lynxbench.load import schedule
+from lynxbench.load import send_schedule as schedule
 from lynxbench.load.driver import run_probe
-from lynxbench.load.ground_truth import Behaviour, Outcome
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, Target, parse_target
-from lynxbench.load.reading import Rotation
-from lynxbench.load.record import Kind
-from lynxbench.load.ticket import Timeouts
+from lynxbench.load.ground_truth import Behaviour, ServedOutcome
+from lynxbench.load.load_record import RequestEnd
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, Target, parse_target
+from lynxbench.load.response_reading import PlainRotation
+from lynxbench.load.ticket import TicketTimeouts
 from lynxbench.load.truth_process import running_server
 
 
 def requests(url, tokens=4, **changes):
     service = Service(url=url, model="ground-truth", **changes)
-    return Rotation((build_request(service, build_body(service, "hello", tokens)),))
+    return PlainRotation((build_request(service, build_body(service, "hello", tokens)),))
 
 
 def plan(url, load, duration_s=1.0, tokens=4, **changes):
     values = {"target": parse_target(url), "script": requests(url, tokens), "language": OpenAiLanguage(), "load": load}
-    return Plan(**(values | {"duration_s": duration_s} | changes))
+    return LoadPlan(**(values | {"duration_s": duration_s} | changes))
 
 
 def conserved(record):
     assert sum(record.counts().values()) == len(record)
-    assert (record.sent_ns[record.kind == Kind.OK] > 0).all()
+    assert (record.sent_ns[record.kind == RequestEnd.OK] > 0).all()
     assert len(record.event_ns) == record.events.sum() == record.event_offsets[-1]
     return {name: count for name, count in record.counts().items() if count}
 
@@ -45,7 +45,7 @@ def test_a_closed_loop_keeps_its_concurrency_and_its_quota():
         record = run_probe(plan(server.url, ClosedLoop(8, requests=100), 20))
         truth = server.stop()
     assert conserved(record) == {"ok": 100}
-    assert truth.count(Outcome.OK) == 100
+    assert truth.count(ServedOutcome.OK) == 100
     assert truth.connections == 8
     assert sorted(record.number) == list(range(100))
     assert (record.output_tokens == 4).all()
@@ -65,7 +65,7 @@ def test_open_loop_sends_the_schedule_whatever_the_server_does():
     assert np.array_equal(record.scheduled_ns - record.start_ns, offsets)
     assert np.array_equal(record.number, np.arange(len(offsets)))
     assert (record.sent_ns >= record.scheduled_ns).all()
-    assert truth.count(Outcome.OK) == len(offsets)
+    assert truth.count(ServedOutcome.OK) == len(offsets)
     assert np.median(record.first_token_s()) >= 0.3
     assert record.connect_ns.max() > 0
 
@@ -73,13 +73,13 @@ def test_open_loop_sends_the_schedule_whatever_the_server_does():
 def test_faults_are_counted_exactly_and_the_run_ends():
     with running_server(Behaviour(ttft_ms=2, itl_ms=1, drop=0.05, http500=0.05, stall=0.01)) as server:
         began = time.monotonic()
-        timeouts = Timeouts(idle_s=0.5)
+        timeouts = TicketTimeouts(idle_s=0.5)
         record = run_probe(plan(server.url, ClosedLoop(16, requests=400), 30, timeouts=timeouts))
         took = time.monotonic() - began
         truth = server.stop()
     assert conserved(record) == {"ok": 356, "http_error": 20, "reset": 20, "timeout_idle": 4}
-    assert truth.count(Outcome.DROP) == truth.count(Outcome.HTTP500) == 20
-    assert truth.count(Outcome.STALL) == 4
+    assert truth.count(ServedOutcome.DROP) == truth.count(ServedOutcome.HTTP500) == 20
+    assert truth.count(ServedOutcome.STALL) == 4
     assert took < 15
     assert record.notes == {'500: {"error":{"message":"a fault on demand"}}': 20}
 
@@ -172,7 +172,9 @@ def test_a_silent_server_times_out_by_phase_and_the_drain_bound_holds():
         silent.bind(("127.0.0.1", 0))
         silent.listen(64)
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        record = run_probe(plan(url, OpenLoop(schedule.constant(20, 0.2)), 0.2, timeouts=Timeouts(first_byte_s=0.3)))
+        record = run_probe(
+            plan(url, OpenLoop(schedule.constant(20, 0.2)), 0.2, timeouts=TicketTimeouts(first_byte_s=0.3))
+        )
         assert conserved(record) == {"timeout_first_byte": 4}
         began = time.monotonic()
         record = run_probe(plan(url, OpenLoop(schedule.constant(20, 0.2)), 0.2, drain_s=0.3))
@@ -193,7 +195,7 @@ def test_connections_that_never_open_time_out_once_even_at_the_end(drain_s):
             filler.connect_ex(address)
         time.sleep(0.1)
         offsets = schedule.constant(50, 0.4)
-        timeouts = Timeouts(connect_s=0.2)
+        timeouts = TicketTimeouts(connect_s=0.2)
         record = run_probe(
             plan(f"http://127.0.0.1:{address[1]}/v1", OpenLoop(offsets), 0.4, drain_s=drain_s, timeouts=timeouts)
         )

@@ -44,7 +44,7 @@ def test_an_exception_in_the_watcher_ends_the_child(tmp_path: Path, monkeypatch:
 
 def test_a_worker_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "patient.py").write_text(
-        "import threading, time, lynxbench.runs.worker as w\n"
+        "import threading, time, lynxbench.run.worker as w\n"
         "threading.Thread(target=w._leave_with_parent).start()\n"
         "time.sleep(60)"
     )

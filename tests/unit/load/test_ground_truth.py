@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lynxbench.errors import BadInput
-from lynxbench.load.ground_truth import Behaviour, GroundTruthServer, Outcome
+from lynxbench.load.ground_truth import Behaviour, GroundTruthServer, ServedOutcome
 from lynxbench.load.truth_process import running_server
 
 
@@ -48,7 +48,11 @@ def test_faults_come_in_their_exact_shares():
             seen["http500" if status == 500 else "drop" if text is None else "ok"] += 1
         truth = server.stop()
     assert seen == {"ok": 70, "drop": 10, "http500": 20}
-    assert (truth.count(Outcome.OK), truth.count(Outcome.DROP), truth.count(Outcome.HTTP500)) == (70, 10, 20)
+    assert (truth.count(ServedOutcome.OK), truth.count(ServedOutcome.DROP), truth.count(ServedOutcome.HTTP500)) == (
+        70,
+        10,
+        20,
+    )
 
 
 def test_small_endpoints_and_bad_requests():

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from lynxbench.load.instrument import Bounds, judge
-from lynxbench.load.record import COLUMNS, Health, Kind, RowStore, assemble
+from lynxbench.load.load_record import COLUMNS, Health, RequestEnd, RowStore, assemble
 
 
-def record(late_ns=100_000, lag_ns=100_000, cpu=0.3, wait=0.01, kind=Kind.OK, rows=200):
+def record(late_ns=100_000, lag_ns=100_000, cpu=0.3, wait=0.01, kind=RequestEnd.OK, rows=200):
     store = RowStore()
     for number in range(rows):
         row = dict.fromkeys(COLUMNS, 0)
-        sent = 0 if kind is Kind.UNSENT else 1_000_000 * number + late_ns + 50
+        sent = 0 if kind is RequestEnd.UNSENT else 1_000_000 * number + late_ns + 50
         row |= {"number": number, "scheduled_ns": 1_000_000 * number + 50, "sent_ns": sent, "kind": int(kind)}
         store.add(tuple(row.values()))
     windows = np.full(40, cpu), np.full(40, wait)
@@ -37,7 +37,7 @@ def test_a_client_at_ease_is_not_void():
         ({"cpu": 0.99}, "needed 100% of a core"),
         ({"cpu": 0.5, "wait": 0.5}, "needed 100% of a core"),
         ({"cpu": 0.3, "wait": 0.3}, "waited for a core 30% of the time"),
-        ({"kind": Kind.UNSENT}, "never sent"),
+        ({"kind": RequestEnd.UNSENT}, "never sent"),
     ],
 )
 def test_what_makes_a_run_void(changes, word):

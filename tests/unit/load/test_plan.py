@@ -5,8 +5,8 @@ import pytest
 
 from lynxbench.engines.openai import OpenAiLanguage
 from lynxbench.errors import BadInput
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, Target, parse_target
-from lynxbench.load.reading import Rotation
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, Target, parse_target
+from lynxbench.load.response_reading import PlainRotation
 
 
 def test_targets():
@@ -34,18 +34,18 @@ def test_targets():
 def test_a_plan_that_could_not_end_or_start_is_refused(changes):
     values = {
         "target": Target("localhost", 1),
-        "script": Rotation((b"x",)),
+        "script": PlainRotation((b"x",)),
         "language": OpenAiLanguage(),
         "load": OpenLoop(np.zeros(1, dtype=np.int64)),
         "duration_s": 1.0,
     }
     with pytest.raises(BadInput):
-        Plan(**(values | changes))
+        LoadPlan(**(values | changes))
 
 
 def test_a_rotation_rotates():
-    rotation = Rotation((b"a", b"b"))
+    rotation = PlainRotation((b"a", b"b"))
     assert [rotation.first(n) for n in range(3)] == [b"a", b"b", b"a"]
     assert rotation.follow(0, ("x",)) is None
     with pytest.raises(ValueError, match="at least one"):
-        Rotation(())
+        PlainRotation(())

@@ -7,7 +7,7 @@ import pytest
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.preflight import fly
-from lynxbench.load.schedule import constant
+from lynxbench.load.send_schedule import constant
 
 
 def build(url: str, tokens: int) -> bytes:

@@ -11,21 +11,21 @@ import time
 import numpy as np
 
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
-from lynxbench.load import schedule
-from lynxbench.load.ground_truth import Behaviour, Outcome
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
+from lynxbench.load import send_schedule as schedule
+from lynxbench.load.ground_truth import Behaviour, ServedOutcome
+from lynxbench.load.load_record import RequestEnd, requests_so_far
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
 from lynxbench.load.processes import RunningProbe
-from lynxbench.load.reading import Rotation
-from lynxbench.load.record import Kind, requests_so_far
+from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.contract import SloMetric
 
 
 def plan(url, load, duration_s=30.0, processes=1, **changes):
     service = Service(url=url, model="ground-truth")
-    script = Rotation((build_request(service, build_body(service, "hello", 3)),))
-    return Plan(parse_target(url), script, OpenAiLanguage(), load, duration_s, processes=processes, **changes)
+    script = PlainRotation((build_request(service, build_body(service, "hello", 3)),))
+    return LoadPlan(parse_target(url), script, OpenAiLanguage(), load, duration_s, processes=processes, **changes)
 
 
 def test_a_stream_gives_latencies_by_arrival_and_ends_early():
@@ -45,7 +45,7 @@ def test_a_stream_gives_latencies_by_arrival_and_ends_early():
     assert len(record) == len(truth.outcome)
     assert record.stop_reason == "done"
     both = np.concatenate([first, second])
-    failed = record.kind[np.argsort(record.number)][:150] == Kind.HTTP_ERROR
+    failed = record.kind[np.argsort(record.number)][:150] == RequestEnd.HTTP_ERROR
     assert failed.sum() == 15
     assert np.array_equal(np.isinf(both).all(axis=1), failed)
     good = both[~failed]
@@ -69,7 +69,7 @@ def test_rows_can_be_read_while_a_closed_loop_runs():
     assert 50 <= len(seen) <= len(record)
     assert seen.ok.all()
     assert (np.diff(seen.scheduled_ns) >= 0).all()
-    assert record.counts()["ok"] == len(record) == truth.count(Outcome.OK)
+    assert record.counts()["ok"] == len(record) == truth.count(ServedOutcome.OK)
 
 
 def test_a_probe_does_not_outlive_who_asked_for_it(tmp_path):

@@ -12,19 +12,19 @@ import pytest
 
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import CannotRun
-from lynxbench.load import schedule
-from lynxbench.load.ground_truth import Behaviour, Outcome
+from lynxbench.load import send_schedule as schedule
+from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.instrument import judge
-from lynxbench.load.plan import ClosedLoop, OpenLoop, Plan, parse_target
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.processes import drive
-from lynxbench.load.reading import Rotation
+from lynxbench.load.response_reading import PlainRotation
 from lynxbench.load.truth_process import running_server
 
 
 def plan(url, load, duration_s, processes):
     service = Service(url=url, model="m")
-    script = Rotation((build_request(service, build_body(service, "hello", 3)),))
-    return Plan(parse_target(url), script, OpenAiLanguage(), load, duration_s, processes=processes, drain_s=5)
+    script = PlainRotation((build_request(service, build_body(service, "hello", 3)),))
+    return LoadPlan(parse_target(url), script, OpenAiLanguage(), load, duration_s, processes=processes, drain_s=5)
 
 
 def test_an_open_loop_on_three_processes_is_the_one_schedule():
@@ -32,7 +32,7 @@ def test_an_open_loop_on_three_processes_is_the_one_schedule():
     with running_server(Behaviour(ttft_ms=5, itl_ms=1)) as server:
         record = drive(plan(server.url, OpenLoop(offsets), 1.0, 3))
         truth = server.stop()
-    assert record.counts()["ok"] == len(record) == len(offsets) == truth.count(Outcome.OK)
+    assert record.counts()["ok"] == len(record) == len(offsets) == truth.count(ServedOutcome.OK)
     assert np.array_equal(record.scheduled_ns - record.start_ns, offsets)
     assert np.array_equal(record.number, np.arange(len(offsets)))
     assert np.array_equal(record.process, np.arange(len(offsets)) % 3)
@@ -47,7 +47,7 @@ def test_a_closed_loop_shares_concurrency_and_quota():
     with running_server(Behaviour(ttft_ms=2)) as server:
         record = drive(plan(server.url, ClosedLoop(5, requests=41), 20.0, 2))
         truth = server.stop()
-    assert record.counts()["ok"] == 41 == truth.count(Outcome.OK)
+    assert record.counts()["ok"] == 41 == truth.count(ServedOutcome.OK)
     assert truth.connections == 5
     assert sorted(record.number) == list(range(41))
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from lynxbench.load.saturation import Bound, Outcome, Saturation, SearchRule, find_saturation
-from lynxbench.load.saturation_judge import fewest_requests
+from lynxbench.load.saturation import Saturation, SearchRule, find_saturation
+from lynxbench.load.saturation_judge import LatencyBound, ProbeOutcome, fewest_requests
 from lynxbench.model.samples import Float64
 from lynxbench.stats.queues import capacity
 
@@ -53,13 +53,13 @@ class Formula:
         return self.taken / self.rate_per_s
 
 
-def search(servers: int, bound: Bound, seed: int, rule: SearchRule | None = None) -> Saturation:
+def search(servers: int, bound: LatencyBound, seed: int, rule: SearchRule | None = None) -> Saturation:
     rng = np.random.default_rng(seed)
     return find_saturation(lambda rate: Queue(rate, servers, rng), servers * rng.normal(1, 0.02), bound, rule)
 
 
 def by_formula(
-    late: Callable[[float], list[float]], bounds: list[Bound], ceiling: float, rule: SearchRule | None = None
+    late: Callable[[float], list[float]], bounds: list[LatencyBound], ceiling: float, rule: SearchRule | None = None
 ) -> Saturation:
     rng = np.random.default_rng(3)
     return find_saturation(lambda rate: Formula(rate, late, rng), ceiling, bounds, rule)
@@ -67,7 +67,7 @@ def by_formula(
 
 @pytest.mark.slow
 def test_claims_stay_under_the_capacity_of_a_queue() -> None:
-    bound = Bound(6.0, 0.05)
+    bound = LatencyBound(6.0, 0.05)
     truth = capacity(1.0, 8, bound.limit_s, bound.violations)
     found = [search(8, bound, seed) for seed in range(20)]
     errors = np.array([(each.passed_per_s or 0.0) / truth - 1 for each in found])
@@ -78,11 +78,11 @@ def test_claims_stay_under_the_capacity_of_a_queue() -> None:
         assert each.passed_per_s is not None
         assert each.failed_per_s is not None
         assert 1 < each.failed_per_s / each.passed_per_s <= 1.0501
-        assert sum(p.rate_per_s == each.passed_per_s and p.outcome is Outcome.PASS for p in each.probes) >= 2
+        assert sum(p.rate_per_s == each.passed_per_s and p.outcome is ProbeOutcome.PASS for p in each.probes) >= 2
 
 
 def test_several_bounds_the_first_to_break_decides() -> None:
-    bounds = [Bound(1.0, 0.01, "latency"), Bound(1.0, 0.05, "time-to-first-token")]
+    bounds = [LatencyBound(1.0, 0.01, "latency"), LatencyBound(1.0, 0.05, "time-to-first-token")]
 
     def late(rate: float) -> list[float]:  # the first would hold to 90 /s, the second to 50 /s
         return [min(1.0, 0.01 * (rate / 90) ** 20), min(1.0, 0.05 * (rate / 50) ** 20)]
@@ -91,14 +91,14 @@ def test_several_bounds_the_first_to_break_decides() -> None:
     assert found.passed_per_s == pytest.approx(50, rel=0.06)
     assert found.passed_per_s < 50
     assert found.confirmed
-    failing = [p for p in found.probes if p.outcome is Outcome.FAIL]
+    failing = [p for p in found.probes if p.outcome is ProbeOutcome.FAIL]
     assert all(p.why.startswith("time-to-first-token") for p in failing if p.rate_per_s < 85)
 
 
 def test_a_server_without_limit_passes_up_to_the_ceiling() -> None:
     # So near to the ceiling a queue could hide behind any probe of ordinary length: this may be as long as it takes.
     rule = SearchRule(max_requests=400 * 2**13)
-    found = by_formula(lambda rate: [0.0], [Bound(1.0, 0.01)], 100.0, rule)
+    found = by_formula(lambda rate: [0.0], [LatencyBound(1.0, 0.01)], 100.0, rule)
     assert found.passed_per_s == 100.0
     assert found.failed_per_s is None
     assert found.confirmed
@@ -107,17 +107,17 @@ def test_a_server_without_limit_passes_up_to_the_ceiling() -> None:
 
 
 def test_near_the_ceiling_an_ordinary_probe_is_not_believed() -> None:
-    found = by_formula(lambda rate: [0.0], [Bound(1.0, 0.01)], 100.0)
+    found = by_formula(lambda rate: [0.0], [LatencyBound(1.0, 0.01)], 100.0)
     assert found.passed_per_s is not None
     assert 93 < found.passed_per_s < 100
-    assert found.failed_outcome is Outcome.UNDECIDED
+    assert found.failed_outcome is ProbeOutcome.UNDECIDED
 
 
 def test_a_server_that_never_holds_claims_nothing() -> None:
-    found = by_formula(lambda rate: [0.5], [Bound(1.0, 0.01)], 100.0, SearchRule(max_probes=12))
+    found = by_formula(lambda rate: [0.5], [LatencyBound(1.0, 0.01)], 100.0, SearchRule(max_probes=12))
     assert found.passed_per_s is None
     assert not found.confirmed
-    assert found.failed_outcome is Outcome.FAIL
+    assert found.failed_outcome is ProbeOutcome.FAIL
     assert found.note.startswith("no rate passed")
     assert found.goodput_per_s() is None
 
@@ -131,29 +131,29 @@ def test_failed_requests_are_late_ones() -> None:
 
     rng = np.random.default_rng(5)
     late: Callable[[float], list[float]] = lambda rate: [min(1.0, 0.05 * (rate / 50) ** 20)]  # noqa: E731
-    found = find_saturation(lambda rate: Failing(rate, late, rng), 100.0, Bound(1.0, 0.05))
+    found = find_saturation(lambda rate: Failing(rate, late, rng), 100.0, LatencyBound(1.0, 0.05))
     assert found.passed_per_s == pytest.approx(48, rel=0.06)
     json.dumps(found.document(), allow_nan=False)
 
 
 def test_the_budget_is_kept_and_said() -> None:
     rule = SearchRule(max_seconds=60.0)
-    found = by_formula(lambda rate: [min(1.0, 0.01 * (rate / 50) ** 20)], [Bound(1.0, 0.01)], 100.0, rule)
+    found = by_formula(lambda rate: [min(1.0, 0.01 * (rate / 50) ** 20)], [LatencyBound(1.0, 0.01)], 100.0, rule)
     assert not found.confirmed
     assert "budget" in found.note
     # A probe that has begun ends with its first look; none is lengthened beyond the budget.
-    first = fewest_requests([Bound(1.0, 0.01)], rule.confidence)
+    first = fewest_requests([LatencyBound(1.0, 0.01)], rule.confidence)
     assert found.seconds <= 60.0 + first / min(p.rate_per_s for p in found.probes)
 
 
 def test_every_probe_lasts_as_long_as_asked() -> None:
     rule = SearchRule(min_seconds=30.0)
-    found = by_formula(lambda rate: [min(1.0, 0.05 * (rate / 50) ** 20)], [Bound(1.0, 0.05)], 100.0, rule)
+    found = by_formula(lambda rate: [min(1.0, 0.05 * (rate / 50) ** 20)], [LatencyBound(1.0, 0.05)], 100.0, rule)
     assert min(p.seconds for p in found.probes) >= 30.0
 
 
 def test_what_a_report_needs_is_plain_json() -> None:
-    found = by_formula(lambda rate: [min(1.0, 0.05 * (rate / 50) ** 20)], [Bound(1.0, 0.05)], 100.0)
+    found = by_formula(lambda rate: [min(1.0, 0.05 * (rate / 50) ** 20)], [LatencyBound(1.0, 0.05)], 100.0)
     document = json.loads(json.dumps(found.document(), allow_nan=False))
     rates = [point["rate_per_s"] for point in document["curve"]]
     assert rates == sorted(set(rates))
@@ -165,7 +165,7 @@ def test_what_a_report_needs_is_plain_json() -> None:
 
 def test_a_wide_tolerance_costs_less() -> None:
     late: Callable[[float], list[float]] = lambda rate: [min(1.0, 0.05 * (rate / 50) ** 20)]  # noqa: E731
-    exact, rough = (by_formula(late, [Bound(1.0, 0.05)], 100.0, SearchRule(tolerance=t)) for t in (0.05, 0.4))
+    exact, rough = (by_formula(late, [LatencyBound(1.0, 0.05)], 100.0, SearchRule(tolerance=t)) for t in (0.05, 0.4))
     assert rough.confirmed
     assert rough.passed_per_s is not None
     assert rough.failed_per_s is not None
@@ -183,7 +183,7 @@ def test_a_tolerance_that_is_none_is_refused(tolerance: float) -> None:
 @pytest.mark.parametrize("ceiling", [0.0, -1.0, math.nan, math.inf])
 def test_a_ceiling_that_is_none_is_refused(ceiling: float) -> None:
     with pytest.raises(ValueError, match="ceiling"):
-        by_formula(lambda rate: [0.0], [Bound(1.0, 0.01)], ceiling)
+        by_formula(lambda rate: [0.0], [LatencyBound(1.0, 0.01)], ceiling)
 
 
 def test_a_search_without_bounds_is_refused() -> None:
@@ -194,4 +194,4 @@ def test_a_search_without_bounds_is_refused() -> None:
 @pytest.mark.parametrize(("limit", "share"), [(0.0, 0.1), (math.inf, 0.1), (1.0, 0.0), (1.0, 1.0)])
 def test_bounds_that_are_none_are_refused(limit: float, share: float) -> None:
     with pytest.raises(ValueError, match="must"):
-        Bound(limit, share)
+        LatencyBound(limit, share)

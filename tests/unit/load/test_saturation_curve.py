@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 from lynxbench.load.saturation_curve import estimate_capacity, find_knee
-from lynxbench.load.saturation_judge import Bound, Share
+from lynxbench.load.saturation_judge import LatencyBound, Share
 from lynxbench.model.interval import Interval
 
 
-def share(late: float, effective: float, bound: Bound) -> Share:
+def share(late: float, effective: float, bound: LatencyBound) -> Share:
     return Share(bound, Interval(late, late, late), effective, 1.0, seen=True, settled=True)
 
 
-def curve(capacity: float, steep: float, bound: Bound, rate: float) -> float:
+def curve(capacity: float, steep: float, bound: LatencyBound, rate: float) -> float:
     odds = bound.violations / (1 - bound.violations) * (rate / capacity) ** steep
     return odds / (1 + odds)
 
 
 @pytest.mark.parametrize("steep", [6.0, 30.0, 150.0])
 def test_probes_of_a_known_curve_find_its_capacity(steep: float) -> None:
-    bound = Bound(1.0, 0.01)
+    bound = LatencyBound(1.0, 0.01)
     probes = [(rate, (share(curve(60.0, steep, bound, rate), 4000, bound),)) for rate in (50.0, 57.0, 62.0, 70.0)]
     found = estimate_capacity(probes, 100.0)
     assert found.rate_per_s == pytest.approx(60, rel=0.02)
@@ -38,7 +38,7 @@ def test_nothing_seen_means_nothing_known() -> None:
 
 
 def test_more_requests_make_it_surer() -> None:
-    bound = Bound(1.0, 0.05)
+    bound = LatencyBound(1.0, 0.05)
     few, many = (
         estimate_capacity([(r, (share(curve(60, 30, bound, r), n, bound),)) for r in (55.0, 65.0)], 100.0).spread
         for n in (40, 4000)
@@ -47,7 +47,7 @@ def test_more_requests_make_it_surer() -> None:
 
 
 def test_the_bound_that_breaks_first_decides() -> None:
-    bounds = (Bound(1.0, 0.01), Bound(2.0, 0.05))
+    bounds = (LatencyBound(1.0, 0.01), LatencyBound(2.0, 0.05))
     holds = (80.0, 45.0)
     probes = [
         (rate, [share(curve(c, 30, bound, rate), 3000, bound) for c, bound in zip(holds, bounds, strict=True)])

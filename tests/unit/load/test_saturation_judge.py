@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from lynxbench.load.saturation_judge import (
-    Bound,
     Confidence,
+    LatencyBound,
     Look,
-    Outcome,
+    ProbeOutcome,
     correlation_requests,
     fewest_requests,
     judge,
@@ -19,7 +19,7 @@ from lynxbench.load.saturation_judge import (
 )
 from lynxbench.model.samples import Float64
 
-BOUND = Bound(1.0, 0.05)
+BOUND = LatencyBound(1.0, 0.05)
 
 
 def independent(count: int, late: float, seed: int = 0) -> Float64:
@@ -27,24 +27,24 @@ def independent(count: int, late: float, seed: int = 0) -> Float64:
     return np.where(rng.random(count) < late, 2.0, rng.uniform(0.1, 0.9, count)).reshape(-1, 1)
 
 
-def looked(latencies: Float64, bound: Bound = BOUND, utilisation: float = 0.0) -> Look:
+def looked(latencies: Float64, bound: LatencyBound = BOUND, utilisation: float = 0.0) -> Look:
     half = judge(latencies[: len(latencies) // 2], (bound,), utilisation=utilisation)
     return judge(latencies, (bound,), utilisation=utilisation, before=half)
 
 
 def test_few_late_pass_many_fail_and_as_many_as_allowed_are_undecided() -> None:
-    assert looked(independent(4000, 0.02)).outcome is Outcome.PASS
-    assert looked(independent(4000, 0.09)).outcome is Outcome.FAIL
-    assert looked(independent(4000, 0.05)).outcome is Outcome.UNDECIDED
+    assert looked(independent(4000, 0.02)).outcome is ProbeOutcome.PASS
+    assert looked(independent(4000, 0.09)).outcome is ProbeOutcome.FAIL
+    assert looked(independent(4000, 0.05)).outcome is ProbeOutcome.UNDECIDED
 
 
 def test_too_few_requests_decide_nothing() -> None:
-    assert looked(independent(40, 0.0)).outcome is Outcome.UNDECIDED
+    assert looked(independent(40, 0.0)).outcome is ProbeOutcome.UNDECIDED
 
 
 def test_the_first_look_never_passes() -> None:
     # The correlation time has to be seen twice: one that still grows has not been seen whole.
-    assert judge(independent(4000, 0.0), (BOUND,)).outcome is Outcome.UNDECIDED
+    assert judge(independent(4000, 0.0), (BOUND,)).outcome is ProbeOutcome.UNDECIDED
 
 
 def test_misses_that_come_together_count_for_less() -> None:
@@ -53,7 +53,7 @@ def test_misses_that_come_together_count_for_less() -> None:
         together[start : start + 80] = 2.0
     apart = np.full(8000, 0.5)
     apart[::33] = 2.0
-    alike = Bound(1.0, 0.05)
+    alike = LatencyBound(1.0, 0.05)
     assert correlation_requests(together, alike) > 20 * correlation_requests(apart, alike)
     assert looked(together.reshape(-1, 1)).shares[0].effective < 400
 
@@ -78,39 +78,39 @@ def test_blocks_see_a_memory_that_scatter_hides() -> None:
         slow[place] = value
     slow *= math.sqrt(1 - keep**2)
     latencies = 10 + 0.3 * slow + rng.normal(size=len(slow))
-    bound = Bound(float(np.quantile(latencies, 0.99)), 0.01)
+    bound = LatencyBound(float(np.quantile(latencies, 0.99)), 0.01)
     share_of_slow = 0.3**2 / (1 + 0.3**2)
     assert correlation_requests(latencies, bound) > 0.2 * memory * share_of_slow
 
 
 def test_the_first_look_comes_when_it_could_pass() -> None:
     sure = Confidence(pass_error=0.06)
-    few, many = (fewest_requests([Bound(1.0, share)], sure) for share in (0.2, 0.01))
+    few, many = (fewest_requests([LatencyBound(1.0, share)], sure) for share in (0.2, 0.01))
     assert few == 30
     assert many * 0.8 >= math.log(0.06) / math.log(0.99)
     assert many < 2 * math.log(0.06) / math.log(0.99)
-    assert fewest_requests([Bound(1.0, 0.2), Bound(1.0, 0.01)], sure) == many
+    assert fewest_requests([LatencyBound(1.0, 0.2), LatencyBound(1.0, 0.01)], sure) == many
 
 
 def test_a_high_utilisation_needs_a_longer_probe() -> None:
     latencies = independent(1600, 0.0)
-    assert looked(latencies).outcome is Outcome.PASS
-    assert looked(latencies, utilisation=0.95).outcome is Outcome.UNDECIDED
+    assert looked(latencies).outcome is ProbeOutcome.PASS
+    assert looked(latencies, utilisation=0.95).outcome is ProbeOutcome.UNDECIDED
 
 
 def test_a_queue_that_only_grows_fails_early() -> None:
     rising = np.linspace(0.05, 6.0, 400) + np.random.default_rng(1).uniform(0, 0.05, 400)
     look = judge(rising.reshape(-1, 1), (BOUND,))
-    assert look.outcome is Outcome.FAIL
+    assert look.outcome is ProbeOutcome.FAIL
     assert "only grows" in look.why
 
 
 def test_one_of_two_bounds_that_fails_fails_the_probe() -> None:
     both = np.concatenate((independent(4000, 0.0), independent(4000, 0.2, seed=1)), axis=1)
-    bounds = (Bound(1.0, 0.05, "latency"), Bound(1.0, 0.05, "time-to-first-token"))
+    bounds = (LatencyBound(1.0, 0.05, "latency"), LatencyBound(1.0, 0.05, "time-to-first-token"))
     half = judge(both[:2000], bounds)
     look = judge(both, bounds, before=half)
-    assert look.outcome is Outcome.FAIL
+    assert look.outcome is ProbeOutcome.FAIL
     assert look.why.startswith("time-to-first-token")
 
 
@@ -124,14 +124,14 @@ def test_infinite_latencies_are_late_and_do_no_harm() -> None:
     latencies = independent(4000, 0.2)
     latencies[latencies > 1] = math.inf
     look = looked(latencies)
-    assert look.outcome is Outcome.FAIL
+    assert look.outcome is ProbeOutcome.FAIL
     assert look.shares[0].interval.estimate == pytest.approx(0.2, abs=0.02)
 
 
 @pytest.mark.slow
 def test_the_capacity_itself_seldom_passes_twice() -> None:
     """M/M/1 at its capacity: a probe that may grow to 51 200 requests passes in few of the seeds."""
-    bound = Bound(10.0, 0.01)
+    bound = LatencyBound(10.0, 0.01)
     rate = 1 - math.log(100) / 10
     passed = 0
     for seed in range(40):
@@ -142,8 +142,8 @@ def test_the_capacity_itself_seldom_passes_twice() -> None:
         look, count = None, 400
         while count <= 51_200:
             look = judge(latencies[:count], (bound,), utilisation=rate, before=look)
-            if look.outcome is not Outcome.UNDECIDED:
+            if look.outcome is not ProbeOutcome.UNDECIDED:
                 break
             count *= 2
-        passed += look is not None and look.outcome is Outcome.PASS
+        passed += look is not None and look.outcome is ProbeOutcome.PASS
     assert passed <= 8

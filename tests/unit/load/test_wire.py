@@ -3,8 +3,8 @@
 import pytest
 
 from lynxbench.engines.openai import OpenAiReader
-from lynxbench.load.record import COLUMNS, Kind, RowStore, assemble
-from lynxbench.load.ticket import Ticket, Timeouts
+from lynxbench.load.load_record import COLUMNS, RequestEnd, RowStore, assemble
+from lynxbench.load.ticket import Ticket, TicketTimeouts
 from lynxbench.load.wire import Connection
 
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":" the"},"finish_reason":null}]}\n\n'
@@ -55,7 +55,7 @@ class Owner:
         self.kinds, self.retried, self.lost, self.notes = [], [], 0, []
 
     def answered(self, connection, ticket, kind):
-        self.kinds.append(Kind(kind))
+        self.kinds.append(RequestEnd(kind))
 
     def refused(self, ticket):
         self.retried.append(ticket)
@@ -71,7 +71,7 @@ class Bench:
     def __init__(self, timeouts=None):
         self.owner, self.store, self.clock, self.transport = Owner(), RowStore(), Clock(), FakeTransport()
         self.connection = Connection(
-            self.owner, OpenAiReader(True), self.store, timeouts or Timeouts(), keep_text=True, clock=self.clock
+            self.owner, OpenAiReader(True), self.store, timeouts or TicketTimeouts(), keep_text=True, clock=self.clock
         )
         self.connection.connection_made(self.transport)
 
@@ -92,7 +92,7 @@ def test_a_stream_in_one_read_is_one_arrival_and_says_so():
     bench.send()
     bench.feed(stream(ROLE, EVENT, EVENT, EVENT, USAGE, DONE))
     record = bench.record()
-    assert bench.owner.kinds == [Kind.OK]
+    assert bench.owner.kinds == [RequestEnd.OK]
     assert bench.connection.usable
     assert not bench.transport.aborted
     assert record.sent_ns[0] == 1_000
@@ -121,7 +121,7 @@ def test_byte_by_byte_gives_the_same_answer():
     bench.send()
     bench.feed(*(whole[i : i + 1] for i in range(len(whole))), step=1)
     record = bench.record()
-    assert bench.owner.kinds == [Kind.OK]
+    assert bench.owner.kinds == [RequestEnd.OK]
     assert (record.events[0], record.coalesced[0], record.output_tokens[0]) == (2, 0, 7)
     assert record.bytes[0] == len(whole)
 
@@ -153,7 +153,7 @@ def test_responses_follow_each_other_on_one_connection():
     record = bench.record()
     assert record.number.tolist() == [0, 1, 2]
     assert record.event_offsets.tolist() == [0, 1, 2, 3]
-    assert bench.owner.kinds == [Kind.OK] * 3
+    assert bench.owner.kinds == [RequestEnd.OK] * 3
 
 
 def test_a_body_with_a_length_and_interim_responses():
@@ -164,7 +164,7 @@ def test_a_body_with_a_length_and_interim_responses():
         b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body), body[:9], body[9:]
     )
     record = bench.record()
-    assert bench.owner.kinds == [Kind.OK]
+    assert bench.owner.kinds == [RequestEnd.OK]
     assert (record.output_tokens[0], record.texts) == (2, ("hi",))
     assert record.first_token_ns[0] == 1_030
 
@@ -173,7 +173,7 @@ def test_trailers_and_chunk_extensions():
     bench = Bench()
     bench.send()
     bench.feed(STREAM_HEAD + b"%x;a=b\r\n%s\r\n" % (len(EVENT), EVENT) + b"0\r\nX-T: 1\r\n", b"\r\n")
-    assert bench.owner.kinds == [Kind.OK]
+    assert bench.owner.kinds == [RequestEnd.OK]
     assert bench.connection.usable
 
 
@@ -181,7 +181,7 @@ def test_http_error_keeps_what_it_said():
     bench = Bench()
     bench.send()
     bench.feed(b'HTTP/1.1 429 Too Many Requests\r\nContent-Length: 16\r\n\r\n{"error":"slow"}')
-    assert bench.owner.kinds == [Kind.HTTP_ERROR]
+    assert bench.owner.kinds == [RequestEnd.HTTP_ERROR]
     assert bench.record().http_status[0] == 429
     assert bench.owner.notes == ['429: {"error":"slow"}']
     assert bench.connection.usable
@@ -191,7 +191,7 @@ def test_an_error_inside_a_stream_is_an_error():
     bench = Bench()
     bench.send()
     bench.feed(stream(EVENT, b'data: {"error":{"message":"out of memory"}}\n\n', DONE))
-    assert bench.owner.kinds == [Kind.STREAM_ERROR]
+    assert bench.owner.kinds == [RequestEnd.STREAM_ERROR]
     assert "out of memory" in bench.owner.notes[0]
 
 
@@ -209,7 +209,7 @@ def test_what_cannot_be_read_is_malformed_and_ends_the_connection(answer):
     bench = Bench()
     bench.send()
     bench.feed(answer)
-    assert bench.owner.kinds == [Kind.MALFORMED]
+    assert bench.owner.kinds == [RequestEnd.MALFORMED]
     assert bench.transport.aborted
     assert not bench.connection.usable
 
@@ -218,19 +218,19 @@ def test_closing_before_the_first_byte_is_tried_again_once_only_on_a_used_connec
     bench = Bench()
     bench.send()
     bench.connection.connection_lost(None)
-    assert bench.owner.kinds == [Kind.RESET]
+    assert bench.owner.kinds == [RequestEnd.RESET]
     bench = Bench()
     bench.send()
     bench.feed(stream(EVENT, DONE))
     bench.send(1)
     bench.connection.connection_lost(ConnectionResetError())
     assert [t.number for t in bench.owner.retried] == [1]
-    assert bench.owner.kinds == [Kind.OK]
+    assert bench.owner.kinds == [RequestEnd.OK]
     second = Bench()
     second.connection.used = True
     second.connection.send(bench.owner.retried[0])
     second.connection.connection_lost(None)
-    assert second.owner.kinds == [Kind.RESET]
+    assert second.owner.kinds == [RequestEnd.RESET]
     assert second.record().retries[0] == 1
 
 
@@ -239,14 +239,14 @@ def test_a_stream_cut_in_the_middle_is_a_reset_with_its_events_kept():
     bench.send()
     bench.feed(STREAM_HEAD + chunk(EVENT))
     bench.connection.connection_lost(None)
-    assert bench.owner.kinds == [Kind.RESET]
+    assert bench.owner.kinds == [RequestEnd.RESET]
     assert bench.record().events[0] == 1
     assert bench.record().output_tokens[0] == -1
 
 
 def test_a_body_until_close_is_whole_only_if_it_says_so():
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-    for tail, kind in ((DONE, Kind.OK), (b"", Kind.RESET)):
+    for tail, kind in ((DONE, RequestEnd.OK), (b"", RequestEnd.RESET)):
         bench = Bench()
         bench.send()
         bench.feed(head + EVENT + tail)
@@ -256,34 +256,34 @@ def test_a_body_until_close_is_whole_only_if_it_says_so():
     bench.send()
     bench.feed(b"HTTP/1.1 200 OK\r\n\r\n{trunc")
     bench.connection.connection_lost(None)
-    assert bench.owner.kinds == [Kind.MALFORMED]
+    assert bench.owner.kinds == [RequestEnd.MALFORMED]
 
 
 def test_timeouts_by_phase():
-    timeouts = Timeouts(connect_s=1e-6, first_byte_s=5e-6, idle_s=2e-6, total_s=20e-6)
+    timeouts = TicketTimeouts(connect_s=1e-6, first_byte_s=5e-6, idle_s=2e-6, total_s=20e-6)
     bench = Bench(timeouts)
     assert bench.connection.deadline_ns() == 0
     bench.send()
     assert bench.connection.deadline_ns() == 1_000 + 5_000
     bench.clock.now = 6_000
     bench.connection.expire()
-    assert bench.owner.kinds == [Kind.TIMEOUT_FIRST_BYTE]
+    assert bench.owner.kinds == [RequestEnd.TIMEOUT_FIRST_BYTE]
     bench = Bench(timeouts)
     bench.send()
     bench.feed(STREAM_HEAD)
     assert bench.connection.deadline_ns() == 1_010 + 2_000
     bench.clock.now = 3_010
     bench.connection.expire()
-    assert bench.owner.kinds == [Kind.TIMEOUT_IDLE]
+    assert bench.owner.kinds == [RequestEnd.TIMEOUT_IDLE]
     bench = Bench(timeouts)
     bench.send()
     for _ in range(15):
         bench.feed(chunk(EVENT) if bench.clock.now > 1_000 else STREAM_HEAD, step=1_500)
     assert bench.connection.deadline_ns() == 21_000
     bench.connection.expire()
-    assert bench.owner.kinds == [Kind.TIMEOUT_TOTAL]
+    assert bench.owner.kinds == [RequestEnd.TIMEOUT_TOTAL]
     with pytest.raises(ValueError, match="must end"):
-        Timeouts(total_s=float("inf"))
+        TicketTimeouts(total_s=float("inf"))
 
 
 def test_unasked_bytes_close_and_columns_are_whole():

@@ -10,7 +10,7 @@ import pytest
 
 from lynxbench.contract.loader import parse_contract
 from lynxbench.measure.load_context import judge_requests, served_assumptions
-from lynxbench.measure.serving import INTER_EVENT, ServedRun, measure_load, request_latency_ms, within_bounds
+from lynxbench.measure.served_load import INTER_EVENT, ServedRun, measure_load, request_latency_ms, within_bounds
 from lynxbench.model.contract import CacheState, SloMetric
 from lynxbench.model.load_figures import (
     Accounting,

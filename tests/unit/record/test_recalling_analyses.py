@@ -11,12 +11,12 @@ from experiments import PLANTED, planted_definition
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.experiment.cells import plan_cells
-from lynxbench.experiment.state import ExperimentFolder
+from lynxbench.experiment.experiment_folder import ExperimentFolder
+from lynxbench.experiment.experiment_outcome import describe
+from lynxbench.experiment.tuning_run import run_tuning
 from lynxbench.record.recalling_analyses import plain_names
-from lynxbench.report.experiment import render_experiment
 from lynxbench.report.experiment_html import render_experiment_html
-from lynxbench.trials.experiment_outcome import describe
-from lynxbench.trials.tuning import run_tuning
+from lynxbench.report.experiment_terminal import render_experiment
 from served import served_contract
 
 SAID = "no accuracy measured for served cells"

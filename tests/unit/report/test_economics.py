@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from compared import make_precision, make_result
-from lynxbench.decide.precisions import decide_precisions
+from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Result
-from lynxbench.report.decisions import render_decision
+from lynxbench.report.decision_terminal import render_decision
 from lynxbench.report.economics import economics_rows
 from lynxbench.report.markdown import render_markdown
-from lynxbench.report.sections.measured import render_precisions
+from lynxbench.report.sections.measured_section import render_precisions
 from lynxbench.report.terminal import render_terminal
 
 ACTIVITY = DeviceActivity(device="gpu0", samples=9, sm=0.5, tensor=0.02, fp32=None, dram=0.4, source="NVML GPM")

@@ -9,7 +9,7 @@ import sys
 
 from lynxbench.model.result import Result
 from lynxbench.report.json_document import render_json
-from lynxbench.report.sections.record import VERIFY
+from lynxbench.report.sections.record_section import VERIFY
 
 
 def test_the_promised_keys_are_there(build) -> None:

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from lynxbench.decide.packs import limitations_of, methodology_for
-from lynxbench.decisions.deciding import Gathered, compare_cited
-from lynxbench.decisions.demonstrating import INVENTED, decide_demo, demo_results
+from lynxbench.decide.deciding import Gathered, compare_cited
+from lynxbench.decide.demonstrating import INVENTED, decide_demo, demo_results
+from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.model.packs import Pack
 from lynxbench.report.decision_blocks import blocks_of, title_of
-from lynxbench.report.decisions import render_decision
+from lynxbench.report.decision_terminal import render_decision
 from lynxbench.report.pack import render_pack
 
 

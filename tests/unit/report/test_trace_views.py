@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lynxbench.model.attribution import Attribution, Bound, Candidate, Category, OperatorTime
+from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.trace_detail import Movement, RooflinePoint, StepTime, Stretch, WorstGap
@@ -46,7 +46,7 @@ def attribution(layer: Layer | None = Layer.RUNTIME) -> Attribution:
         evidence=("5 steps", HOSTILE),
         sentence="software-bound: kernel launch and framework dispatch take 70 % of a step",
         next_step="compile the step",
-        candidates=(Candidate(layer=Layer.APPLICATION, owner="research", reason="a larger batch"),),
+        candidates=(CandidateLayer(layer=Layer.APPLICATION, owner="research", reason="a larger batch"),),
         wall_ms_per_step=3.0,
         unprofiled_ms_per_step=2.5,
         steps=5,

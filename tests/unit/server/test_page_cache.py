@@ -11,7 +11,7 @@ from compared import make_contract, make_executor, make_result
 from hosted import TEAM, make_team, record
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.server import page_cache
-from lynxbench.server.page_cache import CLOCK, EVERYTHING, OLDEST_S, OWN, SHARE, WORK, PageCache, Pulse
+from lynxbench.server.page_cache import CLOCK, EVERYTHING, OLDEST_S, OWN, SHARE, WORK, ChangeCounter, PageCache
 
 
 class Clock:
@@ -64,7 +64,7 @@ def result_of(name: str, contract=None, number: int = 0):
 def test_a_new_result_changes_the_pages_about_it_and_no_others(held: tuple[OpenLedger, object], clock: Clock) -> None:
     ledger, key = held
     first = record(ledger, result_of("first"), key)
-    pulse = Pulse(ledger.log)
+    pulse = ChangeCounter(ledger.log)
     before = {name: pulse.generation(name) for name in (EVERYTHING, first.contract_id, "elsewhere", OWN, WORK)}
     assert not pulse.refresh()
     second = record(ledger, result_of("first", first.contract, 2), key)
@@ -77,7 +77,7 @@ def test_a_new_result_changes_the_pages_about_it_and_no_others(held: tuple[OpenL
 
 
 def test_a_page_is_made_once_and_again_when_its_topic_moved(held: tuple[OpenLedger, object], clock: Clock) -> None:
-    pulse = Pulse(held[0].log)
+    pulse = ChangeCounter(held[0].log)
     cache, make = PageCache(pulse), making(clock, 0.1)
     assert [cache.get("a", ("topic",), make) for _ in range(3)] == ["page 1"] * 3
     pulse.bump("another")
@@ -89,7 +89,7 @@ def test_a_page_is_made_once_and_again_when_its_topic_moved(held: tuple[OpenLedg
 
 
 def test_a_page_takes_a_twentieth_of_the_time_at_most(held: tuple[OpenLedger, object], clock: Clock) -> None:
-    pulse = Pulse(held[0].log)
+    pulse = ChangeCounter(held[0].log)
     cache, make = PageCache(pulse), making(clock, 0.1)
     cache.get("a", (EVERYTHING,), make)
     pulse.bump(EVERYTHING)
@@ -105,7 +105,7 @@ def test_a_page_takes_a_twentieth_of_the_time_at_most(held: tuple[OpenLedger, ob
 
 
 def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, object], clock: Clock) -> None:
-    pulse = Pulse(held[0].log)
+    pulse = ChangeCounter(held[0].log)
     cache, make = PageCache(pulse), making(clock, 0.1)
     topics = (EVERYTHING, OWN, WORK)
     cache.get("a", topics, make)
@@ -118,7 +118,7 @@ def test_what_people_change_themselves_shows_at_once(held: tuple[OpenLedger, obj
 
 
 def test_an_aged_page_is_there_for_ten_seconds(held: tuple[OpenLedger, object], clock: Clock) -> None:
-    pulse = Pulse(held[0].log)
+    pulse = ChangeCounter(held[0].log)
     cache = PageCache(pulse)
     assert cache.aged("a", (WORK,)) is None
     cache.get("a", (WORK,), making(clock, 0.1))
@@ -131,7 +131,7 @@ def test_an_aged_page_is_there_for_ten_seconds(held: tuple[OpenLedger, object], 
 
 
 def test_whoever_comes_while_a_page_is_made_again_gets_the_old_one(held: tuple[OpenLedger, object]) -> None:
-    pulse = Pulse(held[0].log)
+    pulse = ChangeCounter(held[0].log)
     cache = PageCache(pulse)
     cache.get("a", (OWN,), lambda: "old")
     pulse.bump(OWN)
@@ -152,7 +152,7 @@ def test_whoever_comes_while_a_page_is_made_again_gets_the_old_one(held: tuple[O
 
 
 def test_the_oldest_go_when_there_are_too_many(held: tuple[OpenLedger, object]) -> None:
-    cache = PageCache(Pulse(held[0].log), most_bytes=100)
+    cache = PageCache(ChangeCounter(held[0].log), most_bytes=100)
     for name in "abc":
         cache.get(name, (), lambda: "x" * 40)
     assert [cache.peek(name, ()) is not None for name in "abc"] == [False, True, True]

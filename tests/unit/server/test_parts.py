@@ -12,9 +12,9 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.server.guard import safe_target
 from lynxbench.server.limits import MOST_CALLERS, Limiter
 from lynxbench.server.live import MOST_EVENTS, MOST_STREAMS_A_CALLER, LiveBoard
-from lynxbench.server.observing import Log, Metrics
+from lynxbench.server.observing import Log, ServerMetrics
 from lynxbench.server.pages.svg_file import plots_in, standalone_svg, with_plot_links
-from lynxbench.server.settings import Settings, is_loopback, refuse_open
+from lynxbench.server.settings import ServerSettings, is_loopback, refuse_open
 
 
 def test_a_bucket_fills_again_with_time() -> None:
@@ -38,24 +38,24 @@ def test_callers_do_not_fill_the_memory() -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "bench.example"])
 def test_open_to_a_network_without_a_name_is_refused(host: str) -> None:
     with pytest.raises(Refused, match="user add"):
-        refuse_open(Settings(host=host), has_administrator=False)
-    refuse_open(Settings(host=host), has_administrator=True)
+        refuse_open(ServerSettings(host=host), has_administrator=False)
+    refuse_open(ServerSettings(host=host), has_administrator=True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_this_machine_is_not_a_network(host: str) -> None:
     assert is_loopback(host)
-    refuse_open(Settings(host=host), has_administrator=False)
+    refuse_open(ServerSettings(host=host), has_administrator=False)
 
 
 @pytest.mark.parametrize("origin", ["bench.example", "https://bench.example/path", "ftp://x", "https://"])
 def test_an_origin_is_an_address_without_a_path(origin: str) -> None:
     with pytest.raises(BadInput, match="origin"):
-        Settings(origin=origin)
+        ServerSettings(origin=origin)
 
 
 def test_https_makes_cookies_secure_and_names_the_host() -> None:
-    made = Settings(host="0.0.0.0", origin="https://bench.example")
+    made = ServerSettings(host="0.0.0.0", origin="https://bench.example")
     assert made.secure
     assert made.allowed_hosts == {"bench.example"}
 
@@ -91,7 +91,7 @@ def test_the_board_keeps_the_newest_and_bounds_its_readers() -> None:
 
 
 def test_metrics_are_openmetrics() -> None:
-    metrics = Metrics()
+    metrics = ServerMetrics()
     metrics.count("requests", "Requests.", route='/a"b\\c', status="200")
     metrics.observe("/x", 0.03)
     metrics.gauge("depth", "Depth.", lambda: {(): 4})

@@ -7,9 +7,9 @@ import pytest
 
 from lynxbench.stats.fleets import (
     Balancing,
-    Family,
-    Node,
     Point,
+    QueueNode,
+    ServiceForm,
     fit_node,
     late_shares,
     node_capacity,
@@ -20,29 +20,36 @@ from lynxbench.stats.queues import capacity, sojourn_tail
 
 @pytest.mark.parametrize(("slots", "rate"), [(1, 0.5), (2, 1.4), (8, 6.5)])
 def test_exponential_service_gives_the_closed_form(slots: int, rate: float) -> None:
-    spent = simulate_latencies(Node(slots, Family.GAMMA, 1.0, 1.0), rate, 200, 1600, np.random.default_rng(1))[400:]
+    spent = simulate_latencies(
+        QueueNode(slots, ServiceForm.GAMMA, 1.0, 1.0), rate, 200, 1600, np.random.default_rng(1)
+    )[400:]
     for limit in (1.0, 3.0):
         assert (spent > limit).mean() == pytest.approx(sojourn_tail(rate, 1.0, slots, limit), rel=0.08, abs=0.003)
 
 
-@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("family", list(ServiceForm))
 @pytest.mark.parametrize("variation", [1.25, 2.0])
-def test_service_times_have_their_mean_and_variation(family: Family, variation: float) -> None:
+def test_service_times_have_their_mean_and_variation(family: ServiceForm, variation: float) -> None:
     uniform = (np.arange(400_000) + 0.5) / 400_000
-    times = Node(4, family, variation, 2.0).services(uniform)
+    times = QueueNode(4, family, variation, 2.0).services(uniform)
     assert times.mean() == pytest.approx(2.0, rel=0.01)
     assert times.std() / times.mean() == pytest.approx(variation, rel=0.04)
 
 
 def test_a_node_s_capacity_is_that_of_theory() -> None:
-    found = node_capacity(Node(8, Family.GAMMA, 1.0, 1.0), 7.0, 0.01, np.random.default_rng(3))
+    found = node_capacity(QueueNode(8, ServiceForm.GAMMA, 1.0, 1.0), 7.0, 0.01, np.random.default_rng(3))
     assert found == pytest.approx(capacity(1.0, 8, 7.0, 0.01), rel=0.04)
 
 
 @pytest.mark.parametrize(
-    "truth", [Node(4, Family.GAMMA, 1.0, 1.0), Node(8, Family.GAMMA, 0.0, 0.5), Node(8, Family.LOGNORMAL, 1.5, 1.0)]
+    "truth",
+    [
+        QueueNode(4, ServiceForm.GAMMA, 1.0, 1.0),
+        QueueNode(8, ServiceForm.GAMMA, 0.0, 0.5),
+        QueueNode(8, ServiceForm.LOGNORMAL, 1.5, 1.0),
+    ],
 )
-def test_the_shape_of_a_queue_is_found_from_its_curve(truth: Node) -> None:
+def test_the_shape_of_a_queue_is_found_from_its_curve(truth: QueueNode) -> None:
     rng = np.random.default_rng(5)
     points = []
     for load in (0.4, 0.7, 0.85):
@@ -62,7 +69,7 @@ def test_one_point_is_no_curve() -> None:
 
 
 def test_pooling_helps_and_overload_is_late() -> None:
-    node = Node(2, Family.GAMMA, 1.0, 1.0)
+    node = QueueNode(2, ServiceForm.GAMMA, 1.0, 1.0)
 
     def late(balancing: Balancing, rate: float = 8.0) -> float:
         rng = np.random.default_rng(2)

@@ -6,9 +6,13 @@ import torch
 from lynxbench.engines.torch.library import KNOWN, import_config_class, import_model_class
 from lynxbench.errors import BadInput
 from lynxbench.model.contract import Task
-from lynxbench.workload.presets import PRESETS, Family, find_preset, shaped_config
+from lynxbench.workload.presets import PRESETS, ModelFamily, find_preset, shaped_config
 
-TASK_OF_FAMILY = {Family.DECODER: Task.GENERATE, Family.ENCODER: Task.EMBED, Family.VISION: Task.CLASSIFY}
+TASK_OF_FAMILY = {
+    ModelFamily.DECODER: Task.GENERATE,
+    ModelFamily.ENCODER: Task.EMBED,
+    ModelFamily.VISION: Task.CLASSIFY,
+}
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))

@@ -13,16 +13,6 @@ import numpy as np
 from pydantic import JsonValue
 
 from lynxbench.engines.host_ceilings import measure_matmul, measure_streams
-from lynxbench.engines.onnx.answers import answer_seeded, embed_polarity, polarity_feeds
-from lynxbench.engines.onnx.inputs import (
-    INPUT_SETS,
-    Feed,
-    Signature,
-    axis_kinds,
-    check_batch,
-    make_feed,
-    needs_lengths,
-)
 from lynxbench.engines.onnx.matmul_ceiling import measure_runtime_matmul
 from lynxbench.engines.onnx.model_file import (
     ModelFile,
@@ -32,6 +22,16 @@ from lynxbench.engines.onnx.model_file import (
     quantised_copy,
     read_model,
 )
+from lynxbench.engines.onnx.onnx_inputs import (
+    INPUT_SETS,
+    Feed,
+    GraphInput,
+    axis_kinds,
+    check_batch,
+    make_feed,
+    needs_lengths,
+)
+from lynxbench.engines.onnx.onnx_outputs import answer_seeded, embed_polarity, polarity_feeds
 from lynxbench.engines.onnx.runtime_profile import RuntimeProfile, judge_execution, parse_profile, write_trace
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
@@ -115,7 +115,7 @@ class OnnxSession:
         if job.precision is Precision.INT8 and model.stored is Precision.FP32:
             self._path, self._toolchain = quantised_copy(model)
         self._session = self._open_session()
-        self._signatures = [Signature(i.name, i.type, tuple(i.shape)) for i in self._session.get_inputs()]
+        self._signatures = [GraphInput(i.name, i.type, tuple(i.shape)) for i in self._session.get_inputs()]
         check_batch(self._signatures, job.contract.workload.batch)
         self._feeds = self._make_feeds()
         self._output_names = [output.name for output in self._session.get_outputs()]

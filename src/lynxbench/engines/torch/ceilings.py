@@ -16,7 +16,7 @@ from lynxbench.engines.torch.linear import (
     Int8WeightOnly,
 )
 from lynxbench.engines.torch.links import measure_links
-from lynxbench.engines.torch.precision import compute_dtype
+from lynxbench.engines.torch.number_formats import compute_dtype
 from lynxbench.engines.torch.timing import measure_best_s
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.precision import Precision

@@ -9,14 +9,14 @@ import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.feeding import Batch, Feed
-from lynxbench.engines.torch.inputs import prompt_tokens, seeded_images
 from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.replay import Replay
-from lynxbench.engines.torch.work import Loaded
+from lynxbench.engines.torch.task_work import Loaded
+from lynxbench.engines.torch.torch_inputs import prompt_tokens, seeded_images
 from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
 from lynxbench.workload.lengths import AnyLength, sample_length
-from lynxbench.workload.presets import Family
+from lynxbench.workload.presets import ModelFamily
 
 DEFAULT_TOKENS = 128
 STAGED_BATCHES = 8
@@ -29,7 +29,7 @@ class Batches:
 
     def __init__(self, loaded: Loaded) -> None:
         self._workload, self._device, self._dtype = loaded.workload, loaded.device, loaded.prepared.compute_dtype
-        self.is_vision = loaded.source.family is Family.VISION
+        self.is_vision = loaded.source.family is ModelFamily.VISION
         self.length: AnyLength = self._workload.input_tokens or FixedLength(distribution="fixed", value=DEFAULT_TOKENS)
         self._images: list[torch.Tensor] = []
         if self.is_vision:

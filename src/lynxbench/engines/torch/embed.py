@@ -9,10 +9,10 @@ import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.feeding import Batch, Feed
-from lynxbench.engines.torch.inputs import prompt_tokens
 from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.replay import Replay
-from lynxbench.engines.torch.work import Loaded
+from lynxbench.engines.torch.task_work import Loaded
+from lynxbench.engines.torch.torch_inputs import prompt_tokens
 from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
 from lynxbench.workload.lengths import sample_length

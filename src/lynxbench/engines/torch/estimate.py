@@ -7,14 +7,14 @@ import math
 import torch
 
 from lynxbench.engines.torch.device import FP8_CAPABILITY, TF32_CAPABILITY, capability, choose_device
-from lynxbench.engines.torch.loading import Source, find_source
-from lynxbench.engines.torch.precision import EIGHT_BIT
+from lynxbench.engines.torch.model_loading import Source, find_source
+from lynxbench.engines.torch.number_formats import EIGHT_BIT
 from lynxbench.engines.torch.probe import OUTER, WIDTH, Slowdown, measure_slowdown
 from lynxbench.model.contract import Task, TorchEngine, Workload
 from lynxbench.model.job import Job, Skip
 from lynxbench.model.precision import Precision
 from lynxbench.workload.lengths import typical
-from lynxbench.workload.presets import Family
+from lynxbench.workload.presets import ModelFamily
 
 LEAST_STEPS = 12
 """Fewer iterations of a process say nothing about a steady state, however long each one takes."""
@@ -80,7 +80,7 @@ def _fp32_step_s(workload: Workload, slowdown: Slowdown) -> tuple[float, float]:
     """Seconds of a step in products of few rows (decoding) and of many rows (all else), by counting products."""
     source = find_source(workload)
     layers = _linear_parameters(source) / (WIDTH * OUTER)
-    if source.family is Family.VISION:
+    if source.family is ModelFamily.VISION:
         many = workload.batch * IMAGE_OPERATIONS / (WIDTH * OUTER * 32)
         few = 0.0
     else:
@@ -98,9 +98,9 @@ def _linear_parameters(source: Source) -> float:
     width = float(config.get("hidden_size", WIDTH))
     inner = float(config.get("intermediate_size", 4 * width))
     layers = float(config.get("num_hidden_layers", 12))
-    gated = 3 if source.family is Family.DECODER else 2
+    gated = 3 if source.family is ModelFamily.DECODER else 2
     heads = float(config.get("num_attention_heads", 1))
     shared = float(config.get("num_key_value_heads") or heads) / heads
     attention = width * width * (2 + 2 * shared)
-    head = float(config.get("vocab_size", 0)) * width if source.family is Family.DECODER else 0.0
+    head = float(config.get("vocab_size", 0)) * width if source.family is ModelFamily.DECODER else 0.0
     return layers * (attention + gated * width * inner) + head

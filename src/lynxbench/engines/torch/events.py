@@ -22,7 +22,7 @@ IN_FLIGHT = 4
 """Steps queued at most beyond the one that runs: deep enough to hide the host's pauses, shallow enough to stop soon."""
 
 
-class Event(Protocol):
+class DeviceEvent(Protocol):
     """A moment in a device's queue; torch.cuda.Event is one."""
 
     def record(self) -> None:
@@ -31,14 +31,14 @@ class Event(Protocol):
     def synchronize(self) -> None:
         """Return when the device has passed it."""
 
-    def elapsed_time(self, end_event: Event) -> float:
+    def elapsed_time(self, end_event: DeviceEvent) -> float:
         """Milliseconds from this moment to that one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    end: Event
-    marks: list[Event]
+    end: DeviceEvent
+    marks: list[DeviceEvent]
     units: int
 
 
@@ -53,13 +53,16 @@ class EventClock:
     """Places steps on the host's clock by the device's own stamps (the shape of load.session.DeviceClock)."""
 
     def __init__(
-        self, new_event: Callable[[], Event], drain: Callable[[], None], clock: Callable[[], int] = perf_counter_ns
+        self,
+        new_event: Callable[[], DeviceEvent],
+        drain: Callable[[], None],
+        clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self._new_event, self._drain, self._clock = new_event, drain, clock
         self._queued: deque[_Queued] = deque()
-        self._marks: list[Event] = []
-        self._free: list[Event] = []
-        self._last: Event | None = None
+        self._marks: list[DeviceEvent] = []
+        self._free: list[DeviceEvent] = []
+        self._last: DeviceEvent | None = None
         self._last_ns = 0
 
     def start(self) -> None:
@@ -90,7 +93,7 @@ class EventClock:
         self._last = None
         return done
 
-    def _recorded(self) -> Event:
+    def _recorded(self) -> DeviceEvent:
         event = self._free.pop() if self._free else self._new_event()
         event.record()
         return event

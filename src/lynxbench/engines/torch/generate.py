@@ -10,11 +10,11 @@ import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.feeding import Batch, Feed
-from lynxbench.engines.torch.inputs import prompt_tokens
 from lynxbench.engines.torch.judged import judged_scores
 from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.replay import WARM_UPS, Replay
-from lynxbench.engines.torch.work import Loaded
+from lynxbench.engines.torch.task_work import Loaded
+from lynxbench.engines.torch.torch_inputs import prompt_tokens
 from lynxbench.errors import BadInput
 from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from lynxbench.engines.torch.inputs import held_out_tokens
-from lynxbench.engines.torch.work import Loaded
+from lynxbench.engines.torch.task_work import Loaded
+from lynxbench.engines.torch.torch_inputs import held_out_tokens
 from lynxbench.model.samples import Outputs
 
 JUDGED_POSITIONS = 192

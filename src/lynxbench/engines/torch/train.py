@@ -11,13 +11,13 @@ from pydantic import JsonValue
 
 from lynxbench.engines.torch.classify import Batches
 from lynxbench.engines.torch.pacing import Pace
-from lynxbench.engines.torch.work import Loaded
+from lynxbench.engines.torch.task_work import Loaded
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import FixedLength
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
 from lynxbench.workload.lengths import typical
-from lynxbench.workload.presets import Family
+from lynxbench.workload.presets import ModelFamily
 
 LEARNING_RATE = 1e-5
 """Small enough that pretrained weights stay sane over a long run; the cost of a step does not depend on it."""
@@ -120,7 +120,7 @@ class _Trainee:
         return torch.autocast(self._device.type, dtype=self._mixed) if self._mixed else contextlib.nullcontext()
 
     def _labels(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        if self._family is Family.DECODER:
+        if self._family is ModelFamily.DECODER:
             return batch["input_ids"]
         rows = next(iter(batch.values())).shape[0]
         return torch.arange(rows, device=self._device) % int(self._model.config.num_labels)

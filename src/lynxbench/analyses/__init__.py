@@ -1,1 +1,0 @@
-"""What many results say together, as evidence: experiments, tunings and fleet runs, recorded and verified."""

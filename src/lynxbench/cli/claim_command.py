@@ -1,0 +1,48 @@
+"""`lynxbench claim`: what a performance claim fails to state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from lynxbench.cli.results_command import AS_JSON
+from lynxbench.errors import BadInput, ExitCode
+
+
+def claim(
+    file: str | None = typer.Argument(
+        None, help="A claim: text, YAML, a peer's result file, an MLPerf row; - reads stdin."
+    ),
+    text: str | None = typer.Option(None, "--text", help="The claim itself, instead of a file."),
+    folders: list[Path] = typer.Option([], "--from", help="Folder with own results that it could be held against."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Find the contexts that a performance claim lacks, grade it, and write the questions to send back.
+
+    Exit code 1 when a context is missing.
+    """
+    import sys
+
+    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.decide.claiming import lint_claim, read_claim
+    from lynxbench.decide.deciding import read_folder
+    from lynxbench.report.decision_terminal import render_decision
+
+    if (file is None) == (text is None):
+        raise BadInput("give a file with the claim, or the claim with --text")
+    if text is not None:
+        source, body = "--text", text
+    elif file == "-":
+        source, body = "standard input", sys.stdin.read()
+    else:
+        assert file is not None
+        source, body = Path(file).name, read_claim(Path(file))
+    results = [one for folder in folders for one in read_folder(folder)]
+    report = lint_claim(body, source, results)
+    if as_json:
+        print_document(report.model_dump(mode="json"))
+    else:
+        print(render_decision(report, terminal_width()), end="")
+    if report.missing:
+        raise typer.Exit(ExitCode.VERDICT_NO)

@@ -1,0 +1,85 @@
+"""The reference pages, made from the code: `python -m lynxbench.cli.reference_pages docs/reference`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer.main
+
+from lynxbench.errors import ExitCode
+
+_EXIT_MEANINGS = {
+    ExitCode.DONE: "done",
+    ExitCode.VERDICT_NO: "a verdict says no: void, not steady, contracts or executors that differ",
+    ExitCode.BAD_INPUT: "wrong usage or bad input; one line says what, where and what would be right",
+    ExitCode.REFUSED: "refused: the answer would be unsound, such as a comparison of what is not comparable",
+    ExitCode.CANNOT_RUN: "this executor cannot run this contract; the line says what is missing",
+    ExitCode.EVIDENCE_INVALID: "evidence does not verify",
+    ExitCode.INTERRUPTED: "interrupted; what was measured is kept and `--resume` goes on",
+}
+
+
+def render_exit_codes() -> str:
+    """The page of exit codes."""
+    rows = "\n".join(f"| {code.value} | {_EXIT_MEANINGS[code]} |" for code in ExitCode)
+    return f"# Exit codes\n\n| code | meaning |\n|---|---|\n{rows}\n"
+
+
+def render_commands() -> str:
+    """The page of commands: every verb with its arguments and options."""
+    from lynxbench.cli.main import app
+
+    root = typer.main.get_command(app)
+    lines = ["# Commands", "", "Every command takes `--help`. `python -m lynxbench` is the same program.", ""]
+    lines += _describe(root, "lynxbench", top=True)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _describe(command: object, path: str, top: bool = False) -> list[str]:
+    lines: list[str] = []
+    if not top:
+        text = (getattr(command, "help", "") or "").strip()
+        lines += [f"## `{path}`", "", text, ""]
+    rows = [_row(parameter) for parameter in getattr(command, "params", []) if parameter.name != "help"]
+    if rows:
+        lines += ["| parameter | meaning | default |", "|---|---|---|", *rows, ""]
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        lines += _describe(child, f"{path} {name}")
+    return lines
+
+
+def _row(parameter: object) -> str:
+    names = getattr(parameter, "opts", [])
+    if getattr(parameter, "param_type_name", "") == "argument":
+        shown = f"`{str(getattr(parameter, 'name', '')).upper()}`"
+    else:
+        shown = ", ".join(f"`{name}`" for name in names)
+    default = getattr(parameter, "default", None)
+    wanted = "" if default in (None, False, "") or callable(default) else f"`{getattr(default, 'value', default)}`"
+    meaning = str(getattr(parameter, "help", "") or "").replace("|", "\\|")
+    return f"| {shown} | {meaning} | {wanted} |"
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by its file name."""
+    from lynxbench.compare.rules import render_rules
+    from lynxbench.contract.contract_reference import render_reference
+
+    return {
+        "commands.md": render_commands(),
+        "exit-codes.md": render_exit_codes(),
+        "contract.md": render_reference(),
+        "comparability-rules.md": render_rules(),
+    }
+
+
+def main(folder: Path) -> None:
+    """Write the pages."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

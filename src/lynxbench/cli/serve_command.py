@@ -1,0 +1,270 @@
+"""`lynxbench serve`: the shared page and its API, and who may come in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from lynxbench.cli.results_command import AS_JSON, LEDGER
+from lynxbench.errors import BadInput, BadLedger
+
+if TYPE_CHECKING:
+    from lynxbench.ledger.location import Location
+    from lynxbench.watch.store import Store
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+user_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+token_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+key_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+contact_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(user_app, name="user", help="Who may sign in.")
+app.add_typer(token_app, name="token", help="Tokens for agents, push and pull.")
+app.add_typer(key_app, name="key", help="Keys whose submissions are taken.")
+app.add_typer(contact_app, name="contact", help="Who is told of a regression.")
+
+DATABASE = typer.Option(
+    None, "--database", help="URL of the server's own tables; beside the ledger, or in its PostgreSQL, if left out."
+)
+SCOPES = typer.Option("read", "--scopes", help="Of read, submit, contest, administer, separated by commas.")
+
+
+@app.callback(invoke_without_command=True)
+def serve(
+    context: typer.Context,
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; others than this machine's own need a user."),
+    port: int = typer.Option(8420, min=0, max=65535, help="Port to listen on; 0 takes a free one."),
+    origin: str | None = typer.Option(None, help="The address people type, where a proxy stands before."),
+    public_read: bool = typer.Option(False, "--public-read", help="Let everybody read without signing in."),
+    behind_proxy: bool = typer.Option(False, "--behind-proxy", help="Believe X-Forwarded-For."),
+    tls_cert: Path | None = typer.Option(None, help="Certificate chain, to speak https without a proxy."),
+    tls_key: Path | None = typer.Option(None, help="Its private key."),
+    requests_per_s: float = typer.Option(50.0, min=0, help="Sustained requests of one caller; 0: no limit."),
+    largest_bundle_mb: int = typer.Option(256, min=1, max=4096, help="Largest bundle that is taken."),
+    ledger: str | None = LEDGER,
+    database: str | None = DATABASE,
+    quiet: bool = typer.Option(False, "--quiet", help="Log warnings alone."),
+) -> None:
+    """Serve pages and API over the ledger. Listens to this machine alone unless told otherwise.
+
+    Refuses (exit code 3) to be open to a network while nobody is registered who could let others in.
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = (ledger, database)
+        return
+    import os
+    import sys
+
+    from lynxbench.server.listening import listen, open_server
+    from lynxbench.server.observing import Log
+    from lynxbench.server.settings import ServerSettings
+    from lynxbench.watch.notifying import SMTP_VARIABLE
+
+    if (tls_cert is None) != (tls_key is None):
+        raise BadInput("give --tls-cert and --tls-key together")
+    location, store_at = _where(ledger, database)
+    folder = (
+        Path(location.database.removeprefix("sqlite:///")).parent if location.database.startswith("sqlite:") else None
+    )
+    uploads = (folder or Path(os.environ.get("LYNXBENCH_HOME") or Path.home() / ".local/share/lynxbench")) / "uploads"
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        origin=origin or (f"https://{host}:{port}" if tls_cert else None),
+        public_read=public_read,
+        behind_proxy=behind_proxy,
+        reads_per_s=requests_per_s,
+        largest_bundle_bytes=largest_bundle_mb << 20,
+        upload_folder=uploads,
+        smtp_url=os.environ.get(SMTP_VARIABLE),
+        mail_from=os.environ.get("LYNXBENCH_MAIL_FROM", "lynxbench@localhost"),
+        environment=dict(os.environ),
+    )
+    server = open_server(settings, location, store_at, Log(quiet=quiet))
+
+    def ready(bound: int) -> None:
+        scheme = "https" if tls_cert else "http"
+        shown = origin or f"{scheme}://{host}:{bound}"
+        print(f"lynxbench: {shown}  ledger {server.ledger.log.database.name}", file=sys.stderr, flush=True)
+
+    listen(server, tls_cert=tls_cert, tls_key=tls_key, ready=ready)
+
+
+def _where(ledger: str | None, database: str | None) -> tuple[Location, str]:
+    import os
+
+    from lynxbench.ledger.location import locate
+    from lynxbench.watch.store import store_url
+
+    location = locate(ledger, os.environ)
+    if location is None:
+        raise BadLedger("a server needs a ledger, and --ledger none was given")
+    return location, store_url(database or os.environ.get("LYNXBENCH_SERVER_DATABASE"), location)
+
+
+def _store(ledger: str | None, database: str | None) -> Store:
+    from lynxbench.watch.store import Store
+
+    return Store(_where(ledger, database)[1])
+
+
+def _scopes(text: str) -> frozenset:  # type: ignore[type-arg]
+    from lynxbench.server.rights import AccessScope, parse_scopes
+
+    try:
+        return parse_scopes(text)
+    except ValueError:
+        raise BadInput(f"--scopes {text!r}: of {', '.join(AccessScope)}") from None
+
+
+@user_app.command("add")
+def user_add(
+    name: str = typer.Argument(help="A name for signing in."),
+    team: str = typer.Option(..., help="The team this person speaks for."),
+    scopes: str = SCOPES,
+    no_password: bool = typer.Option(False, "--no-password", help="Tokens alone: for agents."),
+    ledger: str | None = LEDGER,
+    database: str | None = DATABASE,
+) -> None:
+    """Let somebody in; the password is asked for, or read from $LYNXBENCH_PASSWORD."""
+    import os
+
+    from lynxbench.server.access import Access
+
+    given = None if no_password else os.environ.get("LYNXBENCH_PASSWORD")
+    if given is None and not no_password:
+        given = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    store = _store(ledger, database)
+    try:
+        made = Access(store).add_user(name, team, _scopes(scopes), given)
+    finally:
+        store.close()
+    print(f"{made.name} of {made.team} may {', '.join(sorted(made.scopes))}")
+
+
+@user_app.command("list")
+def user_list(ledger: str | None = LEDGER, database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
+    """Who may come in."""
+    from lynxbench.cli.naming import print_document
+    from lynxbench.server.access import Access
+
+    store = _store(ledger, database)
+    try:
+        found = Access(store).users()
+    finally:
+        store.close()
+    if as_json:
+        print_document(
+            {
+                "users": [
+                    {"name": u.name, "team": u.team, "scopes": sorted(u.scopes), "disabled_at": u.disabled_at}
+                    for u in found
+                ]
+            }
+        )
+        return
+    for one in found:
+        state = f"  disabled {one.disabled_at}" if one.disabled_at else ""
+        print(f"{one.name:<20} {one.team:<20} {', '.join(sorted(one.scopes))}{state}")
+
+
+@user_app.command("disable")
+def user_disable(
+    name: str = typer.Argument(help="The user."), ledger: str | None = LEDGER, database: str | None = DATABASE
+) -> None:
+    """End a user's password, sessions and tokens."""
+    from lynxbench.server.access import Access
+
+    store = _store(ledger, database)
+    try:
+        Access(store).disable_user(name)
+    finally:
+        store.close()
+    print(f"{name} is disabled")
+
+
+@token_app.command("add")
+def token_add(
+    user: str = typer.Argument(help="Whose token."),
+    label: str = typer.Option("command line", help="What it is for."),
+    scopes: str = SCOPES,
+    days: float | None = typer.Option(90.0, min=0.001, help="Days until it ends."),
+    ledger: str | None = LEDGER,
+    database: str | None = DATABASE,
+) -> None:
+    """Make a token and print it, this once."""
+    from lynxbench.server.access import Access
+
+    store = _store(ledger, database)
+    try:
+        made = Access(store).make_token(user, label, _scopes(scopes), days)
+    finally:
+        store.close()
+    print(made.text)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    token_id: str = typer.Argument(help="The sixteen digits after lynx_."),
+    ledger: str | None = LEDGER,
+    database: str | None = DATABASE,
+) -> None:
+    """End a token."""
+    from lynxbench.server.access import Access
+
+    store = _store(ledger, database)
+    try:
+        Access(store).revoke_token(token_id)
+    finally:
+        store.close()
+    print(f"{token_id} is revoked")
+
+
+@key_app.command("add")
+def key_add(
+    card: Path = typer.Argument(help="Card of a team's key, from `lynxbench key export`."),
+    ledger: str | None = LEDGER,
+    database: str | None = DATABASE,
+) -> None:
+    """Register a team's public key: what it signs is taken from now on."""
+    import os
+
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.evidence.keys import read_card
+    from lynxbench.model.canonical import short
+    from lynxbench.server.access import Access
+    from lynxbench.server.key_registry import KeyRegistry
+
+    read = read_card(card)
+    store = _store(ledger, database)
+    try:
+        Access(store).add_team(read.team)
+        KeyRegistry(store, Keyring(environment=os.environ).trust).register(card.read_bytes(), None, "command line")
+    finally:
+        store.close()
+    print(f"key {short(read.keyid)} of {read.team} is registered")
+
+
+@contact_app.command("add")
+def contact_add(
+    owner: str = typer.Argument(help="An owner as contracts name them; * is everybody else."),
+    webhook: str | None = typer.Option(None, help="Address that is posted to."),
+    mail: str | None = typer.Option(None, help="Address that is written to."),
+    ledger: str | None = LEDGER,
+    database: str | None = DATABASE,
+) -> None:
+    """Tell the owner of a layer of regressions; $LYNXBENCH_WEBHOOK_SECRET signs what is posted."""
+    import os
+
+    from lynxbench.watch.notifying import MAIL, WEBHOOK, Contacts
+
+    if (webhook is None) == (mail is None):
+        raise BadInput("give --webhook or --mail")
+    store = _store(ledger, database)
+    try:
+        secret = os.environ.get("LYNXBENCH_WEBHOOK_SECRET") if webhook else None
+        made = Contacts(store).put(owner, WEBHOOK if webhook else MAIL, webhook or mail or "", secret)
+    finally:
+        store.close()
+    print(f"{made.owner} is told by {made.channel}")

@@ -1,0 +1,252 @@
+"""`trace`: attribute profiler traces that anybody recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from lynxbench.attribute.faster_hardware import Swap
+    from lynxbench.attribute.rank_traces import Rank, RankReport, RankSettings
+    from lynxbench.model.attribution import Ceiling
+    from lynxbench.model.layers import Layer
+    from lynxbench.model.precision import Precision
+    from lynxbench.report.trace_view import RankRow, TraceView
+
+
+def trace(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="PyTorch traces (.json, .json.gz), Nsight Systems exports (.sqlite), or a folder of ranks.",
+            show_default=False,
+        ),
+    ],
+    step_ms: Annotated[
+        float | None, typer.Option("--step-ms", help="Step time without the profiler, in milliseconds.")
+    ] = None,
+    ceilings: Annotated[
+        Path | None, typer.Option("--ceilings", help="A result or JSON document with measured ceilings.")
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="Declared ceilings of a known device: h200.")] = None,
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="Precision of the products; found in the trace if omitted.")
+    ] = None,
+    owners: Annotated[str | None, typer.Option("--owners", help="A contract that names the owners.")] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option("--what-if", help='Faster hardware, such as "compute=2,bandwidth=1.5,link=2,host=1.2".'),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots.")] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option("--perfetto", help="Write the trace with our categories as a track.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Say where the time of a step goes, which layer and owner it points to, and what removing it would gain."""
+    from lynxbench import __version__
+    from lynxbench.attribute.faster_hardware import STANDARD_SWAPS
+    from lynxbench.attribute.rank_traces import RankSettings, analyse_ranks, find_traces
+    from lynxbench.errors import BadInput
+
+    if step_ms is not None and not 0 < step_ms < float("inf"):
+        raise BadInput(f"--step-ms {step_ms} is not a step time; give milliseconds above 0")
+    settings = RankSettings(
+        ceilings=ceilings_for(ceilings, device),
+        precision=_precision(precision),
+        step_ms=step_ms,
+        owners=owners_of(owners),
+        swaps=tuple(_swap(text) for text in what_if) if what_if else STANDARD_SWAPS,
+    )
+    report = analyse_ranks(find_traces(files), settings, perfetto=perfetto)
+    view = view_of(report, settings, __version__)
+    if html is not None:
+        from lynxbench.report.trace_html import render_trace_html
+
+        _write(html, render_trace_html(view))
+    if as_json:
+        import json
+
+        print(json.dumps(document_of(report, view), indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    import shutil
+    import sys
+
+    from lynxbench.report.trace_terminal import render_trace_terminal
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+    print(render_trace_terminal(view, width=width), end="")
+
+
+def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
+    from lynxbench.attribute.devices import DEVICES, ceilings_of
+    from lynxbench.errors import BadInput
+
+    if path is not None and device is not None:
+        raise BadInput("--ceilings and --device exclude each other: measured figures, or declared ones")
+    if path is not None:
+        return _read_ceilings(path)
+    if device is None:
+        return ()
+    known = ceilings_of(device)
+    if known is None:
+        raise BadInput(f"--device {device!r} is not in the table ({', '.join(DEVICES)}); measure and give --ceilings")
+    return known
+
+
+def _read_ceilings(path: Path) -> tuple[Ceiling, ...]:
+    import json
+
+    from pydantic import TypeAdapter, ValidationError
+
+    from lynxbench.errors import BadInput
+    from lynxbench.model.attribution import Ceiling
+
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a result document") from None
+    except (ValueError, RecursionError):
+        raise BadInput(f"{path}: is not JSON; give a result document with measured ceilings") from None
+    listed = document.get("ceilings") if isinstance(document, dict) else document
+    if not isinstance(listed, list) or not listed:
+        raise BadInput(f"{path}: holds no ceilings; give a result document of a run that measured them")
+    try:
+        return tuple(TypeAdapter(list[Ceiling]).validate_json(json.dumps(listed)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadInput(f"{path}: ceilings: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _precision(text: str | None) -> Precision | None:
+    from lynxbench.errors import BadInput
+    from lynxbench.model.precision import Precision
+
+    if text is None:
+        return None
+    try:
+        return Precision(text)
+    except ValueError:
+        raise BadInput(f"--precision {text!r}: choose one of {', '.join(Precision)}") from None
+
+
+def owners_of(contract: str | None) -> dict[Layer, str] | None:
+    if contract is None:
+        return None
+    from lynxbench.contract.loader import read_contract
+    from lynxbench.model.layers import Layer
+
+    found = read_contract(contract)
+    return {layer: found.owner(layer) for layer in Layer}
+
+
+def _swap(text: str) -> Swap:
+    from dataclasses import fields
+
+    from lynxbench.attribute.faster_hardware import Swap
+    from lynxbench.errors import BadInput
+
+    names = [field.name for field in fields(Swap)]
+    factors: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        try:
+            factor = float(value)
+        except ValueError:
+            factor = 0.0
+        if name not in names or not 0 < factor < float("inf"):
+            raise BadInput(f"--what-if {part.strip()!r}: write {', '.join(names)} with a factor, such as compute=2")
+        factors[name] = factor
+    return Swap(**factors)
+
+
+def view_of(report: RankReport, settings: RankSettings, version: str) -> TraceView:
+    """The values that the views draw, carried from one room to the other."""
+    from lynxbench.attribute.faster_hardware import compare_swaps
+    from lynxbench.report.trace_view import TraceView
+
+    main = report.main
+    assert main.analysis is not None
+    said, detail, swaps = main.analysis.attribution, main.analysis.detail, main.analysis.swaps
+    values: dict[str, Any] = {}
+    if detail is not None:
+        values = {
+            "steps": detail.steps,
+            "gap": detail.gap,
+            "dots": detail.points,
+            "movements": detail.movements,
+            "arithmetic_per_s": detail.arithmetic_per_s,
+            "bytes_per_s": detail.bytes_per_s,
+        }
+    several = len(report.ranks) > 1
+    return TraceView(
+        source=f"{len(report.ranks)} ranks, rank {main.number} shown" if several else Path(main.source).name,
+        device=detail.device if detail is not None else "cpu",
+        version=version,
+        attribution=said,
+        swaps=tuple((swap.swap.words, swap.gain) for swap in swaps),
+        swap_sentence=compare_swaps(swaps, said.gain_if_removed, f"the fix ({said.next_step})"),
+        ranks=tuple(_row(rank, report) for rank in report.ranks) if several else (),
+        rank_lines=report.lines,
+        **values,
+    )
+
+
+def _row(rank: Rank, report: RankReport) -> RankRow:
+    from lynxbench.report.trace_view import RankRow
+
+    if rank.analysis is None:
+        return RankRow(rank.number, None, None, None, "not read", rank.problem or "")
+    note = "straggles" if rank.number == report.straggler else ""
+    bottleneck = rank.analysis.attribution.bottleneck.value
+    return RankRow(rank.number, rank.step_ms, rank.own_ms, rank.exposed_ms, bottleneck, note)
+
+
+def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
+    """The attribution object of a result, with what only a trace has."""
+    said = view.attribution.model_dump(mode="json", by_alias=True)
+    document: dict[str, Any] = {
+        "attribution": said,
+        "wall_ms_per_step": said["wall_ms_per_step"],
+        "steps": said["steps"],
+        "device": view.device,
+        "what_if": [
+            {"change": name, "gain": {"low": g.low, "estimate": g.estimate, "high": g.high}, "estimate_only": True}
+            for name, g in view.swaps
+        ],
+        "movements": [
+            {
+                "name": row.name,
+                "ms_per_step": row.ms_per_step,
+                "exposed_ms_per_step": row.exposed_ms_per_step,
+                "bytes_per_s": row.bytes_per_s,
+            }
+            for row in view.movements
+        ],
+    }
+    if view.ranks:
+        document["ranks"] = [
+            {
+                "rank": row.number,
+                "step_ms": row.step_ms,
+                "own_ms": row.own_ms,
+                "exposed_communication_ms": row.exposed_ms,
+                "bottleneck": row.bottleneck,
+                "note": row.note,
+            }
+            for row in view.ranks
+        ]
+        document["straggler"] = report.straggler
+        document["rank_findings"] = list(report.lines)
+    return document
+
+
+def _write(path: Path, text: str) -> None:
+    from lynxbench.errors import BadInput
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written ({error.strerror})") from None

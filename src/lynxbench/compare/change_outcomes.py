@@ -1,0 +1,148 @@
+"""The iteration loop: what a change was expected to do against what it did, and how good expectations are. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from lynxbench.compare.comparing import product_of
+from lynxbench.compare.suspects import COUNTS
+from lynxbench.errors import BadInput, Refused
+from lynxbench.model.changes import ChangeBook, ChangeRow, ExpectationRecord
+from lynxbench.model.comparison import Comparison
+from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
+from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
+
+_RANGE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:×|x)?\s*(?:\.\.|…|–|-)\s*([0-9]*\.?[0-9]+)\s*(?:×|x)?\s*")
+LARGEST_FACTOR = 1e6
+
+
+def parse_expectation(text: str) -> Interval:
+    """`1.2..1.5`: throughput after over before, as a range; its middle is geometric."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"--expect {text!r}: write a range of throughput after over before, such as 1.2..1.5")
+    low, high = float(match.group(1)), float(match.group(2))
+    if not 0 < low <= high <= LARGEST_FACTOR:
+        raise BadInput(f"--expect {text!r}: the lower bound comes first, and both are above 0")
+    return Interval(low, (low * high) ** 0.5, high)
+
+
+def judge_expectation(expected: Interval, measured: Interval) -> ChangeVerdict:
+    """Expected against measured: only intervals that leave no doubt give a verdict."""
+    if not measured.known:
+        return ChangeVerdict.INCONCLUSIVE
+    if measured.low > expected.high:
+        return ChangeVerdict.MORE
+    if measured.high < expected.low:
+        return ChangeVerdict.NO_EFFECT if measured.low <= 1 <= measured.high else ChangeVerdict.LESS
+    inside = expected.low <= measured.estimate <= expected.high
+    return ChangeVerdict.AS_EXPECTED if inside else ChangeVerdict.INCONCLUSIVE
+
+
+def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMeasured:
+    """The entry for a declared change that was measured before and after; an unsound pair is refused."""
+    if comparison.refused or comparison.precision is None:
+        rules = ", ".join(dict.fromkeys(f"{r.rule} {r.name}" for r in comparison.rules if r.outcome == "breaks"))
+        raise Refused(f"before and after are incomparable ({rules}): no effect is given")
+    row = next(one for one in comparison.per_precision if one.precision is comparison.precision)
+    throughput = next(effect for effect in row.effects if effect.higher_is_better)
+    return ChangeMeasured(
+        change_id=declared.change_id,
+        contract_id=declared.contract_id,
+        before=comparison.a.result_id,
+        after=comparison.b.result_id,
+        precision=comparison.precision,
+        effect=throughput.ratio,
+        verdict=judge_expectation(declared.expected, throughput.ratio),
+        layers_differing=tuple(one.layer for one in comparison.layers if one.weight in COUNTS),
+    )
+
+
+def caution_of(declared_layer: Layer, differing: Sequence[Layer]) -> str:
+    """What the record says against the claim that this change did it; empty where nothing does."""
+    others = [layer.value for layer in differing if layer is not declared_layer]
+    if declared_layer not in differing:
+        seen = f"the record shows changes in {', '.join(others)}" if others else "the record shows no change at all"
+        return f"layer {declared_layer} did not change in the record: {seen}"
+    if others:
+        return f"{', '.join(others)} changed with it: the effect cannot be separated from theirs"
+    return ""
+
+
+def keep_book(
+    declared: Iterable[ChangeDeclared], measured: Iterable[ChangeMeasured], contract_id: str | None = None
+) -> ChangeBook:
+    """All changes with what came of them, chained gains, and how often each owner and layer was right."""
+    rows = []
+    by_change: dict[str, list[ChangeMeasured]] = {}
+    for one in measured:
+        by_change.setdefault(one.change_id, []).append(one)
+    for change in declared:
+        if contract_id is not None and change.contract_id != contract_id:
+            continue
+        outcomes = by_change.get(change.change_id, [])
+        last = outcomes[-1] if outcomes else None
+        rows.append(
+            ChangeRow(
+                change_id=change.change_id,
+                contract_id=change.contract_id,
+                layer=change.layer,
+                owner=change.owner,
+                what=change.what,
+                expected=change.expected,
+                measured=None if last is None else last.effect,
+                verdict=None if last is None else last.verdict,
+                times_measured=len(outcomes),
+                before=None if last is None else last.before,
+                after=None if last is None else last.after,
+                caution="" if last is None else caution_of(change.layer, last.layers_differing),
+            )
+        )
+    return ChangeBook(
+        rows=tuple(rows),
+        by_owner=_calibrate(rows, lambda row: row.owner),
+        by_layer=_calibrate(rows, lambda row: row.layer.value),
+        chains=_chains(rows),
+    )
+
+
+def _calibrate(rows: Sequence[ChangeRow], key: object) -> tuple[ExpectationRecord, ...]:
+    assert callable(key)
+    groups: dict[str, list[ChangeRow]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    found = []
+    for name, mine in groups.items():
+        verdicts = [row.verdict for row in mine if row.verdict is not None]
+        decided = [verdict for verdict in verdicts if verdict is not ChangeVerdict.INCONCLUSIVE]
+        right = sum(verdict is ChangeVerdict.AS_EXPECTED for verdict in decided)
+        found.append(
+            ExpectationRecord(
+                name=name,
+                declared=len(mine),
+                measured=len(verdicts),
+                decided=len(decided),
+                as_expected=right,
+                less=sum(v in (ChangeVerdict.LESS, ChangeVerdict.NO_EFFECT) for v in decided),
+                more=sum(verdict is ChangeVerdict.MORE for verdict in decided),
+            )
+        )
+    return tuple(found)
+
+
+def _chains(rows: Sequence[ChangeRow]) -> tuple[tuple[tuple[str, ...], Interval], ...]:
+    """Changes that began where the last one ended: effects multiply, with bounds that cover the worst case."""
+    following: dict[str | None, ChangeRow] = {row.before: row for row in rows if row.measured is not None}
+    ends = {row.after for row in rows if row.measured is not None}
+    chains = []
+    for start in (row for row in rows if row.measured is not None and row.before not in ends):
+        chain, seen = [start], {start.change_id}
+        while (after := following.get(chain[-1].after)) is not None and after.change_id not in seen:
+            chain.append(after)
+            seen.add(after.change_id)
+        if len(chain) > 1:
+            effects = [row.measured for row in chain if row.measured is not None]
+            chains.append((tuple(row.change_id for row in chain), product_of(effects)))
+    return tuple(chains)

@@ -1,0 +1,191 @@
+"""Comparability first; only then the effect, the verdict, and who to ask. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lynxbench.compare.effects import THROUGHPUT, effects_at, leading_figure
+from lynxbench.compare.pair import ComparedPair, ComparedSide, RuleFinding
+from lynxbench.compare.precision_rules import judge_precision
+from lynxbench.compare.rules import BY_NUMBER, RULES
+from lynxbench.compare.suspects import explain_cause, rank_layers
+from lynxbench.compare.whole_rules import judge_whole
+from lynxbench.model.comparison import (
+    Comparability,
+    Comparison,
+    Effect,
+    EffectVerdict,
+    PrecisionComparison,
+    RuleOutcome,
+    RuleVerdict,
+    Side,
+)
+from lynxbench.model.interval import Interval
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import PrecisionResult
+
+WORST_FIRST = (
+    EffectVerdict.REGRESSED,
+    EffectVerdict.INCONCLUSIVE,
+    EffectVerdict.WITHIN_BUDGET,
+    EffectVerdict.IMPROVED,
+)
+
+
+def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comparison:
+    """B against A, at one precision or at all that both measured."""
+    budget = min(side.result.contract.policy.regression for side in pair.sides)
+    confidence = max(side.result.contract.protocol.confidence for side in pair.sides)
+    whole = list(judge_whole(pair))
+    chosen, about = _precisions(pair, precision)
+    whole += about
+    sound = not _broken(whole)
+    rows: list[PrecisionComparison] = []
+    found = list(whole)
+    for one in chosen:
+        here = [RuleFinding(f.rule, f.outcome, f.said, f.remedy, one) for f in judge_precision(pair, one)]
+        found += here
+        rows.append(_row(pair, one, whole, here, budget, confidence, sound))
+    comparability = _overall(rows, whole)
+    decisive = _decisive(rows)
+    effect = None if decisive is None else leading_effect(decisive)
+    refused = comparability is Comparability.INCOMPARABLE
+    layers = rank_layers(pair.a.result, pair.b.result)
+    verdict = None if decisive is None else decisive.verdict
+    return Comparison(
+        comparability=comparability,
+        rules=tuple(_outcomes(found)),
+        effect=None if effect is None else effect.ratio,
+        verdict=verdict,
+        layers=layers,
+        a=_side(pair.a),
+        b=_side(pair.b),
+        precision=None if decisive is None else decisive.precision,
+        figure=None if effect is None else effect.figure,
+        budget=budget,
+        confidence=confidence,
+        per_precision=tuple(rows),
+        cause=None if refused else explain_cause(layers, pair.a.result, pair.b.result),
+        sound_if=tuple(dict.fromkeys(_remedy(f) for f in found if f.outcome is RuleVerdict.BREAKS)),
+        rules_checked=tuple(rule.number for rule in RULES),
+    )
+
+
+def leading_effect(row: PrecisionComparison) -> Effect | None:
+    """The effect that decides; throughput where the leading latency could not be resolved in both."""
+    by_name = {effect.figure: effect for effect in row.effects}
+    return by_name.get(row.leading) or by_name.get("latency p50" if row.leading != THROUGHPUT else THROUGHPUT)
+
+
+def _precisions(pair: ComparedPair, asked: Precision | None) -> tuple[tuple[Precision, ...], list[RuleFinding]]:
+    a, b = (tuple(one.precision for one in side.result.per_precision if one.skipped is None) for side in pair.sides)
+    both = tuple(one for one in a if one in b and asked in (None, one))
+    if not both:
+        words = [
+            f"{side.label} measured {', '.join(has) or 'nothing'}" for side, has in zip(pair.sides, (a, b), strict=True)
+        ]
+        wanted = f"{asked} is wanted: " if asked is not None else ""
+        common = f" (both have {', '.join(p for p in a if p in b)})" if set(a) & set(b) else ""
+        return (), [RuleFinding("R04", RuleVerdict.BREAKS, f"{wanted}{words[0]}, {words[1]}{common}")]
+    found = []
+    for side, own, other in ((pair.a, a, b), (pair.b, b, a)):
+        alone = [one for one in own if one not in other]
+        if alone and asked is None:
+            found.append(RuleFinding("R04", RuleVerdict.DIFFERS, f"only {side.label} measured {', '.join(alone)}"))
+    return both, found
+
+
+def _row(
+    pair: ComparedPair,
+    precision: Precision,
+    whole: list[RuleFinding],
+    here: list[RuleFinding],
+    budget: float,
+    confidence: float,
+    sound: bool,
+) -> PrecisionComparison:
+    leading = leading_figure(pair.a.result.contract)
+    a, b = (side.at(precision) for side in pair.sides)
+    if not sound or _broken(here):
+        return PrecisionComparison(precision=precision, comparability=Comparability.INCOMPARABLE, leading=leading)
+    row = PrecisionComparison(
+        precision=precision,
+        comparability=Comparability.WITH_DIFFERENCES if whole or here else Comparability.COMPARABLE,
+        leading=leading,
+        effects=effects_at(pair, precision, budget, confidence),
+        accuracy=_accuracy_words(a, b),
+    )
+    decisive = leading_effect(row)
+    if decisive is None:  # a latency leads and neither it nor the median is resolved in both
+        return row.model_copy(update={"verdict": EffectVerdict.INCONCLUSIVE})
+    return row.model_copy(update={"verdict": decisive.verdict})
+
+
+def _accuracy_words(a: PrecisionResult | None, b: PrecisionResult | None) -> str:
+    said = []
+    for one in (a, b):
+        accuracy = None if one is None else one.accuracy
+        if accuracy is None:
+            said.append("not measured")
+        elif accuracy.is_reference:
+            said.append("reference")
+        else:
+            loss = "" if accuracy.loss is None else f" (loss {accuracy.loss:.2%})"
+            said.append(f"{accuracy.verdict}{loss}")
+    return said[0] if said[0] == said[1] else f"{said[0]} → {said[1]}"
+
+
+def _broken(found: Iterable[RuleFinding]) -> bool:
+    return any(one.outcome is RuleVerdict.BREAKS for one in found)
+
+
+def _overall(rows: list[PrecisionComparison], whole: list[RuleFinding]) -> Comparability:
+    kinds = {row.comparability for row in rows}
+    if _broken(whole) or kinds <= {Comparability.INCOMPARABLE}:
+        return Comparability.INCOMPARABLE
+    return Comparability.COMPARABLE if kinds == {Comparability.COMPARABLE} else Comparability.WITH_DIFFERENCES
+
+
+def _decisive(rows: list[PrecisionComparison]) -> PrecisionComparison | None:
+    judged = [row for row in rows if row.verdict is not None]
+    return min(judged, key=lambda row: WORST_FIRST.index(row.verdict), default=None)
+
+
+def _outcomes(found: Iterable[RuleFinding]) -> list[RuleOutcome]:
+    listed = [
+        RuleOutcome(
+            rule=one.rule,
+            name=BY_NUMBER[one.rule].name,
+            outcome=one.outcome,
+            said=one.said,
+            remedy=_remedy(one),
+            precision=one.precision,
+        )
+        for one in found
+    ]
+    return sorted(listed, key=lambda one: (one.outcome is not RuleVerdict.BREAKS, one.rule))
+
+
+def _remedy(found: RuleFinding) -> str:
+    return found.remedy or BY_NUMBER[found.rule].remedy
+
+
+def _side(side: ComparedSide) -> Side:
+    result = side.result
+    return Side(
+        name=side.label,
+        result_id=result.result_id,
+        contract_id=result.contract_id,
+        executor_id=result.executor_id,
+        instance_id=result.instance_id,
+        started_at=result.started_at,
+        validity=result.validity.verdict.value,
+    )
+
+
+def product_of(intervals: Iterable[Interval]) -> Interval:
+    """The product of ratios, bounds multiplied: wide, because effects that share a run are not independent."""
+    low = middle = high = 1.0
+    for one in intervals:
+        low, middle, high = low * one.low, middle * one.estimate, high * one.high
+    return Interval(low, middle, high)

@@ -1,0 +1,343 @@
+"""Results from files or the ledger to the pure decisions, and what they need beside them: catalogue, prices, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from lynxbench.attribute.faster_hardware import Swap, estimate_swap
+from lynxbench.decide.catalogue import find_device, parse_catalogue, recognise
+from lynxbench.decide.cost import PricedOption
+from lynxbench.decide.demand import declare_demand, forecast_demand
+from lynxbench.decide.offers import merged_terms, parse_offers, terms_of_executor
+from lynxbench.decide.purchase import PurchaseProposal, decide_purchase
+from lynxbench.decide.tenure import Terms
+from lynxbench.decide.usable_figures import measured_precision, newest, one_contract
+from lynxbench.decide.whatif import Factors, ask_whatif
+from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
+from lynxbench.evidence.documents import RESULT_FILE, read_result
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.executor.site_file import parse_lined_yaml
+from lynxbench.ledger.location import NO_LEDGER
+from lynxbench.ledger.queries import Wanted, list_results, standings
+from lynxbench.model.attribution import Category
+from lynxbench.model.canonical import short
+from lynxbench.model.comparison import Comparison
+from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf
+from lynxbench.model.interval import Interval
+from lynxbench.model.planning import DemandForecast
+from lynxbench.model.precision import Precision
+from lynxbench.model.quantities import parse_quantity, parse_unit, words_of
+from lynxbench.model.result import Result
+from lynxbench.model.standing import Standing
+from lynxbench.record.comparing_results import compare_sides, side_of
+from lynxbench.record.recalling import opened, recalled, result_document
+from lynxbench.workload.request_log import read_log
+
+MOST_RESULTS = 200
+"""Newest results of a ledger that a decision looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Results that a decision may rest on, oldest first, and what others say of them."""
+
+    results: tuple[Result, ...]
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+
+    def doubts(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Contests and failed verifications of the results that a decision cites."""
+        said = []
+        for name in ids:
+            standing = self.standings.get(name)
+            if standing is None:
+                continue
+            said += [f"{short(name)} is contested by {one.by}: {one.text}" for one in standing.contested]
+            said += [f"{short(name)} does not verify, says {one.by}" for one in standing.refuted]
+        return tuple(said)
+
+
+def gather(
+    names: Sequence[str],
+    folders: Sequence[Path],
+    ledger: str | None,
+    environment: Mapping[str, str],
+    contract: str | None = None,
+) -> Gathered:
+    """Results by name, from folders, or the ledger's newest where neither is given; retracted ones are left out."""
+    found: dict[str, Result] = {}
+    known: dict[str, Standing] = {}
+    named: list[str] = []
+    for name in names:
+        with recalled(name, ledger, environment) as one:
+            found[one.result.result_id] = one.result
+            named.append(one.result.result_id)
+            if one.standing is not None:
+                known[one.result.result_id] = one.standing
+    for folder in folders:
+        found |= {one.result_id: one for one in read_folder(folder)}
+    if not names and not folders:
+        found, known = _from_ledger(ledger, environment, contract)
+    elif folders:
+        known |= _standings(tuple(found), ledger, environment)
+    retracted = {name for name, standing in known.items() if standing.retracted}
+    for gone in named:
+        if gone in retracted:
+            raise Refused(f"result {short(gone)} was retracted: {known[gone].retracted[-1].text}; name another one")
+    kept = [one for one in found.values() if one.result_id not in retracted]
+    return Gathered(tuple(sorted(kept, key=lambda one: one.started_at)), known)
+
+
+def read_folder(folder: Path) -> list[Result]:
+    """Every result document in or below a folder."""
+    if folder.is_file():
+        return [read_result(folder)]
+    if not folder.is_dir():
+        raise BadInput(f"--from {folder}: no such folder; name one with results of lynxbench run")
+    files = sorted({*folder.rglob(RESULT_FILE), *folder.glob("*.result.json")})
+    if not files:
+        raise BadInput(
+            f"--from {folder}: no {RESULT_FILE} in it or below it; name a folder with results of lynxbench run"
+        )
+    return [read_result(file) for file in files]
+
+
+def read_catalogue(path: Path | None) -> dict[str, Device]:
+    """The bundled accelerators, and those of a file of the user's own, which win."""
+    bundled = (resources.files("lynxbench.decide") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
+    found = parse_catalogue(parse_lined_yaml(bundled, "accelerators.yaml").value, "accelerators.yaml")
+    if path is not None:
+        found |= parse_catalogue(parse_lined_yaml(_read_text(path), str(path)).value, str(path))
+    return found
+
+
+def replay(shares: Mapping[Category, float], factors: Factors) -> Interval:
+    """What a machine so many times faster in each part gains on those shares."""
+    compute, bandwidth, link, host = factors
+    return estimate_swap(shares, Swap(compute=compute, bandwidth=bandwidth, link=link, host=host)).gain
+
+
+def estimate_whatif(
+    result: Result,
+    catalogue: Mapping[str, Device],
+    *,
+    hardware: str | None,
+    fix: Category | None = None,
+    with_fix: bool = False,
+    host: float = 1.0,
+    precision: Precision | None = None,
+    tested: Result | None = None,
+) -> WhatIf:
+    """A what-if with devices looked up: the proposed one by name, today's by what its driver reports."""
+    return ask_whatif(
+        result,
+        device=None if hardware is None else find_device(catalogue, hardware),
+        today=recognise(catalogue, result.executor),
+        fix=fix,
+        with_fix=with_fix,
+        replay=replay,
+        host=host,
+        precision=precision,
+        tested=tested,
+    )
+
+
+def ask_purchase(
+    gathered: Gathered,
+    catalogue: Mapping[str, Device],
+    *,
+    proposed: str,
+    contract: str | None = None,
+    tests: Sequence[str] = (),
+    remeasured_by: str | None = None,
+    due: str | None = None,
+    host: float = 1.0,
+) -> tuple[PurchaseDecision, WhatIf | None]:
+    """The five questions over what was gathered; results on the proposed device count as its test instance."""
+    results = one_contract(gathered.results, contract)
+    device = catalogue.get(proposed.lower())
+    tested = [
+        one
+        for one in results
+        if one.result_id in tests or (device is not None and recognise(catalogue, one.executor) == device)
+    ]
+    today = [one for one in results if one not in tested]
+    whatif, why = _whatif_of(today, catalogue, proposed, host, newest(tested))
+    decision = decide_purchase(
+        PurchaseProposal(
+            device=proposed.lower(),
+            today=today,
+            tested=tested,
+            whatif=whatif,
+            why_no_whatif=why,
+            remeasured_by=remeasured_by,
+            due=due,
+            contract=results[-1].contract.name if results else contract or "",
+        )
+    )
+    doubts = gathered.doubts(decision.cites)
+    return decision.model_copy(update={"cautions": (*decision.cautions, *doubts)}), whatif
+
+
+def compare_cited(results: Sequence[Result], standing: Mapping[str, Standing]) -> Comparison | None:
+    """The last result against the first, where there are two; the gate decides whether a ratio is given."""
+    if len(results) < 2:
+        return None
+    first, last = results[0], results[-1]
+    a, b = (side_of(one, standing=standing.get(one.result_id)) for one in (first, last))
+    return compare_sides(a, b)
+
+
+def incomparable(results: Sequence[tuple[str, Result]]) -> dict[str, str]:
+    """Candidates that break a rule against the first one, with the rule; prices and machines may differ."""
+    if len(results) < 2:
+        return {}
+    _, first = results[0]
+    found = {}
+    for name, one in results[1:]:
+        comparison = compare_sides(side_of(first), side_of(one))
+        if comparison.refused:
+            broken = next(rule for rule in comparison.rules if rule.outcome == "breaks")
+            found[name] = f"{broken.rule} {broken.name}: {broken.said}"
+    return found
+
+
+def demand_of(
+    declared_per_s: float | None,
+    mean_per_s: float | None,
+    log: Path | None,
+    *,
+    window_s: float,
+    percentile: float | None,
+    growth: float,
+    result: Result,
+) -> DemandForecast:
+    """Demand as it is declared, logged, or stated in the executor's demand layer."""
+    from lynxbench.model.layers import Layer
+
+    if declared_per_s is not None and log is not None:
+        raise BadInput("--demand and --demand-log exclude each other: declared, or read from a log")
+    if log is not None:
+        arrivals = read_log(log).arrival_s
+        return forecast_demand(arrivals, log.name, window_s=window_s, percentile=percentile, growth=growth)
+    if declared_per_s is not None:
+        return declare_demand(declared_per_s, growth, mean_per_s)
+    said = result.executor.get(Layer.DEMAND, "peak_requests_per_s")
+    if isinstance(said, int | float) and not isinstance(said, bool) and said > 0:
+        return declare_demand(float(said), growth, mean_per_s)
+    raise BadInput('no demand: give --demand "120 requests/s", or --demand-log FILE')
+
+
+def claimed_requests(claimed: str | None, result: Result, precision: Precision | None) -> float | None:
+    """A vendor's figure in requests a second; tokens become requests only through the measured output length."""
+    if claimed is None:
+        return None
+    said = parse_quantity(claimed, None, "--claimed")
+    requests, tokens = (parse_unit(unit)[1] for unit in ("requests/s", "tokens/s"))
+    if said.dimension == requests:
+        return said.value
+    if said.dimension != tokens:
+        raise BadInput(f"--claimed: {claimed!r} is {words_of(said.dimension)}; give requests/s or tokens/s")
+    load = measured_precision(result, precision).load
+    length = None if load is None else load.tokens.output_mean
+    if not length:
+        raise Refused("--claimed in tokens/s: the result does not say how many output tokens a request had")
+    return said.value / length
+
+
+def candidates_of(
+    plan: Path | None,
+    gathered: Gathered | None,
+    terms: Terms,
+    precision: Precision | None,
+    ledger: str | None,
+    environment: Mapping[str, str],
+) -> tuple[list[PricedOption], Gathered]:
+    """Candidates of a plan file, or the results given with the prices given; declared prices fill what is left open."""
+    if plan is None:
+        assert gathered is not None
+        names = _names(gathered.results)
+        found = [
+            PricedOption(names[one.result_id], one, merged_terms(terms, terms_of_executor(one.executor)), precision)
+            for one in gathered.results
+        ]
+        return found, gathered
+    offers = parse_offers(read_mapping(plan), str(plan))
+    results: dict[str, Result] = {}
+    standings_: dict[str, Standing] = {}
+    found = []
+    for offer in offers:
+        beside = plan.parent / offer.result
+        one = gather([str(beside) if beside.exists() else offer.result], [], ledger, environment)
+        result = one.results[0]
+        results[result.result_id] = result
+        standings_ |= one.standings
+        declared = terms_of_executor(result.executor)
+        found.append(
+            PricedOption(offer.name, result, merged_terms(offer.terms, merged_terms(terms, declared)), offer.precision)
+        )
+    return found, Gathered(tuple(results.values()), standings_)
+
+
+def _names(results: Sequence[Result]) -> dict[str, str]:
+    return {one.result_id: f"{one.contract.name} {short(one.result_id)}" for one in results}
+
+
+def read_mapping(path: Path) -> dict[str, JsonValue]:
+    """A YAML file of keys and values."""
+    value = parse_lined_yaml(_read_text(path), str(path)).value
+    if not isinstance(value, dict):
+        raise BadInput(f"{path}: must be a mapping of keys")
+    return value
+
+
+def _whatif_of(
+    today: Sequence[Result], catalogue: Mapping[str, Device], proposed: str, host: float, tested: Result | None
+) -> tuple[WhatIf | None, str]:
+    for result in reversed(today):
+        try:
+            return (
+                estimate_whatif(result, catalogue, hardware=proposed, with_fix=True, host=host, tested=tested),
+                "",
+            )
+        except LynxbenchError as error:
+            why = str(error)
+    return None, why if today else "no result on today's hardware"
+
+
+def _from_ledger(
+    ledger: str | None, environment: Mapping[str, str], contract: str | None
+) -> tuple[dict[str, Result], dict[str, Standing]]:
+    with opened(ledger, environment) as open_:
+        listed = list_results(open_.log, Wanted(limit=MOST_RESULTS))
+        chosen = [
+            one for one in listed if contract in (None, one.contract_name) or one.contract_id.startswith(str(contract))
+        ]
+        ids = [one.result_id for one in chosen]
+        known = standings(open_.log, ids, Keyring(environment=environment).trust) if ids else {}
+        return {name: result_document(open_, name) for name in ids}, dict(known)
+
+
+def _standings(ids: Sequence[str], ledger: str | None, environment: Mapping[str, str]) -> dict[str, Standing]:
+    if ledger == NO_LEDGER:
+        return {}
+    try:
+        with opened(ledger, environment) as open_:
+            held = {one.result_id for one in list_results(open_.log, Wanted(limit=1_000_000))}
+            mine = [name for name in ids if name in held]
+            return dict(standings(open_.log, mine, Keyring(environment=environment).trust)) if mine else {}
+    except BadLedger:
+        return {}
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from None

@@ -1,0 +1,183 @@
+"""A worked example: a software-bound chat service, a proposed swap, two precisions. Invented, and it says so.
+
+The latency curve comes from a simulated queue, so that capacity has something true to find. Everything else is written
+down here, and goes the same way as measured results: sealed, signed, recorded, contested, decided, packed.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from lynxbench import __version__
+from lynxbench.contract.loader import read_bundled
+from lynxbench.decide.capacity import CapacityDemand, plan_capacity
+from lynxbench.decide.cost import CostQuestion, PricedOption, report_cost
+from lynxbench.decide.deciding import Gathered, ask_purchase, incomparable, read_catalogue
+from lynxbench.decide.demand import declare_demand
+from lynxbench.decide.demo_results import CHAT_NODE, chat_result, decode_result
+from lynxbench.decide.packing import MadePack, pack_into
+from lynxbench.decide.precision_choice import decide_precisions
+from lynxbench.decide.tenure import Owning, Terms
+from lynxbench.evidence.documents import RESULT_FILE
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.keys import SigningKey
+from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from lynxbench.ledger.queries import standings
+from lynxbench.ledger.result_summary import summary_of
+from lynxbench.model.contract import Contract, Regime
+from lynxbench.model.entries import Blob, ContractAgreed, ResultContested, RunRegistered
+from lynxbench.model.load_figures import CurvePoint
+from lynxbench.model.packs import PackedDecision
+from lynxbench.model.quantities import parse_quantity
+from lynxbench.model.result import Result
+from lynxbench.record.recording import seal
+from lynxbench.stats.fleets import simulate_latencies
+
+INVENTED = "A worked example: every figure in it is invented. Nobody measured these machines."
+PACK_NAME = "decision.lynxpack"
+DEMAND_PER_S, MEAN_PER_S = 260.0, 110.0
+LIMIT_S = 0.7
+
+
+def make_demo(
+    folder: Path, environment: Mapping[str, str], pdf: bool = True
+) -> tuple[MadePack, tuple[PackedDecision, ...]]:
+    """Record the example in a ledger of its own, decide from it, and write the pack into a folder."""
+    key = Keyring(environment=environment).signing_key(datetime.now(UTC)).key
+    with tempfile.TemporaryDirectory(prefix="lynxbench-demo-") as temporary:
+        location = locate(temporary, environment)
+        assert location is not None
+        with open_ledger(location, environment, create=True) as ledger:
+            today, tested, decode = demo_results()
+            for one in (today, tested, decode):
+                _record(ledger, one, key)
+            doubt = "the test instance stood in another rack, 31 °C at its inlet; ours is at 24 °C"
+            ledger.log.append(seal(ResultContested(result_id=tested.result_id, reason=doubt), key))
+            trust = Keyring(environment=environment).trust
+            ids = [one.result_id for one in (today, tested, decode)]
+            known = standings(ledger.log, ids, trust)
+            decisions = decide_demo(Gathered((today, tested, decode), known))
+            made = pack_into(
+                ledger,
+                decisions,
+                folder / PACK_NAME,
+                "Should the chat service move to H200?",
+                key,
+                environment,
+                INVENTED,
+                pdf,
+            )
+    return made, decisions
+
+
+def decide_demo(gathered: Gathered) -> tuple[PackedDecision, ...]:
+    """The five kinds of decision over the example's three results."""
+    today, tested, decode = gathered.results
+    catalogue = read_catalogue(None)
+    served = Gathered((today, tested), gathered.standings)
+    purchase, whatif = ask_purchase(served, catalogue, proposed="h200", remeasured_by="ML platform", due="2027-03-31")
+    assert whatif is not None
+    demand = declare_demand(DEMAND_PER_S, 0.3, MEAN_PER_S)
+    plan = plan_capacity(today, CapacityDemand(demand=demand, headroom=0.1, failures=1, claimed_per_s=75.0, pue=1.25))
+    energy = parse_quantity("0.21 EUR/kWh")
+    terms = {
+        "A100 today": Terms(_owning("14000 EUR"), parse_quantity("1.45 EUR/h"), energy, 1.25),
+        "H200 proposed": Terms(_owning("32000 EUR"), parse_quantity("3.10 EUR/h"), energy, 1.25),
+    }
+    results = dict(zip(terms, (today, tested), strict=True))
+    chosen = [PricedOption(name, results[name], one) for name, one in terms.items()]
+    cost = report_cost(
+        chosen,
+        CostQuestion(
+            demand_per_s=DEMAND_PER_S,
+            objective=Regime.COST,
+            regimes=True,
+            incomparable=incomparable([(one.name, one.result) for one in chosen]),
+        ),
+    )
+    return purchase, whatif, plan, cost, decide_precisions([decode])
+
+
+@cache
+def demo_results() -> tuple[Result, Result, Result]:
+    """Today's service, the same on a test instance, and two precisions of its decode step."""
+    served = chat_contract()
+    curve = tuple(_probe(rate, outcome) for rate, outcome in _PROBES)
+    faster = tuple(one.model_copy(update=_on_h200(one)) for one in curve)
+    return (
+        chat_result(served, "NVIDIA A100-SXM4-80GB", curve, started="2026-10-05T08:00:00+00:00", version=__version__),
+        chat_result(served, "NVIDIA H200", faster, started="2026-10-12T08:00:00+00:00", version=__version__),
+        decode_result(started="2026-10-06T08:00:00+00:00", version=__version__),
+    )
+
+
+def chat_contract() -> Contract:
+    """The bundled serving contract with the example's model and objective."""
+    body = read_bundled("chat-serving").canonical()
+    body |= {
+        "name": "chat-example",
+        "question": "How many chat requests a second does one node hold within its objective?",
+    }
+    workload = dict(body["workload"])  # type: ignore[call-overload]
+    workload["model"] = {"source": "served", "name": "example-8b"}
+    body["workload"] = workload
+    body["objective"] = {"slo": [{"metric": "time-to-first-token", "percentile": 99, "at_most": "700 ms"}]}
+    return Contract.model_validate(body, strict=False)
+
+
+def _on_h200(one: CurvePoint) -> dict[str, float]:
+    """The test instance: 3 % more requests, 8 % sooner; the launches that bound it are the host's."""
+    assert one.p50_s is not None
+    assert one.p99_s is not None
+    return {"rate_per_s": one.rate_per_s * 1.03, "p50_s": one.p50_s * 0.92, "p99_s": one.p99_s * 0.92}
+
+
+_PROBES = ((20.0, "pass"), (32.0, "pass"), (38.0, "pass"), (41.0, "pass"), (43.0, "fail"))
+
+
+def _probe(rate: float, outcome: str) -> CurvePoint:
+    """One probe of the simulated node."""
+    spent = simulate_latencies(CHAT_NODE, rate, 40, 2600, np.random.default_rng(int(rate)))[600:]
+    p50, p99 = (float(part) for part in np.quantile(spent, (0.5, 0.99)))
+    return CurvePoint(
+        rate_per_s=rate,
+        outcome=outcome,  # type: ignore[arg-type]
+        why=f"time-to-first-token: {(spent > LIMIT_S).mean():.2%} late",
+        scout=False,
+        requests=6000,
+        seconds=6000 / rate,
+        p50_s=p50,
+        p99_s=p99,
+        goodput_per_s=rate * float((spent <= LIMIT_S).mean()),
+    )
+
+
+def _owning(price: str) -> Owning:
+    return Owning(parse_quantity(price), parse_quantity("4 years"), 0.1, parse_quantity("700 EUR/year"))
+
+
+def _record(ledger: OpenLedger, result: Result, key: SigningKey) -> None:
+    """A result as a run would record it: contract, announcement, then the result with its document."""
+    data = result.model_dump_json(by_alias=True).encode()
+    nonce = result.result_id[:32]
+    blob = Blob(name=RESULT_FILE, sha256=ledger.blobs.put(data), size_bytes=len(data))
+    registered = RunRegistered(
+        run_id=result.run_id,
+        nonce=nonce,
+        contract_id=result.contract_id,
+        executor_id=result.executor_id,
+        processes_planned=5,
+    )
+    ledger.log.append_all(
+        [
+            seal(ContractAgreed(contract_id=result.contract_id, contract=result.contract), key),
+            seal(registered, key),
+            seal(summary_of(result, nonce=nonce, attempts=5), key, (blob,)),
+        ]
+    )

@@ -1,0 +1,360 @@
+"""Decisions into the ledger, and the procurement pack: one signed bundle, pages for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from lynxbench import __version__
+from lynxbench.decide.deciding import compare_cited, read_folder
+from lynxbench.decide.pack_words import limitations_of, methodology_for
+from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.evidence.documents import RESULT_FILE, parse_result, write_text
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.statement import open_entry
+from lynxbench.ledger.bundle import Bundle, export_bundle, read_bundle
+from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from lynxbench.ledger.queries import find_result, standings
+from lynxbench.model.canonical import short
+from lynxbench.model.claims import ClaimReport
+from lynxbench.model.decisions import PurchaseDecision
+from lynxbench.model.document import first_problem
+from lynxbench.model.entries import Blob, ChangeDeclared, DecisionTaken
+from lynxbench.model.packs import Pack, PackedDecision
+from lynxbench.model.result import Result
+from lynxbench.record.recalling import opened, result_document
+from lynxbench.record.recording import record_folder, seal
+from lynxbench.report.pack import render_pack
+
+if TYPE_CHECKING:
+    from lynxbench.report.decision_blocks import Decision
+
+PACK_JSON, PACK_HTML, PACK_PDF = "pack.json", "pack.html", "pack.pdf"
+NO_PDF = 'no PDF: install the extra `pdf` (pip install "lynxbench[pdf]"); the HTML prints the same pages'
+LARGEST_DECISION_BYTES = 16 << 20
+_DECISION: TypeAdapter[PackedDecision] = TypeAdapter(PackedDecision)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDecision:
+    """A decision in a ledger, and the follow-up that it declared."""
+
+    seq: int
+    team: str
+    change_id: str | None
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        said = f"recorded by {self.team} as entry {self.seq}"
+        if self.change_id is not None:
+            said += (
+                f"; follow-up {short(self.change_id)}: lynxbench change measure {short(self.change_id)} BEFORE AFTER"
+            )
+        return said
+
+    def document(self) -> dict[str, JsonValue]:
+        """For machines."""
+        return {"seq": self.seq, "team": self.team, "change_id": self.change_id}
+
+
+@dataclass(frozen=True, slots=True)
+class MadePack:
+    """What was written where."""
+
+    bundle: Path
+    html: Path
+    json: Path
+    pdf: Path | None
+    pdf_wanted: bool
+    results: int
+    entries: int
+    team: str
+
+    def lines(self) -> list[str]:
+        """For people."""
+        pdf = [f"pdf     {self.pdf}"] if self.pdf is not None else [NO_PDF] if self.pdf_wanted else []
+        return [
+            f"pack    {self.bundle}  ({self.results} results, {self.entries} signed entries, by {self.team})",
+            f"html    {self.html}",
+            f"json    {self.json}",
+            *pdf,
+            f"verify  lynxbench verify {self.bundle}",
+        ]
+
+    def document(self) -> dict[str, JsonValue]:
+        """For machines."""
+        return {
+            "pack": str(self.bundle),
+            "html": str(self.html),
+            "json": str(self.json),
+            "pdf": None if self.pdf is None else str(self.pdf),
+            "results": self.results,
+            "entries": self.entries,
+            "team": self.team,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedPack:
+    """A pack whose every byte, signature and proof holds."""
+
+    pack: Pack
+    teams: tuple[str, ...]
+    entries: int
+    origin: str
+
+
+def record_decision(decision: Decision, ledger: str | None) -> RecordedDecision:
+    """Append a signed decision, and for a purchase with a follow-up the change that `change measure` closes."""
+    if isinstance(decision, ClaimReport):
+        raise BadInput("a linted claim is no decision; nothing is recorded")
+    key = Keyring().signing_key(datetime.now(UTC)).key
+    with opened(ledger, os.environ, create=True) as open_:
+        done = append_decision(open_, decision, key)
+        open_.seen.check(open_.log)
+    return done
+
+
+def append_decision(
+    ledger: OpenLedger, decision: PackedDecision, key: SigningKey, blobs: tuple[Blob, ...] = ()
+) -> RecordedDecision:
+    """The same into an open ledger, with documents where a pack brings them."""
+    follow_up = decision.follow_up if isinstance(decision, PurchaseDecision) else None
+    envelopes = [seal(_entry(decision), key, blobs)]
+    change: ChangeDeclared | None = None
+    if follow_up is not None:
+        change = ChangeDeclared(
+            contract_id=follow_up.contract_id,
+            layer=follow_up.layer,
+            owner=follow_up.remeasured_by,
+            what=follow_up.what,
+            expected=follow_up.expected,
+        )
+        envelopes.append(seal(change, key))
+    numbers = ledger.log.append_all(envelopes)
+    return RecordedDecision(numbers[0], key.team, None if change is None else change.change_id)
+
+
+def make_pack(
+    files: Sequence[Path],
+    folders: Sequence[Path],
+    output: Path,
+    title: str,
+    ledger: str | None,
+    environment: Mapping[str, str],
+    pdf: bool = True,
+) -> MadePack:
+    """Read decisions, gather what they cite, and write the bundle with its pages beside it."""
+    decisions = [read_decision(file) for file in files]
+    key = Keyring(environment=environment).signing_key(datetime.now(UTC)).key
+    with _ledger_of(decisions, folders, ledger, environment, key) as open_:
+        return pack_into(open_, decisions, output, title, key, environment, pdf=pdf)
+
+
+def pack_into(
+    ledger: OpenLedger,
+    decisions: Sequence[PackedDecision],
+    output: Path,
+    title: str,
+    key: SigningKey,
+    environment: Mapping[str, str],
+    invented: str = "",
+    pdf: bool = True,
+) -> MadePack:
+    """The pack of decisions whose results an open ledger holds."""
+    trust = Keyring(environment=environment).trust
+    cites = list(dict.fromkeys(name for one in decisions for name in one.cites))
+    results = [result_document(ledger, name) for name in cites]
+    known = standings(ledger.log, cites, trust)
+    now = datetime.now(UTC)
+    pack = Pack(
+        title=title or f"{decisions[0].contract_name}: {decisions[0].kind}",
+        made_at=now.isoformat(timespec="seconds"),
+        lynxbench_version=__version__,
+        decided_by=key.team,
+        decisions=tuple(decisions),
+        comparison=compare_cited(_pair(decisions[0], results), known),
+        results=tuple(results),
+        standings=tuple(known[name] for name in cites),
+        methodology=methodology_for(decisions),
+        limitations=limitations_of(decisions, results),
+        invented=invented,
+    )
+    pages = {PACK_JSON: pack.model_dump_json(indent=1, by_alias=True).encode(), PACK_HTML: render_pack(pack).encode()}
+    printed = render_pdf(pages[PACK_HTML].decode()) if pdf else None
+    if printed is not None:
+        pages[PACK_PDF] = printed
+    blobs = []
+    for name, data in pages.items():
+        digest = ledger.blobs.put(data)
+        blobs.append(Blob(name=name, sha256=digest, size_bytes=len(data)))
+    append_decision(ledger, decisions[0], key, tuple(blobs))
+    for one in decisions[1:]:
+        append_decision(ledger, one, key)
+    done = export_bundle(ledger, cites, output, key, trust, now)
+    written = {name: output.with_suffix(Path(name).suffix) for name in pages}
+    for name, path in written.items():
+        _write(path, pages[name])
+    return MadePack(
+        bundle=output,
+        html=written[PACK_HTML],
+        json=written[PACK_JSON],
+        pdf=written.get(PACK_PDF),
+        pdf_wanted=pdf,
+        results=len(done.results),
+        entries=done.entries,
+        team=key.team,
+    )
+
+
+def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
+    """Check a pack by itself: signatures, proofs and documents; then that its pages speak of the results inside."""
+    bundle = read_bundle(path, Keyring(environment=environment).trust)
+    found = pack_in(bundle)
+    if found is None:
+        raise EvidenceInvalid(f"{path}: a bundle of results without a decision; not a procurement pack")
+    held = {one.result_id for one in found.results}
+    missing = set(found.cites) - held
+    if missing or not held <= set(bundle.manifest.results):
+        name = short((missing or held - set(bundle.manifest.results)).pop())
+        raise EvidenceInvalid(f"{path}: the pack speaks of result {name}, which the bundle does not hold")
+    documents = _result_documents(bundle)
+    for result in found.results:
+        inside = documents.get(result.result_id)
+        if inside is None or parse_result(inside, str(path)) != result:
+            raise EvidenceInvalid(f"{path}: result {short(result.result_id)} in the pack is not the one in the bundle")
+    return VerifiedPack(found, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin)
+
+
+def pack_in(bundle: Bundle) -> Pack | None:
+    """The newest pack document that a decision in a bundle carries."""
+    found: Pack | None = None
+    for envelope in bundle.envelopes:
+        entry = open_entry(envelope)
+        blob = next((one for one in entry.blobs if one.name == PACK_JSON), None)
+        if isinstance(entry.body, DecisionTaken) and blob is not None:
+            try:
+                found = Pack.model_validate_json(bundle.blobs[blob.sha256])
+            except ValidationError as error:
+                raise EvidenceInvalid(f"{PACK_JSON}: {first_problem(error)}") from None
+    return found
+
+
+def read_decision(file: Path) -> PackedDecision:
+    """A decision as `decide … --json` wrote it."""
+    try:
+        if file.stat().st_size > LARGEST_DECISION_BYTES:
+            raise BadInput(f"{file}: larger than {LARGEST_DECISION_BYTES >> 20} MiB; not a decision")
+        body = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(
+            f"{file}: {error.strerror or error}; give a file that `lynxbench decide … --json` wrote"
+        ) from None
+    except (ValueError, RecursionError):
+        raise BadInput(f"{file}: not JSON; give a file that `lynxbench decide … --json` wrote") from None
+    if isinstance(body, dict):
+        body.pop("recorded", None)
+    try:
+        return _DECISION.validate_json(json.dumps(body))
+    except ValidationError as error:
+        said = first_problem(error)
+        raise BadInput(f"{file}: {said}; give a file that `lynxbench decide … --json` wrote") from None
+
+
+def render_pdf(html: str) -> bytes | None:
+    """The pages as PDF where the extra `pdf` is installed; None otherwise."""
+    try:
+        import weasyprint
+    except (ImportError, OSError):  # OSError: the package is there, its system libraries are not
+        return None
+    return bytes(weasyprint.HTML(string=html).write_pdf() or b"")
+
+
+def _entry(decision: PackedDecision) -> DecisionTaken:
+    return DecisionTaken(
+        question=f"{decision.kind}: {decision.contract_name}",
+        contract_id=decision.contract_id,
+        answer=decision.sentence,
+        cites=decision.cites,
+        document=json.loads(decision.model_dump_json()),  # through text, so that what is not finite is null
+    )
+
+
+def _pair(decision: PackedDecision, results: Sequence[Result]) -> list[Result]:
+    """Results of the leading decision under its contract: today's first, a test instance last."""
+    return [one for one in results if one.result_id in decision.cites and one.contract_id == decision.contract_id]
+
+
+@contextmanager
+def _ledger_of(
+    decisions: Sequence[PackedDecision],
+    folders: Sequence[Path],
+    ledger: str | None,
+    environment: Mapping[str, str],
+    key: SigningKey,
+) -> Iterator[OpenLedger]:
+    """The ledger that holds every cited result; run folders are recorded in a ledger made for this pack alone."""
+    cites = {name for one in decisions for name in one.cites}
+    if not folders:
+        with opened(ledger, environment) as open_:
+            missing = [name for name in cites if find_result(open_.log, name) is None]
+            if missing:
+                raise BadInput(
+                    f"result {short(missing[0])} is not in {open_.log.database.name}; give its folder with --from"
+                )
+            yield open_
+        return
+    with tempfile.TemporaryDirectory(prefix="lynxbench-pack-") as temporary:
+        location = locate(temporary, environment)
+        assert location is not None
+        with open_ledger(location, environment, create=True) as open_:
+            held = set()
+            for folder in _run_folders(folders):
+                held.add(record_folder(open_, folder, key).result_id)
+            missing = sorted(cites - held)
+            if missing:
+                raise BadInput(
+                    f"result {short(missing[0])} is cited and in none of the folders; name its run with --from"
+                )
+            yield open_
+
+
+def _run_folders(folders: Sequence[Path]) -> list[Path]:
+    found = []
+    for folder in folders:
+        read_folder(folder)  # says what is wrong with it
+        found += [file.parent for file in sorted(folder.rglob(RESULT_FILE))] if folder.is_dir() else [folder.parent]
+    return found
+
+
+def _result_documents(bundle: Bundle) -> dict[str, bytes]:
+    from lynxbench.model.entries import ResultRecorded
+
+    found = {}
+    for envelope in bundle.envelopes:
+        entry = open_entry(envelope)
+        if isinstance(entry.body, ResultRecorded):
+            blob = next(one for one in entry.blobs if one.name == RESULT_FILE)
+            found[entry.body.result_id] = bundle.blobs[blob.sha256]
+    return found
+
+
+def _write(path: Path, data: bytes) -> None:
+    if path.suffix == ".pdf":
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}") from None
+        return
+    write_text(path, data.decode("utf-8"))

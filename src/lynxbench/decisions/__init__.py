@@ -1,1 +1,0 @@
-"""From the record to decisions, claims and the procurement pack."""

@@ -1,1 +1,0 @@
-"""Between a machine and a server: results pushed and pulled, scheduled runs."""

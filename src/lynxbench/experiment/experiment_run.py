@@ -1,0 +1,280 @@
+"""The order of an experiment: register, visit the cells block by block in random order, conclude each, analyse all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
+
+from lynxbench.errors import BadInput, CannotRun, Interrupted
+from lynxbench.evidence.documents import write_text
+from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.executor.declaration import Declaration
+from lynxbench.experiment.cells import CellPlan, changed, plan_cells
+from lynxbench.experiment.defining import Defined
+from lynxbench.experiment.definition import Definition
+from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder, find_unfinished_experiment
+from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, in_blocks
+from lynxbench.experiment.lanes import disturbance, walk_lanes
+from lynxbench.experiment.visiting import (
+    Recorders,
+    Setting,
+    Where,
+    abandon,
+    begin,
+    end,
+    responses,
+    restarts_of,
+    take,
+    visit_response,
+    visit_server,
+)
+from lynxbench.measure.calm import wait_until_calm
+from lynxbench.model.contract import ServedEngine
+from lynxbench.model.experiment import ExperimentDocument
+from lynxbench.run.run_outcome import Progress
+from lynxbench.stats.designs import Cell
+
+ENVIRONMENTS = "environments"
+"""Beside the experiments: environments are used again by the next one."""
+
+
+class ExperimentProgress(Progress, Protocol):
+    """Who is told how far the experiment is."""
+
+    def start(self, definition: Definition, folder: Path, cells: int) -> None:
+        """It is registered and starts, or goes on."""
+
+    def visit(self, block: int, place: int, cell: CellPlan, node: str = "") -> None:
+        """A cell is about to be visited; on a fleet, at a node."""
+
+    def skip(self, cell: CellPlan, reason: str) -> None:
+        """A cell cannot be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentFinished:
+    """An experiment's document, and where everything lies."""
+
+    document: ExperimentDocument
+    folder: Path
+
+
+def run_experiment(
+    defined: Defined,
+    out: Path,
+    declaration: Declaration | None,
+    progress: ExperimentProgress,
+    recorders: Recorders,
+    *,
+    resume: bool = False,
+    patience_s: float = 0.0,
+) -> ExperimentFinished:
+    """Run an experiment from the beginning, or go on with the newest unfinished one of this definition.
+
+    With patience, each visit waits so long for the machine to be as calm as the contract asks.
+    """
+    folder = open_experiment(defined, out, resume=resume)
+    where = where_of(defined, folder, out, declaration, recorders)
+    return Experiment(folder, where, progress, patience_s).carry_out()
+
+
+def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bool = False) -> ExperimentFolder:
+    """A new experiment's folder, or that of the newest unfinished one of this definition."""
+    definition = defined.definition
+    for lock in sorted({cell.lock for cell in plan_cells(definition) if cell.lock is not None}):
+        if not (defined.folder / lock).is_file():
+            raise BadInput(f"{definition.name}: packages: {lock} is no file beside the experiment; write its lock file")
+    if not resume:
+        folder = ExperimentFolder.create(out, definition, datetime.now(UTC))
+        if dispatched:
+            folder.set(dispatched=True)
+        return folder
+    found = find_unfinished_experiment(out, definition.definition_id)
+    if found is None:
+        raise BadInput(f"{out}: no unfinished experiment of {definition.name}; start one without --resume")
+    if found.state.dispatched != dispatched:
+        begun, how = ("on a fleet", "with --ray or --nodes") if found.state.dispatched else ("here", "without --ray")
+        raise BadInput(f"{found.path}: it was begun {begun}, and its blocks stay there; go on {how}, or start anew")
+    return found
+
+
+def where_of(
+    defined: Defined, folder: ExperimentFolder, out: Path, declaration: Declaration | None, recorders: Recorders
+) -> Where:
+    """What every visit of an experiment shares."""
+    return Where(
+        runs=folder.runs,
+        environments=out / ENVIRONMENTS,
+        base=defined.folder,
+        declaration=declaration,
+        recorders=recorders,
+        inherits=defined.definition.inherit_packages,
+    )
+
+
+class Experiment:
+    """One experiment at work on this machine."""
+
+    def __init__(
+        self, folder: ExperimentFolder, where: Where, progress: ExperimentProgress, patience_s: float = 0.0
+    ) -> None:
+        self.folder, self.where, self._patience_s = folder, where, patience_s
+        self.progress: ExperimentProgress = progress
+        self.definition = folder.plan.definition
+        self.cells = plan_cells(self.definition)
+        self.served = isinstance(self.definition.contract.engine, ServedEngine)
+
+    def carry_out(self) -> ExperimentFinished:
+        began = perf_counter()
+        self.progress.start(self.definition, self.folder.path, len(self.cells))
+        try:
+            for cell in self.cells:
+                if cell.contract is None and not self.folder.cell(cell.number).infeasible:
+                    self.rule_out(cell, cell.reason)
+            self.visit_all()
+            values = self._conclude()
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted; what was measured is kept in {self.folder.path}. "
+                "Go on with the same command and --resume"
+            ) from None
+        finally:
+            self.folder.set(spent_s=self.folder.state.spent_s + perf_counter() - began)
+        document = describe(self.folder, self.cells, values, datetime.now(UTC))
+        write_text(self.folder.path / ANALYSIS_FILE, document.model_dump_json(indent=1))
+        return ExperimentFinished(document, self.folder.path)
+
+    # --- visiting ---
+
+    def visit_all(self) -> None:
+        """Every cell in every block, unless it was before."""
+        if self.definition.lanes and not self.folder.state.serial:
+            self._in_lanes()
+        else:
+            self._one_after_another()
+
+    def _one_after_another(self) -> None:
+        for block, order in enumerate(self.folder.plan.order):
+            for place, position in enumerate(order):
+                self.visit(block, place, self.cells[position], lane=0, restart=block)
+
+    def visit(
+        self,
+        block: int,
+        place: int,
+        cell: CellPlan,
+        *,
+        lane: int,
+        restart: int,
+        beside: Callable[[], tuple[int, ...]] = tuple,
+        progress: Progress | None = None,
+    ) -> None:
+        """One fresh process of a cell, unless it was taken before or cannot be."""
+        state = self.folder.cell(cell.number)
+        if state.infeasible or block in state.visited:
+            return
+        self.progress.visit(block, place, cell)
+        bound = self.definition.contract.protocol.foreign_load
+        if self._patience_s and wait_until_calm(bound, self._patience_s) is None:
+            self.folder.add_note(
+                f"{cell.words}, block {block + 1}: the machine was not calm within {self._patience_s:g} s"
+            )
+        try:
+            why = (
+                self._ask(cell, block)
+                if self.served
+                else self._take(cell, lane, restart, beside, progress or self.progress)
+            )
+        except CannotRun as error:
+            why = str(error)
+        state = self.folder.cell(cell.number)
+        if why and not state.visited:
+            self.rule_out(cell, why)
+            return
+        self.folder.add_visit(cell.number, block)
+        if why:
+            self.folder.add_note(f"{cell.words}, block {block + 1}: {why}")
+
+    def setting(self, cell: CellPlan, lane: int = 0) -> Setting:
+        """What a cell runs, in a lane."""
+        assert cell.contract is not None
+        lanes = self.definition.lanes
+        lane_environment = lanes[lane].environment if lanes else {}
+        mine = len(blocks_of_lane(self.folder, lane))
+        return Setting(
+            contract=changed(cell.contract, {}, restarts=max(mine, 1)),
+            environment={**lane_environment, **cell.environment},
+            lock=cell.lock,
+            cpus=lanes[lane].cpus if lanes else None,
+            server=self.definition.server,
+            server_values=cell.server,
+        )
+
+    def run_of(self, cell: CellPlan, lane: int) -> RunFolder:
+        """The run that a cell's processes in a lane belong to; registered when it is first needed."""
+        state = self.folder.cell(cell.number)
+        if str(lane) in state.runs:
+            return RunFolder.open(self.folder.runs / state.runs[str(lane)])
+        setting = self.setting(cell, lane)
+        run = begin(setting, self.where)
+        self.folder.add_run(cell.number, lane, run.path.name)
+        return run
+
+    def _take(
+        self, cell: CellPlan, lane: int, restart: int, beside: Callable[[], tuple[int, ...]], progress: Progress
+    ) -> str:
+        return take(self.run_of(cell, lane), restart, progress, beside)
+
+    def _ask(self, cell: CellPlan, block: int) -> str:
+        log = self.folder.path / f"server-{cell.number:03d}-{block:02d}.txt"
+        finished = visit_server(self.setting(cell), self.where, self.progress, log)
+        self.folder.add_run(cell.number, block, finished.folder.name)
+        return ""
+
+    def rule_out(self, cell: CellPlan, reason: str) -> None:
+        """A cell that cannot be run is a finding, recorded with its reason."""
+        self.folder.rule_out(cell.number, reason)
+        self.progress.skip(cell, reason)
+        if not self.served and not self.folder.state.dispatched:
+            for name in self.folder.cell(cell.number).runs.values():
+                abandon(RunFolder.open(self.folder.runs / name), self.where, reason)
+
+    def _in_lanes(self) -> None:
+        baseline = next((cell for cell in self.cells if not self.folder.cell(cell.number).infeasible), None)
+        if baseline is None:
+            return
+        lanes = self.definition.lanes
+        settings = [self.setting(baseline, lane) for lane in range(len(lanes))]
+        said = disturbance(settings, self.where, self.progress, self.definition)
+        self.folder.add_note(said.words)
+        self.folder.set(serial=said.disturbed)
+        if said.disturbed:
+            self._one_after_another()
+            return
+        walk_lanes(self, len(lanes), self.folder.plan.order)
+
+    # --- concluding ---
+
+    def _conclude(self) -> dict[tuple[Cell, int], float]:
+        values: dict[tuple[Cell, int], float] = {}
+        response = self.definition.response
+        for cell in self.cells:
+            state = self.folder.cell(cell.number)
+            if state.infeasible:
+                continue
+            for key, name in state.runs.items():
+                path = self.folder.runs / name
+                if self.served or self.folder.state.dispatched:
+                    value = visit_response(path, response)
+                    found, blocks = {} if value is None else {0: value}, {0: int(key)}
+                else:
+                    run = RunFolder.open(path)
+                    finished = end(run, self.where, self.progress)
+                    found = responses(finished, restarts_of(run), response)
+                    blocks = blocks_of_lane(self.folder, int(key))
+                values |= in_blocks(cell.cell, found, blocks)
+        return values

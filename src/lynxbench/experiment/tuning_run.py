@@ -1,0 +1,237 @@
+"""The order of a tuning: baseline, trials under the budget, one choice, then confirmation on what was never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
+
+from lynxbench.errors import BadInput, CannotRun, Interrupted
+from lynxbench.evidence.documents import read_result, write_text
+from lynxbench.executor.declaration import Declaration
+from lynxbench.experiment.cells import changed
+from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables
+from lynxbench.experiment.searching import Method, Point, search_of
+from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, find_unfinished_tuning
+from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, told_of
+from lynxbench.experiment.visiting import (
+    NO_SERVED_ACCURACY,
+    Recorders,
+    Setting,
+    Where,
+    abandon,
+    begin,
+    end,
+    take,
+    visit_response,
+    visit_server,
+)
+from lynxbench.measure.responses import THROUGHPUT
+from lynxbench.model.contract import Contract, Regime, ServedEngine
+from lynxbench.model.fields import Scalar
+from lynxbench.model.result import ValidityVerdict
+from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
+from lynxbench.run.run_outcome import Progress
+
+MOST_TRIALS = 10_000
+
+
+class TuningProgress(Progress, Protocol):
+    """Who is told how far the tuning is."""
+
+    def trial(self, words: str) -> None:
+        """What comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuningFinished:
+    """A tuning's document, the contract to use from now on, and where everything lies."""
+
+    document: TuningDocument
+    contract: Contract | None
+    folder: Path
+
+
+def run_tuning(
+    contract: Contract,
+    out: Path,
+    declaration: Declaration | None,
+    progress: TuningProgress,
+    recorders: Recorders,
+    *,
+    method: Method = Method.MODEL,
+    seed: int = 20260101,
+    confirmations: int = CONFIRMATIONS,
+    resume: bool = False,
+) -> TuningFinished:
+    """Tune within what the contract allows, or go on with the newest unfinished tuning of it."""
+    space_of(contract)  # refused before anything is written
+    if isinstance(contract.engine, ServedEngine) and contract.policy.accuracy is not None:
+        raise BadInput(
+            f"{contract.name}: policy.accuracy: {NO_SERVED_ACCURACY}, so no setting could pass it; "
+            "tune in-process, or leave the policy out and check the answers by other means"
+        )
+    if resume:
+        found = find_unfinished_tuning(out, contract.contract_id)
+        if found is None:
+            raise BadInput(f"{out}: no unfinished tuning of {contract.name}; start one without --resume")
+        folder = found
+    else:
+        search_of(method, space_of(contract), seed)
+        response = response_of(contract)
+        folder = TuningFolder.create(out, contract, method, response, seed, confirmations, datetime.now(UTC))
+    where = Where(runs=folder.runs, environments=out, base=Path(), declaration=declaration, recorders=recorders)
+    return _Tuning(folder, where, progress).carry_out()
+
+
+def response_of(contract: Contract) -> str:
+    """What good means: the latency regime's first bound, or the median latency; else throughput."""
+    if contract.regime is not Regime.LATENCY:
+        return THROUGHPUT
+    slo = contract.objective.slo[0] if contract.objective.slo else None
+    if slo is None:
+        return "latency-p50"
+    near = min((50, 90, 95, 99), key=lambda p: abs(p - slo.percentile))
+    return f"{slo.metric.value}-p{near}"
+
+
+class _Tuning:
+    """One tuning at work."""
+
+    def __init__(self, folder: TuningFolder, where: Where, progress: TuningProgress) -> None:
+        self.folder, self.where, self.progress = folder, where, progress
+        self.contract = folder.state.contract
+        self.space = space_of(self.contract)
+        self.served = isinstance(self.contract.engine, ServedEngine)
+
+    def carry_out(self) -> TuningFinished:
+        began = perf_counter()
+        before_s = self.folder.state.spent_s
+        try:
+            self._baseline()
+            if not self.folder.state.ended_by:
+                self._search(began, before_s)
+            self._confirm()
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted; what was measured is kept in {self.folder.path}. "
+                "Go on with the same command and --resume"
+            ) from None
+        finally:
+            self.folder.set(spent_s=before_s + perf_counter() - began)
+        document = describe_tuning(self.folder, self.space, datetime.now(UTC))
+        write_text(self.folder.path / OUTCOME_FILE, document.model_dump_json(indent=1))
+        chosen = self.folder.state.chosen
+        best = tuned(self.contract, self.space.at(chosen)) if chosen is not None else None
+        return TuningFinished(document, best, self.folder.path)
+
+    # --- searching ---
+
+    def _baseline(self) -> None:
+        if self.folder.state.baseline_run:
+            return
+        self.progress.trial("baseline, as the contract has it")
+        ran = self._run(untuned(self.contract), {})
+        if isinstance(ran, str):
+            raise CannotRun(f"{self.contract.name}: the baseline cannot be measured: {ran}")
+        name, value = ran
+        self.folder.set(baseline_run=name, baseline_value=value)
+
+    def _search(self, began: float, before_s: float) -> None:
+        state, allowed = self.folder.state, self.contract.optimisation
+        search = search_of(state.method, self.space, state.seed)
+        most = min(allowed.trials or MOST_TRIALS, MOST_TRIALS)
+        if allowed.trials is None:
+            most = min(most, self.space.settings)
+        while True:
+            done = self.folder.state.trials
+            spent_s = before_s + perf_counter() - began
+            if len(done) >= most:
+                self.folder.set(ended_by=f"{most} trials")
+                break
+            if allowed.time_s is not None and spent_s >= allowed.time_s:
+                self.folder.set(ended_by=f"{allowed.time_s:g} s of search")
+                break
+            left = most - len(done)
+            if allowed.time_s is not None and done:
+                left = max(1, min(left, int((allowed.time_s - spent_s) / (spent_s / len(done))) + 1))
+            point = search.ask(told_of(self.folder.state), left)
+            self._try(len(done), point, most)
+        chosen = search.choose(told_of(self.folder.state))
+        self.folder.set(chosen=chosen)
+
+    def _try(self, number: int, point: Point, most: int) -> None:
+        setting = self.space.at(point)
+        self.progress.trial(f"trial {number + 1}/{most}: {shown(setting)}")
+        trial = self._measured(number, setting)
+        if trial.status is not TrialStatus.MEASURED:
+            self.progress.trial(f"  {trial.status.value}: {trial.reason or trial.accuracy}")
+        state = self.folder.state
+        self.folder.set(trials=(*state.trials, trial), points=(*state.points, point))
+
+    def _measured(self, number: int, setting: Mapping[str, Scalar]) -> Trial:
+        base = Trial(number=number, setting=dict(setting), status=TrialStatus.FAILED)
+        try:
+            contract = tuned(self.contract, setting)
+        except BadInput as error:
+            return base.model_copy(update={"reason": str(error)})
+        ran = self._run(contract, variables(setting))
+        if isinstance(ran, str):
+            return base.model_copy(update={"reason": ran, "contract_id": contract.contract_id})
+        name, value = ran
+        result = read_result(self.folder.runs / name)
+        known = {"run": name, "contract_id": result.contract_id, "result_id": result.result_id}
+        if value is None:
+            reason = "; ".join(result.validity.reasons)
+            return base.model_copy(update={**known, "status": TrialStatus.VOID, "reason": reason})
+        # Accuracy before speed: a setting that the gate refuses has no response in this search.
+        passes, said = gate(self.folder, name)
+        status = TrialStatus.MEASURED if passes else TrialStatus.REFUSED
+        return base.model_copy(update={**known, "status": status, "response": value, "accuracy": said})
+
+    def _run(self, contract: Contract, environment: Mapping[str, str]) -> tuple[str, float | None] | str:
+        """One fresh process as a run of its own: its folder and its response, or why there is none."""
+        setting = Setting(contract=changed(contract, {}, restarts=1), environment=environment)
+        try:
+            if self.served:
+                log = self.folder.path / "server.txt"
+                finished = visit_server(setting, self.where, self.progress, log)
+            else:
+                run = begin(setting, self.where)
+                why = take(run, 0, self.progress)
+                if why:
+                    abandon(run, self.where, why)
+                    return why
+                finished = end(run, self.where, self.progress)
+        except CannotRun as error:
+            return str(error)
+        void = finished.result.validity.verdict is ValidityVerdict.VOID
+        value = None if void else visit_response(finished.folder, self.folder.state.response)
+        return finished.folder.name, value
+
+    # --- confirming ---
+
+    def _confirm(self) -> None:
+        chosen = self.folder.state.chosen
+        if chosen is None:
+            return
+        setting = self.space.at(chosen)
+        for index, seed in enumerate(confirmation_seeds(self.folder.state)):
+            pairs = self.folder.state.pairs
+            pair = pairs[index] if index < len(pairs) else ConfirmationPair(seed=seed)
+            # The order turns with every pair, so that a drift of the machine favours neither.
+            for which in ("baseline", "tuned") if index % 2 == 0 else ("tuned", "baseline"):
+                if getattr(pair, f"{which}_run") is not None:
+                    continue
+                self.progress.trial(f"confirmation {index + 1}/{self.folder.state.confirmations}: {which}, seed {seed}")
+                is_tuned = which == "tuned"
+                base = tuned(self.contract, setting) if is_tuned else untuned(self.contract)
+                ran = self._run(seeded(base, seed), variables(setting) if is_tuned else {})
+                name = "" if isinstance(ran, str) else ran[0]
+                if isinstance(ran, str):
+                    self.folder.set(notes=(*self.folder.state.notes, f"confirmation, {which}, seed {seed}: {ran}"))
+                pair = pair.model_copy(update={f"{which}_run": name})
+                self.folder.set(pairs=(*self.folder.state.pairs[:index], pair))

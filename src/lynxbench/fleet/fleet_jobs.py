@@ -1,0 +1,171 @@
+"""Independent runs on a fleet's nodes, each alone on its node: for experiments, schedules and programs of your own.
+
+`run_jobs` takes a list and keeps its account on disk, as a fleet run does. `serve_jobs` asks a source for jobs while
+others run and tells it every end; whoever is the source keeps the account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from lynxbench.errors import BadInput, LynxbenchError
+from lynxbench.executor.declaration import Declaration
+from lynxbench.fleet.cluster import Fleet, FleetNode, choose
+from lynxbench.fleet.dispatch import End, FleetTask
+from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, FleetUnits, Recorders, Silent
+from lynxbench.fleet.fleet_run import carry_out, folder_text, new_fleet_id
+from lynxbench.fleet.node_process import Given, NodeRequest
+from lynxbench.fleet.node_work import NodeTask, request_text
+from lynxbench.model.contract import Contract
+from lynxbench.model.fleet import FleetUnit, UnitState
+from lynxbench.model.interventions import InterventionScope
+
+
+@dataclass(frozen=True, slots=True)
+class FleetJob:
+    """One run: an experiment's visit, a scheduled run."""
+
+    name: str
+    contract: Contract
+    declaration: Declaration | None = None
+    intervening: InterventionScope | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of the run as a whole, beside the node's own."""
+    given: Given | None = None
+    """What its measured processes are given, and what is done before them."""
+    node: FleetNode | None = None
+    """Where it has to run; None is any node, and another one when that is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDone:
+    """A job's end: the folder of its finished run, or why there is none."""
+
+    unit: FleetUnit
+    folder: Path | None
+    error: LynxbenchError | None = None
+
+    @property
+    def node_lost(self) -> bool:
+        """Whether it has no run because its node went away, which says nothing of the job."""
+        ends = [attempt.ended for attempt in self.unit.attempts]
+        return self.unit.state is UnitState.LOST and (not ends or ends[-1] == End.NODE_LOST.value)
+
+
+class JobSource(Protocol):
+    """Where jobs come from while others run, and who is told their ends."""
+
+    def more(self) -> Sequence[FleetJob] | None:
+        """Jobs to add now; called a few times a second. None when there will be no more."""
+
+    def ended(self, done: JobDone) -> None:
+        """A job has its end; one that is to be tried again is given again, by the same name or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """How jobs are carried out."""
+
+    together: bool = False
+    """Do not wait for other nodes of the same host."""
+    cwd: Path | None = field(default_factory=Path.cwd)
+    """Where runs look for your own code; None takes the folder that was shipped to the node."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_jobs(
+    fleet: Fleet,
+    jobs: Sequence[FleetJob],
+    out: Path,
+    *,
+    nodes: str | None = None,
+    options: JobOptions | None = None,
+    progress: FleetProgress | None = None,
+    recorders: Recorders | None = None,
+) -> tuple[JobDone, ...]:
+    """Independent runs on whatever nodes are free; one outcome a job, in the order given.
+
+    A lost node's job goes to another one; a job whose run says no has its error.
+    """
+    if len({job.name for job in jobs}) < len(jobs):
+        raise BadInput("jobs of a fleet need names of their own")
+    if not jobs:
+        return ()
+    options = options or JobOptions()
+    pool, _ = choose(fleet.nodes(), nodes)
+    now = datetime.now(UTC)
+    state = FleetState(
+        fleet_id=new_fleet_id("jobs", now),
+        started_at=now.isoformat(timespec="seconds"),
+        contract=jobs[0].contract,
+        per_gpu=False,
+        units=tuple(_unit(job) for job in jobs),
+    )
+    book = FleetBook(state, out / state.fleet_id, progress or Silent(), recorders)
+    book.begin()
+    tasks = [_task(job, book, options, pool, recorders) for job in jobs]
+    carry_out(fleet, book, tasks, pool=pool, together=options.together)
+    return tuple(_done(unit, book) for unit in book.state.units)
+
+
+def serve_jobs(
+    fleet: Fleet,
+    source: JobSource,
+    runs: Path,
+    *,
+    fleet_id: str,
+    options: JobOptions | None = None,
+    progress: FleetProgress | None = None,
+    recorders: Recorders | None = None,
+) -> None:
+    """Carry out what a source gives until it gives no more; finished runs lie under `runs`, one folder each.
+
+    A job under the same fleet id and name goes on with what its node kept of it.
+    """
+    options = options or JobOptions()
+    state = FleetUnits(fleet_id=fleet_id, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    book = FleetBook(state, runs.parent, progress or Silent(), recorders, runs=runs)
+    book.begin()
+
+    def more() -> list[FleetTask] | None:
+        jobs = source.more()
+        if jobs is None:
+            return None
+        for job in jobs:
+            book.add(_unit(job))
+        return [_task(job, book, options, (), recorders) for job in jobs]
+
+    def entered(name: str) -> None:
+        done = _done(book.forget(name), book)
+        book.errors.pop(name, None)
+        source.ended(done)
+
+    carry_out(fleet, book, (), together=options.together, more=more, entered=entered)
+
+
+def _unit(job: FleetJob) -> FleetUnit:
+    return FleetUnit(name=job.name, node="" if job.node is None else job.node.name)
+
+
+def _task(
+    job: FleetJob, book: FleetBook[Any], options: JobOptions, pool: Sequence[FleetNode], recorders: Recorders | None
+) -> FleetTask:
+    request = NodeRequest(
+        contract=job.contract,
+        declaration=job.declaration,
+        intervening=job.intervening,
+        recorded=recorders is not None,
+        given=job.given,
+    )
+    environment = {**options.environment, **job.environment}
+    payload = NodeTask(book.state.fleet_id, job.name, request_text(request), folder_text(options.cwd), environment)
+    nodes = pool if job.node is None else (job.node,)
+    return FleetTask(job.name, payload, job.node, gpus=min((node.gpus for node in nodes), default=0.0))
+
+
+def _done(unit: FleetUnit, book: FleetBook[Any]) -> JobDone:
+    return JobDone(unit, None if unit.folder is None else book.folder / unit.folder, book.errors.get(unit.name))

@@ -1,0 +1,108 @@
+"""Results of many instances into one report: all units accounted for, the spread, and who stands apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lynxbench.compare.instances import compare_instances
+from lynxbench.errors import BadInput, Refused
+from lynxbench.evidence.documents import read_result
+from lynxbench.fleet.fleet_book import FleetState, read_state
+from lynxbench.model.canonical import short
+from lynxbench.model.fleet import FleetComparison, FleetReport, FleetUnit, InstanceStanding, UnitState
+from lynxbench.model.result import Result, ValidityVerdict
+
+
+def report_fleet(state: FleetState, folder: Path) -> FleetReport:
+    """What a fleet run says, from its state and the runs in its folder."""
+    results = {
+        unit.name: read_result(folder / unit.folder)
+        for unit in state.units
+        if unit.state is UnitState.DONE and unit.folder is not None
+    }
+    return report_units(state, results)
+
+
+def report_units(state: FleetState, results: Mapping[str, Result]) -> FleetReport:
+    """The same from results by unit, wherever they come from."""
+    return _report(state.fleet_id, results, state.units, state.started_at, state.finished_at, state)
+
+
+def read_fleet(folder: Path) -> FleetReport:
+    """The report of a fleet run's folder."""
+    return report_fleet(read_state(folder), folder if folder.is_dir() else folder.parent)
+
+
+def report_results(results: Mapping[str, Result]) -> FleetReport:
+    """The same for results that were measured one by one; all must be of one contract."""
+    if not results:
+        raise BadInput("no result to compare; give the folder of a fleet run, or results")
+    contracts = {result.contract_id for result in results.values()}
+    if len(contracts) > 1:
+        names = ", ".join(sorted({f"{r.contract.name} {short(r.contract_id)}" for r in results.values()}))
+        raise Refused(f"results of {len(contracts)} contracts ({names}) are no fleet; compare those of one")
+    units = tuple(
+        FleetUnit(name=name, node=name, state=UnitState.DONE, result_id=result.result_id)
+        for name, result in results.items()
+    )
+    first = min(result.started_at for result in results.values())
+    last = max(result.finished_at for result in results.values())
+    return _report("results", results, units, first, last, None)
+
+
+def _report(
+    fleet_id: str,
+    results: Mapping[str, Result],
+    units: Sequence[FleetUnit],
+    started_at: str,
+    finished_at: str | None,
+    state: FleetState | None,
+) -> FleetReport:
+    contract = state.contract if state is not None else next(iter(results.values())).contract
+    left_out = [
+        f"{name}: void ({'; '.join(result.validity.reasons[:2])})"
+        for name, result in results.items()
+        if result.validity.verdict is ValidityVerdict.VOID
+    ]
+    compared = [
+        found
+        for precision in contract.workload.precisions
+        if (
+            found := compare_instances(
+                results, precision, budget=contract.policy.regression, confidence=contract.protocol.confidence
+            )
+        )
+        is not None
+    ]
+    return FleetReport(
+        fleet_id=fleet_id,
+        contract=contract.name,
+        question=contract.question,
+        contract_id=contract.contract_id,
+        started_at=started_at,
+        finished_at=finished_at,
+        asked=len(units),
+        measured=sum(unit.state is UnitState.DONE for unit in units),
+        units=tuple(units),
+        left_out=tuple(left_out),
+        per_precision=tuple(compared),
+        verdict=_verdict(units, compared, left_out),
+    )
+
+
+def _verdict(units: Sequence[FleetUnit], compared: Sequence[FleetComparison], left_out: Sequence[str]) -> str:
+    missing = [unit for unit in units if unit.state is not UnitState.DONE]
+    parts = []
+    if missing:
+        names = ", ".join(f"{unit.name} ({unit.state})" for unit in missing)
+        parts.append(f"INCOMPLETE: {len(missing)} of {len(units)} have no result: {names}")
+    if left_out:
+        parts.append(f"{len(left_out)} void")
+    apart = {row.unit: row for one in compared for row in one.instances if row.standing is InstanceStanding.OUTLIER}
+    for name, row in apart.items():
+        cause = row.cause.sentence if row.cause is not None else "nothing that is recorded sets it apart"
+        parts.append(f"{name} stands apart by {row.against_rest.estimate - 1:+.1%}: {cause}")
+    if not apart and compared:
+        parts.append(compared[0].sentence)
+    return "; ".join(parts) or "nothing was measured"

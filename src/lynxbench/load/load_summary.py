@@ -1,0 +1,109 @@
+"""Records of a served run as the values a result carries: every request's end, the tokens, the cache, the client."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from lynxbench.load.instrument import Bounds, judge
+from lynxbench.load.load_record import LoadRecord, RequestEnd
+from lynxbench.load.record_parts import judge_each
+from lynxbench.model.contract import CacheState
+from lynxbench.model.load_figures import Accounting, CacheRecord, InstrumentRecord, PreFlight, TokenCount
+from lynxbench.model.samples import Int64
+from lynxbench.model.serving import InstrumentBounds
+
+KEPT_SAYINGS = 20
+CACHE_WORDS = ("prefix_cache", "cache_hit", "cached_tokens", "cache_query", "cache_queries", "cache_miss")
+
+
+def account(record: LoadRecord) -> Accounting:
+    """Offered = ok + every kind of failure."""
+    counts = record.counts()
+    ok = counts.pop(RequestEnd.OK.word)
+    said = dict(sorted(record.notes.items(), key=lambda item: -item[1])[:KEPT_SAYINGS])
+    return Accounting(
+        offered=len(record),
+        sent=record.sent,
+        ok=ok,
+        failed={kind: count for kind, count in counts.items() if count},
+        retries=int(record.retries.sum()),
+        said=said,
+    )
+
+
+def describe_instrument(
+    records: Sequence[LoadRecord],
+    bounds: InstrumentBounds,
+    preflight: PreFlight | None,
+    processes: int,
+    *,
+    each: bool = False,
+) -> InstrumentRecord:
+    """How the clients of all runs fared; the worst decides. `each` holds every client to the bounds by itself."""
+    held = Bounds(bounds.mean_lateness_s, bounds.p99_lateness_s, bounds.p99_lag_s, bounds.busy, bounds.coalesced)
+    if each:
+        judged = [(number, one) for record in records for number, one in judge_each(record, held).items()]
+        verdicts = [one for _, one in judged]
+        reasons = tuple(dict.fromkeys(f"client {number}: {said}" for number, one in judged for said in one.reasons))
+    else:
+        verdicts = [judge(record, held) for record in records]
+        reasons = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
+    cautions = tuple(dict.fromkeys(caution for verdict in verdicts for caution in verdict.cautions))
+    return InstrumentRecord(
+        verdict="void" if reasons else "good",
+        reasons=reasons,
+        cautions=cautions,
+        processes=processes,
+        mean_lateness_ms=_worst([verdict.mean_lateness_s * 1e3 for verdict in verdicts]),
+        p99_lateness_ms=_worst([verdict.p99_lateness_s * 1e3 for verdict in verdicts]),
+        p99_lag_ms=_worst([verdict.p99_lag_s * 1e3 for verdict in verdicts]),
+        busiest_share=_worst([verdict.busiest_share for verdict in verdicts]),
+        preflight=preflight,
+    )
+
+
+def describe_tokens(
+    record: LoadRecord, source: str, asked_output_mean: float | None, shorter_share: float | None
+) -> TokenCount:
+    """Where the counts come from, and what they were."""
+    ok = record.kind == RequestEnd.OK
+    return TokenCount.model_validate(
+        {
+            "source": source,
+            "input_mean": _mean(record.input_tokens[ok]),
+            "output_mean": _mean(record.output_tokens[ok]) if source != "none" else None,
+            "asked_output_mean": asked_output_mean,
+            "shorter_share": shorter_share,
+            "coalesced_share": _known(record.coalesced_share),
+        }
+    )
+
+
+def describe_cache(
+    record: LoadRecord, regime: CacheState, distinct_prompts: int | None, counters: Mapping[str, float]
+) -> CacheRecord:
+    """What came from the server's prefix cache, by its answers and by its own counters."""
+    known = (record.kind == RequestEnd.OK) & (record.cached_tokens >= 0) & (record.input_tokens > 0)
+    total = int(record.input_tokens[known].sum())
+    return CacheRecord(
+        regime=regime,
+        distinct_prompts=distinct_prompts,
+        cached_share=float(record.cached_tokens[known].sum()) / total if total else None,
+        counters={n: v for n, v in sorted(counters.items()) if any(word in n for word in CACHE_WORDS)},
+    )
+
+
+def _mean(tokens: Int64) -> float | None:
+    known = tokens[tokens >= 0]
+    return float(np.mean(known)) if len(known) else None
+
+
+def _worst(values: Sequence[float]) -> float | None:
+    return max((value for value in values if math.isfinite(value)), default=None)
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

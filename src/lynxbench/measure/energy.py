@@ -1,0 +1,143 @@
+"""What the work drew, and what held the rate under its peak. Pure: telemetry and counted spans in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.measure.run_conditions import Span
+from lynxbench.model.result import Figure, Governor
+from lynxbench.model.samples import CountedProcess, Float64, Int64, Phase, Telemetry
+from lynxbench.model.throttling import POWER_CAP, THERMAL, THROTTLE_REASONS
+
+SHORTEST_ENERGY_S = 10.0
+"""Counters tick slowly and GPU power is sampled part of the time; less than this in all gives no energy figure."""
+SHORTEST_PART_S = 2.0
+"""… and a process in which the counter was read over less than this is left out."""
+
+VIOLATIONS = {
+    "power_violation_ns": THROTTLE_REASONS[POWER_CAP],
+    "thermal_violation_ns": THROTTLE_REASONS[THERMAL],
+}
+"""The driver's time counters, and the limit each is about."""
+GOVERNED_SHARE = 0.10
+"""A limit that was active in fewer of the readings than this did not govern the run."""
+
+
+def counted_span_ns(process: CountedProcess) -> Span:
+    """From the first counted iteration's start to the last one's end; without a steady part, all after warm-up."""
+    steady = process.phase == Phase.STEADY
+    chosen = steady if steady.any() else process.phase >= Phase.TRANSIENT
+    iterations = process.samples.iterations
+    if not chosen.any():
+        return (0, 0)
+    return int(iterations.start_ns[chosen][0]), int(iterations.end_ns[chosen][-1])
+
+
+def energy_per_unit(telemetry: Telemetry | None, processes: Sequence[CountedProcess], unit: str) -> Figure | None:
+    """Joules a unit from the energy counters of all devices together; None where none could be read.
+
+    The bounds are the lowest and highest process: a spread, not a confidence interval. Processes that are too short on
+    their own speak together where they are long enough in sum: the counter's sampling averages out over all of them.
+    """
+    if telemetry is None:
+        return None
+    counters = [c for name, c in telemetry.columns.items() if name.endswith("_energy_j") and np.isfinite(c).any()]
+    if not counters:
+        return None
+    spent = [_process_energy(telemetry.at_ns, counters, process) for process in processes]
+    known = [one for one in spent if one is not None]
+    if sum(one.seconds for one in known) < SHORTEST_ENERGY_S:
+        return None
+    each = [one.joules_per_unit for one in known]
+    return Figure(low=min(each), estimate=float(np.mean(each)), high=max(each), unit=f"J/{unit}")
+
+
+def energy_per_request(per_unit: Figure | None, processes: Sequence[CountedProcess], batch: int) -> Figure | None:
+    """Joules a request: a row of a batch is one, with all its units; None where that says nothing new."""
+    rows = [process.samples.iterations for process in processes]
+    iterations, units = sum(len(one) for one in rows), sum(int(one.units.sum()) for one in rows)
+    if per_unit is None or per_unit.estimate is None or not iterations or units == iterations * batch:
+        return None
+    factor = units / (iterations * batch)
+    scaled = {name: value * factor if value is not None else None for name, value in per_unit.model_dump().items()
+              if name != "unit"}  # fmt: skip
+    return Figure(**scaled, unit="J/request")
+
+
+def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governor | None:
+    """The limit that was active most of the counted time, where one was seen; None says that nothing was seen."""
+    if telemetry is None:
+        return None
+    inside = np.zeros(len(telemetry.at_ns), dtype=bool)
+    for start_ns, end_ns in spans:
+        inside |= (telemetry.at_ns >= start_ns) & (telemetry.at_ns <= end_ns)
+    found: list[tuple[float, Governor]] = []
+    for name, column in telemetry.columns.items():
+        if not name.endswith("_throttle_reasons"):
+            continue
+        bits = column[inside & np.isfinite(column)].astype(np.int64)
+        for bit, reason in THROTTLE_REASONS.items():
+            share = float(np.mean((bits & bit) != 0)) if len(bits) else 0.0
+            if share >= GOVERNED_SHARE:
+                device = name.removesuffix("_throttle_reasons")
+                evidence = f"{device}: active in {share:.0%} of {len(bits)} readings while counting"
+                found.append((share, Governor(cause=reason, evidence=evidence)))
+    found += _held_by_counters(telemetry, spans, {one.cause for _, one in found})
+    return max(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _held_by_counters(telemetry: Telemetry, spans: Sequence[Span], seen: set[str]) -> list[tuple[float, Governor]]:
+    """Limits by the driver's own time counters: readings ten times a second miss events that are shorter."""
+    found: list[tuple[float, Governor]] = []
+    for name, column in telemetry.columns.items():
+        device, _, kind = name.partition("_")
+        if kind not in VIOLATIONS or VIOLATIONS[kind] in seen:
+            continue
+        held_ns = spanned_ns = 0.0
+        for start_ns, end_ns in spans:
+            known = (telemetry.at_ns >= start_ns) & (telemetry.at_ns <= end_ns) & np.isfinite(column)
+            if known.sum() > 1:
+                held_ns += max(float(column[known][-1] - column[known][0]), 0.0)
+                spanned_ns += float(telemetry.at_ns[known][-1] - telemetry.at_ns[known][0])
+        share = min(held_ns / spanned_ns, 1.0) if spanned_ns else 0.0
+        if share >= GOVERNED_SHARE:
+            evidence = f"{device}: clocks held down for {share:.0%} of {spanned_ns / 1e9:.1f} s by the driver's counter"
+            found.append((share, Governor(cause=VIOLATIONS[kind], evidence=evidence)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    joules_per_unit: float
+    seconds: float
+
+
+def _process_energy(at_ns: Int64, counters: Sequence[Float64], process: CountedProcess) -> _Spent | None:
+    start_ns, end_ns = counted_span_ns(process)
+    inside = (at_ns >= start_ns) & (at_ns <= end_ns)
+    each = [_of_counter(at_ns, counter, inside & np.isfinite(counter), process) for counter in counters]
+    known = [one for one in each if one is not None]
+    if len(known) < len(each):
+        return None
+    return _Spent(sum(one.joules_per_unit for one in known), min(one.seconds for one in known))
+
+
+def _of_counter(at_ns: Int64, counter: Float64, read: npt.NDArray[np.bool_], process: CountedProcess) -> _Spent | None:
+    """Between a counter's first and last reading: slow counters are read more rarely than the other columns."""
+    stamps, readings = at_ns[read], counter[read]
+    if len(stamps) < 2 or (stamps[-1] - stamps[0]) / 1e9 < SHORTEST_PART_S:
+        return None
+    rows = process.samples.iterations
+    inside_ns = np.minimum(rows.end_ns, stamps[-1]) - np.maximum(rows.start_ns, stamps[0])
+    share = np.clip(
+        inside_ns / np.maximum(rows.end_ns - rows.start_ns, 1), 0, 1
+    )  # iterations across an edge count in part
+    units = float((rows.units * share).sum())
+    spent_j = float(readings[-1] - readings[0])
+    if units <= 0 or spent_j <= 0:
+        return None
+    return _Spent(spent_j / units, float(stamps[-1] - stamps[0]) / 1e9)

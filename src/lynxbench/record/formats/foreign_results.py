@@ -1,0 +1,103 @@
+"""Results of other tools, read as foreign evidence: what they say, and what they fail to state."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from lynxbench.errors import BadInput
+from lynxbench.model.entries import ForeignImported
+from lynxbench.record.formats import genai, guidellm, inference_perf, mlperf, vllm_bench
+from lynxbench.record.formats.foreign_statements import ForeignStatements
+
+LARGEST_BYTES = 256 << 20
+"""vLLM's detailed results hold every token time; larger files are not results."""
+JSON_READERS = {
+    "aiperf": genai.parse_aiperf,
+    "genai-perf": genai.parse_genai_perf,
+    "guidellm": guidellm.parse_guidellm,
+    "inference-perf": inference_perf.parse_inference_perf,
+    "vllm": vllm_bench.parse_vllm,
+}
+"""In the order of trial: the most telling key first."""
+MLPERF = "mlperf"
+TOOLS = (*JSON_READERS, MLPERF)
+
+CONTEXT: dict[str, tuple[str, ...]] = {
+    "a contract agreed before the run": (),
+    "the model": ("model",),
+    "the weights' hash": (),
+    "the precision": ("precision",),
+    "the accuracy": ("accuracy",),
+    "the executor (hardware, driver, libraries)": ("executor",),
+    "batch, concurrency or rate": ("concurrency", "rate_per_s", "batch"),
+    "input and output lengths": ("input_tokens_mean", "scenario"),
+    "how tokens were counted": ("tokenizer", "token_source"),
+    "the cache regime": (),
+    "failed requests": ("failed",),
+    "what was excluded (warm-up, transient)": ("warmup",),
+    "a steady-state verdict": ("steady",),
+    "restarts in fresh processes": ("restarts",),
+    "an interval of the figures": ("interval",),
+    "that the client was not the limit": ("schedule_delay",),
+    "when it ran": ("started_at",),
+}
+"""What a sound claim states, and the keys that count as stating it; no tool's format has a place for the rest."""
+
+
+def read_foreign(path: Path, tool: str = "auto") -> ForeignImported:
+    """A result of another tool; BadInput where it is none that we know."""
+    if tool not in ("auto", *TOOLS):
+        raise BadInput(f"--tool {tool!r}: choose auto or one of {', '.join(TOOLS)}")
+    try:
+        if path.is_dir():
+            raise BadInput(f"{path}: is a folder; give the tool's result file")
+        if path.stat().st_size > LARGEST_BYTES:
+            raise BadInput(f"{path}: larger than {LARGEST_BYTES >> 20} MiB; not a result file")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}; give a result file of {', '.join(TOOLS)}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path}: not UTF-8 text; give a result file of {', '.join(TOOLS)}") from None
+    return parse_foreign(text, str(path), tool)
+
+
+def parse_foreign(text: str, file: str = "<foreign>", tool: str = "auto") -> ForeignImported:
+    """The same from text."""
+    found = _parse(text, file, tool)
+    if found is None or not found.figures:
+        named = "a tool that is known" if tool == "auto" else tool
+        raise BadInput(f"{file}: not a result of {named}; known are {', '.join(TOOLS)} (choose with --tool)")
+    return ForeignImported(
+        tool=found.tool,
+        figures=found.figures,
+        stated=found.stated,
+        missing=tuple(what for what, keys in CONTEXT.items() if not any(found.states(key) for key in keys)),
+    )
+
+
+def _parse(text: str, file: str, tool: str) -> ForeignStatements | None:
+    if tool == MLPERF or (tool == "auto" and mlperf.looks_like(text)):
+        return mlperf.parse_mlperf(text)
+    document = _json(text, file, tool)
+    if not isinstance(document, dict):
+        return None
+    for name, parse in JSON_READERS.items():
+        if tool in ("auto", name):
+            found = parse(document)
+            if found is not None:
+                return found
+    return None
+
+
+def _json(text: str, file: str, tool: str) -> JsonValue:
+    try:
+        # NaN and Infinity stand in some tools' files; they are no figures here.
+        document: JsonValue = json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        where = file if line is None else f"{file}:{line}"
+        raise BadInput(f"{where}: neither JSON nor an MLPerf log; give a result file of {', '.join(TOOLS)}") from None
+    return document

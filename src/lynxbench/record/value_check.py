@@ -1,0 +1,129 @@
+"""Stated against recomputed values: exact in words and counts, to the last digits in floating point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from pydantic import BaseModel
+
+from lynxbench.load.saturation_curve import find_knee
+from lynxbench.model.attribution import Attribution
+from lynxbench.model.canonical import JsonValue
+from lynxbench.model.load_figures import SaturationRecord
+from lynxbench.model.verification import Check, CheckOutcome, cannot, fails, holds
+
+ROUNDING: Final = 1e-9
+"""Relative difference that other processors and numpy builds make in sums of the same samples (they add in another
+order: about n · 2⁻⁵³ for n samples); far below every interval that is stated."""
+_SHOWN = 60
+_UNTOUCHED: Final = ("shares", "wall_ms_per_step", "unprofiled_ms_per_step", "steps", "operators", "ceilings")
+"""What interventions leave as the trace gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Where two documents first differ."""
+
+    path: str
+    stated: JsonValue
+    recomputed: JsonValue
+
+    def __str__(self) -> str:
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}stated {_shown(self.stated)}, recomputed {_shown(self.recomputed)}"
+
+
+def compare(name: str, stated: object, recomputed: object) -> Check:
+    """One line on one value."""
+    apart = first_difference(plain(stated), plain(recomputed))
+    return holds(name) if apart is None else fails(name, str(apart))
+
+
+def check_attribution(name: str, stated: Attribution | None, recomputed: Attribution | None) -> Check:
+    """An attribution against its trace; interventions came later and may have changed the verdict's words."""
+    exact = compare(name, stated, recomputed)
+    if exact.outcome is CheckOutcome.HOLDS or stated is None or recomputed is None:
+        return exact
+    added = stated.evidence[len(recomputed.evidence) :]
+    intervened = any("intervention" in line for line in added)
+    if not intervened or stated.evidence[: len(recomputed.evidence)] != recomputed.evidence:
+        return exact
+    for part in _UNTOUCHED:
+        check = compare(name, {part: getattr(stated, part)}, {part: getattr(recomputed, part)})
+        if check.outcome is not CheckOutcome.HOLDS:
+            return check
+    return holds(name, "the trace's part; what interventions added rests on their own processes")
+
+
+def same_trace(stated: Attribution, recomputed: Attribution) -> bool:
+    """Whether two attributions agree in all that comes from the trace alone, whatever their verdicts."""
+    parts = [({part: getattr(one, part) for part in _UNTOUCHED}) for one in (stated, recomputed)]
+    return first_difference(plain(parts[0]), plain(parts[1])) is None
+
+
+def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
+    """What follows from the curve; the probes' own verdicts were reached while requests were still open."""
+    if stated is None:
+        return []
+    rates = [point.rate_per_s for point in stated.curve]
+    place = find_knee(rates, [math.nan if point.p99_s is None else point.p99_s for point in stated.curve])
+    knee = None if place is None else rates[place]
+    good = next((point.goodput_per_s for point in stated.curve if point.rate_per_s == stated.passed_per_s), None)
+    return [
+        compare(f"{name} knee", stated.knee_per_s, knee),
+        compare(f"{name} goodput", stated.goodput_per_s, good),
+        cannot(f"{name} probes", "each was stopped on what was seen at that moment; the claimed rate's runs are above"),
+    ]
+
+
+def plain(value: object) -> JsonValue:
+    """A value as its document holds it."""
+    if isinstance(value, BaseModel):
+        return cast("JsonValue", value.model_dump(mode="json", by_alias=True))
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return cast("JsonValue", value)
+
+
+def first_difference(stated: JsonValue, recomputed: JsonValue, path: str = "") -> Apart | None:
+    """The first place where two documents differ by more than rounding; None where there is none."""
+    if isinstance(stated, Mapping) and isinstance(recomputed, Mapping):
+        for key in (*stated, *(key for key in recomputed if key not in stated)):
+            below = f"{path}.{key}" if path else str(key)
+            if key not in stated or key not in recomputed:
+                return Apart(below, stated.get(key, "nothing"), recomputed.get(key, "nothing"))
+            if (apart := first_difference(stated[key], recomputed[key], below)) is not None:
+                return apart
+        return None
+    if _is_list(stated) and _is_list(recomputed):
+        one, two = cast("Sequence[JsonValue]", stated), cast("Sequence[JsonValue]", recomputed)
+        if len(one) != len(two):
+            return Apart(path, f"{len(one)} of them", f"{len(two)} of them")
+        for index, (left, right) in enumerate(zip(one, two, strict=True)):
+            if (apart := first_difference(left, right, f"{path}[{index}]")) is not None:
+                return apart
+        return None
+    return None if _same(stated, recomputed) else Apart(path, stated, recomputed)
+
+
+def _is_list(value: JsonValue) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _same(one: JsonValue, two: JsonValue) -> bool:
+    numbers = [value for value in (one, two) if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    if len(numbers) == 2 and any(isinstance(value, float) for value in numbers):
+        return math.isclose(numbers[0], numbers[1], rel_tol=ROUNDING, abs_tol=0.0)
+    return type(one) is type(two) and one == two
+
+
+def _shown(value: JsonValue) -> str:
+    text = repr(value) if isinstance(value, str) else "null" if value is None else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -1,0 +1,188 @@
+"""The search for saturation from a fresh client: a ceiling, open-loop probes, and what was at its limit."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+import psutil
+
+from lynxbench.engines.served import Exchange
+from lynxbench.errors import CannotRun
+from lynxbench.evidence.documents import write_text
+from lynxbench.executor.server_on_host import find_server_process
+from lynxbench.load import send_schedule as schedule
+from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_record
+from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
+from lynxbench.load.probe_stream import ProbeStream
+from lynxbench.load.processes import drive
+from lynxbench.load.saturation import SearchRule, find_saturation
+from lynxbench.load.saturation_judge import LatencyBound
+from lynxbench.model.contract import SaturatingArrival, SloMetric
+from lynxbench.model.load_figures import CurvePoint, SaturationRecord
+from lynxbench.model.serving import ServedEngine
+from lynxbench.run.client.client_job import CEILING_FILE, FINISHED_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
+
+CEILING_SHARE = 0.02
+CEILING_S = (2.0, 15.0)
+"""The completion-rate ceiling takes this share of the budget, within these bounds; its first third is warm-up."""
+FIRST_PROBE = 1000
+"""Probes of a search are numbered from here, so that none asks what a run asks."""
+BUSY = 0.9
+"""A resource this busy is at its limit (the client is held to the same)."""
+
+
+def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord, str]:
+    """Find the pair and write it down; every probe's requests, and what was at its limit."""
+    contract, arrival = job.contract, job.contract.workload.arrival
+    assert isinstance(arrival, SaturatingArrival)
+    engine = contract.engine
+    assert isinstance(engine, ServedEngine)
+    bounds = [LatencyBound(slo.at_most_s, 1 - slo.percentile / 100, slo.metric.value) for slo in contract.objective.slo]
+    metrics = [slo.metric for slo in contract.objective.slo]
+    only_latency = all(metric is SloMetric.LATENCY for metric in metrics)
+    slowest_s = max(slo.at_most_s for slo in contract.objective.slo)
+    # A request that is not answered within twice the bound is late, whatever becomes of it; a token's time is not known
+    # before the answer ends, so there the client's own patience is the bound.
+    patience_s = 2 * slowest_s + 1.0 if only_latency else engine.timeouts.total_s
+    records: list[LoadRecord] = []
+    ceiling_per_s = _ceiling(job, exchange, arrival, folder)
+    watch = ServerWatch(parse_target(engine.url).port)
+    streams: list[ProbeStream] = []
+
+    def start(rate_per_s: float) -> ProbeStream:
+        (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records)))
+        if streams and streams[-1].record is not None:
+            records.append(streams[-1].record)
+        span_s = 1.2 * arrival.budget_s + 5.0
+        offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
+        plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)
+        plan = replace(plan, script=exchange.script_of(job.salt + FIRST_PROBE + len(streams)))
+        streams.append(ProbeStream(plan, metrics, patience_s))
+        watch.begin(rate_per_s)
+        return streams[-1]
+
+    rule = SearchRule(
+        tolerance=arrival.tolerance, max_seconds=arrival.budget_s, min_seconds=min(1.0, arrival.budget_s / 100)
+    )
+    found = find_saturation(start, ceiling_per_s, bounds, rule)
+    if streams and streams[-1].record is not None:
+        records.append(streams[-1].record)
+    saturated = watch.say(found.failed_per_s)
+    document = SaturationRecord(
+        passed_per_s=found.passed_per_s,
+        failed_per_s=found.failed_per_s,
+        failed_outcome=None if found.failed_outcome is None else found.failed_outcome.value,
+        confirmed=found.confirmed,
+        goodput_per_s=found.goodput_per_s(),
+        knee_per_s=None if (knee := found.knee()) is None else knee.rate_per_s,
+        ceiling_per_s=ceiling_per_s,
+        probe_s=found.seconds,
+        note=found.note,
+        saturated=saturated,
+        curve=tuple(
+            CurvePoint(
+                rate_per_s=p.rate_per_s,
+                outcome=p.outcome.value,
+                why=p.why,
+                scout=p.scout,
+                requests=p.requests,
+                seconds=p.seconds,
+                p50_s=_known(p.p50_s),
+                p99_s=_known(p.p99_s),
+                goodput_per_s=p.goodput_per_s,
+            )
+            for p in found.curve()
+        ),
+    )
+    write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
+    return merge(records), saturated
+
+
+def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, folder: Path) -> float:
+    """Completions a second with many requests in flight: more than any sustainable rate."""
+    shortest, longest = CEILING_S
+    span_s = min(max(CEILING_SHARE * arrival.budget_s, shortest), longest)
+    load = ClosedLoop(arrival.concurrency, ramp_up_s=0.1)
+    while True:
+        record = drive(plan_of(job.contract, exchange, load, span_s, job.clients))
+        write_record(replace(record, texts=()), folder / CEILING_FILE)
+        ok = record.kind == RequestEnd.OK
+        first_ns, last_ns = record.start_ns + int(span_s / 3 * 1e9), record.start_ns + int(span_s * 1e9)
+        done = int(np.count_nonzero(ok & (record.last_ns > first_ns) & (record.last_ns <= last_ns)))
+        if done > 0:
+            return done / (span_s * 2 / 3)
+        if span_s >= longest:
+            said = "; ".join(list(record.notes)[:2]) or "no answer in time"
+            raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({said})")
+        span_s = min(2 * span_s, longest)  # a slow server: its answers take longer than the span
+
+
+class ServerWatch:
+    """How busy the server's processes are during probes, where they run on this host."""
+
+    def __init__(self, port: int) -> None:
+        found = find_server_process(port)
+        self._tree = found.tree if found is not None else ()
+        self._open: tuple[float, int, float, dict[int, float]] | None = None
+        self._seen: list[tuple[float, float, float]] = []
+
+    def begin(self, rate_per_s: float) -> None:
+        """A probe at that rate starts; the one before has ended."""
+        self._close()
+        if self._tree:
+            cpu_s, threads = self._spent()
+            self._open = (rate_per_s, perf_counter_ns(), cpu_s, threads)
+
+    def say(self, failed_per_s: float | None) -> str:
+        """What was at its limit at the highest rates, in words."""
+        self._close()
+        if not self._tree:
+            return "unknown: the server's processes cannot be seen from here"
+        high = [seen for seen in self._seen if failed_per_s is None or seen[0] >= 0.9 * failed_per_s]
+        if not high:
+            return "unknown: no probe came near the limit"
+        cores = max(seen[1] for seen in high)
+        thread = max(seen[2] for seen in high)
+        here = len(os.sched_getaffinity(0))
+        if cores >= BUSY * here:
+            return f"the CPUs: the server used {cores:.1f} of {here} cores"
+        if thread >= BUSY:
+            return (
+                f"one thread of the server, busy {min(thread, 1):.0%} of the time ({cores:.1f} of {here} cores in all)"
+            )
+        return (
+            f"not the CPUs ({cores:.1f} of {here} cores, its busiest thread {min(thread, 1):.0%}): "
+            "requests wait inside the server, for slots, a batch or a device"
+        )
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        rate, began_ns, cpu_s, threads = self._open
+        span_s = (perf_counter_ns() - began_ns) / 1e9
+        now_s, now = self._spent()
+        if span_s > 0:
+            busiest = max((now[t] - threads.get(t, 0.0) for t in now), default=0.0)
+            self._seen.append((rate, (now_s - cpu_s) / span_s, busiest / span_s))
+        self._open = None
+
+    def _spent(self) -> tuple[float, dict[int, float]]:
+        total, threads = 0.0, {}
+        for pid in self._tree:
+            try:
+                process = psutil.Process(pid)
+                times = process.cpu_times()
+                total += times.user + times.system
+                threads.update({t.id: t.user_time + t.system_time for t in process.threads()})
+            except psutil.Error:
+                continue
+        return total, threads
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,52 @@
+"""The first word to a server, said before anything that only a run needs is loaded.
+
+Whether a server can be asked at all, and how it counts words, takes two short questions. Whoever wrote a wrong name or
+key reads so within a second, not after the measuring, recording and reporting code has come in.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from lynxbench.errors import CannotRun
+from lynxbench.model.contract import Contract, ReplayArrival
+from lynxbench.model.serving import ServedEngine
+
+if TYPE_CHECKING:
+    from lynxbench.engines.asking import TokenCalibration
+
+CONNECT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """The server has answered; what it said of how it counts words, where it counts them."""
+
+    calibration: TokenCalibration | None
+
+
+def greet(contract: Contract) -> Greeting | None:
+    """Ask a contract's server its first questions; None for an engine that is no server."""
+    engine, arrival = contract.engine, contract.workload.arrival
+    if not isinstance(engine, ServedEngine):
+        return None
+    if isinstance(arrival, ReplayArrival):
+        from lynxbench.run.client.client_job import read_trace
+
+        read_trace(contract)  # a trace that cannot be read is said before anything is asked or registered
+    _refuse_unreachable(engine)
+    from lynxbench.engines.served import ask_first
+
+    return Greeting(ask_first(contract))
+
+
+def _refuse_unreachable(engine: ServedEngine) -> None:
+    parts = urlsplit(engine.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=CONNECT_S).close()
+    except OSError as error:
+        raise CannotRun(f"{engine.url}: {error.strerror or error}; is the server running?") from None

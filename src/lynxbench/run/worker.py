@@ -1,0 +1,182 @@
+"""One fresh process: load the model, iterate until steady, then the passes that must not disturb the timing.
+
+Started by the pipeline as `python -m lynxbench.run.worker FOLDER`. It talks through files in that folder alone, so
+that whatever it had measured is there when it is killed:
+
+    job.json        what to do                       iterations.bin, marks.bin   samples, as they happen
+    stage           the pass it is in, for progress  report.json                 what it knows, written once, at the end
+    outputs.npz     answers for accuracy             trace.json.gz               the profiler's trace
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+from time import perf_counter_ns
+
+import numpy as np
+
+from lynxbench.engines.engine_registry import load_engine
+from lynxbench.errors import ExitCode, LynxbenchError
+from lynxbench.evidence.documents import write_text
+from lynxbench.executor.facts import fields_from_facts
+from lynxbench.executor.process import capture_process
+from lynxbench.executor.python_packages import capture_packages
+from lynxbench.load.engine_session import Engine, Session
+from lynxbench.load.inprocess import StopRule, drive
+from lynxbench.load.journal import Journal
+from lynxbench.measure.phases import find_phases
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.job import Job, JobReport, JobStatus
+from lynxbench.model.layers import Layer
+from lynxbench.model.samples import Iterations, Outputs
+from lynxbench.model.secrets import secret_values, withhold
+
+JOB_FILE = "job.json"
+REPORT_FILE = "report.json"
+STAGE_FILE = "stage"
+OUTPUTS_FILE = "outputs.npz"
+TRACEBACK_FILE = "traceback.txt"
+
+PROFILED_S = 2.0
+"""About how long the profiled pass may take; it never supplies timing figures, so a few steps are enough."""
+PROFILED_STEPS = (4, 12)
+"""Fewest and most profiled steps: the first is dropped as the profiler's own warm-up."""
+
+
+def work(folder: Path) -> JobReport:
+    """Do the job in the folder and return what is known of it."""
+    job = Job.model_validate_json((folder / JOB_FILE).read_bytes())
+    _say(folder, "setup")
+    started_ns = perf_counter_ns()
+    engine: Engine = load_engine(job.contract.engine)
+    skip = engine.estimate(job)
+    if skip is not None:
+        return JobReport(status=JobStatus.SKIPPED, skip=skip)
+    session = engine.open(job)
+    setup_ns = (started_ns, perf_counter_ns())
+    _say(folder, "compile")
+    session.compile()
+    _settle_garbage()
+    compile_ns = (setup_ns[1], perf_counter_ns())
+    _say(folder, "measure")
+    with Journal(folder) as journal:
+        stop_reason = drive(session, journal, _stop_rule(job))
+        step_s = float(np.median(journal.iterations().seconds))
+    peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    device_memory_bytes = session.device_memory_peak_bytes()
+    fields = {**capture_process()}
+    if job.own_packages:
+        fields[Layer.FRAMEWORK] = {**fields.get(Layer.FRAMEWORK, {}), **capture_packages()}
+    if job.take_outputs:
+        _say(folder, "accuracy")
+        outputs = session.outputs()
+        if outputs is not None:
+            write_outputs(folder / OUTPUTS_FILE, outputs)
+    trace = _profile(session, folder, step_s) if job.take_profile else None
+    facts = session.facts()
+    for layer, more in fields_from_facts(facts, source=f"engine {job.contract.engine.name}").items():
+        fields.setdefault(layer, {}).update(more)
+    report = JobReport(
+        status=JobStatus.DONE,
+        setup_ns=setup_ns,
+        compile_ns=compile_ns,
+        unit=session.unit,
+        facts=facts,
+        fields={Layer(layer): dict(named) for layer, named in fields.items()},
+        executed=session.executed(),
+        ceilings=_ceilings(session, folder, job.known_ceilings) if job.take_ceilings else (),
+        peak_memory_bytes=peak_memory_bytes,
+        peak_device_memory_bytes=device_memory_bytes,
+        stop_reason=stop_reason,
+        trace=trace.name if trace is not None else None,
+    )
+    session.close()
+    return report
+
+
+def _settle_garbage() -> None:
+    """Take what set-up left out of the collector's scans, as servers do; what the steps allocate is collected as ever.
+
+    A full scan of the objects that imports leave behind pauses a process for tens of milliseconds, every few steps.
+    """
+    import scipy.special  # noqa: F401 - the checkpoints need it: imported now, it does not pause the run at the first one
+
+    gc.collect()
+    gc.freeze()
+
+
+def _stop_rule(job: Job) -> StopRule:
+    protocol = job.contract.protocol
+
+    def content(iterations: Iterations) -> bool:
+        return find_phases(iterations, protocol).steady
+
+    return StopRule(min_s=protocol.min_duration_s, limit_s=protocol.limit_s, content=content)
+
+
+def _profile(session: Session, folder: Path, step_s: float) -> Path | None:
+    _say(folder, "profile")
+    fewest, most = PROFILED_STEPS
+    return session.profile(int(min(max(PROFILED_S / max(step_s, 1e-9), fewest), most)), folder)
+
+
+def _ceilings(session: Session, folder: Path, known: tuple[Ceiling, ...]) -> tuple[Ceiling, ...]:
+    _say(folder, "ceilings")
+    return session.ceilings(known) if known else session.ceilings()
+
+
+def write_outputs(path: Path, outputs: Outputs) -> None:
+    """Keep answers for the comparison of precisions."""
+    np.savez(path, allow_pickle=False, __kind__=outputs.kind, __inputs__=outputs.inputs, **outputs.arrays)
+
+
+def read_outputs(path: Path) -> Outputs:
+    """Answers that a process kept."""
+    with np.load(path, allow_pickle=False) as kept:
+        arrays = {name: kept[name] for name in kept.files if not name.startswith("__")}
+        return Outputs(kind=str(kept["__kind__"]), arrays=arrays, inputs=str(kept["__inputs__"]))
+
+
+def _leave_with_parent() -> None:
+    """The parent holds the other end of standard input; when it is gone, nobody waits for this process."""
+    while os.read(0, 4096):  # the bare descriptor: a buffered reader would be locked when the interpreter ends
+        pass
+    os._exit(int(ExitCode.INTERRUPTED))
+
+
+def _say(folder: Path, stage: str) -> None:
+    (folder / STAGE_FILE).write_text(stage)
+
+
+def _withheld(line: str) -> str:
+    return withhold(line, secret_values(os.environ))
+
+
+def main() -> None:
+    """Run the job; every end leaves a report, and the exit code follows from it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pipeline's to handle: it ends this process in order
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    folder = Path(sys.argv[1])
+    try:
+        report = work(folder)
+    except LynxbenchError as error:
+        report = JobReport(status=JobStatus.FAILED, error=_withheld(str(error)))
+        (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
+    except Exception as error:  # a user's model can raise anything; the pipeline reports it in one line
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        line = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
+        report = JobReport(status=JobStatus.FAILED, error=_withheld(f"{type(error).__name__} at {where}: {line}"))
+        (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
+    write_text(folder / REPORT_FILE, report.model_dump_json())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,279 @@
+"""What pages and API show, as values: asked of the ledger, kept until it changes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import func, select
+
+from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError
+from lynxbench.evidence.documents import check_samples
+from lynxbench.evidence.sample_file import read_samples
+from lynxbench.ledger.ledger_tables import entries, results, subjects
+from lynxbench.ledger.location import OpenLedger
+from lynxbench.ledger.log import Logged
+from lynxbench.ledger.names import FULL_ID, find_id
+from lynxbench.ledger.queries import (
+    Listed,
+    Wanted,
+    entries_about,
+    entries_of_contract,
+    list_results,
+    standings,
+    voice_of,
+)
+from lynxbench.measure.telemetry import read_telemetry
+from lynxbench.model.contract import Contract
+from lynxbench.model.entries import ContractAgreed, EntryKind
+from lynxbench.model.history import History
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import Result
+from lynxbench.model.samples import CountedProcess, Telemetry
+from lynxbench.model.standing import Standing, Voice
+from lynxbench.record.histories import Past, history_of
+from lynxbench.record.recalling import lay_out, result_document
+from lynxbench.run.run_outcome import TELEMETRY_FILE
+from lynxbench.server.page_cache import EVERYTHING
+from lynxbench.server.server_state import Server
+
+TREND = 60
+"""Results of a contract that its line in the overview is drawn from."""
+NEWEST = 500
+"""Results that a contract's page shows; the API has all of them."""
+MOST_LISTED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ContractLine:
+    """A contract in a list: its newest results and what they say together."""
+
+    contract_id: str
+    name: str
+    contract: Contract | None
+    count: int
+    latest: Listed | None
+    history: History | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFiles:
+    """A result with what its plots are drawn from, and why where something is missing."""
+
+    result: Result
+    processes: tuple[CountedProcess, ...]
+    telemetry: Telemetry | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """An entry with its number and whoever signed it."""
+
+    logged: Logged
+    voice: Voice
+
+
+class PagePast(Past):
+    """A past whose lost or damaged documents leave gaps: one of them must not close every page about its contract."""
+
+    def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
+        """The entries of results that can be read: together, or one by one where one of them cannot."""
+        try:
+            return super().recorded(ledger, names)
+        except EvidenceInvalid:
+            found: dict[str, Logged] = {}
+            for name in names:
+                with suppress(EvidenceInvalid):
+                    found |= super().recorded(ledger, [name])
+            return found
+
+    def document(self, ledger: OpenLedger, recorded: Logged) -> Result | None:
+        """A result's whole document, where it is there and holds."""
+        try:
+            return super().document(ledger, recorded)
+        except EvidenceInvalid:
+            return None
+
+
+def named(server: Server, text: str, what: str) -> str:
+    """The full id of what a URL names by a unique beginning; BadInput otherwise."""
+    bare = text.removeprefix("sha256:").lower()
+    if len(bare) == FULL_ID and _there(server, bare, what):
+        return bare
+    return find_id(server.ledger.log, text, what)
+
+
+def contract_ids(server: Server) -> list[tuple[str, int]]:
+    """Contracts with results, by how recently they had one, with how many."""
+
+    def ask() -> list[tuple[str, int]]:
+        newest = func.max(results.c.started_s)
+        chosen = select(results.c.contract_id, func.count()).group_by(results.c.contract_id).order_by(newest.desc())
+        with server.ledger.log.database.reading() as connection:
+            found = [(str(row[0]), int(row[1])) for row in connection.execute(chosen)]
+            agreed = select(entries.c.contract_id).where(entries.c.kind == EntryKind.CONTRACT.value).distinct()
+            known = {name for name, _ in found}
+            return found + [(str(row[0]), 0) for row in connection.execute(agreed) if row[0] not in known]
+
+    made: list[tuple[str, int]] = server.cache.get("contract ids", (EVERYTHING,), ask)
+    return made
+
+
+def contract_of(server: Server, contract_id: str) -> Contract | None:
+    """The contract's text, where the ledger has it."""
+
+    def ask() -> Contract | str:
+        for one in entries_of_contract(server.ledger.log, contract_id, [EntryKind.CONTRACT]):
+            if isinstance(one.entry.body, ContractAgreed):
+                return one.entry.body.contract
+        return ""
+
+    found = server.cache.get(("contract", contract_id), (contract_id,), ask)
+    return found if isinstance(found, Contract) else None
+
+
+def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
+    """One line of the overview."""
+
+    def ask() -> ContractLine:
+        contract = contract_of(server, contract_id)
+        listed = list_results(server.ledger.log, Wanted(contract=contract_id, limit=1))
+        latest = listed[0] if listed else None
+        name = contract.name if contract else latest.contract_name if latest else contract_id[:12]
+        past = history(server, contract_id, None, TREND) if contract is not None and latest is not None else None
+        return ContractLine(contract_id, name, contract, count, latest, past)
+
+    made: ContractLine = server.cache.get(("line", contract_id, count), (contract_id,), ask)
+    return made
+
+
+def history(server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST) -> History:
+    """The series of a contract, as `lynxbench history` reads it."""
+
+    def ask() -> History:
+        return history_of(PagePast.over(server.ledger, server.trust), contract_id, precision, newest)
+
+    made: History = server.cache.get(("history", contract_id, precision, newest), (contract_id,), ask)
+    return made
+
+
+def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, Standing]]:
+    """Results with their standings."""
+    listed = list_results(server.ledger.log, wanted)
+    return listed, standings(server.ledger.log, [one.result_id for one in listed], server.trust)
+
+
+def spoken_of(server: Server, names: Sequence[str]) -> list[Spoken]:
+    """Everything that was said about these ids, in the log's order."""
+    trust = server.trust
+    return [Spoken(one, voice_of(one, trust)) for one in entries_about(server.ledger.log, names)]
+
+
+def entries_of_kind(server: Server, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Spoken]:
+    """The newest entries of kinds, also of kinds that only another version knows; those are left out if unreadable."""
+    chosen = select(entries.c.seq).where(entries.c.kind.in_(list(kinds))).order_by(entries.c.seq.desc()).limit(limit)
+    if before is not None:
+        chosen = chosen.where(entries.c.seq < before)
+    with server.ledger.log.database.reading() as connection:
+        seqs = [row.seq for row in connection.execute(chosen)]
+    trust = server.trust
+    return [Spoken(one, voice_of(one, trust)) for one in server.ledger.log.read_all(seqs)][::-1]
+
+
+def newest_entries(server: Server, limit: int, before: int | None = None) -> list[Spoken]:
+    """The end of the log, newest first."""
+    end = server.ledger.log.head().size if before is None else before
+    numbers = list(range(max(0, end - limit), end))
+    trust = server.trust
+    return [Spoken(one, voice_of(one, trust)) for one in server.ledger.log.read_all(numbers)][::-1]
+
+
+def known_kinds(server: Server) -> dict[str, int]:
+    """How many entries of each kind there are."""
+
+    def ask() -> dict[str, int]:
+        chosen = select(entries.c.kind, func.count()).group_by(entries.c.kind)
+        with server.ledger.log.database.reading() as connection:
+            return {str(row[0]): int(row[1]) for row in connection.execute(chosen)}
+
+    made: dict[str, int] = server.cache.get("kinds", (EVERYTHING,), ask)
+    return made
+
+
+def document(server: Server, result_id: str) -> Result:
+    """A result's document, checked against its entry."""
+    return result_document(server.ledger, result_id)
+
+
+def files_of(server: Server, result_id: str) -> ResultFiles:
+    """A result with its samples and telemetry, laid out as the run left them."""
+    result = document(server, result_id)
+    with tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+        folder = Path(temporary) / "run"
+        try:
+            lay_out(server.ledger, result_id, folder)
+            processes = read_samples(check_samples(result, folder))
+            telemetry_file = folder / TELEMETRY_FILE
+            telemetry = read_telemetry(telemetry_file) if telemetry_file.exists() else None
+        except (LynxbenchError, ValueError, MemoryError) as error:
+            return ResultFiles(result, (), None, str(error) or type(error).__name__)
+    return ResultFiles(result, processes, telemetry, None)
+
+
+def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]:
+    """Executors with how many results they have and the newest of them."""
+
+    def ask() -> list[tuple[str, int, str]]:
+        # The second of the newest is in an index, its text is not: that is read of those that are listed alone.
+        newest = func.max(results.c.started_s)
+        chosen = select(results.c.executor_id, func.count().label("many"), newest.label("newest_s"))
+        listed = chosen.group_by(results.c.executor_id).order_by(newest.desc()).limit(limit).subquery()
+        text = (
+            select(func.max(results.c.started_at))
+            .where(results.c.executor_id == listed.c.executor_id, results.c.started_s == listed.c.newest_s)
+            .scalar_subquery()
+        )
+        with server.ledger.log.database.reading() as connection:
+            rows = connection.execute(select(listed.c.executor_id, listed.c.many, text)).all()
+        return sorted(((str(row[0]), int(row[1]), str(row[2])) for row in rows), key=lambda one: one[2], reverse=True)
+
+    made: list[tuple[str, int, str]] = server.cache.get(("executors", limit), (EVERYTHING,), ask)
+    return made
+
+
+def result_with_executor(server: Server, executor_id: str) -> Result:
+    """The newest result of an executor whose document is here: executors travel inside results."""
+    last: LynxbenchError = BadInput(f"{executor_id[:12]}: no result of this executor")
+    for one in list_results(server.ledger.log, Wanted(executor=executor_id, limit=5)):
+        try:
+            return document(server, one.result_id)
+        except (BadInput, EvidenceInvalid) as error:
+            last = error
+    raise last
+
+
+def doubted(server: Server, limit: int = 20) -> list[Spoken]:
+    """The newest contests and retractions."""
+    return entries_of_kind(server, [EntryKind.CONTEST.value, EntryKind.RETRACTION.value], limit)
+
+
+def _there(server: Server, identifier: str, what: str) -> bool:
+    chosen = select(subjects.c.seq).where(subjects.c.id == identifier, subjects.c.what == what).limit(1)
+    with server.ledger.log.database.reading() as connection:
+        return connection.execute(chosen).first() is not None
+
+
+def plain(value: Any) -> Any:
+    """Values for JSON: what is not known is null."""
+    import math
+
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,186 @@
+"""Everything a running server holds, and the one thread that looks after what nobody asked for just now."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+
+from lynxbench import __version__
+from lynxbench.errors import LynxbenchError
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.location import Location, OpenLedger, open_ledger
+from lynxbench.report.comparison_terminal import render_comparison
+from lynxbench.server.access import Access
+from lynxbench.server.auditing import AuditLog
+from lynxbench.server.key_registry import KeyRegistry
+from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, Limiter
+from lynxbench.server.live import LiveBoard
+from lynxbench.server.observing import Log, ServerMetrics
+from lynxbench.server.page_cache import OWN, WORK, ChangeCounter, PageCache
+from lynxbench.server.settings import ServerSettings
+from lynxbench.server.uploads import Uploads
+from lynxbench.watch.notifying import Contacts, Courier
+from lynxbench.watch.regressions import Watch
+from lynxbench.watch.schedules import Scheduler
+from lynxbench.watch.store import Store
+
+LOOK_S = 0.25
+SWEEP_S = 2.0
+TRUST_FRESH_S = 1.0
+"""A key that was registered or revoked by another process counts after at most so long."""
+LETTER_WIDTH = 100
+ACCESS = "access"
+"""Changes with every user, token and session: who was let in a moment ago is asked again."""
+
+
+class Server:
+    """The parts, wired together."""
+
+    def __init__(self, settings: ServerSettings, location: Location, store_at: str, log: Log | None = None) -> None:
+        self.settings = settings
+        self.log = log or Log(quiet=True)
+        self.keyring = Keyring(environment=settings.environment)
+        self.ledger: OpenLedger = open_ledger(location, settings.environment, create=True)
+        try:
+            self.store = Store(store_at)
+        except BaseException:
+            self.ledger.log.close()
+            raise
+        self.access = Access(self.store)
+        self.audit = AuditLog(self.store)
+        self.keys = KeyRegistry(self.store, self.keyring.trust)
+        self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
+        self.scheduler = Scheduler(self.store)
+        self.watch = Watch(self.store, self.ledger)
+        self.contacts = Contacts(self.store)
+        self.courier = Courier(self.store, settings)
+        self.board = LiveBoard()
+        self.pulse = ChangeCounter(self.ledger.log)
+        self.cache = PageCache(self.pulse)
+        self.metrics = ServerMetrics()
+        self.reads = Limiter(settings.reads_per_s)
+        self.sign_ins = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+        self.submissions = Limiter(SUBMISSIONS_PER_MIN / 60, SUBMISSIONS_PER_MIN / 2)
+        self.judging = threading.Lock()
+        self.started_at = datetime.now(UTC)
+        self._trust: tuple[float, TrustList] | None = None
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._describe()
+
+    @property
+    def trust(self) -> TrustList:
+        """Whose signatures count, as of a moment ago."""
+        held = self._trust
+        if held is None or time.monotonic() - held[0] > TRUST_FRESH_S:
+            held = (time.monotonic(), self.keys.trust())
+            if self._trust is not None and self._trust[1] != held[1]:
+                self.pulse.bump(OWN)
+            self._trust = held
+        return held[1]
+
+    def changed(self) -> None:
+        """The server's own tables changed: pages that show them are made again, and whoever waits looks at once."""
+        self._trust = None
+        self.pulse.bump(OWN, ACCESS)
+        self._wake.set()
+
+    def arrived(self) -> None:
+        """The ledger has new entries."""
+        self.pulse.refresh()
+        self._wake.set()
+
+    def signing_key(self) -> SigningKey:
+        """The server's own key: signs the state of the ledger in bundles that are pulled."""
+        return self.keyring.signing_key(datetime.now(UTC)).key
+
+    # --- what nobody asked for just now -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to look after schedules, new results and messages."""
+        self._thread = threading.Thread(target=self._look, name="lynxbench-look", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, and let go of the databases."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        self.store.close()
+        self.ledger.log.close()
+
+    def look(self, *, sweep: bool = True) -> None:
+        """One round; also what tests call."""
+        self.pulse.refresh()
+        if sweep and self.scheduler.sweep():
+            self.pulse.bump(WORK)
+        self._judge()
+        self._send()
+
+    def _look(self) -> None:
+        swept = 0.0
+        while not self._stop.is_set():
+            self._wake.wait(LOOK_S)
+            self._wake.clear()
+            if self._stop.is_set():
+                return
+            try:
+                due = time.monotonic() - swept > SWEEP_S
+                self.look(sweep=due)
+                swept = time.monotonic() if due else swept
+            except LynxbenchError as error:
+                self.log.say("looking after things failed", level="warning", error=str(error))
+                self._stop.wait(1.0)
+            except Exception as error:  # the thread lives on: one odd result must not stop every notification
+                self.log.say("looking after things failed", level="error", error=f"{type(error).__name__}: {error}")
+                self._stop.wait(1.0)
+
+    def _judge(self) -> None:
+        with self.judging:
+            for seq in self.watch.pending():
+                if self._stop.is_set():
+                    return
+                try:
+                    result_id = getattr(self.ledger.log.read(seq).entry.body, "result_id", "")
+                    notice = self.watch.judge(seq, self.scheduler.place_of(result_id), self.trust)
+                except LynxbenchError as error:
+                    self.log.say("a result could not be judged", level="warning", seq=seq, error=str(error))
+                    continue
+                if notice is not None:
+                    self.log.say("regression", notice=notice.notice, contract=notice.contract_id, owner=notice.owner)
+                    self.metrics.count("regressions", "Regressions that were found.")
+        moved = self.watch.moved()
+        if moved:
+            self.pulse.bump(WORK, *moved)
+
+    def _send(self) -> None:
+        for number, name in self.courier.waiting():
+            notice = self.watch.notice(name)
+            found = self.watch.compare(notice.baseline_id, notice.result_id, self.trust)
+            state = self.courier.send(number, notice, render_comparison(found, width=LETTER_WIDTH))
+            self.metrics.count("messages", "Messages to owners.", state=state)
+            self.log.say("message", notice=name, state=state, level="info" if state == "sent" else "warning")
+            self.pulse.bump(WORK, notice.contract_id)
+
+    def _describe(self) -> None:
+        began = self.started_at.timestamp()
+        self.metrics.gauge("start_time_seconds", "When the server started.", lambda: {(): began})
+        self.metrics.gauge("build_info", "Version.", lambda: {(("version", __version__),): 1})
+        self.metrics.gauge("ledger_entries", "Entries in the log.", lambda: {(): self.ledger.log.head().size})
+        self.metrics.gauge("live_streams", "Pages that follow a run.", lambda: {(): self.board.streams})
+        self.metrics.gauge("sessions", "Open sessions.", lambda: {(): self.access.count_sessions()})
+        self.metrics.gauge("uploads_open", "Bundles on their way in.", lambda: {(): self.uploads.count_open()})
+        self.metrics.gauge(
+            "scheduled_runs",
+            "Times a schedule was due, by what came of it.",
+            lambda: {(("state", state),): many for state, many in self.scheduler.counts().items()},
+        )
+        self.metrics.gauge(
+            "open_regressions", "Regressions that still are.", lambda: {(): len(self.watch.notices(still=True))}
+        )
+        self.metrics.gauge("page_cache_hits", "Pages answered from memory.", lambda: {(): self.cache.hits})
+        self.metrics.gauge("page_cache_misses", "Pages made.", lambda: {(): self.cache.misses})

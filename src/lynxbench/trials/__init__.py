@@ -1,1 +1,0 @@
-"""Experiments and tuning: the order of their visits, and what they come to."""

@@ -1,1 +1,0 @@
-"""Everything a result states, recomputed."""

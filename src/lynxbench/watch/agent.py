@@ -1,0 +1,265 @@
+"""An agent: asks a server what is due, runs it here, says how it goes, and pushes what came of it.
+
+`Errands` is what any agent says to its server; `Agent` is the one that measures on its own machine.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lynxbench import __version__
+from lynxbench.contract.loader import parse_document
+from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
+from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.executor.declaration import Declaration
+from lynxbench.ledger.location import locate
+from lynxbench.model.contract import Contract
+from lynxbench.model.job import JobReport
+from lynxbench.record.pushing import push_results
+from lynxbench.record.recording import LedgerRecorder
+from lynxbench.record.remote import Remote, Unreachable
+from lynxbench.run.pipeline import run_contract
+from lynxbench.run.run_outcome import Finished
+
+SAY_S = 1.0
+"""A run says how it goes this often; its claim on the server lasts two minutes without a word."""
+MOST_WAITING = 200
+END_ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """How an agent works."""
+
+    name: str
+    out: Path
+    ledger: str | None
+    poll_s: float
+    only: tuple[str, ...] = ()
+    """Contract ids this machine will run; empty: whatever its team put on a timetable."""
+
+
+class LiveProgress:
+    """Tells the server how far a run is; a server that does not answer never stops a run."""
+
+    def __init__(self, remote: Remote, run: str, said: Callable[[str], None]) -> None:
+        self._remote = remote
+        self._run = run
+        self._said = said
+        self._began = time.monotonic()
+        self._waiting: list[dict[str, Any]] = []
+        self._last: tuple[str, int, float] = ("", 0, 0.0)
+        self._phase, self._label, self._iterations = "starting", "", 0
+        self._node: str | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._speak, daemon=True)
+
+    def __enter__(self) -> LiveProgress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(timeout=10)
+
+    def begin(self, run: RunFolder) -> None:
+        """The run is registered and starts."""
+        self.say("registered", f"{len(run.registration.plan)} processes", 0)
+
+    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
+        """A process is at work."""
+        self.say(stage or "start", f"{slot.precision.value}, restart {slot.restart + 1}", iterations)
+
+    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
+        """A process has ended."""
+        self.say("ended", f"{slot.precision.value}, restart {slot.restart + 1}: {report.status.value}", 0)
+
+    def note(self, text: str) -> None:
+        """A step between processes."""
+        self.say("concluding", text, 0)
+
+    def on(self, node: str) -> None:
+        """The run is on a node of the agent's fleet."""
+        with self._lock:
+            self._node = node
+
+    def say(self, phase: str, label: str, iterations: int = 0) -> None:
+        """How far it is."""
+        now = time.monotonic() - self._began
+        with self._lock:
+            last_label, last_count, last_at = self._last
+            value = None
+            if label == last_label and iterations > last_count and now > last_at:
+                value = (iterations - last_count) / (now - last_at)
+            elif label == last_label and iterations == last_count and phase == self._phase:
+                return  # nothing new to say
+            self._last = (label, iterations, now)
+            self._phase, self._label, self._iterations = phase, label, iterations
+            self._waiting.append(
+                {
+                    "at_s": round(now, 3),
+                    "phase": phase[:40],
+                    "label": label[:120],
+                    "value": None if value is None else round(value, 6),
+                    "iterations": iterations,
+                }
+            )
+            del self._waiting[:-MOST_WAITING]
+
+    def _speak(self) -> None:
+        while True:
+            ended = self._ended.wait(SAY_S)
+            with self._lock:
+                events, self._waiting = self._waiting, []
+                where = {} if self._node is None else {"node": self._node}
+            try:
+                self._remote.ask("POST", f"/api/v1/runs/{self._run}/live", {"events": events, **where})
+            except Unreachable:
+                with self._lock:
+                    self._waiting = [*events, *self._waiting][-MOST_WAITING:]
+            except LynxbenchError as error:
+                self._said(f"the server takes no word of this run: {error}")
+                return
+            if ended:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One run that is due."""
+
+    run: str
+    schedule: str
+    contract: Contract
+    last_node: str | None
+    """Of a fleet: where this schedule was last measured."""
+
+
+class Errands:
+    """What an agent and its server say to each other."""
+
+    def __init__(
+        self, settings: AgentSettings, remote: Remote, environment: Mapping[str, str], said: Callable[[str], None]
+    ) -> None:
+        self.settings, self.said = settings, said
+        self._remote = remote
+        self._environment = environment
+
+    def ask(self, places: int = 1) -> Errand | None:
+        """What is due, claimed for this agent; one that it will not run is refused at once, and the next is asked for.
+
+        With `places` it may have so many runs at a time.
+        """
+        place = f"/api/v1/agents/{self.settings.name}/poll"
+        wanted: dict[str, object] = {"version": __version__}
+        if places > 1:
+            wanted["places"] = places
+        while True:
+            answer = self._remote.ask("POST", place, wanted)
+            run = answer.get("run")
+            if run is None:
+                return None
+            name, schedule = str(run["run"]), str(run["schedule"])
+            self.said(f"{schedule}: due {run['due_at']}, run {name}")
+            try:
+                return Errand(name, schedule, self._agreed(answer), answer.get("last_node"))
+            except LynxbenchError as error:
+                self.fail(name, schedule, str(error))
+
+    def live(self, errand: Errand) -> LiveProgress:
+        """Tells the server how far a run is, from `with` to its end."""
+        return LiveProgress(self._remote, errand.run, self.said)
+
+    def recorder(self) -> LedgerRecorder:
+        """Who records a run."""
+        location = locate(self.settings.ledger, self._environment)
+        if location is None:
+            raise BadLedger("an agent records what it measures; give it a ledger")
+        return LedgerRecorder(location, self._environment)
+
+    def deliver(self, errand: Errand, result_id: str) -> None:
+        """Push a run's result, and say that it is done; or that it could not be pushed."""
+        try:
+            pushed = push_results([result_id], self.settings.ledger, self._remote, self._environment, run=errand.run)
+        except LynxbenchError as error:
+            self.fail(errand.run, errand.schedule, str(error))
+            return
+        self._end(errand.run, {"state": "done", "said": "", "result_id": result_id})
+        self.said(f"{errand.schedule}: result {result_id[:12]} pushed, {pushed.new} entries new there")
+
+    def fail(self, run: str, schedule: str, why: str) -> None:
+        """Say that a run came to nothing."""
+        self._end(run, {"state": "failed", "said": why[:2000]})
+        self.said(f"{schedule}: failed: {why}")
+
+    def _agreed(self, answer: Mapping[str, Any]) -> Contract:
+        contract = parse_document(json.dumps(answer["contract"]), "the server's contract")
+        only = self.settings.only
+        if only and not any(contract.contract_id.startswith(one) for one in only):
+            raise Refused(f"contract {contract.contract_id[:12]} is none of those that this agent runs (--only)")
+        return contract
+
+    def _end(self, run: str, document: dict[str, Any]) -> None:
+        wait_s = 0.5
+        for attempt in range(END_ATTEMPTS):
+            try:
+                self._remote.ask("POST", f"/api/v1/runs/{run}/end", document)
+                return
+            except Unreachable as error:
+                self.said(f"{error}; saying it again")
+                if attempt < END_ATTEMPTS - 1:
+                    time.sleep(wait_s)
+                    wait_s *= 2
+            except LynxbenchError as error:
+                self.said(str(error))
+                return
+
+
+class SchedulingAgent:
+    """One machine that runs what its team put on a timetable."""
+
+    def __init__(self, errands: Errands, declaration: Declaration | None = None) -> None:
+        self._errands = errands
+        self._declaration = declaration
+
+    def poll(self) -> bool:
+        """Ask once, and carry out what is due; whether something was."""
+        errand = self._errands.ask()
+        if errand is None:
+            return False
+        try:
+            finished = self._measure(errand)
+        except LynxbenchError as error:
+            self._errands.fail(errand.run, errand.schedule, str(error))
+            return True
+        self._errands.deliver(errand, finished.result.result_id)
+        return True
+
+    def work(self, stop: threading.Event, runs: int | None = None) -> int:
+        """Poll until told to stop, or until so many runs were carried out; how many were."""
+        done = 0
+        while not stop.is_set() and (runs is None or done < runs):
+            try:
+                if self.poll():
+                    done += 1
+                    continue
+            except Unreachable as error:
+                self._errands.said(f"{error}; asking again")
+            stop.wait(self._errands.settings.poll_s)
+        return done
+
+    def _measure(self, errand: Errand) -> Finished:
+        recorder = self._errands.recorder()
+        out = self._errands.settings.out
+        with self._errands.live(errand) as progress:
+            finished = run_contract(errand.contract, out, self._declaration, progress, None, recorder)
+        if recorder.recorded is None:
+            raise BadInput(f"the result was not recorded: {recorder.problem}; it is kept in {finished.folder}")
+        return finished

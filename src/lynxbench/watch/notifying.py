@@ -1,0 +1,247 @@
+"""Messages to owners: a webhook or an e-mail, once each, with the evidence. Failures are retried and then shown."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import json
+import smtplib
+import ssl
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.utils import formatdate, parseaddr
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from sqlalchemy import delete, insert, select, update
+
+from lynxbench.errors import BadInput
+from lynxbench.model.canonical import short
+from lynxbench.report.words import clean
+from lynxbench.watch.regressions import EVERYBODY, Notice
+from lynxbench.watch.store import Store, later_text, now_text
+from lynxbench.watch.store_tables import contacts, outbox
+
+WEBHOOK, MAIL = "webhook", "mail"
+TIMEOUT_S = 10.0
+MOST_ATTEMPTS = 6
+FIRST_WAIT_S = 5.0
+SMTP_VARIABLE = "LYNXBENCH_SMTP"
+MOST_OWNER = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Where an owner is reached; a webhook's secret is never shown again."""
+
+    owner: str
+    channel: str
+    address: str
+    made_at: str
+
+
+class Contacts:
+    """Who is told."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def list(self) -> list[Contact]:
+        """All of them."""
+        rows = self._store.rows(select(contacts).order_by(contacts.c.owner, contacts.c.channel))
+        return [Contact(row.owner, row.channel, row.address, row.made_at) for row in rows]
+
+    def put(self, owner: str, channel: str, address: str, secret: str | None = None) -> Contact:
+        """Where an owner is reached from now on; `*` is everybody who has no contact of their own."""
+        name = owner.strip()
+        if not 0 < len(name) <= MOST_OWNER:
+            raise BadInput(f"an owner has 1 to {MOST_OWNER} characters; * is everybody without a contact")
+        _refuse_address(channel, address)
+        if secret is not None and not 8 <= len(secret) <= 64:
+            raise BadInput("a webhook's secret has 8 to 64 characters")
+        mine = contacts.c.owner == name, contacts.c.channel == channel
+        row = {"owner": name, "channel": channel, "address": address, "secret": secret, "made_at": now_text()}
+        self._store.change(delete(contacts).where(*mine), insert(contacts).values(row))
+        return Contact(name, channel, address, row["made_at"] or "")
+
+    def remove(self, owner: str, channel: str) -> None:
+        """Tell this owner no longer."""
+        mine = contacts.c.owner == owner, contacts.c.channel == channel
+        if not self._store.change(delete(contacts).where(*mine)):
+            raise BadInput(f"no {channel[:20]} of {owner[:80]!r}")
+
+    def secret(self, owner: str) -> str | None:
+        """What signs a webhook to this owner."""
+        for name in (owner, EVERYBODY):
+            row = self._store.row(
+                select(contacts.c.secret).where(contacts.c.owner == name, contacts.c.channel == WEBHOOK)
+            )
+            if row is not None:
+                return None if row.secret is None else str(row.secret)
+        return None
+
+
+class CourierSettings(Protocol):
+    """What the courier must know of the server it writes for."""
+
+    @property
+    def base_url(self) -> str:
+        """How links in messages begin."""
+
+    @property
+    def smtp_url(self) -> str | None:
+        """The mail server, where there is one."""
+
+    @property
+    def mail_from(self) -> str:
+        """Who the mail is from."""
+
+
+class Courier:
+    """Sends what waits in the outbox."""
+
+    def __init__(self, store: Store, settings: CourierSettings) -> None:
+        self._store = store
+        self._settings = settings
+        self._contacts = Contacts(store)
+
+    def waiting(self) -> list[tuple[int, str]]:
+        """Messages that are due, with their notices."""
+        chosen = (
+            select(outbox.c.number, outbox.c.notice)
+            .where(outbox.c.state == "pending", outbox.c.next_at <= now_text())
+            .order_by(outbox.c.number)
+        )
+        return [(row.number, row.notice) for row in self._store.rows(chosen)]
+
+    def send(self, number: int, notice: Notice, text: str) -> str:
+        """Send one message; its state afterwards. It is put off before it is tried: a crash never sends it twice
+        within its waiting time."""
+        row = self._store.row(select(outbox).where(outbox.c.number == number))
+        if row is None or row.state != "pending":
+            return "" if row is None else str(row.state)
+        attempts = row.attempts + 1
+        again = later_text(FIRST_WAIT_S * 4**attempts)
+        mine = outbox.c.number == number
+        self._store.change(update(outbox).where(mine).values(attempts=attempts, next_at=again))
+        try:
+            if row.channel == WEBHOOK:
+                self._post(row.address, notice)
+            else:
+                self._mail(row.address, notice, text)
+        except (OSError, http.client.HTTPException, smtplib.SMTPException, BadInput) as error:
+            state = "failed" if attempts >= MOST_ATTEMPTS else "pending"
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            self._store.change(update(outbox).where(mine).values(state=state, said=said))
+            return state
+        self._store.change(update(outbox).where(mine).values(state="sent", sent_at=now_text(), said=""))
+        return "sent"
+
+    def document(self, notice: Notice) -> dict[str, object]:
+        """What a webhook gets."""
+        base = self._settings.base_url
+        return {
+            "kind": "regression",
+            **asdict(notice),
+            "effect": {"low": notice.low, "estimate": notice.estimate, "high": notice.high},
+            "evidence": {
+                "before": f"{base}/results/{notice.baseline_id}",
+                "after": f"{base}/results/{notice.result_id}",
+                "compare": f"{base}/compare?a={notice.baseline_id}&b={notice.result_id}",
+                "contract": f"{base}/contracts/{notice.contract_id}",
+            },
+        }
+
+    def _post(self, address: str, notice: Notice) -> None:
+        parts = urlsplit(address)
+        body = json.dumps(self.document(notice), ensure_ascii=False).encode()
+        headers = {"Content-Type": "application/json", "X-Lynxbench-Notice": notice.notice}
+        secret = self._contacts.secret(notice.owner)
+        if secret is not None:
+            signed = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+            headers["X-Lynxbench-Signature"] = f"sha256={signed}"
+        assert parts.hostname is not None
+        connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_S, context=context)
+        else:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
+        try:
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", path, body, headers)  # a redirect is an answer, and not followed
+            answer = connection.getresponse()
+            answer.read(1 << 16)
+            if not 200 <= answer.status < 300:
+                raise BadInput(f"the webhook answered {answer.status}")
+        finally:
+            connection.close()
+
+    def _mail(self, address: str, notice: Notice, text: str) -> None:
+        if not self._settings.smtp_url:
+            raise BadInput(f"no mail server is set; {SMTP_VARIABLE}=smtp://HOST:PORT")
+        parts = urlsplit(self._settings.smtp_url)
+        message = EmailMessage()
+        message["From"] = self._settings.mail_from
+        message["To"] = address
+        message["Subject"] = _line(f"regression: {notice.contract_name} at {notice.place}, {notice.precision}")
+        message["Date"] = formatdate(datetime.now(UTC).timestamp())
+        message["Message-ID"] = f"<{notice.notice}@lynxbench>"
+        message.set_content(self.letter(notice, text))
+        server: smtplib.SMTP
+        if parts.scheme == "smtps":
+            server = smtplib.SMTP_SSL(parts.hostname or "", parts.port or 465, timeout=TIMEOUT_S)
+        else:
+            server = smtplib.SMTP(parts.hostname or "", parts.port or 25, timeout=TIMEOUT_S)
+        with server:
+            if parts.username:
+                if parts.scheme != "smtps":
+                    server.starttls(context=ssl.create_default_context())
+                server.login(unquote(parts.username), unquote(parts.password or ""))
+            server.send_message(message)
+
+    def letter(self, notice: Notice, text: str) -> str:
+        """The mail: whose it is, the evidence, and where to look."""
+        base = self._settings.base_url
+        layer = notice.layer or "no layer"
+        return "\n".join(
+            [
+                f"{clean(notice.contract_name)} regressed at {clean(notice.place)}.",
+                f"Suspected layer: {layer}. Owner: {clean(notice.owner)}.",
+                clean(notice.sentence),
+                "",
+                text.rstrip(),
+                "",
+                f"before   {base}/results/{notice.baseline_id}",
+                f"after    {base}/results/{notice.result_id}",
+                f"compare  {base}/compare?a={notice.baseline_id}&b={notice.result_id}",
+                f"history  {base}/contracts/{notice.contract_id}",
+                "",
+                f"You are told once. Notice {short(notice.notice)}.",
+            ]
+        )
+
+
+def _refuse_address(channel: str, address: str) -> None:
+    if len(address) > 2000 or any(ord(letter) <= 32 or ord(letter) == 127 for letter in address):
+        raise BadInput(f"{address[:80]!r} is no address")
+    if channel == WEBHOOK:
+        try:
+            parts = urlsplit(address)
+            fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+            parts.port  # noqa: B018  raises where it is no number
+        except ValueError:
+            fits = False
+        if not fits:
+            raise BadInput(f"{address[:80]!r} is no webhook: write https://HOST/PATH, without a password in it")
+    elif channel == MAIL:
+        if "@" not in parseaddr(address)[1] or parseaddr(address)[1] != address:
+            raise BadInput(f"{address[:80]!r} is no mail address")
+    else:
+        raise BadInput(f"{channel[:40]!r}: a contact is a {WEBHOOK} or a {MAIL}")
+
+
+def _line(text: str) -> str:
+    return clean(text)[:180]

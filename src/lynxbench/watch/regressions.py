@@ -1,0 +1,284 @@
+"""Every new result held against what came before at the same place; a regression becomes one notice.
+
+The place is the agent that ran it (with the node, where it works for a fleet), or the machine where nobody scheduled
+it. What a result is held against stays the same until a better one comes or somebody accepts the new level: a slow
+slide adds up and is seen. A doubtful result with which nothing can soundly be compared gives way to the next one.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from lynxbench.compare.pair import ComparedSide
+from lynxbench.errors import BadInput, LynxbenchError
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.ledger_tables import entries
+from lynxbench.ledger.location import OpenLedger
+from lynxbench.ledger.queries import find_result, standings
+from lynxbench.model.canonical import short
+from lynxbench.model.comparison import Comparison, EffectVerdict
+from lynxbench.model.entries import EntryKind, ResultRecorded
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import ValidityVerdict
+from lynxbench.record.comparing_results import compare_sides, side_of
+from lynxbench.record.recalling import lay_out, result_document
+from lynxbench.watch.store import Store, fresh_id, now_text
+from lynxbench.watch.store_tables import baselines, notices, outbox, properties
+from lynxbench.watch.store_tables import contacts as contact_table
+
+CURSOR = "judged_seq"
+EVERYBODY = "*"
+NOBODY = "nobody is named: nothing changed in the record"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A regression that was found, whose it is suspected to be, and whether it still is there."""
+
+    notice: str
+    contract_id: str
+    contract_name: str
+    place: str
+    precision: str
+    baseline_id: str
+    result_id: str
+    layer: str | None
+    owner: str
+    low: float | None
+    estimate: float | None
+    high: float | None
+    sentence: str
+    opened_at: str
+    closed_at: str | None
+    closed_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeDelivery:
+    """Whether and how the owner was told."""
+
+    notice: str
+    channel: str
+    state: str
+    attempts: int
+    sent_at: str | None
+    said: str
+
+
+class Watch:
+    """Judges new results, one after the other, in the order of the log."""
+
+    def __init__(self, store: Store, ledger: OpenLedger) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._moved: set[str] = set()
+
+    def moved(self) -> set[str]:
+        """Contracts of which a notice was opened or closed since this was asked last: their pages show it."""
+        found, self._moved = self._moved, set()
+        return found
+
+    def pending(self, limit: int = 50) -> list[int]:
+        """Numbers of result entries that were not judged yet; a ledger that is new to this server starts at its end."""
+        cursor = self._cursor()
+        if cursor is None:
+            self._move(self._ledger.log.head().size - 1)
+            return []
+        chosen = (
+            select(entries.c.seq)
+            .where(entries.c.seq > cursor, entries.c.kind == EntryKind.RESULT.value)
+            .order_by(entries.c.seq)
+            .limit(limit)
+        )
+        with self._ledger.log.database.reading() as connection:
+            return [row.seq for row in connection.execute(chosen)]
+
+    def judge(self, seq: int, place: str | None, trust: TrustList) -> Notice | None:
+        """Judge the result of one entry; the notice, where one was opened now."""
+        body = self._ledger.log.read(seq).entry.body
+        assert isinstance(body, ResultRecorded)
+        where = f"agent {place}" if place else f"machine {short(body.instance_id)}"
+        try:
+            return self._judge(body, where, trust)
+        finally:
+            self._move(seq)
+
+    def accept(self, notice: str, who: str) -> Notice:
+        """The new level is the level from now on: the notice is closed, and results are held against its result."""
+        found = self.notice(notice)
+        if found.closed_at is not None:
+            raise BadInput(f"this notice was closed at {found.closed_at}")
+        self._set_baseline(found.contract_id, found.place, found.result_id, found.result_id)
+        self._close(found.contract_id, found.place, f"accepted by {who}"[:64])
+        return self.notice(notice)
+
+    def notice(self, notice: str) -> Notice:
+        """One notice; BadInput where there is none."""
+        row = self._store.row(select(notices).where(notices.c.notice == notice))
+        if row is None:
+            raise BadInput(f"no notice {notice[:80]!r}")
+        return _notice(row)
+
+    def notices(self, *, contract_id: str | None = None, still: bool = False, limit: int = 100) -> list[Notice]:
+        """Newest first; `still`: only those that are open."""
+        chosen = select(notices).order_by(notices.c.opened_at.desc(), notices.c.notice).limit(limit)
+        if contract_id is not None:
+            chosen = chosen.where(notices.c.contract_id == contract_id)
+        if still:
+            chosen = chosen.where(notices.c.closed_at.is_(None))
+        return [_notice(row) for row in self._store.rows(chosen)]
+
+    def told(self, names: Sequence[str]) -> dict[str, list[NoticeDelivery]]:
+        """Messages of notices; addresses stay where they are."""
+        chosen = select(outbox).where(outbox.c.notice.in_(list(names))).order_by(outbox.c.number)
+        found: dict[str, list[NoticeDelivery]] = {name: [] for name in names}
+        for row in self._store.rows(chosen):
+            found[row.notice].append(
+                NoticeDelivery(row.notice, row.channel, row.state, row.attempts, row.sent_at, row.said)
+            )
+        return found
+
+    def _judge(self, body: ResultRecorded, place: str, trust: TrustList) -> Notice | None:
+        known = self._store.row(
+            select(baselines).where(baselines.c.contract_id == body.contract_id, baselines.c.place == place)
+        )
+        if known is None:
+            if body.validity is not ValidityVerdict.VOID:
+                self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
+            return None
+        if known.result_id == body.result_id or known.judged_id == body.result_id:
+            return None
+        standing = standings(self._ledger.log, [known.result_id], trust)[known.result_id]
+        if standing.retracted:
+            self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
+            return None
+        found = self.compare(known.result_id, body.result_id, trust)
+        if found.refused or found.verdict is None:
+            if found.a.validity != ValidityVerdict.VALID.value:  # nothing could ever be held against it
+                self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
+            return None
+        made = None
+        if found.verdict is EffectVerdict.REGRESSED:
+            made = self._open(body, place, known.result_id, found)
+        elif found.verdict in (EffectVerdict.WITHIN_BUDGET, EffectVerdict.IMPROVED):
+            self._close(body.contract_id, place, body.result_id)
+        baseline = body.result_id if found.verdict is EffectVerdict.IMPROVED else known.result_id
+        self._set_baseline(body.contract_id, place, baseline, body.result_id)
+        return made
+
+    def compare(self, a: str, b: str, trust: TrustList, precision: Precision | None = None) -> Comparison:
+        """B held against A, with their samples where they are at hand."""
+        known = standings(self._ledger.log, [a, b], trust)
+        with tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+            sides: list[ComparedSide] = []
+            for place, name in enumerate((a, b)):
+                folder: Path | None = Path(temporary) / str(place)
+                assert folder is not None
+                try:
+                    lay_out(self._ledger, name, folder)
+                except LynxbenchError:  # an entry without samples still has its figures
+                    folder = None
+                result = result_document(self._ledger, name)
+                sides.append(side_of(result, folder=folder, standing=known[name], name=short(name)))
+            return compare_sides(sides[0], sides[1], precision)
+
+    def _open(self, body: ResultRecorded, place: str, baseline: str, found: Comparison) -> Notice | None:
+        assert found.effect is not None
+        precision = found.precision.value if found.precision else ""
+        layer, owner, sentence = _suspect(found)
+        row = {
+            "notice": fresh_id(),
+            "contract_id": body.contract_id,
+            "contract_name": body.contract_name,
+            "place": place,
+            "precision": precision,
+            "baseline_id": baseline,
+            "result_id": body.result_id,
+            "layer": layer,
+            "owner": owner,
+            "low": found.effect.low,
+            "estimate": found.effect.estimate,
+            "high": found.effect.high,
+            "sentence": sentence,
+            "opened_at": now_text(),
+            "open_key": f"{body.contract_id}:{place}:{precision}"[:200],
+        }
+        with self._store.writing() as connection:
+            there = connection.execute(select(notices.c.notice).where(notices.c.open_key == row["open_key"])).first()
+            if there is not None:
+                return None  # known, and told already
+            connection.execute(insert(notices), [row])
+            for message in _messages(connection, str(row["notice"]), owner):
+                connection.execute(insert(outbox), [message])
+        self._moved.add(body.contract_id)
+        return self.notice(str(row["notice"]))
+
+    def _close(self, contract_id: str, place: str, by: str) -> None:
+        mine = notices.c.contract_id == contract_id, notices.c.place == place, notices.c.closed_at.is_(None)
+        values = {"closed_at": now_text(), "closed_by": by, "open_key": None}
+        open_there = self._store.row(select(notices.c.notice).where(*mine).limit(1)) is not None
+        if open_there and self._store.change(update(notices).where(*mine).values(values)):
+            self._moved.add(contract_id)
+
+    def _set_baseline(self, contract_id: str, place: str, result_id: str, judged_id: str) -> None:
+        mine = baselines.c.contract_id == contract_id, baselines.c.place == place
+        values = {"result_id": result_id, "judged_id": judged_id, "at": now_text()}
+        with self._store.writing() as connection:
+            if connection.execute(update(baselines).where(*mine).values(values)).rowcount == 0:
+                connection.execute(insert(baselines), [{"contract_id": contract_id, "place": place, **values}])
+
+    def _cursor(self) -> int | None:
+        row = self._store.row(select(properties.c.value).where(properties.c.name == CURSOR))
+        return None if row is None else int(row.value)
+
+    def _move(self, seq: int) -> None:
+        with self._store.writing() as connection:
+            mine = properties.c.name == CURSOR
+            if connection.execute(update(properties).where(mine).values(value=str(seq))).rowcount == 0:
+                connection.execute(insert(properties), [{"name": CURSOR, "value": str(seq)}])
+
+
+def result_seq(ledger: OpenLedger, result_id: str) -> int | None:
+    """The entry of a result."""
+    found = find_result(ledger.log, result_id)
+    return None if found is None else found.seq
+
+
+def _suspect(found: Comparison) -> tuple[str | None, str, str]:
+    """Layer, owner and sentence: the one layer that changed, or the strongest suspect of several."""
+    cause = found.cause
+    sentence = cause.sentence if cause is not None else "nothing is known of the cause"
+    if cause is not None and cause.layer is not None:
+        return cause.layer.value, cause.owner or NOBODY, sentence
+    if found.layers:
+        first = min(found.layers, key=lambda one: one.rank)
+        return first.layer.value, first.owner, sentence
+    return None, NOBODY, sentence
+
+
+def _messages(connection: Any, notice: str, owner: str) -> list[dict[str, object]]:
+    asked = select(contact_table.c.channel, contact_table.c.address)
+    rows = connection.execute(asked.where(contact_table.c.owner == owner)).all()
+    rows = rows or connection.execute(asked.where(contact_table.c.owner == EVERYBODY)).all()
+    return [
+        {
+            "notice": notice,
+            "channel": row.channel,
+            "address": row.address,
+            "state": "pending",
+            "attempts": 0,
+            "next_at": now_text(),
+            "said": "",
+        }
+        for row in rows
+    ]
+
+
+def _notice(row: Any) -> Notice:
+    return Notice(*(getattr(row, name) for name in Notice.__slots__))

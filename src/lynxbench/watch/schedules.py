@@ -1,0 +1,348 @@
+"""Schedules, the agents that poll for them, and every time one was due: run, missed, or kept from overlapping."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from lynxbench.errors import BadInput, Refused
+from lynxbench.model.canonical import canonical_bytes
+from lynxbench.model.contract import Contract
+from lynxbench.watch.store import Store, fresh_id, later_text, now_text
+from lynxbench.watch.store_tables import agents, runs, schedules
+from lynxbench.watch.timetable import parse_timetable, slots_between
+
+LEASE_S = 120.0
+"""An agent that says nothing for so long has lost its run; it says something every second or two."""
+NAME_FORM = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+MOST_SAID = 2000
+MOST_AGENTS = 100
+
+
+class RunState(StrEnum):
+    """What became of one time that a schedule was due."""
+
+    CLAIMED = "claimed"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    LOST = "lost"
+    """The agent fell silent."""
+    MISSED = "missed"
+    """Nobody came before the next time was due."""
+    OVERLAP = "overlap"
+    """The run before it was still going, so it was not started."""
+
+
+ACTIVE = (RunState.CLAIMED.value, RunState.RUNNING.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One contract on a timetable."""
+
+    name: str
+    team: str
+    timetable: str
+    contract_id: str
+    contract: dict[str, Any]
+    agents: tuple[str, ...]
+    """Which agents run it; empty: every agent of the team."""
+    made_at: str
+    made_by: str
+    paused_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredAgent:
+    """A machine that polls."""
+
+    name: str
+    team: str
+    first_seen_at: str
+    last_seen_at: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """One time that a schedule was due on one agent."""
+
+    run: str
+    schedule: str
+    agent: str
+    contract_id: str
+    due_at: str
+    state: str
+    claimed_at: str | None
+    lease_until: str | None
+    ended_at: str | None
+    result_id: str | None
+    said: str
+    node: str | None = None
+    """Of the agent's fleet, where it works for one."""
+
+    @property
+    def place(self) -> str:
+        """Where it runs: results of one place are held against each other."""
+        return self.agent if self.node is None else f"{self.agent}/{self.node}"
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+class Scheduler:
+    """The timetable's book."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # --- schedules ----------------------------------------------------------------------------------------------------
+
+    def put(
+        self, name: str, team: str, timetable: str, contract: Contract, who: str, named: Sequence[str] = ()
+    ) -> Schedule:
+        """Add a schedule, or change the team's own."""
+        _refuse_name(name, "schedule")
+        for one in named:
+            _refuse_name(one, "agent")
+        if len(named) > MOST_AGENTS:
+            raise BadInput(f"a schedule names at most {MOST_AGENTS} agents; leave them out for all of the team")
+        parse_timetable(timetable)
+        values = {
+            "team": team,
+            "timetable": " ".join(timetable.split()),
+            "contract_id": contract.contract_id,
+            "contract": canonical_bytes(contract.canonical()).decode(),  # type: ignore[arg-type]
+            "agents": json.dumps(list(dict.fromkeys(named))),
+            "made_by": who,
+            "paused_at": None,
+        }
+        with self._store.writing() as connection:
+            known = connection.execute(select(schedules.c.team).where(schedules.c.name == name)).first()
+            if known is not None and known.team != team:
+                raise Refused(f"schedule {name} is of team {known.team}")
+            if known is None:
+                connection.execute(insert(schedules), [{"name": name, "made_at": now_text(), **values}])
+            else:
+                connection.execute(update(schedules).where(schedules.c.name == name).values(values))
+        return self.get(name)
+
+    def get(self, name: str) -> Schedule:
+        """One schedule; BadInput where there is none."""
+        row = self._store.row(select(schedules).where(schedules.c.name == name))
+        if row is None:
+            raise BadInput(f"no schedule {name[:80]!r}")
+        return _schedule(row)
+
+    def schedules(self) -> list[Schedule]:
+        """All of them, by name."""
+        return [_schedule(row) for row in self._store.rows(select(schedules).order_by(schedules.c.name))]
+
+    def remove(self, name: str, team: str) -> None:
+        """Take a team's schedule away; its runs stay in the book."""
+        if self.get(name).team != team:
+            raise Refused(f"schedule {name} is of team {self.get(name).team}")
+        self._store.change(delete(schedules).where(schedules.c.name == name))
+
+    def pause(self, name: str, paused: bool) -> None:
+        """Stop a schedule for now, or let it go on from now."""
+        self.get(name)
+        at = now_text() if paused else None
+        self._store.change(update(schedules).where(schedules.c.name == name).values(paused_at=at))
+
+    def agents(self) -> list[RegisteredAgent]:
+        """Every agent that ever polled."""
+        return [RegisteredAgent(*row) for row in self._store.rows(select(agents).order_by(agents.c.name))]
+
+    # --- running ------------------------------------------------------------------------------------------------------
+
+    def poll(
+        self, agent: str, team: str, version: str, now: datetime | None = None, *, places: int = 1
+    ) -> tuple[ScheduledRun, Schedule] | None:
+        """What an agent is to do now, claimed for it; None where nothing is due, or it has as many runs as places."""
+        _refuse_name(agent, "agent")
+        moment = now or datetime.now(UTC)
+        with self._store.writing() as connection:
+            self._greet(connection, agent, team, version, moment)
+            _expire(connection, moment)
+            going = connection.execute(
+                select(func.count()).select_from(runs).where(runs.c.agent == agent, runs.c.state.in_(ACTIVE))
+            ).scalar_one()
+            for row in connection.execute(select(schedules).order_by(schedules.c.name)).all():
+                one = _schedule(row)
+                if one.team != team or one.paused_at is not None or (one.agents and agent not in one.agents):
+                    continue
+                claimed = self._settle(connection, one, agent, moment, claim=going < places)
+                if claimed is not None:
+                    return claimed, one
+        return None
+
+    def beat(self, run: str, team: str, now: datetime | None = None, *, node: str | None = None) -> ScheduledRun:
+        """The agent lives: its claim holds for another while; `node` says where in its fleet the run now is."""
+        found = self._own(run, team)
+        if found.state not in ACTIVE:
+            raise Refused(f"run {run} is {found.state}; it takes no further word")
+        values = {"lease_until": later_text(LEASE_S, now), "state": RunState.RUNNING.value}
+        if node is not None:
+            values["node"] = node
+        self._store.change(update(runs).where(runs.c.run == run).values(values))
+        return self.run(run)
+
+    def end(self, run: str, team: str, state: RunState, said: str, result_id: str | None) -> ScheduledRun:
+        """What came of a run. The same word again changes nothing; another word is refused."""
+        if state not in (RunState.DONE, RunState.FAILED):
+            raise BadInput(f"a run ends {RunState.DONE} or {RunState.FAILED}, not {state}")
+        found = self._own(run, team)
+        if found.state == state.value:
+            return found
+        if found.state not in (*ACTIVE, RunState.LOST.value):
+            raise Refused(f"run {run} is {found.state} already")
+        values: dict[str, object] = {"state": state.value, "ended_at": now_text(), "said": said[:MOST_SAID]}
+        if result_id is not None:
+            values["result_id"] = result_id
+        self._store.change(update(runs).where(runs.c.run == run).values(values))
+        return self.run(run)
+
+    def attach(self, run: str, team: str, result_id: str) -> None:
+        """The result of a run has come in."""
+        self._own(run, team)
+        self._store.change(update(runs).where(runs.c.run == run).values(result_id=result_id))
+
+    def place_of(self, result_id: str) -> str | None:
+        """Which agent, and which node of its fleet, a result came from, where it was scheduled."""
+        row = self._store.row(select(runs).where(runs.c.result_id == result_id).limit(1))
+        return None if row is None else ScheduledRun(*row).place
+
+    def last_node(self, schedule: str, agent: str) -> str | None:
+        """The node that an agent's fleet last finished a schedule on: its history goes on there."""
+        mine = runs.c.schedule == schedule, runs.c.agent == agent, runs.c.state == RunState.DONE.value
+        chosen = select(runs.c.node).where(*mine, runs.c.node.is_not(None)).order_by(runs.c.due_at.desc()).limit(1)
+        row = self._store.row(chosen)
+        return None if row is None else str(row.node)
+
+    def sweep(self, now: datetime | None = None) -> int:
+        """Write down what was missed since nobody came; how many rows the book has more."""
+        moment = now or datetime.now(UTC)
+        with self._store.writing() as connection:
+            before = connection.execute(select(func.count()).select_from(runs)).scalar_one()
+            _expire(connection, moment)
+            known = connection.execute(select(agents)).all()
+            for row in connection.execute(select(schedules)).all():
+                one = _schedule(row)
+                if one.paused_at is not None:
+                    continue
+                names = one.agents or tuple(each.name for each in known if each.team == one.team)
+                for name in names:
+                    self._settle(connection, one, name, moment, claim=False)
+            return int(connection.execute(select(func.count()).select_from(runs)).scalar_one()) - int(before)
+
+    def run(self, run: str) -> ScheduledRun:
+        """One run; BadInput where there is none."""
+        row = self._store.row(select(runs).where(runs.c.run == run))
+        if row is None:
+            raise BadInput(f"no run {run[:80]!r}")
+        return ScheduledRun(*row)
+
+    def runs(self, *, limit: int = 100, active: bool = False) -> list[ScheduledRun]:
+        """The newest first, or those that are going on now."""
+        chosen = select(runs).order_by(runs.c.due_at.desc(), runs.c.run).limit(limit)
+        if active:
+            chosen = chosen.where(runs.c.state.in_(ACTIVE))
+        return [ScheduledRun(*row) for row in self._store.rows(chosen)]
+
+    def counts(self) -> dict[str, int]:
+        """Runs by state."""
+        chosen = select(runs.c.state, func.count()).group_by(runs.c.state)
+        return {str(state): int(many) for state, many in self._store.rows(chosen)}
+
+    def _greet(self, connection: Connection, agent: str, team: str, version: str, moment: datetime) -> None:
+        known = connection.execute(select(agents.c.team).where(agents.c.name == agent)).first()
+        if known is not None and known.team != team:
+            raise Refused(f"agent {agent} is of team {known.team}; choose another name")
+        values = {"last_seen_at": now_text(moment), "version": version[:40]}
+        if known is None:
+            row = {"name": agent, "team": team, "first_seen_at": now_text(moment), **values}
+            connection.execute(insert(agents), [row])
+        else:
+            connection.execute(update(agents).where(agents.c.name == agent).values(values))
+
+    def _settle(
+        self, connection: Connection, one: Schedule, agent: str, moment: datetime, *, claim: bool
+    ) -> ScheduledRun | None:
+        """Account for every time that was due since the last one in the book; claim the newest where that is asked."""
+        mine = (runs.c.schedule == one.name, runs.c.agent == agent)
+        last = connection.execute(select(func.max(runs.c.due_at)).where(*mine)).scalar()
+        active = connection.execute(select(runs.c.run).where(*mine, runs.c.state.in_(ACTIVE)).limit(1)).first()
+        since = max(filter(None, (last, one.made_at)))
+        slots = list(slots_between(parse_timetable(one.timetable), datetime.fromisoformat(since), moment))
+        made: ScheduledRun | None = None
+        for place, slot in enumerate(slots):
+            newest = place == 0
+            if active is not None:
+                state, said = RunState.OVERLAP, f"run {active.run} was still going"
+            elif newest and claim:
+                state, said = RunState.CLAIMED, ""
+            elif newest:
+                continue  # somebody may still come before the next time is due
+            else:
+                state, said = RunState.MISSED, f"{agent} did not come before the next time was due"
+            row: dict[str, object] = {
+                "run": fresh_id(),
+                "schedule": one.name,
+                "agent": agent,
+                "contract_id": one.contract_id,
+                "due_at": now_text(slot),
+                "state": state.value,
+                "said": said,
+                "ended_at": None if state is RunState.CLAIMED else now_text(moment),
+                "claimed_at": now_text(moment) if state is RunState.CLAIMED else None,
+                "lease_until": later_text(LEASE_S, moment) if state is RunState.CLAIMED else None,
+            }
+            connection.execute(insert(runs), [row])
+            if state is RunState.CLAIMED:
+                found = connection.execute(select(runs).where(runs.c.run == row["run"])).one()
+                made = ScheduledRun(*found)
+        return made
+
+    def _own(self, run: str, team: str) -> ScheduledRun:
+        found = self.run(run)
+        owner = self._store.row(select(agents.c.team).where(agents.c.name == found.agent))
+        if owner is None or owner.team != team:
+            raise Refused(f"run {run} is of another team")
+        return found
+
+
+def _expire(connection: Connection, moment: datetime) -> None:
+    silent = runs.c.state.in_(ACTIVE), runs.c.lease_until < now_text(moment)
+    words = "the agent fell silent"
+    connection.execute(
+        update(runs).where(*silent).values(state=RunState.LOST.value, ended_at=now_text(moment), said=words)
+    )
+
+
+def _schedule(row: Any) -> Schedule:
+    return Schedule(
+        row.name,
+        row.team,
+        row.timetable,
+        row.contract_id,
+        json.loads(row.contract),
+        tuple(json.loads(row.agents)),
+        row.made_at,
+        row.made_by,
+        row.paused_at,
+    )
+
+
+def _refuse_name(name: str, what: str) -> None:
+    if not NAME_FORM.fullmatch(name):
+        raise BadInput(f"{name[:80]!r} is no name of {what}: lower-case letters, digits, '.', '_' and '-'")

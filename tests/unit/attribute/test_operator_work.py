@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from lynxbench.attribute.operands import OperatorWork
+from lynxbench.attribute.operator_work import estimate_work
+from lynxbench.attribute.operators import OperatorKind, operator_kind
+from lynxbench.attribute.trace_columns import OperandTensor, OperatorCall
+
+
+def tensor(*sizes: int, dtype: str = "float", strides: tuple[int, ...] | None = None) -> OperandTensor:
+    return OperandTensor(sizes, strides, dtype)
+
+
+def work(name: str, *tensors: OperandTensor, concrete: tuple[str, ...] = ()) -> OperatorWork:
+    found = estimate_work(name, operator_kind(name), OperatorCall(tuple((t,) for t in tensors), concrete))
+    assert found is not None
+    return found
+
+
+def test_products() -> None:
+    assert work("aten::mm", tensor(3, 5), tensor(5, 7)).flops == 2 * 3 * 5 * 7
+    assert work("aten::addmm", tensor(7), tensor(3, 5), tensor(5, 7)).total_bytes == 4 * (7 + 15 + 35 + 21)
+    batched = work("aten::bmm", tensor(4, 3, 5, dtype="c10::BFloat16"), tensor(4, 5, 7, dtype="c10::BFloat16"))
+    assert (batched.flops, batched.total_bytes) == (4 * 2 * 3 * 5 * 7, 2 * 4 * (15 + 35 + 21))
+    assert work("aten::linear", tensor(2, 6, 64), tensor(32, 64)).flops == 2 * 12 * 64 * 32
+    assert work("aten::mv", tensor(8, 9), tensor(9)).flops == 2 * 8 * 9
+
+
+def test_attention_counts_both_products_and_the_causal_half() -> None:
+    q = tensor(1, 4, 16, 32)
+    full = work("aten::_scaled_dot_product_flash_attention_for_cpu", q, q, q, concrete=("", "", "", "0.", "False"))
+    half = work("aten::_scaled_dot_product_flash_attention_for_cpu", q, q, q, concrete=("", "", "", "0.", "True"))
+    assert full.flops == 4 * 4 * 16 * 16 * 32
+    assert half.flops == full.flops / 2
+
+
+def test_convolution_positions_follow_padding_and_stride() -> None:
+    found = work(
+        "aten::mkldnn_convolution",
+        tensor(2, 8, 32, 32),
+        tensor(16, 8, 3, 3),
+        tensor(16),
+        concrete=("", "", "", "[1, 1]", "[2, 2]", "[1, 1]", "1"),
+    )
+    assert found.flops == 2 * (2 * 16 * 16 * 16) * 8 * 9
+    assert found.written_bytes == 2 * 16 * 16 * 16 * 4
+
+
+def test_passes_count_distinct_bytes() -> None:
+    assert work("aten::add", tensor(100), tensor(100)).total_bytes == 1200
+    assert work("aten::copy_", tensor(32, 256), tensor(32, 256, strides=(0, 1))).total_bytes == 4 * (256 + 32 * 256)
+    assert work("aten::fill_", tensor(10)).total_bytes == 40
+    assert work("aten::sum", tensor(1000)).total_bytes == 4000
+    assert (
+        work("aten::index_select", tensor(50_000, 64), tensor(3, dtype="long int")).total_bytes == 2 * 3 * 64 * 4 + 24
+    )
+
+
+def test_lists_of_tensors() -> None:
+    cat = OperatorCall(((tensor(4, 8, dtype="list element"), tensor(4, 8, dtype="list element")), ()))
+    found = estimate_work("aten::cat", OperatorKind.COPY, cat)
+    assert found is not None
+    assert found.total_bytes == 2 * 2 * 32 * 4
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        OperatorCall(),
+        OperatorCall(((tensor(3),), (tensor(3),))),
+        OperatorCall(((tensor(3, 4),), (tensor(5, 6),))),
+        OperatorCall(((tensor(2, 3),),)),
+    ],
+)
+def test_operands_that_do_not_fit_give_nothing(signature: OperatorCall) -> None:
+    assert estimate_work("aten::mm", OperatorKind.PRODUCT, signature) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::mm", OperatorKind.PRODUCT),
+        ("aten::_scaled_dot_product_flash_attention_for_cpu", OperatorKind.PRODUCT),
+        ("aten::view", OperatorKind.DISPATCH),
+        ("aten::normal_", OperatorKind.ELEMENTWISE),
+        ("aten::native_layer_norm", OperatorKind.NORMALISATION),
+        ("aten::empty", OperatorKind.ALLOCATION),
+        ("aten::copy_", OperatorKind.COPY),
+        ("aten::sum", OperatorKind.REDUCTION),
+        ("aten::index_select", OperatorKind.GATHER),
+        ("c10d::allreduce_", OperatorKind.COMMUNICATION),
+        ("nccl:all_reduce", OperatorKind.COMMUNICATION),
+        ("autograd::engine::evaluate_function: MmBackward0", OperatorKind.DISPATCH),
+        ("AddmmBackward0", OperatorKind.DISPATCH),
+        ("## Call CompiledFxGraph fabc ##", OperatorKind.COMPILED),
+        ("Torch-Compiled Region: 0/0", OperatorKind.DISPATCH),
+        ("mylib::fancy", OperatorKind.FOREIGN),
+    ],
+)
+def test_kinds_by_name(name: str, kind: OperatorKind) -> None:
+    assert operator_kind(name) is kind

@@ -1,0 +1,52 @@
+"""`run --intervene`: alone, with a word, and with a wrong one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lynxbench.cli.run_command import RunCommand, run
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.model.interventions import InterventionScope
+from lynxbench.run import pipeline
+
+app = typer.Typer()
+app.command(cls=RunCommand)(run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "contract", "scope"),
+    [
+        ([], "quickstart", None),
+        (["quickstart"], "quickstart", None),
+        (["--intervene"], "quickstart", InterventionScope.VERDICT),
+        (["--intervene", "quickstart"], "quickstart", InterventionScope.VERDICT),
+        (["quickstart", "--intervene"], "quickstart", InterventionScope.VERDICT),
+        (["quickstart", "--intervene", "all"], "quickstart", InterventionScope.ALL),
+        (["--intervene", "verdict", "quickstart"], "quickstart", InterventionScope.VERDICT),
+        (["--intervene=all", "quickstart"], "quickstart", InterventionScope.ALL),
+        (["--intervene", "--json"], "quickstart", InterventionScope.VERDICT),
+    ],
+)
+def test_a_bare_option_means_the_verdict(
+    arguments: list[str], contract: str, scope: InterventionScope | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def stop(agreed: Any, out: Any, declaration: Any, progress: Any, intervening: Any, *more: Any) -> None:
+        seen.extend((agreed.name, intervening))
+        raise CannotRun("stopped here")
+
+    monkeypatch.setattr(pipeline, "run_contract", stop)
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, CannotRun), result.output
+    assert seen == [contract, scope]
+
+
+def test_another_word_is_refused() -> None:
+    result = CliRunner().invoke(app, ["quickstart", "--intervene=some"])
+    assert isinstance(result.exception, BadInput)
+    assert "write verdict or all" in str(result.exception)

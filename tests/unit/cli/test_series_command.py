@@ -1,0 +1,99 @@
+"""`steady` and `changepoints` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from lynxbench.cli.series_command import changepoints, steady
+from lynxbench.errors import BadSeries
+
+DATA = Path(__file__).parents[2] / "data" / "sustained" / "iterations.csv"
+app = typer.Typer()
+app.command()(steady)
+app.command()(changepoints)
+runner = CliRunner()
+
+
+def write(path: Path, values: np.ndarray) -> str:
+    path.write_text(json.dumps(values.tolist()))
+    return str(path)
+
+
+def test_steady_json() -> None:
+    result = runner.invoke(app, ["steady", str(DATA), "--json"])
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert (document["verdict"], document["reason"]) == ("steady", "")
+    assert document["truncate"] > 0
+    assert document["drift"]["low"] <= document["drift"]["estimate"] <= document["drift"]["high"]
+    assert document["sustained_under_burst"] == pytest.approx(0.14, abs=0.01)
+    assert [group["group"] for group in document["groups"]] == ["phase=gemm_bf16_cold_start", "phase=copy_cold_start"]
+
+
+def test_steady_text_has_the_verdict_first() -> None:
+    result = runner.invoke(app, ["steady", str(DATA)])
+    assert result.stdout.startswith("steady\n")
+    assert "13.4% under it" in result.stdout
+    assert "2 groups by phase" in result.stdout
+
+
+def test_a_verdict_of_no_is_exit_code_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    moving = write(tmp_path / "m.json", 1 + 0.1 * np.arange(200) / 200 + 0.002 * rng.standard_normal(200))
+    result = runner.invoke(app, ["steady", moving])
+    assert result.exit_code == 1
+    assert result.stdout.startswith("not steady (")
+    short = runner.invoke(app, ["steady", write(tmp_path / "s.json", np.ones(5)), "--json"])
+    assert short.exit_code == 1
+    document = json.loads(short.stdout)
+    assert (document["verdict"], document["reason"]) == ("inconclusive", "too short")
+    assert document["drift"] == {"low": None, "estimate": None, "high": None}
+
+
+def test_the_bound_is_an_option(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    file = write(tmp_path / "d.json", 1 + 0.02 * np.arange(200) / 200 + 0.002 * rng.standard_normal(200))
+    assert runner.invoke(app, ["steady", file]).exit_code == 1
+    assert runner.invoke(app, ["steady", file, "--drift", "5 %"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--drift", "5"], ["--drift", "0 %"], ["--drift", "x"], ["--window", "0 s"], ["--column", "nope"]]
+)
+def test_bad_usage_is_one_error(arguments: list[str]) -> None:
+    result = runner.invoke(app, ["steady", str(DATA), *arguments])
+    assert isinstance(result.exception, BadSeries)
+    assert "\n" not in str(result.exception)
+
+
+def test_changepoints(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    file = write(tmp_path / "c.json", 100 + 10 * (np.arange(100) >= 60) + rng.standard_normal(100))
+    document = json.loads(runner.invoke(app, ["changepoints", file, "--json"]).stdout)
+    (point,) = document["points"]
+    assert abs(point["index"] - 60) <= 1
+    assert point["change"] == pytest.approx(0.1, abs=0.02)
+    assert 0 <= point["p"] < 1e-6
+    text = runner.invoke(app, ["changepoints", file])
+    assert text.exit_code == 0
+    assert text.stdout.startswith("1 change: value, 100 rows\n")
+
+
+def test_no_change_from_zero_is_null_not_nan(tmp_path: Path) -> None:
+    file = write(tmp_path / "z.json", np.repeat([0.0, 1.0], 20))
+    document = json.loads(runner.invoke(app, ["changepoints", file, "--json"]).stdout)
+    assert document["points"][0]["change"] is None
+    assert runner.invoke(app, ["changepoints", write(tmp_path / "f.json", np.ones(40))]).stdout.startswith("no change")
+
+
+def test_the_module_imports_nothing_heavy() -> None:
+    code = "import sys, lynxbench.cli.series_command; sys.exit(any(m in sys.modules for m in ('numpy', 'scipy')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

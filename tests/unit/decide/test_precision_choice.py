@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from lynxbench.decide.precision_choice import decide_precisions
+from lynxbench.errors import BadInput
+from lynxbench.model.executor import declared
+from lynxbench.model.job import Skip
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Native
+from lynxbench.model.result import PrecisionResult, Result
+
+
+def changed(result: Result, **update: object) -> Result:
+    """The lower precision with something else."""
+    first, second = result.per_precision
+    return result.model_copy(update={"per_precision": (first, second.model_copy(update=update))})
+
+
+def test_go_with_speed_beside_accuracy(decode: Result) -> None:
+    decision = decide_precisions([decode])
+    reference, lower = decision.lines
+    assert reference.is_reference
+    assert lower.verdict == "go"
+    assert lower.speedup is not None
+    assert lower.speedup.low < 121 / 92 < lower.speedup.high
+    assert lower.loss is not None
+    assert lower.loss.estimate == pytest.approx(0.006)
+    assert lower.toolchain.startswith("torchao")
+    assert "go: int8-weight-only" in decision.sentence
+
+
+def test_a_no_go_keeps_the_reference(decode: Result) -> None:
+    accuracy = decode.per_precision[1].accuracy
+    assert accuracy is not None
+    decision = decide_precisions(
+        [changed(decode, accuracy=accuracy.model_copy(update={"verdict": "no-go", "loss": 0.04}))]
+    )
+    assert decision.lines[1].verdict == "no-go"
+    assert decision.sentence.startswith("stay with the reference")
+
+
+@pytest.mark.parametrize("update", [{"accuracy": None}, {"skipped": Skip(reason="no kernel")}])
+def test_no_speed_without_accuracy(decode: Result, update: dict[str, object]) -> None:
+    assert decide_precisions([changed(decode, **update)]).lines[1].verdict == "not measured"
+
+
+def test_emulated_is_said(decode: Result) -> None:
+    decision = decide_precisions([changed(decode, native=Native.EMULATED)])
+    assert any("emulated" in line for line in decision.cautions)
+
+
+def test_several_results_give_the_loss_a_spread(decode: Result) -> None:
+    accuracy = decode.per_precision[1].accuracy
+    assert accuracy is not None
+    other = changed(decode, accuracy=accuracy.model_copy(update={"loss": 0.009}))
+    loss = decide_precisions([other, decode]).lines[1].loss
+    assert loss is not None
+    assert (loss.low, loss.estimate, loss.high) == pytest.approx((0.006, 0.006, 0.009))
+
+
+def test_the_kv_cache_is_its_own_line(decode: Result) -> None:
+    assert decide_precisions([decode]).kv_cache.state == "not measured"
+    stack = decode.executor.merged({Layer.RUNTIME: {"kv_cache_dtype": declared("fp8", "site")}})
+    stated = decide_precisions([decode.model_copy(update={"executor": stack})]).kv_cache
+    assert stated.state == "stated"
+    assert "fp8" in stated.says
+
+
+def test_a_missed_objective_is_a_no_go(decode: Result) -> None:
+    from lynxbench.model.result import SloOutcome
+
+    one: PrecisionResult = decode.per_precision[1]
+    missed = SloOutcome(
+        metric="time-per-token",
+        percentile=99,
+        at_most_ms=5.0,
+        measured=one.latency_ms["time-per-token"][1],
+        verdict="missed",
+    )
+    assert decide_precisions([changed(decode, slo=(missed,))]).lines[1].verdict == "no-go"
+
+
+def test_nothing_is_refused() -> None:
+    with pytest.raises(BadInput):
+        decide_precisions([])

@@ -1,0 +1,81 @@
+"""Schedules are absolute, ascending, seeded and keep their rate."""
+
+import numpy as np
+import pytest
+
+from lynxbench.errors import BadInput
+from lynxbench.load import send_schedule as schedule
+
+
+def test_constant_never_drifts():
+    offsets = schedule.constant(3.0, 100.0)
+    assert len(offsets) == 300
+    assert offsets[0] == 0
+    assert offsets[-1] == round(299 / 3 * 1e9)
+    assert set(np.diff(offsets)) == {333333333, 333333334}
+
+
+@pytest.mark.parametrize("variation", [0.3, 1.0, 3.0])
+def test_gamma_keeps_rate_and_variation(variation):
+    offsets = schedule.gamma(1000.0, variation, 200.0, seed=7)
+    gaps = np.diff(offsets) / 1e9
+    assert gaps.mean() == pytest.approx(1e-3, rel=0.02 * max(1, variation))
+    assert gaps.std() / gaps.mean() == pytest.approx(variation, rel=0.05)
+
+
+def test_poisson_is_gamma_with_variation_one_and_seeded():
+    assert np.array_equal(schedule.poisson(50, 20, 3), schedule.gamma(50, 1.0, 20, 3))
+    assert not np.array_equal(schedule.poisson(50, 20, 3)[:50], schedule.poisson(50, 20, 4)[:50])
+
+
+def test_a_longer_schedule_begins_with_the_shorter_one():
+    short, long = schedule.poisson(100, 10, 1), schedule.poisson(100, 100, 1)
+    assert np.array_equal(long[: len(short)], short)
+
+
+def test_bursts_come_together_and_keep_the_rate():
+    offsets = schedule.bursts(200.0, 10, 0.0, 100.0, seed=5)
+    assert len(offsets) == pytest.approx(20_000, rel=0.06)
+    _, sizes = np.unique(offsets, return_counts=True)
+    assert (sizes % 10 == 0).all()
+    spread = schedule.bursts(200.0, 10, 0.05, 100.0, seed=5)
+    assert len(np.unique(spread)) > 0.99 * len(spread)
+    assert (np.diff(spread) >= 0).all()
+
+
+@pytest.mark.parametrize(("first", "last"), [(10.0, 100.0), (100.0, 10.0), (0.0, 50.0), (50.0, 0.0), (20.0, 20.0)])
+@pytest.mark.parametrize("seed", [None, 11])
+def test_ramp_follows_its_rate(first, last, seed):
+    offsets = schedule.ramp(first, last, 200.0, seed) / 1e9
+    expected = (first + last) / 2 * 200
+    assert len(offsets) == pytest.approx(expected, rel=0.05)
+    early = np.count_nonzero(offsets < 100)
+    assert early == pytest.approx((first + (first + last) / 2) / 2 * 100, rel=0.06)
+    assert (np.diff(offsets) >= 0).all()
+
+
+def test_replay_is_the_trace_from_its_first_arrival():
+    offsets = schedule.replay(np.array([100.0, 100.5, 103.0]), speed=2.0)
+    assert offsets.tolist() == [0, 250_000_000, 1_500_000_000]
+    assert len(schedule.replay(np.zeros(0))) == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: schedule.constant(0, 10),
+        lambda: schedule.constant(10, float("nan")),
+        lambda: schedule.constant(1e9, 1e9),
+        lambda: schedule.gamma(10, 0, 10, 1),
+        lambda: schedule.bursts(10, 0, 0.0, 10, 1),
+        lambda: schedule.bursts(10, 2, -1.0, 10, 1),
+        lambda: schedule.ramp(-1, 5, 10),
+        lambda: schedule.replay(np.array([3.0, 2.0])),
+        lambda: schedule.replay(np.array([1.0, float("inf")])),
+        lambda: schedule.replay(np.array([1.0]), speed=0),
+    ],
+)
+def test_nonsense_is_one_clear_line(make):
+    with pytest.raises(BadInput) as caught:
+        make()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,249 @@
+"""The server's own tables on SQLite and on a real PostgreSQL: made, migrated, and used by every part alike."""
+
+from __future__ import annotations
+
+import hashlib
+import socketserver
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from compared import make_contract
+from ledgers import postgres_server
+from lynxbench.errors import BadInput, Refused
+from lynxbench.server.access import Access, fits, hash_password
+from lynxbench.server.auditing import AuditLog
+from lynxbench.server.rights import SCOPES, AccessScope
+from lynxbench.server.settings import ServerSettings
+from lynxbench.server.uploads import Uploads
+from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier
+from lynxbench.watch.regressions import Notice
+from lynxbench.watch.schedules import LEASE_S, RunState, Scheduler
+from lynxbench.watch.store import SCHEMA, Store
+
+READ = frozenset({AccessScope.READ})
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "sqlite":
+        made = Store(f"sqlite:///{tmp_path / 'server.sqlite'}")
+    else:
+        made = Store(request.getfixturevalue("postgres"))
+    yield made
+    made.migrate("base")
+    made.close()
+
+
+def test_migrations_go_down_and_up(store: Store) -> None:
+    assert store.schema() == SCHEMA
+    store.migrate("base")
+    assert store.schema() is None
+    store.migrate()
+    assert store.schema() == SCHEMA
+
+
+def test_tables_are_those_that_the_program_uses(store: Store) -> None:
+    from sqlalchemy import inspect
+
+    from lynxbench.watch.store_tables import metadata
+
+    with store.reading() as connection:
+        found = inspect(connection)
+        for table in metadata.sorted_tables:
+            columns = {column["name"]: bool(column["nullable"]) for column in found.get_columns(table.name)}
+            expected = {column.name: bool(column.nullable) for column in table.columns}
+            assert columns == expected, table.name
+
+
+def test_passwords_tokens_and_sessions(store: Store) -> None:
+    access = Access(store)
+    access.add_user("ada", "ml", frozenset(SCOPES), "a long enough password")
+    assert access.has_administrator()
+    assert access.sign_in("ada", "another password") is None
+    assert access.sign_in("nobody", "a long enough password") is None
+    session = access.sign_in("ada", "a long enough password")
+    assert session is not None
+    found = access.by_session(session.text)
+    assert found is not None
+    assert (found.name, found.team, found.csrf) == ("ada", "ml", session.csrf)
+    token = access.make_token("ada", "push", READ)
+    assert token.text not in repr(token)
+    holder = access.by_token(token.text)
+    assert holder is not None
+    assert holder.scopes == READ
+    access.revoke_token(token.token_id)
+    assert access.by_token(token.text) is None
+    with pytest.raises(BadInput, match="no token"):
+        access.revoke_token(token.token_id)
+    access.set_password("ada", "quite another password")
+    assert access.by_session(session.text) is None
+    for wrong in ("short", "x" * 300):
+        with pytest.raises(BadInput, match="password"):
+            access.set_password("ada", wrong)
+    access.disable_user("ada")
+    assert not access.has_administrator()
+    assert access.sign_in("ada", "quite another password") is None
+
+
+def test_equal_passwords_have_different_hashes() -> None:
+    one, two = hash_password("a long enough password"), hash_password("a long enough password")
+    assert one != two
+    assert fits("a long enough password", one)
+    assert not fits("a long enough passworD", one)
+
+
+def test_the_audit_log_comes_newest_first(store: Store) -> None:
+    log = AuditLog(store)
+    for number in range(5):
+        log.note("ada", f"did {number}", detail="x" * 5000)
+    found = log.list(limit=2)
+    assert [one.action for one in found] == ["did 4", "did 3"]
+    assert [one.action for one in log.list(before=found[-1].number, limit=2)] == ["did 2", "did 1"]
+
+
+def test_an_upload_survives_the_server(store: Store, tmp_path: Path) -> None:
+    data = b"a bundle" * 100
+    digest = hashlib.sha256(data).hexdigest()
+    first = Uploads(store, tmp_path / "parts", 10_000)
+    upload = first.begin("ml", digest, len(data), "ada")
+    first.append(upload, 0, data[:300])
+    again = Uploads(store, tmp_path / "parts", 10_000).begin("ml", digest, len(data), "ada")
+    assert (again.upload_id, again.received_bytes) == (upload.upload_id, 300)
+    with pytest.raises(Refused, match="next byte is 300"):
+        first.append(again, 0, data)
+    whole = first.append(again, 300, data[300:])
+    assert first.whole(whole).read_bytes() == data
+    assert first.finish(whole, {"new": 1}).outcome == {"new": 1}
+    with pytest.raises(BadInput, match="are taken here"):
+        first.begin("ml", digest, 10_001, "ada")
+
+
+def test_a_silent_agent_loses_its_run_and_the_next_time_is_claimed(store: Store) -> None:
+    scheduler = Scheduler(store)
+    scheduler.put("s", "ml", "every 60 s", make_contract(), "ada")
+    start = datetime.now(UTC) + timedelta(seconds=61)
+    first = scheduler.poll("a", "ml", "1", start)
+    assert first is not None
+    later = start + timedelta(seconds=LEASE_S + 61)
+    second = scheduler.poll("a", "ml", "1", later)
+    assert second is not None
+    assert scheduler.run(first[0].run).state == RunState.LOST
+    assert scheduler.end(second[0].run, "ml", RunState.DONE, "", None).state == RunState.DONE
+    assert scheduler.end(second[0].run, "ml", RunState.DONE, "", None).state == RunState.DONE
+    with pytest.raises(Refused):
+        scheduler.end(second[0].run, "ml", RunState.FAILED, "", None)
+    with pytest.raises(Refused, match="another team"):
+        scheduler.beat(second[0].run, "others")
+    assert scheduler.counts()["lost"] == 1
+
+
+def test_an_agent_with_places_has_several_runs_and_each_knows_its_node(store: Store) -> None:
+    scheduler = Scheduler(store)
+    for name in ("s1", "s2", "s3"):
+        scheduler.put(name, "ml", "every 60 s", make_contract(), "ada")
+    now = datetime.now(UTC) + timedelta(seconds=61)
+    one, two = (scheduler.poll("a", "ml", "1", now, places=2) for _ in range(2))
+    assert one is not None
+    assert two is not None
+    assert {one[1].name, two[1].name} == {"s1", "s2"}
+    assert scheduler.poll("a", "ml", "1", now, places=2) is None
+    assert scheduler.poll("a", "ml", "1", now) is None
+    assert scheduler.last_node("s1", "a") is None
+    scheduler.beat(one[0].run, "ml", now, node="node-1")
+    assert scheduler.beat(one[0].run, "ml", now).node == "node-1", "a word without a node forgets none"
+    scheduler.end(one[0].run, "ml", RunState.DONE, "", "ab" * 32)
+    assert scheduler.last_node("s1", "a") == "node-1"
+    assert scheduler.last_node("s1", "b") is None
+    assert scheduler.place_of("ab" * 32) == "a/node-1"
+    scheduler.end(two[0].run, "ml", RunState.DONE, "", "cd" * 32)
+    assert scheduler.place_of("cd" * 32) == "a"
+    third = scheduler.poll("a", "ml", "1", now, places=2)
+    assert third is not None
+    assert third[1].name == "s3"
+
+
+class Mailbox(socketserver.StreamRequestHandler):
+    """As much of SMTP (RFC 5321) as one message takes."""
+
+    messages: list[str] = []
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline():
+            word = line[:4].upper()
+            if word == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                lines = []
+                while (one := self.rfile.readline()) != b".\r\n":
+                    lines.append(one.decode())
+                self.messages.append("".join(lines))
+            self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 ok\r\n")
+            if word == b"QUIT":
+                return
+
+
+def test_mail_is_sent_once_with_the_evidence(tmp_path: Path) -> None:
+    from sqlalchemy import insert
+
+    from lynxbench.watch.store_tables import outbox
+
+    store = Store(f"sqlite:///{tmp_path / 's.sqlite'}")
+    Mailbox.messages.clear()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        settings = ServerSettings(
+            smtp_url=f"smtp://127.0.0.1:{server.server_address[1]}", origin="https://bench.example"
+        )
+        Contacts(store).put("ops", "mail", "ops@example.org")
+        notice = Notice(
+            "n" * 32, "c" * 64, "chat\r\nBcc: x@y", "agent a", "fp32", "a" * 64, "b" * 64, "framework", "ops",
+            0.79, 0.8, 0.81, "torch changed", "2026-11-15T09:00:00.000+00:00", None, None,
+        )  # fmt: skip
+        row = {"notice": notice.notice, "channel": "mail", "address": "ops@example.org", "state": "pending"}
+        more = {"attempts": 0, "next_at": "2026-01-01T00:00:00.000+00:00", "said": ""}
+        store.change(insert(outbox).values({**row, **more}))
+        courier = Courier(store, settings)
+        ((number, _),) = courier.waiting()
+        assert courier.send(number, notice, "REGRESSED: throughput") == "sent"
+        assert courier.send(number, notice, "REGRESSED: throughput") == "sent"
+        assert courier.waiting() == []
+        server.shutdown()
+        thread.join(timeout=5)
+    store.close()
+    (message,) = Mailbox.messages
+    assert "\nBcc:" not in message
+    assert "https://bench.example/compare?a=" in message.replace("=\n", "").replace("=\r\n", "").replace("=3D", "=")
+    assert "REGRESSED" in message
+
+
+def test_a_webhook_that_does_not_answer_is_tried_again_and_then_given_up(tmp_path: Path) -> None:
+    from sqlalchemy import insert, update
+
+    from lynxbench.watch.store_tables import outbox
+
+    store = Store(f"sqlite:///{tmp_path / 's.sqlite'}")
+    long_ago = "2026-01-01T00:00:00.000+00:00"
+    row = {"notice": "n", "channel": "webhook", "address": "http://127.0.0.1:9/closed", "state": "pending"}
+    store.change(insert(outbox).values({**row, "attempts": 0, "next_at": long_ago, "said": ""}))
+    notice = Notice("n", "c", "chat", "p", "fp32", "a", "b", None, "ops", None, None, None, "", long_ago, None, None)
+    courier = Courier(store, ServerSettings())
+    states = []
+    for _ in range(MOST_ATTEMPTS):
+        ((number, _name),) = courier.waiting()
+        states.append(courier.send(number, notice, ""))
+        assert courier.waiting() == [], "it waits before it is tried again"
+        store.change(update(outbox).values(next_at=long_ago))
+    assert states == ["pending"] * (MOST_ATTEMPTS - 1) + ["failed"]
+    assert courier.waiting() == []
+    store.close()
