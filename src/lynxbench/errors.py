@@ -4,7 +4,8 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
 
     LynxbenchError                     2
     ├── BadInput                       2   a file, option or value is wrong
-    │   ├── BadContract                2   … in a contract (carries file, line and key)
+    │   ├── BadFile                    2   … in a file that a person wrote (carries file, line and key)
+    │   ├── BadQuantity                2   … in a number with its unit
     │   ├── BadResult                  2   … in a result document or its samples
     │   ├── BadSeries                  2   … in a series given to `steady` or `changepoints`
     │   └── BadLedger                  2   … a ledger that cannot be reached, read or written
@@ -51,10 +52,10 @@ class BadInput(LynxbenchError):
     """A file, option or value that cannot be used as it is."""
 
 
-class BadContract(BadInput):
-    """A contract that is not one; says the file, the line, the key and what would be right."""
+class BadFile(BadInput):
+    """A contract, site file, experiment, plan or catalogue that is not one: file, line, key, what would be right."""
 
-    def __init__(self, problem: str, *, file: str = "<contract>", line: int | None = None, key: str = "") -> None:
+    def __init__(self, problem: str, *, file: str, line: int | None = None, key: str = "") -> None:
         self.problem = problem
         self.file = file
         self.line = line
@@ -62,6 +63,10 @@ class BadContract(BadInput):
         where = f"{file}:{line}" if line is not None else file
         named = f" {key}:" if key else ""
         super().__init__(f"{where}:{named} {problem}")
+
+
+class BadQuantity(BadInput, ValueError):
+    """A number whose unit is missing, unknown or of another kind; a ValueError too, so that validators pass it on."""
 
 
 class BadResult(BadInput):

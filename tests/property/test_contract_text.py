@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lynxbench.contract.loader import parse_contract, parse_document
-from lynxbench.errors import BadContract
+from lynxbench.errors import BadFile
 from lynxbench.model.contract import Contract
 
 SOUND = (Path(__file__).parents[1] / "data" / "contracts" / "sound.yaml").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ yaml_like = st.lists(st.sampled_from(MARKS), max_size=30).map("".join)
 def answer(text: str) -> str | Contract:
     try:
         return parse_contract(text, "fuzz.yaml")
-    except BadContract as error:
+    except BadFile as error:
         line = str(error)
         assert line.startswith("fuzz.yaml:")
         assert len(line.splitlines()) == 1
@@ -76,6 +76,6 @@ def test_any_damage_to_a_sound_contract(at: int, cut: int, more: str) -> None:
     )
 )
 def test_any_stored_document(value: object) -> None:
-    with pytest.raises(BadContract) as caught:
+    with pytest.raises(BadFile) as caught:
         parse_document(json.dumps({"contract": value}), "stored.json")
     assert str(caught.value).isprintable()

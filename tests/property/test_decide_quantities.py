@@ -116,7 +116,7 @@ def test_an_option_takes_only_its_own_dimension(text: str, like: str) -> None:
 
 def test_any_currency_fits_where_a_price_is_wanted() -> None:
     assert parse_quantity("4.10 USD/h", "EUR/h").currency == "USD"
-    assert parse_quantity("9 GBP", "money").currency == "GBP"
+    assert parse_quantity("9 GBP", "EUR").currency == "GBP"
     assert parse_quantity("3 €/h", "EUR/h").currency == "EUR"
 
 

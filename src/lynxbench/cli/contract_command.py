@@ -83,7 +83,7 @@ def check(
     With --against-log it also says how far each is from production, and exits with 1 where one differs.
     """
     from lynxbench.contract.loader import read_contract
-    from lynxbench.errors import BadContract
+    from lynxbench.errors import BadFile
 
     log = None
     differs = False
@@ -96,7 +96,7 @@ def check(
     for file in files:
         try:
             contract = read_contract(file)
-        except BadContract as error:
+        except BadFile as error:
             said = {"problem": error.problem, "line": error.line, "key": error.key}
             rows.append({"file": file, "ok": False, **said})
             typer.echo(f"{error}", err=True)

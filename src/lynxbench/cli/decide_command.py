@@ -297,7 +297,7 @@ def _doubted(decision: Decision, gathered: Gathered) -> Decision:
 
 
 def _ratio(text: str, option: str) -> float:
-    from lynxbench.model.units import parse_ratio
+    from lynxbench.model.quantities import parse_ratio
 
     try:
         return parse_ratio(text)

@@ -238,7 +238,7 @@ def _percent(interval: Interval) -> str:
 
 
 def _quantity(option: str, text: str) -> float:
-    from lynxbench.model.units import parse_duration, parse_ratio
+    from lynxbench.model.quantities import parse_duration, parse_ratio
 
     try:
         return parse_ratio(text) if option == "--drift" else parse_duration(text)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from lynxbench.contract.diff import RULES
-from lynxbench.contract.schema import Schema, contract_schema, resolved
+from lynxbench.contract.schema import contract_schema
+from lynxbench.model.file_problems import Schema, resolved
 from lynxbench.model.layers import DEFAULT_OWNERS, WHAT_IT_HOLDS, Layer
-from lynxbench.model.units import DURATIONS_S, RATES_PER_S, RATIOS
+from lynxbench.model.quantities import DURATIONS, RATES, RATIOS
 
 _INTRODUCTION = """\
 # The contract, key by key
@@ -37,9 +38,9 @@ def render_reference() -> str:
 
 def _units() -> str:
     rows = [
-        ("duration", ", ".join(DURATIONS_S), "`90 s`, `1.5 min`, `250 ms`"),
+        ("duration", ", ".join(DURATIONS), "`90 s`, `1.5 min`, `250 ms`"),
         ("ratio", ", ".join(RATIOS), "`5 %`"),
-        ("rate", ", ".join(RATES_PER_S), "`12 /s`, `600 /min`"),
+        ("rate", ", ".join(RATES), "`12 /s`, `600 /min`"),
     ]
     lines = [f"| {kind} | {units} | {examples} |" for kind, units, examples in rows]
     return "\n".join(
@@ -102,7 +103,7 @@ def _behind_null(value: Schema) -> Schema:
 
 
 def _words(value: Schema) -> str:
-    inner = resolved(value)
+    inner = resolved(value, contract_schema()["$defs"])
     if "oneOf" in inner:
         tags = " \\| ".join(f"`{tag}`" for tag in inner["discriminator"]["mapping"])
         return f"mapping; {inner['discriminator']['propertyName']} is {tags}"

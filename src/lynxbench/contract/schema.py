@@ -11,11 +11,10 @@ from pydantic_core import core_schema
 
 from lynxbench.contract.explain import KEYS
 from lynxbench.model.contract import Contract
+from lynxbench.model.file_problems import Schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SCHEMA_ID = "urn:lynxbench:contract:1"
-
-Schema = dict[str, Any]
 
 
 class _AsWritten(GenerateJsonSchema):
@@ -57,15 +56,3 @@ def contract_schema() -> Schema:
 def render_schema() -> str:
     """The schema as JSON text."""
     return json.dumps(contract_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def resolved(schema: Schema) -> Schema:
-    """The schema behind references and `or null`; other unions stay as they are."""
-    while True:
-        if "$ref" in schema:
-            schema = contract_schema()["$defs"][schema["$ref"].removeprefix("#/$defs/")]
-            continue
-        some = [part for part in schema.get("anyOf", ()) if part.get("type") != "null"]
-        if len(some) != 1:
-            return schema
-        schema = some[0]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 
-from pydantic import ValidationError
-
-from lynxbench.contract.nodes import nodes_from_json
-from lynxbench.contract.problems import refuse_contract
+from lynxbench.contract.loader import CONTRACT
 from lynxbench.contract.writer import Explained, render_contract
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import Contract, Task
+from lynxbench.model.contract import Task
+from lynxbench.model.file_nodes import nodes_from_json
+from lynxbench.model.strict_file import validate
 
 USUAL_MODELS: dict[Task, str] = {
     Task.GENERATE: "package:smollm2-135m-instruct",
@@ -93,14 +91,11 @@ def render_template(
         "protocol": {} if served else {"emulated_limit": "10 min"},
         "policy": {} if served else {"accuracy": _ACCURACY[wanted]},
     }
-    try:
-        contract = Contract.model_validate_json(json.dumps(document))
-    except ValidationError as error:
-        # Only the options can be wrong here, so the key is named and no line of a file that does not exist yet.
-        raise refuse_contract(error, nodes_from_json(document, file), "contract new") from None
+    # Only the options can be wrong here, so the key is named and no line of a file that does not exist yet.
+    contract = validate(nodes_from_json(document, file), "contract new", CONTRACT)
     hidden = frozenset({"input_tokens"} if wanted is Task.CALLABLE else ())
-    said = "".join(f"# {remark}\n" for remark in remarks)
-    return _HEADER.format(file=file) + said + "\n" + render_contract(contract, Explained(hidden))
+    header = _HEADER.format(file=file) + "".join(f"# {remark}\n" for remark in remarks)
+    return header + "\n" + render_contract(contract, Explained(hidden))
 
 
 def parse_model(text: str) -> dict[str, str]:

@@ -11,11 +11,13 @@ from pydantic import JsonValue
 from lynxbench.decide.claim_lint import comparable_results, lint_peer, lint_text, lint_values
 from lynxbench.decide.claim_table import looks_like_row, rows_of
 from lynxbench.errors import BadInput
-from lynxbench.executor.site_file import parse_lined_yaml
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.result import Result
+from lynxbench.model.strict_file import parse_keys
+from lynxbench.reading import read_text
 from lynxbench.record.formats.foreign_results import parse_foreign
 
+CLAIM = "a claim"
 LARGEST_CLAIM_BYTES = 64 << 20
 
 
@@ -27,16 +29,8 @@ def lint_claim(text: str, source: str, results: Sequence[Result] = ()) -> ClaimR
 
 def read_claim(path: Path) -> str:
     """The text of a claim file."""
-    try:
-        if path.is_dir():
-            raise BadInput(f"{path}: is a folder; name a file with a claim, or give the claim with --text")
-        if path.stat().st_size > LARGEST_CLAIM_BYTES:
-            raise BadInput(f"{path}: larger than {LARGEST_CLAIM_BYTES >> 20} MiB; not a claim")
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInput(f"{path}: not UTF-8 text; give a claim as text, YAML, JSON or CSV") from None
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}; name a file with a claim, or give it with --text") from None
+    missing = "no such file; name one with a claim, or give the claim with --text"
+    return read_text(path, CLAIM, missing=missing, largest_bytes=LARGEST_CLAIM_BYTES)
 
 
 def _lint(text: str, source: str) -> ClaimReport:
@@ -53,9 +47,7 @@ def _lint(text: str, source: str) -> ClaimReport:
     if looks_like_row(text):
         return lint_values(rows_of(text)[0], source, "row of a results table")
     if _looks_like_yaml(text):
-        value = parse_lined_yaml(text, source).value
-        if isinstance(value, dict):
-            return lint_values(value, source, "YAML")
+        return lint_values(parse_keys(text, source, CLAIM), source, "YAML")
     return lint_text(text, source)
 
 

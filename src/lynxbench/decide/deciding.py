@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from pydantic import JsonValue
-
 from lynxbench.attribute.faster_hardware import Swap, estimate_swap
-from lynxbench.decide.catalogue import find_device, parse_catalogue, recognise
+from lynxbench.decide.catalogue import CATALOGUE, find_device, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.demand import declare_demand, forecast_demand
-from lynxbench.decide.offers import merged_terms, parse_offers, terms_of_executor
+from lynxbench.decide.offers import PLAN, merged_terms, parse_offers, terms_of_executor
 from lynxbench.decide.purchase import PurchaseProposal, decide_purchase
 from lynxbench.decide.tenure import Terms
 from lynxbench.decide.usable_figures import measured_precision, newest, one_contract
@@ -21,7 +19,6 @@ from lynxbench.decide.whatif import Factors, ask_whatif
 from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.executor.site_file import parse_lined_yaml
 from lynxbench.ledger.location import NO_LEDGER
 from lynxbench.ledger.queries import Wanted, list_results, standings
 from lynxbench.model.attribution import Category
@@ -34,6 +31,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import parse_quantity, parse_unit, words_of
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing
+from lynxbench.reading import read_text
 from lynxbench.record.comparing_results import compare_sides, side_of
 from lynxbench.record.recalling import opened, recalled, result_document
 from lynxbench.workload.request_log import read_log
@@ -109,10 +107,8 @@ def read_folder(folder: Path) -> list[Result]:
 def read_catalogue(path: Path | None) -> dict[str, Device]:
     """The bundled accelerators, and those of a file of the user's own, which win."""
     bundled = (resources.files("lynxbench.decide") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
-    found = parse_catalogue(parse_lined_yaml(bundled, "accelerators.yaml").value, "accelerators.yaml")
-    if path is not None:
-        found |= parse_catalogue(parse_lined_yaml(_read_text(path), str(path)).value, str(path))
-    return found
+    devices = parse_catalogue(bundled, "accelerators.yaml")
+    return devices if path is None else devices | parse_catalogue(read_text(path, CATALOGUE.noun), str(path))
 
 
 def replay(shares: Mapping[Category, float], factors: Factors) -> Interval:
@@ -266,7 +262,7 @@ def candidates_of(
             for one in gathered.results
         ]
         return found, gathered
-    offers = parse_offers(read_mapping(plan), str(plan))
+    offers = parse_offers(read_text(plan, PLAN.noun), str(plan))
     results: dict[str, Result] = {}
     standings_: dict[str, Standing] = {}
     found = []
@@ -285,14 +281,6 @@ def candidates_of(
 
 def _names(results: Sequence[Result]) -> dict[str, str]:
     return {one.result_id: f"{one.contract.name} {short(one.result_id)}" for one in results}
-
-
-def read_mapping(path: Path) -> dict[str, JsonValue]:
-    """A YAML file of keys and values."""
-    value = parse_lined_yaml(_read_text(path), str(path)).value
-    if not isinstance(value, dict):
-        raise BadInput(f"{path}: must be a mapping of keys")
-    return value
 
 
 def _whatif_of(
@@ -332,12 +320,3 @@ def _standings(ids: Sequence[str], ledger: str | None, environment: Mapping[str,
             return dict(standings(open_.log, mine, Keyring(environment=environment).trust)) if mine else {}
     except BadLedger:
         return {}
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise BadInput(f"{path}: not UTF-8 text") from None
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from None

@@ -2,23 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
-from pydantic import JsonValue
+from pydantic import Field, PlainValidator, WithJsonSchema
 
 from lynxbench.decide.tenure import Owning, Terms
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, BadQuantity
+from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
+from lynxbench.model.fields import One, Ratio, Text
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.quantities import Quantity, parse_quantity, quantity
-from lynxbench.model.units import parse_ratio
+from lynxbench.model.quantities import Quantity, parse_quantity, parse_ratio, quantity
+from lynxbench.model.strict_file import FileForm, parse_file
 
-USUAL_LIFE = "4 years"
+USUAL_LIFE = parse_quantity("4 years")
 """Where none is stated: the depreciation that most operators of accelerators book."""
-_CANDIDATE_KEYS = ("name", "result", "precision", "own", "rent", "energy_price", "pue")
-_OWN_KEYS = ("price", "life", "residual", "upkeep")
+LARGEST_PUE = 5.0
+
+
+def _amount(value: object, like: str, where: str = "") -> Quantity:
+    """A price in any currency, not below 0."""
+    amount = parse_quantity(value, like, where)
+    if amount.value < 0:
+        raise BadQuantity(f"{where}{': ' if where else ''}{value!r} is below 0; write for example '12 {like}'")
+    return amount
+
+
+def _life(value: object) -> Quantity:
+    life = parse_quantity(value, "year")
+    if life.value <= 0:
+        raise BadQuantity(f"{value!r} is no life; write for example '4 years'")
+    return life
+
+
+_AS_TEXT = WithJsonSchema({"type": "string"})
+Price = Annotated[Quantity, PlainValidator(partial(_amount, like="EUR")), _AS_TEXT]
+Rent = Annotated[Quantity, PlainValidator(partial(_amount, like="EUR/h")), _AS_TEXT]
+EnergyPrice = Annotated[Quantity, PlainValidator(partial(_amount, like="EUR/kWh")), _AS_TEXT]
+Upkeep = Annotated[Quantity, PlainValidator(partial(_amount, like="EUR/year")), _AS_TEXT]
+Life = Annotated[Quantity, PlainValidator(_life), _AS_TEXT]
+Pue = Annotated[float, Field(ge=1, le=LARGEST_PUE)]
+
+
+class OwnedNode(Document):
+    """What a node costs that is bought."""
+
+    price: Annotated[Price, Field(description="what the node costs, such as '18000 EUR'")]
+    life: Life = USUAL_LIFE
+    residual: Annotated[Ratio, Field(ge=0, lt=1)] = 0.0
+    upkeep: Upkeep | None = None
+
+    @property
+    def owning(self) -> Owning:
+        """The same as a value to count with."""
+        return Owning(price=self.price, life=self.life, residual=self.residual, upkeep=self.upkeep)
+
+
+class PlannedCandidate(Document):
+    """One candidate of a plan file."""
+
+    name: Text | None = None
+    result: Annotated[Text, Field(description="a result by its path, its id or the id's beginning")]
+    precision: Precision | None = None
+    own: OwnedNode | None = None
+    rent: Rent | None = None
+    energy_price: EnergyPrice | None = None
+    pue: Pue | None = None
+
+
+class PlanFile(Document):
+    """Candidates and their prices, as a person writes them down."""
+
+    lynxbench: One
+    candidates: Annotated[
+        tuple[PlannedCandidate, ...], Field(min_length=1, description="at least one result with its prices")
+    ]
+    energy_price: EnergyPrice | None = None
+    pue: Pue = 1.0
+
+
+PLAN = FileForm("a plan", "begin it with `lynxbench: 1` and list `candidates`", PlanFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,32 +97,23 @@ class Offer:
     terms: Terms
 
 
-def parse_offers(document: Mapping[str, JsonValue], file: str) -> tuple[Offer, ...]:
-    """The candidates of a plan file; BadInput says the file, the candidate, the key and what would be right."""
-    if document.get("lynxbench") != 1:
-        raise BadInput(f"{file}: a plan begins with `lynxbench: 1`")
-    _refuse_strange(document, ("lynxbench", "candidates", "energy_price", "pue"), file)
-    listed = document.get("candidates")
-    if not isinstance(listed, list) or not listed:
-        raise BadInput(f"{file}: `candidates` must list at least one result with its prices")
-    found = []
-    for index, one in enumerate(listed):
-        if not isinstance(one, dict):
-            raise BadInput(f"{file}: candidates.{index}: must be a mapping of keys")
-        where = f"{file}: candidates.{index}"
-        _refuse_strange(one, _CANDIDATE_KEYS, where)
-        result = one.get("result")
-        if not isinstance(result, str) or not result:
-            raise BadInput(f"{where}.result: name a result by path or id")
-        found.append(
-            Offer(
-                name=str(one.get("name") or result),
-                result=result,
-                precision=_precision(one.get("precision"), where),
-                terms=_terms({**_shared(document), **one}, where),
-            )
+def parse_offers(text: str, file: str) -> tuple[Offer, ...]:
+    """The candidates of a plan file; BadFile says the file, the line, the key and what would be right."""
+    plan = parse_file(text, file, PLAN)
+    return tuple(
+        Offer(
+            name=candidate.name or candidate.result,
+            result=candidate.result,
+            precision=candidate.precision,
+            terms=Terms(
+                own=None if candidate.own is None else candidate.own.owning,
+                rent=candidate.rent,
+                energy_price=candidate.energy_price or plan.energy_price,
+                pue=plan.pue if candidate.pue is None else candidate.pue,
+            ),
         )
-    return tuple(found)
+        for candidate in plan.candidates
+    )
 
 
 def terms_from_options(
@@ -70,17 +127,26 @@ def terms_from_options(
     pue: float | None,
 ) -> Terms:
     """Prices as options give them."""
-    own: dict[str, JsonValue] = {
-        key: value
-        for key, value in {"price": price, "life": life, "residual": residual, "upkeep": upkeep}.items()
-        if value is not None
-    }
-    if own and price is None:
-        raise BadInput(f"--{next(iter(own))} needs --price: it is part of owning a node")
-    body: dict[str, JsonValue] = {"rent": rent, "energy_price": energy_price, "pue": pue}
-    if own:
-        body["own"] = own
-    return _terms({key: value for key, value in body.items() if value is not None}, "options")
+    beside = {"--life": life, "--residual": residual, "--upkeep": upkeep}
+    option = next((name for name, value in beside.items() if value is not None), None)
+    if price is None and option is not None:
+        raise BadInput(f"{option} needs --price: it is part of owning a node")
+    if pue is not None and not 1 <= pue <= LARGEST_PUE:
+        raise BadInput(f"--pue: {pue:g} must be a number from 1 to {LARGEST_PUE:g}")
+    own = None
+    if price is not None:
+        own = Owning(
+            price=_amount(price, "EUR", "--price"),
+            life=USUAL_LIFE if life is None else parse_quantity(life, "year", "--life"),
+            residual=0.0 if residual is None else parse_ratio(residual, where="--residual"),
+            upkeep=None if upkeep is None else _amount(upkeep, "EUR/year", "--upkeep"),
+        )
+    return Terms(
+        own=own,
+        rent=None if rent is None else _amount(rent, "EUR/h", "--rent"),
+        energy_price=None if energy_price is None else _amount(energy_price, "EUR/kWh", "--energy-price"),
+        pue=1.0 if pue is None else pue,
+    )
 
 
 def terms_of_executor(executor: Executor) -> Terms:
@@ -90,10 +156,10 @@ def terms_of_executor(executor: Executor) -> Terms:
     if isinstance(currency, str):
         price = _number(executor, Layer.PROCUREMENT, "price")
         years = _number(executor, Layer.PROCUREMENT, "depreciation_years")
-        many = _number(executor, Layer.PROCUREMENT, "quantity") or 1
+        nodes = _number(executor, Layer.PROCUREMENT, "quantity") or 1
         if price:
-            life = quantity(years, "year") if years else parse_quantity(USUAL_LIFE)
-            own = Owning(price=quantity(price / many, currency), life=life)
+            life = quantity(years, "year") if years else USUAL_LIFE
+            own = Owning(price=quantity(price / nodes, currency), life=life)
         hour = _number(executor, Layer.PROCUREMENT, "price_per_hour")
         rent = quantity(hour, f"{currency}/h") if hour else None
     energy = _number(executor, Layer.FACILITY, "power_price_per_kwh")
@@ -113,64 +179,6 @@ def merged_terms(first: Terms, second: Terms) -> Terms:
     )
 
 
-def _shared(document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: document[key] for key in ("energy_price", "pue") if key in document}
-
-
-def _terms(body: Mapping[str, JsonValue], where: str) -> Terms:
-    own = body.get("own")
-    if own is not None and not isinstance(own, dict):
-        raise BadInput(f"{where}.own: must be a mapping with price and life")
-    pue = body.get("pue", 1.0)
-    if isinstance(pue, bool) or not isinstance(pue, int | float) or not 1 <= pue <= 5:
-        raise BadInput(f"{where}.pue: {pue!r} must be a number from 1 to 5")
-    return Terms(
-        own=None if own is None else _owning(own, f"{where}.own"),
-        rent=_money(body, "rent", "EUR/h", where),
-        energy_price=_money(body, "energy_price", "EUR/kWh", where),
-        pue=float(pue),
-    )
-
-
-def _owning(body: Mapping[str, JsonValue], where: str) -> Owning:
-    _refuse_strange(body, _OWN_KEYS, where)
-    price = _money(body, "price", "money", where)
-    if price is None:
-        raise BadInput(f"{where}.price: is missing; write for example '18000 EUR'")
-    residual = body.get("residual", "0 %")
-    try:
-        left = parse_ratio(residual)
-    except ValueError as error:
-        raise BadInput(f"{where}.residual: {error}") from None
-    life = parse_quantity(str(body.get("life", USUAL_LIFE)), "year", f"{where}.life")
-    return Owning(price=price, life=life, residual=left, upkeep=_money(body, "upkeep", "EUR/year", where))
-
-
-def _money(body: Mapping[str, JsonValue], key: str, like: str, where: str) -> Quantity | None:
-    value = body.get(key)
-    if value is None:
-        return None
-    found = parse_quantity(str(value), like, f"{where}.{key}")
-    if found.value < 0:
-        raise BadInput(f"{where}.{key}: {value!r} is below 0")
-    return found
-
-
-def _precision(value: JsonValue, where: str) -> Precision | None:
-    if value is None:
-        return None
-    try:
-        return Precision(str(value))
-    except ValueError:
-        raise BadInput(f"{where}.precision: {value!r}; choose one of {', '.join(Precision)}") from None
-
-
 def _number(executor: Executor, layer: Layer, name: str) -> float | None:
     value = executor.get(layer, name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
-
-
-def _refuse_strange(body: Mapping[str, JsonValue], known: tuple[str, ...], where: str) -> None:
-    strange = sorted(set(body) - set(known))
-    if strange:
-        raise BadInput(f"{where}: unknown key {strange[0]!r}; known are {', '.join(known)}")

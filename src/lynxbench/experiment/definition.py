@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract, ServedEngine
@@ -21,26 +21,50 @@ SMALLEST_EFFECT = 0.05
 """Interactions below 5 % change nobody's conclusion about which layer to work on."""
 DEFAULT_RESTARTS = 5
 
-TARGET = r"^(engine|workload)\.[a-z_.]+$|^environment\.[A-Za-z_][A-Za-z0-9_]*$|^server\.[a-z][a-z0-9_]*$|^packages$"
-RESPONSE = r"^(throughput|(latency|time-to-first-token|time-per-token)-p(50|90|95|99))$"
+_TARGET = re.compile(
+    r"(engine|workload)\.[a-z_.]+|environment\.[A-Za-z_][A-Za-z0-9_]*|server\.[a-z][a-z0-9_]*|packages", re.ASCII
+)
+_RESPONSE = re.compile(r"throughput|(latency|time-to-first-token|time-per-token)-p(50|90|95|99)")
 
-Target = Annotated[str, Field(pattern=TARGET, max_length=120)]
+
+def _target(text: str) -> str:
+    if not _TARGET.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is nothing to set; use engine.KEY, workload.KEY, environment.VARIABLE, server.NAME or packages"
+        )
+    return text
+
+
+def _response(text: str) -> str:
+    if not _RESPONSE.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no response; use throughput, or latency, time-to-first-token or time-per-token with -p50, "
+            "-p90, -p95 or -p99"
+        )
+    return text
+
+
+Target = Annotated[str, Field(max_length=120), AfterValidator(_target)]
+ServerValue = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
 class Level(Document):
     """A named level that sets several things at once; sets nothing: leaves things as the contract has them."""
 
-    name: Text
+    name: Annotated[Text, Field(description="how the level is called")]
     sets: dict[Target, Scalar] = Field(default_factory=dict)
 
 
 class Factor(Document):
     """One thing that is varied, in one layer. The first level is how things are."""
 
-    name: Name
-    layer: Layer
+    name: Annotated[Name, Field(description="how the factor is called, such as threads")]
+    layer: Annotated[Layer, Field(description="the layer that it belongs to, such as system")]
     sets: Target | None = None
-    levels: Annotated[tuple[Scalar | Level, ...], Field(min_length=2, max_length=8)]
+    levels: Annotated[
+        tuple[Scalar | Level, ...],
+        Field(min_length=2, max_length=8, description="two to eight values; the first is how things are"),
+    ]
     target: Scalar | None = None
     """The level that the joint change goes to; the last one if left out."""
 
@@ -89,25 +113,27 @@ class DesignChoice(Document):
 class Infeasible(Document):
     """Combinations known in advance to be impossible; they are recorded with the reason, not tried."""
 
-    when: Annotated[dict[Name, Scalar], Field(min_length=1)]
-    reason: Text
+    when: Annotated[dict[Name, Scalar], Field(min_length=1, description="levels by factor, such as {batch: 32}")]
+    reason: Annotated[Text, Field(description="why they cannot be run together")]
 
 
 class ServerCommand(Document):
     """A server that is started for every visit; `{name}` in its command is set by factors on `server.name`."""
 
-    command: Annotated[tuple[Text, ...], Field(min_length=1)]
-    values: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Scalar] = Field(default_factory=dict)
+    command: Annotated[tuple[Text, ...], Field(min_length=1, description="the words that start the server")]
+    values: dict[ServerValue, Scalar] = Field(default_factory=dict)
     """What `{name}` stands for where no factor sets it."""
-    ready: Text
-    """An address that answers once the server can be asked."""
+    ready: Annotated[Text, Field(description="an address that answers once the server can be asked")]
     ready_within_s: Annotated[Seconds, Field(alias="ready_within", gt=0)] = 120.0
 
 
 class MachineLane(Document):
     """A part of the machine that no other lane uses: CPUs, and variables such as CUDA_VISIBLE_DEVICES."""
 
-    cpus: Annotated[tuple[Annotated[int, Field(ge=0, le=4095)], ...], Field(min_length=1)]
+    cpus: Annotated[
+        tuple[Annotated[int, Field(ge=0, le=4095)], ...],
+        Field(min_length=1, description="numbers of the CPUs that this lane has to itself"),
+    ]
     environment: dict[VariableName, Text] = Field(default_factory=dict)
 
 
@@ -115,14 +141,17 @@ class Definition(Document):
     """What an experiment file says. Its id is the SHA-256 of its canonical form."""
 
     lynxbench_experiment: One
-    name: Name
-    question: Text
-    contract: Contract
-    response: Annotated[str, Field(pattern=RESPONSE)] = "throughput"
+    name: Annotated[Name, Field(description="a short name in lower case, such as threads-and-batch")]
+    question: Annotated[Text, Field(description="what the experiment is to tell, in a sentence")]
+    contract: Annotated[Contract, Field(description="a contract's name, its file, or the contract itself")]
+    response: Annotated[str, AfterValidator(_response)] = "throughput"
     smallest_effect: Annotated[Ratio, Field(gt=0, le=1)] = SMALLEST_EFFECT
     restarts: Annotated[int, Field(ge=1, le=100)] = DEFAULT_RESTARTS
     design: DesignChoice = DesignChoice()
-    factors: Annotated[tuple[Factor, ...], Field(min_length=1, max_length=LARGEST_FRACTION_FACTORS)]
+    factors: Annotated[
+        tuple[Factor, ...],
+        Field(min_length=1, max_length=LARGEST_FRACTION_FACTORS, description="what is varied, each with its levels"),
+    ]
     infeasible: tuple[Infeasible, ...] = ()
     server: ServerCommand | None = None
     inherit_packages: bool = True
@@ -143,8 +172,8 @@ class Definition(Document):
                     refuse(f"no factor is called {name}; there are {', '.join(names)}", f"infeasible.{index}.when")
                 known = self.factors[names.index(name)].level_names
                 if spelled(value) not in known:
-                    said = f"{spelled(value)} is no level of {name}; it has {', '.join(known)}"
-                    refuse(said, f"infeasible.{index}.when.{name}")
+                    says = f"{spelled(value)} is no level of {name}; it has {', '.join(known)}"
+                    refuse(says, f"infeasible.{index}.when.{name}")
         keys = {key for factor in self.factors for at in range(len(factor.levels)) for key in factor.settings(at)}
         if len(self.contract.workload.precisions) > 1 and not keys & {"workload.precision", "workload.precisions"}:
             refuse("lists several precisions; keep one, or make workload.precision a factor", "contract")

@@ -28,8 +28,8 @@ from lynxbench.model.contract import (
     TorchEngine,
     UniformLength,
 )
+from lynxbench.model.quantities import format_duration, format_rate, format_ratio
 from lynxbench.model.result import Conditions
-from lynxbench.model.units import format_duration, format_rate, format_ratio
 
 
 def conditions_of(contract: Contract, threads: int) -> Conditions:

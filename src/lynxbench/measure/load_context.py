@@ -16,7 +16,7 @@ from lynxbench.model.contract import (
     Task,
 )
 from lynxbench.model.load_figures import LoadFigures
-from lynxbench.model.units import format_duration, format_ratio
+from lynxbench.model.quantities import format_duration, format_ratio
 
 LARGEST_FAILED = 0.01
 """Beyond one failure in a hundred the good requests are no longer a sample of all."""

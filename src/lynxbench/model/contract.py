@@ -5,7 +5,6 @@ Keys are what people write; attributes carry the unit (`limit` is written "90 s"
 
 from __future__ import annotations
 
-from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
@@ -13,8 +12,9 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
-from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, refuse
+from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, real_day, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.quantities import format_duration
 from lynxbench.model.serving import (
     CacheState,
     Dialect,
@@ -25,7 +25,6 @@ from lynxbench.model.serving import (
     TensorInput,
     Timeouts,
 )
-from lynxbench.model.units import format_duration
 from lynxbench.model.workload import (
     LANGUAGE_TASKS,
     Arrival,
@@ -124,20 +123,12 @@ class Regime(StrEnum):
     COST = "cost"
 
 
-def _real_date(text: str) -> str:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a day of the calendar; write for example '2026-01-31'") from None
-    return text
-
-
 class Agreement(Document):
     """Who agreed to this contract, and when."""
 
     team: Text
     by: Text | None = None
-    date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), AfterValidator(_real_date)] | None = None
+    date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), AfterValidator(real_day)] | None = None
 
 
 # --- what executes it ---

@@ -73,8 +73,8 @@ class PurchaseDecision(Document):
 class CeilingSource(Document):
     """Where a figure of a device comes from."""
 
-    what: str
-    where: str
+    what: Annotated[str, Bound_(description="which figures, such as rates, memory")]
+    where: Annotated[str, Bound_(description="the sheet and its year")]
 
 
 class Device(Document):

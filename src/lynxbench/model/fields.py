@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Annotated, Final, Literal, NoReturn
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from lynxbench.model.units import (
+from lynxbench.model.quantities import (
     format_duration,
     format_rate,
     format_ratio,
@@ -45,6 +46,7 @@ Text = Annotated[
         strip_whitespace=True, min_length=1, max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$"
     ),
 ]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 EXACT_INTEGER: Final = 2**53 - 1
 """The largest integer that every JSON reader agrees on (RFC 8785 has no form for larger ones)."""
@@ -64,6 +66,15 @@ def _whole(value: object) -> object:
 
 One = Annotated[Literal[1], BeforeValidator(_whole)]
 """A version number. Python holds True and 1.0 equal to 1; a contract does not."""
+
+
+def real_day(text: str) -> str:
+    """A day of the calendar as it is written; ValueError for any other text."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a day of the calendar; write for example '2026-01-31'") from None
+    return text
 
 
 def refuse(problem: str, key: str) -> NoReturn:

@@ -1,17 +1,18 @@
-"""Money, energy, power and rates that refuse to be mixed: a value knows what it counts, and only like adds to like.
+"""Quantities as people write them ("90 s", "5 %", "4.10 EUR/h"), parsed strictly, that refuse to be mixed.
 
-Base units: second, joule, token, request and so on; each currency is a dimension of its own, because a rate of exchange
-is a decision that somebody has to state.
+A value knows what it counts, and only like adds to like. Base units: second, joule, token, request and so on; each
+currency is a dimension of its own, because a rate of exchange is a decision that somebody has to state.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from lynxbench.errors import BadInput, Refused
+from lynxbench.errors import BadQuantity, Refused
 
 Dimension = tuple[tuple[str, int], ...]
 """Base unit and exponent, sorted by name, without zeros; empty for a bare number."""
@@ -22,6 +23,13 @@ YEAR_S = 365.25 * DAY_S
 """The Julian year, as astronomers and most amortisation tables have it."""
 KWH_J = 3.6e6
 LONGEST_TEXT = 64
+"""Characters; no quantity a person writes is longer, and an error message may repeat it."""
+SIGNIFICANT_DIGITS = 12
+"""Kept of a contract's quantities: enough for any clock, few enough to hide the rounding of a change of unit."""
+DURATIONS = ("ns", "us", "µs", "ms", "s", "min", "h")
+RATES = ("/s", "/min", "/h")
+RATIOS = ("%",)
+"""What a contract's quantities are written in; every unit of a list has its meaning from the table below."""
 
 _UNITS: dict[str, tuple[float, Mapping[str, int]]] = {
     **{name: (scale, {"s": 1}) for name, scale in {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}.items()},
@@ -60,75 +68,19 @@ _UNITS: dict[str, tuple[float, Mapping[str, int]]] = {
     "%": (0.01, {}),
 }  # fmt: skip
 
-CURRENCIES = frozenset(
-    [
-        "AED",
-        "ARS",
-        "AUD",
-        "BDT",
-        "BGN",
-        "BHD",
-        "BRL",
-        "CAD",
-        "CHF",
-        "CLP",
-        "CNY",
-        "COP",
-        "CZK",
-        "DKK",
-        "EGP",
-        "EUR",
-        "GBP",
-        "GHS",
-        "HKD",
-        "HUF",
-        "IDR",
-        "ILS",
-        "INR",
-        "ISK",
-        "JPY",
-        "KES",
-        "KRW",
-        "KWD",
-        "KZT",
-        "LKR",
-        "MAD",
-        "MXN",
-        "MYR",
-        "NGN",
-        "NOK",
-        "NZD",
-        "OMR",
-        "PEN",
-        "PHP",
-        "PKR",
-        "PLN",
-        "QAR",
-        "RON",
-        "RSD",
-        "RUB",
-        "SAR",
-        "SEK",
-        "SGD",
-        "THB",
-        "TND",
-        "TRY",
-        "TWD",
-        "TZS",
-        "UAH",
-        "USD",
-        "UYU",
-        "VND",
-        "XAF",
-        "XOF",
-        "ZAR",
-    ]
-)
+CURRENCIES = frozenset((
+    "AED", "ARS", "AUD", "BDT", "BGN", "BHD", "BRL", "CAD", "CHF", "CLP", "CNY", "COP", "CZK", "DKK", "EGP", "EUR",
+    "GBP", "GHS", "HKD", "HUF", "IDR", "ILS", "INR", "ISK", "JPY", "KES", "KRW", "KWD", "KZT", "LKR", "MAD", "MXN",
+    "MYR", "NGN", "NOK", "NZD", "OMR", "PEN", "PHP", "PKR", "PLN", "QAR", "RON", "RSD", "RUB", "SAR", "SEK", "SGD",
+    "THB", "TND", "TRY", "TWD", "TZS", "UAH", "USD", "UYU", "VND", "XAF", "XOF", "ZAR",
+))  # fmt: skip
 """ISO 4217 codes that are taken; a sign such as $ names several currencies and is refused."""
 
-_TEXT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(.*)")
+_TEXT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9].*|)")
 _FACTOR = re.compile(r"([A-Za-zµ%€$£¥]+)(?:\^([0-9]))?")
 _SIGNS = {"€": "EUR"}
+_MICRO = ("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}")
+"""Keyboards give either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +92,7 @@ class Quantity:
 
     def __post_init__(self) -> None:
         if math.isnan(self.value):
-            raise BadInput("a quantity is not a number (NaN)")
+            raise BadQuantity("a quantity is not a number (NaN)")
 
     def __add__(self, other: Quantity) -> Quantity:
         self._refuse_other(other, "added to")
@@ -183,7 +135,7 @@ class Quantity:
     @property
     def currency(self) -> str | None:
         """The currency it is in, where it is an amount of money or a price."""
-        return next((name for name, exponent in self.dimension if name in CURRENCIES and exponent == 1), None)
+        return _currency(self.dimension)
 
     def _refuse_other(self, other: Quantity, verb: str) -> None:
         if self.dimension != other.dimension:
@@ -192,28 +144,106 @@ class Quantity:
             )
 
 
-def parse_quantity(text: str, like: str | None = None, where: str = "") -> Quantity:
-    """`"4.10 EUR/h"` as a quantity; with `like`, only one of the same dimension. BadInput says what would be right."""
-    place = f"{where}: " if where else ""
-    match = _TEXT.fullmatch(text.strip()) if len(text) <= LONGEST_TEXT else None
-    if match is None:
-        raise BadInput(
-            f"{place}{text[:LONGEST_TEXT]!r} is not a number with a unit; write for example {_example(like)}"
-        )
-    number, unit = float(match.group(1)), match.group(2)
-    if not unit:
-        raise BadInput(f"{place}{text!r} has no unit; write for example {_example(like)}")
-    try:
+def parse_quantity(value: object, like: str | None = None, where: str = "") -> Quantity:
+    """`"4.10 EUR/h"` as a quantity; with `like`, only of the same dimension. BadQuantity says what would be right."""
+    example = f"12 {like}" if like else "4.10 EUR/h"
+    with _at(where):
+        number, unit = _split(value, f"write for example {example!r}")
         scale, dimension = parse_unit(unit)
-    except BadInput as error:
-        raise BadInput(f"{place}{error}") from None
-    value = number * scale
-    if not math.isfinite(value):
-        raise BadInput(f"{place}{text!r} is not finite")
-    found = Quantity(value, dimension)
-    if like is not None:
-        _refuse_unlike(found, like, text, place)
-    return found
+        if like is not None and not _is_like(dimension, like):
+            raise BadQuantity(f"{value!r} is {words_of(dimension)}; write for example {example!r}")
+        return Quantity(_finite(number * scale, value), dimension)
+
+
+def parse_duration(value: object, *, where: str = "") -> float:
+    """Seconds from "90 s", "1.5 min" or "250 ms"."""
+    return _parse_in(DURATIONS, value, "90 s", where)
+
+
+def parse_ratio(value: object, *, where: str = "") -> float:
+    """A fraction from "5 %"."""
+    return _parse_in(RATIOS, value, "5 %", where)
+
+
+def parse_rate(value: object, *, where: str = "") -> float:
+    """Events per second from "12 /s" or "600 /min"."""
+    return _parse_in(RATES, value, "12 /s", where)
+
+
+def format_duration(seconds: float) -> str:
+    """The one canonical form of a duration."""
+    return f"{_shortest(seconds)} s"
+
+
+def format_ratio(fraction: float) -> str:
+    """The one canonical form of a ratio."""
+    return f"{_shortest(fraction * 100)} %"
+
+
+def format_rate(per_second: float) -> str:
+    """The one canonical form of a rate."""
+    return f"{_shortest(per_second)} /s"
+
+
+def canonical_number(value: float) -> float:
+    """The value that its canonical text reads back as, so that equal contracts and equal ids are the same thing."""
+    return float(_shortest(value)) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
+def _shortest(value: float) -> str:
+    return f"{value:.{SIGNIFICANT_DIGITS}g}"
+
+
+def _parse_in(units: Sequence[str], value: object, example: str, where: str) -> float:
+    """A number with one of the units, in the base unit, as canonical as its text."""
+    hint = f"use one of {', '.join(units)}, such as {example!r}"
+    with _at(where):
+        number, unit = _split(value, hint)
+        if unit not in units:
+            raise BadQuantity(f"{value!r}: unit {unit!r} does not fit here; {hint}")
+        return canonical_number(_finite(number * parse_unit(unit)[0], value))
+
+
+@contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Puts the place, such as an option's name, before what is wrong there."""
+    try:
+        yield
+    except BadQuantity as error:
+        raise BadQuantity(f"{where}: {error}" if where else str(error)) from None
+
+
+def _split(value: object, hint: str) -> tuple[float, str]:
+    """The number and the unit of a text; `hint` says what would be right."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise BadQuantity(f"must be a number with a unit; {hint}")
+    if not isinstance(value, str):
+        raise BadQuantity(f"{value} has no unit; {hint}")
+    if len(value) > LONGEST_TEXT:
+        raise BadQuantity(f"{len(value)} characters are no quantity; {hint}")
+    match = _TEXT.fullmatch(value.strip())
+    if match is None:
+        raise BadQuantity(f"{value!r} is not a number with a unit; {hint}")
+    if not match.group(2):
+        raise BadQuantity(f"{value!r}: the unit is missing; {hint}")
+    return float(match.group(1)), match.group(2).replace(*_MICRO)
+
+
+def _finite(number: float, value: object) -> float:
+    if not math.isfinite(number):
+        raise BadQuantity(f"{value!r} is not finite")
+    return number
+
+
+def _is_like(dimension: Dimension, like: str) -> bool:
+    """Whether a dimension is that of a unit; EUR in it stands for any currency."""
+    currency = _currency(dimension)
+    in_euros = tuple(sorted(("EUR" if name == currency else name, exponent) for name, exponent in dimension))
+    return in_euros == parse_unit(like)[1]
+
+
+def _currency(dimension: Dimension) -> str | None:
+    return next((name for name, exponent in dimension if name in CURRENCIES and exponent == 1), None)
 
 
 def quantity(value: float, unit: str) -> Quantity:
@@ -223,7 +253,7 @@ def quantity(value: float, unit: str) -> Quantity:
 
 
 def parse_unit(text: str) -> tuple[float, Dimension]:
-    """The scale and dimension of `kWh`, `tokens/s`, `EUR/kWh` …; BadInput for what is no unit."""
+    """The scale and dimension of `kWh`, `tokens/s`, `EUR/kWh` …; BadQuantity for what is no unit."""
     dimension: dict[str, int] = {}
     scale, sign = 1.0, 1
     for index, part in enumerate(re.split(r"(\s*(?:/|\*|·|\bper\b)\s*)", text.strip())):
@@ -234,7 +264,7 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
             continue  # "/s"
         match = _FACTOR.fullmatch(part)
         if match is None:
-            raise BadInput(f"{text[:LONGEST_TEXT]!r} is no unit; write for example 'tokens/s', 'kWh', 'EUR/h'")
+            raise BadQuantity(f"{text[:LONGEST_TEXT]!r} is no unit; write for example 'tokens/s', 'kWh', 'EUR/h'")
         factor, exponents = _factor(match.group(1), text)
         power = sign * int(match.group(2) or 1)
         scale *= factor**power
@@ -257,39 +287,20 @@ def words_of(dimension: Dimension) -> str:
 
 
 def _factor(name: str, text: str) -> tuple[float, Mapping[str, int]]:
-    name = _SIGNS.get(name, name.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}"))
+    name = _SIGNS.get(name, name)
     if name in CURRENCIES:
         return 1.0, {name: 1}
     if name in {"$", "£", "¥"}:
-        raise BadInput(f"{text!r}: {name} names several currencies; write its code, such as USD")
+        raise BadQuantity(f"{text!r}: {name} names several currencies; write its code, such as USD")
     if name not in _UNITS:
-        raise BadInput(f"{text[:LONGEST_TEXT]!r}: unit {name!r} is not known here")
+        raise BadQuantity(f"{text[:LONGEST_TEXT]!r}: unit {name!r} is not known here")
     return _UNITS[name]
 
 
-def _refuse_unlike(found: Quantity, like: str, text: str, place: str) -> None:
-    wanted = parse_unit(like)[1] if like != "money" else None
-    if like == "money" or any(name == "EUR" for name, _ in wanted or ()):
-        pattern = (("EUR", 1),) if wanted is None else wanted
-        own = found.currency
-        generic = tuple(("¤", e) if n == "EUR" else (n, e) for n, e in pattern)
-        mine = tuple(("¤", e) if n == own else (n, e) for n, e in found.dimension)
-        if own is not None and sorted(generic) == sorted(mine):
-            return
-    elif found.dimension == wanted:
-        return
-    raise BadInput(f"{place}{text!r} is {words_of(found.dimension)}; write for example {_example(like)}")
-
-
-def _example(like: str | None) -> str:
-    return repr("1000 EUR" if like == "money" else f"12 {like}" if like else "4.10 EUR/h")
-
-
-def _hint(one: Quantity, other: Quantity) -> str:
-    mine, theirs = one.currency, other.currency
-    if mine and theirs and mine != theirs:
+def _hint(left: Quantity, right: Quantity) -> str:
+    if left.currency and right.currency and left.currency != right.currency:
         return "; state one currency for all prices"
-    kinds = {one.dimension, other.dimension}
+    kinds = {left.dimension, right.dimension}
     if kinds == {(("J", 1),), (("J", 1), ("s", -1))}:
         return "; power times hours is energy"
     if {"token", "request"} <= {name for dimension in kinds for name, _ in dimension}:
@@ -305,9 +316,9 @@ def _power(name: str, exponent: int) -> str:
     return name if exponent == 1 else f"{name}^{exponent}"
 
 
-def _combined(one: Dimension, other: Dimension, sign: int) -> Dimension:
-    total = dict(one)
-    for name, exponent in other:
+def _combined(left: Dimension, right: Dimension, sign: int) -> Dimension:
+    total = dict(left)
+    for name, exponent in right:
         total[name] = total.get(name, 0) + sign * exponent
     return _sorted(total)
 
@@ -317,10 +328,7 @@ def _sorted(dimension: Mapping[str, int]) -> Dimension:
 
 
 def rate_unit(unit: str) -> str:
-    """The unit as it stands, or BadInput: figures of a result whose unit of work is a word of its own count as calls.
-
-    An engine may name its unit of work freely ("frame"); such words are one dimension, `call`.
-    """
+    """A rate's unit; a word that is no unit here, such as an engine's own `frame`, counts as a call."""
     parts = [part if _known(part) else "call" for part in re.split(r"(?<=.)/", unit.strip())]
     return "/".join(parts)
 

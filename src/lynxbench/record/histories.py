@@ -16,7 +16,7 @@ from lynxbench.compare.stack_signals import Record
 from lynxbench.compare.suspects import changes_between
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.contract.loader import read_contract
-from lynxbench.errors import BadContract, BadInput, BadLedger, BadResult
+from lynxbench.errors import BadFile, BadInput, BadLedger, BadResult
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.trust import TrustList
@@ -146,7 +146,7 @@ class Past:
                         return one.entry.body.contract
         try:
             return read_contract(named)
-        except BadContract:
+        except BadFile:
             by_name = {r.contract_id: r.contract for r in results if r.contract.name == named}
             if len(by_name) == 1 and not Path(named).exists():
                 return next(iter(by_name.values()))

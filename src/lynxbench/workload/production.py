@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lynxbench.model.quantities import format_rate
 from lynxbench.model.samples import Float64, Int64
-from lynxbench.model.units import format_rate
 from lynxbench.model.workload import (
     Arrival,
     ConstantArrival,

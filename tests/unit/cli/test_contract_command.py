@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from lynxbench.cli.contract_command import app
 from lynxbench.contract.loader import bundled_names, parse_contract, read_bundled
 from lynxbench.contract.schema import contract_schema
-from lynxbench.errors import BadContract, BadInput, ExitCode
+from lynxbench.errors import BadFile, BadInput, ExitCode
 
 DATA = Path(__file__).parents[2] / "data" / "contracts"
 SOUND = DATA / "sound.yaml"
@@ -108,7 +108,7 @@ def test_show_as_json_can_be_read_back(tmp_path: Path) -> None:
 
 
 def test_show_of_nothing_is_an_error_of_ours() -> None:
-    with pytest.raises(BadContract, match="no such file") as caught:
+    with pytest.raises(BadFile, match="no such file") as caught:
         invoke("show", "nothing")
     assert caught.value.exit_code == ExitCode.BAD_INPUT
 

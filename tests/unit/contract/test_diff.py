@@ -10,8 +10,9 @@ import pytest
 
 from lynxbench.contract.diff import RULES, compare_contracts, rule_of
 from lynxbench.contract.loader import parse_contract
-from lynxbench.contract.schema import contract_schema, resolved
+from lynxbench.contract.schema import contract_schema
 from lynxbench.model.contract import Contract
+from lynxbench.model.file_problems import resolved
 
 SOUND = (Path(__file__).parents[2] / "data" / "contracts" / "sound.yaml").read_text(encoding="utf-8")
 BOUNDED = "optimisation: {division: bounded, trials: 3, knobs: {threads: [1, 2]}}\n"
@@ -111,9 +112,9 @@ def test_every_key_of_a_contract_has_a_rule_and_every_rule_a_key() -> None:
 
 
 def _keys(schema: dict[str, Any], path: str) -> Iterator[str]:
-    inner = resolved(schema)
+    inner = resolved(schema, contract_schema()["$defs"])
     for option in inner.get("oneOf") or [inner]:
-        for key, value in resolved(option).get("properties", {}).items():
+        for key, value in resolved(option, contract_schema()["$defs"]).get("properties", {}).items():
             here = f"{path}.{key}" if path else key
             yield here
             yield from _keys(value, here)

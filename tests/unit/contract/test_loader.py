@@ -15,9 +15,9 @@ from lynxbench.contract.loader import (
     read_bundled_text,
     read_contract,
 )
-from lynxbench.contract.nodes import LARGEST_FILE_BYTES
-from lynxbench.errors import BadContract
+from lynxbench.errors import BadFile
 from lynxbench.model.contract import Contract, Task
+from lynxbench.model.file_nodes import LARGEST_FILE_BYTES
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
@@ -126,7 +126,7 @@ def test_a_stored_document_gives_its_contract_back(tmp_path: Path) -> None:
 def test_a_stored_contract_that_was_changed_is_refused() -> None:
     contract = parse_contract(SOUND)
     changed = {**contract.canonical(), "name": "other"}
-    with pytest.raises(BadContract, match="is not the id of the contract beside it"):
+    with pytest.raises(BadFile, match="is not the id of the contract beside it"):
         parse_document(json.dumps({"contract_id": contract.contract_id, "contract": changed}))
 
 
@@ -144,7 +144,7 @@ def test_a_stored_contract_that_was_changed_is_refused() -> None:
     ],
 )
 def test_stored_documents_are_read_as_strictly(text: str, says: str) -> None:
-    with pytest.raises(BadContract, match=says) as caught:
+    with pytest.raises(BadFile, match=says) as caught:
         parse_document(text, "stored.json")
     assert str(caught.value).startswith("stored.json:1: ")
 
@@ -152,7 +152,7 @@ def test_stored_documents_are_read_as_strictly(text: str, says: str) -> None:
 def test_too_large_a_file_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
     file = tmp_path / "large.yaml"
     file.write_bytes(b"# x\n" * (LARGEST_FILE_BYTES // 4 + 1))
-    with pytest.raises(BadContract, match="larger than 1 MiB"):
+    with pytest.raises(BadFile, match="larger than 1 MiB"):
         read_contract(file)
 
 
@@ -167,13 +167,13 @@ def test_too_large_a_file_is_refused_before_it_is_parsed(tmp_path: Path) -> None
     ],
 )
 def test_what_is_not_there_is_named(name: str, says: str) -> None:
-    with pytest.raises(BadContract, match=says) as caught:
+    with pytest.raises(BadFile, match=says) as caught:
         read_contract(name)
     assert str(caught.value).isprintable()
 
 
 def test_an_unreadable_bundled_name_lists_the_readable_ones() -> None:
-    with pytest.raises(BadContract, match="there are callable-example, chat-demo"):
+    with pytest.raises(BadFile, match="there are callable-example, chat-demo"):
         read_bundled_text("../loader")
 
 

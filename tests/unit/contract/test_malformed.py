@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from lynxbench.cli.contract_command import app
 from lynxbench.contract.loader import read_contract
-from lynxbench.errors import BadContract, ExitCode
+from lynxbench.errors import BadFile, ExitCode
 
 DATA = Path(__file__).parents[2] / "data" / "contracts"
 EXPECTED = json.loads((DATA / "malformed.json").read_text(encoding="utf-8"))
@@ -35,7 +35,7 @@ def test_the_sound_contract_they_differ_from_is_sound() -> None:
 def test_one_line_with_file_line_and_key(name: str) -> None:
     file, expected = DATA / "malformed" / name, EXPECTED[name]
     started = time.perf_counter()
-    with pytest.raises(BadContract) as caught:
+    with pytest.raises(BadFile) as caught:
         read_contract(file)
     assert time.perf_counter() - started < LONGEST_WAIT_S
     error = caught.value

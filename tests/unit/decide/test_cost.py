@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from lynxbench.decide.cost import CostQuestion, PricedOption, report_cost
 from lynxbench.decide.offers import parse_offers, terms_from_options, terms_of_executor
 from lynxbench.decide.tenure import Owning, Terms
-from lynxbench.errors import BadInput, Refused
+from lynxbench.errors import BadFile, BadInput, Refused
 from lynxbench.model.contract import Regime
 from lynxbench.model.executor import declared
 from lynxbench.model.figures import Figure
@@ -125,35 +128,65 @@ def test_impossible_wishes_are_refused(today: Result, asked: dict[str, float]) -
         report_cost([PricedOption("a", today, terms())], CostQuestion(**asked))
 
 
-def test_a_plan_file_is_read_strictly() -> None:
-    body = {
-        "lynxbench": 1,
-        "energy_price": "0.22 EUR/kWh",
-        "candidates": [
-            {"name": "a", "result": "x.json", "own": {"price": "9000 EUR", "residual": "10 %"}, "rent": "2 EUR/h"}
-        ],
-    }
-    (offer,) = parse_offers(body, "plan.yaml")  # type: ignore[arg-type]
-    assert offer.terms.own is not None
-    assert offer.terms.own.residual == pytest.approx(0.1)
-    assert offer.terms.energy_price is not None
-    for wrong in (
-        {**body, "more": 1},
-        {**body, "lynxbench": 2},
-        {**body, "candidates": []},
-        {**body, "candidates": [{"result": "x", "rent": "2 kWh"}]},
-        {**body, "candidates": [{"result": "x", "own": {"life": "4 years"}}]},
-        {**body, "candidates": [{"result": "x", "own": {"price": "9 EUR", "life": "4 W"}}]},
-    ):
-        with pytest.raises(BadInput, match=r"plan\.yaml"):
-            parse_offers(wrong, "plan.yaml")  # type: ignore[arg-type]
+PLAN = """\
+lynxbench: 1
+energy_price: 0.22 EUR/kWh
+pue: 1.2
+candidates:
+  - {name: a, result: x.json, own: {price: 9000 EUR, residual: 10 %}, rent: 2 EUR/h}
+  - {result: y.json, own: {price: 4000 USD, life: 3 years, upkeep: 100 USD/year}, energy_price: 0.1 USD/kWh, pue: 1}
+"""
 
 
-def test_options_of_owning_need_a_price() -> None:
-    with pytest.raises(BadInput, match="--price"):
-        terms_from_options(
-            price=None, life="4 years", residual=None, upkeep=None, rent=None, energy_price=None, pue=None
-        )
+def test_a_plan_file_gives_each_candidate_its_terms() -> None:
+    first, second = parse_offers(PLAN, "plan.yaml")
+    assert first.terms.own is not None
+    assert first.terms.own.residual == pytest.approx(0.1)
+    assert first.terms.own.life.in_unit("year") == pytest.approx(4)
+    assert first.terms.energy_price is not None
+    assert first.terms.energy_price.in_unit("EUR/kWh") == pytest.approx(0.22)
+    assert first.terms.pue == 1.2
+    assert (second.name, second.terms.pue) == ("y.json", 1.0)
+    assert second.terms.currencies == {"USD"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("lynxbench: 1", "lynxbench: 2"), "plan.yaml:1: lynxbench: must be 1, not 2"),
+        (("pue: 1.2", "pue: 0.9"), "plan.yaml:3: pue: must be at least 1, not 0.9"),
+        (("pue: 1.2", "more: 1"), "plan.yaml:3: more: unknown key"),
+        (("rent: 2 EUR/h", "rent: 2 kWh"), "plan.yaml:5: candidates.0.rent: '2 kWh' is energy (J, kWh)"),
+        (("rent: 2 EUR/h", "rent: -2 EUR/h"), "plan.yaml:5: candidates.0.rent: '-2 EUR/h' is below 0"),
+        (("price: 9000 EUR, ", ""), "plan.yaml:5: candidates.0.own.price: is missing: what the node costs"),
+        (("life: 3 years", "life: 4 W"), "plan.yaml:6: candidates.1.own.life: '4 W' is power (W)"),
+        (("life: 3 years", "life: 0 years"), "plan.yaml:6: candidates.1.own.life: '0 years' is no life"),
+        (("residual: 10 %", "residual: 100 %"), "plan.yaml:5: candidates.0.own.residual: must be below 100 %"),
+        (("result: x.json", "result: 7720"), "plan.yaml:5: candidates.0.result: must be a text, not 7720"),
+        (("result: x.json", "precision: fp9, result: x"), "plan.yaml:5: candidates.0.precision: 'fp9' is not one of"),
+    ],
+)  # fmt: skip
+def test_a_plan_file_is_read_strictly(change: tuple[str, str], says: str) -> None:
+    with pytest.raises(BadFile, match=re.escape(says)):
+        parse_offers(PLAN.replace(*change), "plan.yaml")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"life": "4 years"}, "--life needs --price"),
+        ({"price": "9 kWh"}, "--price: '9 kWh' is energy (J, kWh); write for example '12 EUR'"),
+        ({"price": "9 EUR", "life": "4 W"}, "--life: '4 W' is power (W)"),
+        ({"price": "9 EUR", "residual": "10"}, "--residual: '10': the unit is missing; use one of %"),
+        ({"rent": "-2 EUR/h"}, "--rent: '-2 EUR/h' is below 0"),
+        ({"energy_price": "0.2"}, "--energy-price: '0.2': the unit is missing; write for example '12 EUR/kWh'"),
+        ({"pue": 7.0}, "--pue: 7 must be a number from 1 to 5"),
+    ],
+)
+def test_options_say_which_one_is_wrong(options: dict[str, Any], says: str) -> None:
+    names = ("price", "life", "residual", "upkeep", "rent", "energy_price", "pue")
+    with pytest.raises(BadInput, match=re.escape(says)):
+        terms_from_options(**(dict.fromkeys(names) | options))
 
 
 def test_declared_prices_of_the_site_file_are_taken(today: Result) -> None:

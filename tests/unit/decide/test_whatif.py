@@ -99,7 +99,7 @@ def test_a_device_of_ones_own_is_added_strictly(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="h200"):
         find_device(CATALOGUE, "h20")
     with pytest.raises(BadInput):
-        parse_catalogue([], "x")
+        parse_catalogue("- 1\n", "x")
 
 
 def test_nothing_to_change_and_nothing_known_are_told_apart(today: Result, decode: Result) -> None:

@@ -40,7 +40,7 @@ def test_this_machine_is_captured_quickly_and_twice_alike() -> None:
 
 def test_no_framework_is_imported() -> None:
     code = (
-        "import sys; from lynxbench.executor import capture_host; capture_host();"
+        "import sys; from lynxbench.executor.capture import capture_host; capture_host();"
         "print([m for m in ('torch', 'numpy', 'scipy', 'transformers', 'onnxruntime') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)

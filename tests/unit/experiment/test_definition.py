@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lynxbench.errors import BadContract
+from lynxbench.errors import BadFile
 from lynxbench.experiment.cells import plan_cells
 from lynxbench.experiment.defining import bundled_experiments, parse_definition, read_definition
 from lynxbench.experiment.definition import Definition
@@ -93,7 +93,7 @@ def test_the_target_is_the_last_level_unless_said() -> None:
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_file_line_and_key(change: tuple[str, str], line: int, key: str, says: str) -> None:
     text = TEXT.replace(*change, 1)
-    with pytest.raises(BadContract) as refused:
+    with pytest.raises(BadFile) as refused:
         parsed(text)
     assert refused.value.file == "x.yaml"
     assert (refused.value.line, refused.value.key) == (line, key)
@@ -102,27 +102,27 @@ def test_what_is_wrong_is_said_with_file_line_and_key(change: tuple[str, str], l
 
 def test_several_precisions_need_a_factor() -> None:
     text = TEXT[: TEXT.index("  - {name: precision")]
-    with pytest.raises(BadContract, match=r"x\.yaml:4: contract: lists several precisions"):
+    with pytest.raises(BadFile, match=r"x\.yaml:4: contract: lists several precisions"):
         parsed(text)
 
 
 def test_a_wrong_contract_inside_keeps_its_place() -> None:
     text = TEXT.replace("contract: embedding", "contract:\n  lynxbench: 1\n  nome: x")
-    with pytest.raises(BadContract, match=r"x\.yaml:6: contract\.nome"):
+    with pytest.raises(BadFile, match=r"x\.yaml:6: contract\.nome"):
         parsed(text)
 
 
 def test_files_that_are_no_experiment_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadContract, match="bundled are"):
+    with pytest.raises(BadFile, match="bundled are"):
         read_definition("nothing-here")
     (tmp_path / "list.yaml").write_text("- 1\n")
-    with pytest.raises(BadContract, match="a mapping of keys"):
+    with pytest.raises(BadFile, match="a mapping of keys"):
         read_definition(tmp_path / "list.yaml")
-    (tmp_path / "none.yaml").write_text("lynxbench_experiment: 1\n")
-    with pytest.raises(BadContract, match="contract: is missing"):
+    (tmp_path / "none.yaml").write_text(TEXT.replace("contract: embedding\n", ""))
+    with pytest.raises(BadFile, match="contract: is missing: a contract's name, its file, or the contract itself"):
         read_definition(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"name: \xff\n")
-    with pytest.raises(BadContract, match="UTF-8"):
+    with pytest.raises(BadFile, match="UTF-8"):
         read_definition(tmp_path / "latin.yaml")
 
 
@@ -132,7 +132,7 @@ def test_generators_are_read_by_name() -> None:
         text.replace("factors:", "design: {kind: fractional, generators: [precision = threads * batch]}\nfactors:")
     )
     assert len(design.plan().cells) == 4
-    with pytest.raises(BadContract, match="is not `factor = factor"):
+    with pytest.raises(BadFile, match="is not `factor = factor"):
         parsed(
             text.replace("factors:", "design: {kind: fractional, generators: [precision = threads]}\nfactors:").replace(
                 "= threads]", "= dreads * batch]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lynxbench.contract.loader import parse_contract
-from lynxbench.errors import BadContract
+from lynxbench.errors import BadFile
 from lynxbench.model.contract import CacheState, OpenAiEngine, RampArrival, SaturatingArrival, ServedModel
 from served import served_contract
 
@@ -59,7 +59,7 @@ def test_what_cannot_be_is_refused(old, new, says):
         text = served_contract(URL, arrival="{process: saturating}")
         says = "needs at least one bound"
     assert old in text
-    with pytest.raises(BadContract, match=says):
+    with pytest.raises(BadFile, match=says):
         parse_contract(text.replace(old, new))
 
 
@@ -67,12 +67,12 @@ def test_tokens_are_only_seen_in_a_stream():
     text = served_contract(
         URL, slo="{metric: time-to-first-token, percentile: 90, at_most: 1 s}", engine="stream: false"
     )
-    with pytest.raises(BadContract, match="only streamed answers"):
+    with pytest.raises(BadFile, match="only streamed answers"):
         parse_contract(text)
 
 
 def test_a_server_does_not_train():
     text = served_contract(URL).replace("task: generate", "task: train-step")
     text = "\n".join(line for line in text.splitlines() if "output_tokens" not in line)
-    with pytest.raises(BadContract, match="openai can do generate and embed"):
+    with pytest.raises(BadFile, match="openai can do generate and embed"):
         parse_contract(text)

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from lynxbench.model.executor import Field, Status
 from lynxbench.model.layers import WHAT_IT_HOLDS, Layer
+from lynxbench.model.quantities import format_ratio
 from lynxbench.model.result import Result
-from lynxbench.model.units import format_ratio
 from lynxbench.report import words
 from lynxbench.report.markup import Child, Safe, code, said, tag
 from lynxbench.report.sections.section_parts import bullets, chip, fact, section, table

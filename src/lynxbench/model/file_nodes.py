@@ -26,15 +26,15 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from lynxbench.errors import BadContract
+from lynxbench.errors import BadFile
 from lynxbench.model.fields import EXACT_INTEGER
 
 LARGEST_FILE_BYTES = 1 << 20
-"""A contract is written by people; a recorded length list of 100 000 entries still fits."""
+"""A person writes far less; a recorded length list of 100 000 entries still fits."""
 MOST_NODES = 150_000
 """After aliases are expanded; above the 100 000 lengths an empirical distribution may list."""
 DEEPEST = 24
-"""A contract needs 6."""
+"""An experiment with a contract in it needs 10."""
 LONGEST_WORD = 60
 """Characters of somebody's text repeated in an error line."""
 
@@ -52,6 +52,8 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _ODD_NUMBER = re.compile(r"0[xob][0-9a-fA-F]+|[-+]?[0-9]+(_[0-9]+)+")
 _CORE = "tag:yaml.org,2002:"
+_QUOTE = "or quote it as text"
+_DIGITS = f"write plain digits, {_QUOTE}"
 
 
 @dataclass(slots=True)
@@ -94,14 +96,24 @@ class KeyedNode:
 
 def shown(text: object) -> str:
     """Somebody's text made safe for one error line: quoted, escaped and cut."""
-    said = str(text)
-    cut = said if len(said) <= LONGEST_WORD else said[: LONGEST_WORD - 1] + "…"
+    word = str(text)
+    cut = word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
     return cut if cut.isprintable() and cut == cut.strip() and cut else ascii(cut)
 
 
-def parse_nodes(text: str, file: str) -> FileNode:
-    """The one document of a YAML text; BadContract on anything a contract has no use for."""
-    return _Builder(file).build(_parse_events(text.removeprefix("\ufeff"), file))
+def parse_nodes(text: str, file: str, noun: str, begin: str) -> FileNode:
+    """The keys of a YAML text's one document; BadFile on anything that such a file (`noun`) has no use for.
+
+    `begin` says how a person starts one that is still empty.
+    """
+    if len(text) > LARGEST_FILE_BYTES:
+        raise BadFile(f"is larger than {LARGEST_FILE_BYTES >> 20} MiB; {noun} is not", file=file, line=1)
+    root = _Builder(file, noun).build(_parse_events(text.removeprefix("\ufeff"), file))
+    if root is None:
+        raise BadFile(f"is empty; {begin}", file=file, line=1)
+    if root.entries is None:
+        raise BadFile(f"{noun} is a mapping of keys, not {root.kind}; {begin}", file=file, line=root.line)
+    return root
 
 
 def nodes_from_json(value: object, file: str, line: int | None = None, depth: int = 1) -> FileNode:
@@ -112,7 +124,7 @@ def nodes_from_json(value: object, file: str, line: int | None = None, depth: in
     elif value is None or isinstance(value, (bool, int, float, str)):
         problem = problem or _wrong_with(value)
     if problem:
-        raise BadContract(problem, file=file, line=line)
+        raise BadFile(problem, file=file, line=line)
     if isinstance(value, dict):
         entries = {key: KeyedNode(line, nodes_from_json(item, file, line, depth + 1)) for key, item in value.items()}
         return FileNode(line, entries=entries)
@@ -132,18 +144,18 @@ def _parse_events(text: str, file: str) -> Iterator[Event]:
     except ReaderError as error:
         at = text.count("\n", 0, error.position) + 1
         code = error.character if isinstance(error.character, int) else ord(error.character)
-        raise BadContract(f"character U+{code:04X} is not allowed in YAML", file=file, line=at) from None
+        raise BadFile(f"character U+{code:04X} is not allowed in YAML", file=file, line=at) from None
     except MarkedYAMLError as error:
         # What was never closed is found at the end of the file, but is to be mended where it was opened.
-        is_open = error.context_mark is not None and "end of stream" in str(error.problem)
+        is_open = error.context_mark is not None and re.search("end of stream|<stream end>", str(error.problem))
         mark = error.context_mark if is_open else error.problem_mark or error.context_mark
         at = mark.line + 1 if mark is not None else line
-        raise BadContract(_syntax_problem(error, text, at), file=file, line=at) from None
+        raise BadFile(_syntax_problem(error, text, at), file=file, line=at) from None
     except YAMLError as error:
-        raise BadContract(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
+        raise BadFile(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
     except (ValueError, IndexError, KeyError, AttributeError, TypeError, AssertionError, RecursionError) as error:
         # The parser itself stumbles over some malformed escapes and directives.
-        raise BadContract(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
+        raise BadFile(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
 
 
 def _syntax_problem(error: MarkedYAMLError, text: str, line: int) -> str:
@@ -151,8 +163,7 @@ def _syntax_problem(error: MarkedYAMLError, text: str, line: int) -> str:
     here = lines[line - 1] if line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in str(error.problem):
         return "a tab is used to indent; YAML wants spaces"
-    said = _one_line(" ".join(str(part) for part in (error.context, error.problem) if part))
-    return f"is not YAML: {said}"
+    return f"is not YAML: {_one_line(' '.join(str(part) for part in (error.context, error.problem) if part))}"
 
 
 def _one_line(text: str) -> str:
@@ -176,28 +187,25 @@ class _Builder:
     """Turns events into nodes, refusing as early as the offence is visible."""
 
     file: str
+    noun: str
     stack: list[_Open] = field(default_factory=list)
     anchors: dict[str, FileNode | None] = field(default_factory=dict)
     total: int = 0
     root: FileNode | None = None
     documents: int = 0
 
-    def build(self, events: Iterator[Event]) -> FileNode:
+    def build(self, events: Iterator[Event]) -> FileNode | None:
         for event in events:
             self._take(event, event.start_mark.line + 1)
-        if self.root is None:
-            raise BadContract(
-                "is empty; `lynxbench contract new` writes a contract to start from", file=self.file, line=1
-            )
         return self.root
 
     def _take(self, event: Event, line: int) -> None:
         if isinstance(event, DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
-                self._refuse("a second document starts here; a contract is one document", line)
+                self._refuse(f"a second document starts here; {self.noun} is one document", line)
             if event.version is not None and tuple(event.version) != (1, 2):
-                self._refuse("contracts are YAML 1.2; remove the %YAML line", 1)
+                self._refuse(f"{self.noun} is YAML 1.2; remove the %YAML line", 1)
         elif isinstance(event, AliasEvent):
             self._alias(event, line)
         elif isinstance(event, ScalarEvent):
@@ -229,7 +237,7 @@ class _Builder:
         path = ".".join(shown(part) for part in (*top.path, key))
         if event.tag is not None and event.tag != f"{_CORE}str":
             self._refuse(
-                f"key {shown(key)} carries the tag {shown(event.tag)}; tags have no meaning in a contract", line
+                f"key {shown(key)} carries the tag {shown(event.tag)}; tags have no meaning in {self.noun}", line
             )
         if key == "<<" and event.style is None:
             self._refuse("merge keys (<<) are not part of YAML 1.2; write the keys out", line, path)
@@ -245,7 +253,7 @@ class _Builder:
     def _open(self, event: MappingStartEvent | SequenceStartEvent, line: int) -> None:
         is_mapping = isinstance(event, MappingStartEvent)
         if event.tag is not None and event.tag != f"{_CORE}{'map' if is_mapping else 'seq'}":
-            self._refuse(f"the tag {shown(event.tag)} has no meaning in a contract; remove it", line)
+            self._refuse(f"the tag {shown(event.tag)} has no meaning in {self.noun}; remove it", line)
         if self.stack and self.stack[-1].node.entries is not None and self.stack[-1].key is None:
             self._refuse("a key must be a plain word, not a list or mapping", line)
         if len(self.stack) >= DEEPEST:
@@ -294,7 +302,7 @@ class _Builder:
         is_string = event.style is not None
         if tag is not None:
             if tag not in (f"{_CORE}str", "!"):
-                self._refuse(f"the tag {shown(tag)} has no meaning in a contract; remove it", line)
+                self._refuse(f"the tag {shown(tag)} has no meaning in {self.noun}; remove it", line)
             is_string = True
         value = text if is_string else self._core(text, line)
         if problem := _wrong_with(value):
@@ -307,17 +315,15 @@ class _Builder:
         if text in _TRUE or text in _FALSE:
             return text in _TRUE
         if _NOT_FINITE.fullmatch(text):
-            self._refuse(f"{text} is not a finite number", line, self._key_here())
+            self._refuse(f"{text} is not a finite number", line)
         if _ODD_NUMBER.fullmatch(text):
-            self._refuse(
-                f"{shown(text)} is an unusual spelling of a number; write plain digits", line, self._key_here()
-            )
+            self._refuse(f"{shown(text)} is an unusual spelling of a number; {_DIGITS}", line)
         if _INTEGER.fullmatch(text):
             digits = text.lstrip("+-").lstrip("0") or "0"
             if len(digits) > len(str(EXACT_INTEGER)):
-                self._refuse(f"{shown(text)} is too large a number", line, self._key_here())
+                self._refuse(f"{shown(text)} is too large a number; the largest is {EXACT_INTEGER}, {_QUOTE}", line)
             if len(digits) < len(text.lstrip("+-")):
-                self._refuse(f"{shown(text)} has leading zeros; write {int(text)}", line, self._key_here())
+                self._refuse(f"{shown(text)} has leading zeros; write {int(text)}, {_QUOTE}", line)
             return int(text)
         if _FLOAT.fullmatch(text):
             return float(text)
@@ -326,7 +332,7 @@ class _Builder:
     def _count(self, more: int, line: int) -> None:
         self.total += more
         if self.total > MOST_NODES:
-            self._refuse(f"expands to more than {MOST_NODES} values; a contract needs far fewer", line)
+            self._refuse(f"expands to more than {MOST_NODES} values; {self.noun} needs far fewer", line)
 
     def _path(self) -> tuple[str, ...]:
         if not self.stack:
@@ -340,7 +346,7 @@ class _Builder:
         return ".".join(shown(part) for part in self._path())
 
     def _refuse(self, problem: str, line: int, key: str = "") -> NoReturn:
-        raise BadContract(problem, file=self.file, line=line, key=key or self._key_here())
+        raise BadFile(problem, file=self.file, line=line, key=key or self._key_here())
 
 
 def _weight(text: str) -> int:
@@ -349,7 +355,7 @@ def _weight(text: str) -> int:
 
 
 def _wrong_with(value: Plain) -> str:
-    """What makes a value one that no contract can hold; empty where nothing does."""
+    """What makes a value one that no file can hold; empty where nothing does."""
     if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         return "half of a character (a lone surrogate) is no text"
     if isinstance(value, float) and not math.isfinite(value):
