@@ -115,7 +115,7 @@ def test_capacity_takes_demand_from_a_log(here: Path) -> None:
         (("cost", TODAY, "--price", "9 EUR", "--rent", "2 USD/h"), ExitCode.REFUSED, "EUR and USD"),
         (("cost", TODAY, TESTED, "--rent", "2 EUR/h", "--rank"), ExitCode.REFUSED, "objective"),
         (("cost", TODAY, "--rent", "2 $/h"), ExitCode.BAD_INPUT, "USD"),
-        (("cost", TODAY, "--energy-price", "3 EUR/W"), ExitCode.BAD_INPUT, "energy_price"),
+        (("cost", TODAY, "--energy-price", "3 EUR/W"), ExitCode.BAD_INPUT, "--energy-price"),
         (("whatif", TODAY, "--hardware", "h20"), ExitCode.BAD_INPUT, "catalogue"),
         (("whatif", TODAY, "--fix", "magic"), ExitCode.BAD_INPUT, "--fix"),
         (("whatif", TODAY), ExitCode.BAD_INPUT, "--hardware"),

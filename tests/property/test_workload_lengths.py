@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lynxbench.engines.torch.torch_inputs import Tokens
-from lynxbench.model.contract import EmpiricalLength, LognormalLength, UniformLength
+from lynxbench.model.workload import EmpiricalLength, LognormalLength, UniformLength
 from lynxbench.workload.lengths import longest, sample_length
 
 bounds = st.tuples(st.integers(1, 5000), st.integers(0, 5000)).map(lambda pair: (pair[0], pair[0] + pair[1]))

@@ -9,19 +9,12 @@ import numpy as np
 
 from lynxbench.model.attribution import Bound, CandidateLayer, Category, Ceiling, OperatorTime
 from lynxbench.model.executor import FieldChange, Tier, measured
+from lynxbench.model.figures import Figure
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.job import ExecutedAs, Skip
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision
-from lynxbench.model.result import (
-    Accuracy,
-    Figure,
-    Governor,
-    Percentile,
-    SamplesFile,
-    Validity,
-    ValidityVerdict,
-)
+from lynxbench.model.result import Accuracy, Governor, Percentile, SamplesFile, Validity, ValidityVerdict
 from lynxbench.model.samples import Marks, Telemetry
 from lynxbench.model.verdicts import SteadyVerdict
 from report_samples import processes, telemetry

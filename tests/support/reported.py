@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, Ceiling, OperatorTime
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, Tier, declared, measured, unreadable
+from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.job import ExecutedAs, Skip
 from lynxbench.model.layers import Layer
@@ -15,7 +16,6 @@ from lynxbench.model.result import (
     Accuracy,
     Conditions,
     Excluded,
-    Figure,
     Percentile,
     PrecisionResult,
     Result,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lynxbench.model.contract import CacheState
 from lynxbench.model.figures import Figure
 from lynxbench.model.load_figures import (
     Accounting,
@@ -15,6 +14,7 @@ from lynxbench.model.load_figures import (
     SaturationRecord,
     TokenCount,
 )
+from lynxbench.model.serving import CacheState
 
 
 def per_s(estimate: float, half: float) -> Figure:

@@ -202,8 +202,11 @@ def test_every_kind_is_tried_with_every_mistake() -> None:
     ("more", "says"),
     [
         ("\tx: 1\n", "a tab is used to indent; YAML wants spaces"),
-        (" x: 1\n", "is not YAML: "),
-        ("x: [1, 2\n", "is not YAML: "),
+        (" x: 1\n", "; align the keys"),
+        ("x: [1, 2\n", "; close what is opened here"),
+        ("x: 'y\n", "; close what is opened here"),
+        ("x\n", "; write `key: value`"),
+        ("x: @y\n", "; quote what is meant as text"),
         ("---\nx: 1\n", "a second document starts here"),
         ("x: !!python/object:os.system y\n", "the tag tag:yaml.org,2002:python/object:os.system has no meaning"),
         ("<<: {x: 1}\n", "merge keys (<<) are not part of YAML 1.2"),

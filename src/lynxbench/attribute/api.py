@@ -27,10 +27,9 @@ from lynxbench.attribute.timeline import tile_steps
 from lynxbench.attribute.trace_columns import NONE, EventKind, Trace
 from lynxbench.attribute.verdict import Owner, attribute_steps
 from lynxbench.errors import BadInput
-from lynxbench.model.attribution import Attribution, Ceiling
+from lynxbench.model.attribution import Attribution, Ceiling, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
-from lynxbench.model.step_work import StepWork
 from lynxbench.model.trace_detail import Detail
 
 CPU_READS_AS_COPY = 0.5

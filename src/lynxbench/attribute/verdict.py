@@ -21,11 +21,10 @@ from lynxbench.attribute.inflation import Shares, correct_shares
 from lynxbench.attribute.roofline import Ceilings
 from lynxbench.attribute.top_operators import top_operators
 from lynxbench.attribute.whole_step import WholeStep, measure_whole_step
-from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category
+from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.step_work import StepWork
 
 NEAR_CEILING = 0.6
 """Kernels at this share of the measured ceiling leave software little to gain; well-tuned libraries reach 0.6 to 0.9

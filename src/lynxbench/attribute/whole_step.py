@@ -14,8 +14,7 @@ from lynxbench.attribute.inflation import Shares
 from lynxbench.attribute.kernels import is_attention, kernel_kind
 from lynxbench.attribute.operators import OperatorKind
 from lynxbench.attribute.roofline import Ceilings
-from lynxbench.model.attribution import Category
-from lynxbench.model.step_work import StepWork
+from lynxbench.model.attribution import Category, StepWork
 
 SMALL_KERNEL_NS = 5_000
 """Kernels on a few thousand elements took 1.1 to 3.5 µs on an H200 whatever they did; what is shorter than this cannot

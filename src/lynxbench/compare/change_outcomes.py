@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from lynxbench.compare.comparing import product_of
 from lynxbench.compare.suspects import COUNTS
 from lynxbench.errors import BadInput, Refused
-from lynxbench.model.changes import ChangeBook, ChangeRow, ExpectationRecord
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
+from lynxbench.model.history import ChangeBook, ChangeRow, ExpectationRecord
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 

@@ -7,10 +7,11 @@ import math
 from lynxbench.compare.pair import ComparedPair
 from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_RATE
 from lynxbench.model.comparison import Effect, EffectVerdict
-from lynxbench.model.contract import ClosedArrival, Contract, Regime, SaturatingArrival, SloMetric
+from lynxbench.model.contract import Contract, Regime, SloMetric
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Percentile, PrecisionResult
+from lynxbench.model.workload import ClosedArrival, SaturatingArrival
 from lynxbench.stats.intervals import ratio_interval
 
 THROUGHPUT = "throughput"

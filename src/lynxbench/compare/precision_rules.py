@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from lynxbench.compare.pair import ComparedPair, RuleFinding
 from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
 from lynxbench.model.comparison import RuleVerdict
-from lynxbench.model.contract import AccuracyPolicy, SaturatingArrival
+from lynxbench.model.contract import AccuracyPolicy
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.result import Accuracy, PrecisionResult, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.model.workload import SaturatingArrival
 
 ABSOLUTE_METRICS = {"perplexity": "perplexity", "task": "task"}
 """Policy metric -> the metric that has a value of its own also at the reference precision."""

@@ -19,9 +19,9 @@ from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, EffectVerdict
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
+from lynxbench.model.history import Signal, Signals, SignalState
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
-from lynxbench.model.signals import Signal, Signals, SignalState
 from lynxbench.model.verdicts import SteadyVerdict
 
 MODERATE = (0.2, 0.7)

@@ -19,22 +19,14 @@ DOES_NOT = "does not"
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
-    """What one difference does, and why."""
-
-    breaks: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class KeyRule:
     """What a difference in a key does, why, and the case in which it breaks comparability all the same."""
 
     breaks: bool
     reason: str
     exception: str = ""
-    judge: Callable[[Contract, Contract], Ruling | None] | None = None
-    """Gives the ruling in the exceptional case, None otherwise."""
+    judge: Callable[[Contract, Contract], KeyRule | None] | None = None
+    """Gives the rule in the exceptional case, None otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +61,22 @@ class ContractComparison:
         return "comparable with differences" if self.differences else "comparable"
 
 
-def _if_tuned(reason: str) -> Callable[[Contract, Contract], Ruling | None]:
-    def judge(before: Contract, after: Contract) -> Ruling | None:
+def _if_tuned(reason: str) -> Callable[[Contract, Contract], KeyRule | None]:
+    def judge(before: Contract, after: Contract) -> KeyRule | None:
         tuned = any(contract.optimisation.division is not Division.NONE for contract in (before, after))
-        return Ruling(True, reason) if tuned else None
+        return KeyRule(True, reason) if tuned else None
 
     return judge
 
 
-def _judge_precisions(before: Contract, after: Contract) -> Ruling | None:
+def _judge_precisions(before: Contract, after: Contract) -> KeyRule | None:
     left, right = before.workload.precisions, after.workload.precisions
     if not set(left) & set(right):
-        return Ruling(True, "no precision is in both, and a number at one precision says nothing about another")
+        return KeyRule(True, "no precision is in both, and a number at one precision says nothing about another")
     reference, other = reference_of(left), reference_of(right)
     if reference is not other:
-        return Ruling(True, f"accuracy is held against {reference} in one and {other} in the other")
-    return Ruling(False, "the same precisions in another order") if set(left) == set(right) else None
+        return KeyRule(True, f"accuracy is held against {reference} in one and {other} in the other")
+    return KeyRule(False, "the same precisions in another order") if set(left) == set(right) else None
 
 
 def _breaks(reason: str) -> KeyRule:
@@ -159,11 +151,11 @@ _TAGS = ("source", "distribution", "process", "name")
 
 def compare_contracts(before: Contract, after: Contract) -> ContractComparison:
     """Every key whose meaning differs, each with what that does to comparability and why."""
-    found = tuple(
+    differences = tuple(
         _judged(key, left, right, before, after)
         for key, left, right in _walk(before.canonical(), after.canonical(), "")
     )
-    return ContractComparison(before.contract_id, after.contract_id, found)
+    return ContractComparison(before.contract_id, after.contract_id, differences)
 
 
 def rule_of(key: str) -> KeyRule:
@@ -177,8 +169,8 @@ def rule_of(key: str) -> KeyRule:
 
 def _judged(key: str, left: JsonValue, right: JsonValue, before: Contract, after: Contract) -> ContractDifference:
     rule = rule_of(key)
-    ruling = (rule.judge and rule.judge(before, after)) or Ruling(rule.breaks, rule.reason)
-    return ContractDifference(key, left, right, ruling.breaks, ruling.reason)
+    rule = (rule.judge and rule.judge(before, after)) or rule
+    return ContractDifference(key, left, right, rule.breaks, rule.reason)
 
 
 def _walk(left: object, right: object, key: str) -> Iterator[tuple[str, JsonValue, JsonValue]]:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from lynxbench.contract.loader import CONTRACT
 from lynxbench.contract.writer import Explained, render_contract
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import Task
 from lynxbench.model.file_nodes import nodes_from_json
 from lynxbench.model.strict_file import validate
+from lynxbench.model.workload import Task
 
 USUAL_MODELS: dict[Task, str] = {
     Task.GENERATE: "package:smollm2-135m-instruct",

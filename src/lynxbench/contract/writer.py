@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 from lynxbench.contract.explain import KEYS
 from lynxbench.model.contract import Contract
@@ -22,36 +21,23 @@ _QUANTITY = re.compile(r"[0-9.]+(e[+-]?[0-9]+)? (s|%|/s)")
 _RESERVED = frozenset({"true", "false", "null"})
 
 
-class Remarks(Protocol):
-    """What is said beside each key; an empty text says nothing."""
-
-    def key(self, document: Document, name: str, key: str) -> str:
-        """Beside a key of a document."""
-
-    def owner(self, layer: Layer, owner: str) -> str:
-        """Beside a layer's owner."""
-
-    def absent(self, document: Document, key: str) -> tuple[str, str]:
-        """An optional key that has no value, as a commented line and its remark; empty to leave it out."""
-
-
 class Marked:
-    """Marks what the contract left to the defaults: for `contract show`."""
+    """What is said beside each key: `default` for what the contract left to the defaults, for `contract show`."""
 
     def key(self, document: Document, name: str, key: str) -> str:
-        """`default` where the file did not say."""
+        """Beside a key of a document; an empty text says nothing."""
         return "default" if name not in document.model_fields_set else ""
 
     def owner(self, layer: Layer, owner: str) -> str:
-        """Whether the owner is the usual one."""
+        """Beside a layer's owner."""
         return "usual owner" if owner == DEFAULT_OWNERS[layer] else ""
 
     def absent(self, document: Document, key: str) -> tuple[str, str]:
-        """Nothing is shown for what is not there."""
+        """An optional key that has no value, as a commented line and its remark; empty to leave it out."""
         return "", ""
 
 
-class Explained:
+class Explained(Marked):
     """Explains every key in a line: for `contract new`."""
 
     def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
@@ -73,7 +59,7 @@ class Explained:
         return f"# {key}: {known.example}", known.says
 
 
-def render_contract(contract: Contract, remarks: Remarks) -> str:
+def render_contract(contract: Contract, remarks: Marked) -> str:
     """The whole contract, defaults filled in, as block YAML with remarks."""
     return "\n".join(_Writer(remarks).document(contract, contract.canonical(), 0)).strip("\n") + "\n"
 
@@ -92,13 +78,13 @@ def _quoted(text: str) -> str:
     # JSON's escapes are YAML's too; line separators and controls beyond ASCII must be escaped besides.
     return re.sub(
         "[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]",
-        lambda found: f"\\u{ord(found.group()):04x}",
+        lambda match: f"\\u{ord(match.group()):04x}",
         json.dumps(text, ensure_ascii=False),
     )
 
 
 class _Writer:
-    def __init__(self, remarks: Remarks) -> None:
+    def __init__(self, remarks: Marked) -> None:
         self.remarks = remarks
 
     def document(self, document: Document, values: Mapping[str, object], indent: int) -> Iterator[str]:
@@ -106,9 +92,9 @@ class _Writer:
             key = info.alias or name
             pad = " " * indent
             if values.get(key) is None:  # also one that is left out of the canonical form at its default
-                line, said = self.remarks.absent(document, key)
+                line, remark = self.remarks.absent(document, key)
                 if line:
-                    yield from _remarked(pad, line, said)
+                    yield from _remarked(pad, line, remark)
                 continue
             inside = list(self.inside(key, getattr(document, name), values[key], indent + 2))
             if inside and indent == 0:
@@ -123,8 +109,8 @@ class _Writer:
             yield from self.document(attribute, value, indent)
         elif isinstance(value, dict):
             for name, item in value.items():
-                said = self.remarks.owner(Layer(name), str(item)) if key == "owners" else ""
-                yield from _remarked(" " * indent, f"{render_scalar(name)}: {_inline(item)}", said)
+                remark = self.remarks.owner(Layer(name), str(item)) if key == "owners" else ""
+                yield from _remarked(" " * indent, f"{render_scalar(name)}: {_inline(item)}", remark)
         elif isinstance(value, list) and isinstance(attribute, Sequence):
             for item, dumped in zip(attribute, value, strict=True):
                 if isinstance(item, Document):
@@ -150,9 +136,9 @@ def _inline(value: object) -> str:
     return render_scalar(value)
 
 
-def _remarked(pad: str, line: str, said: str) -> Iterator[str]:
-    if said and len(pad) + len(line) >= REMARK_COLUMN and not line.startswith("#"):
-        yield f"{pad}# {said}"
+def _remarked(pad: str, line: str, remark: str) -> Iterator[str]:
+    if remark and len(pad) + len(line) >= REMARK_COLUMN and not line.startswith("#"):
+        yield f"{pad}# {remark}"
         yield pad + line
     else:
-        yield f"{pad + line:<{REMARK_COLUMN - 1}} # {said}" if said else pad + line
+        yield f"{pad + line:<{REMARK_COLUMN - 1}} # {remark}" if remark else pad + line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -42,6 +43,7 @@ BESIDE: dict[str, tuple[tuple[str, tuple[str | int, ...]], ...]] = {
     ),
 }
 """Where a tool's file states a context that its figures are not filed under."""
+_Kind = Literal["rate", "latency"]
 _VERSION = re.compile(r"\d+\.\d|\b\d{3}\b")
 _PERCENTILE = re.compile(r"(?:^|[ _])p\d{2}(?:\.\d+)?(?:$|[ _])|percentile|^median")
 _FIGURE_WORDS = ("throughput", "tokens_per_s", "requests_per_s", "tokens_per_second", "qps", "latency", "ttft",
@@ -50,83 +52,85 @@ _FIGURE_WORDS = ("throughput", "tokens_per_s", "requests_per_s", "tokens_per_sec
 
 def stated_in_values(values: Mapping[str, JsonValue]) -> tuple[Stated, ...]:
     """The contexts that keys state; a stack counts only with a version, and nothing counts that says nothing."""
-    found: dict[Context, Stated] = {}
-    for key, value in flatten(values):
-        name = key_name(key)
-        for context, names in KEYS.items():
-            percentile = context is Context.PERCENTILE and bool(_PERCENTILE.search(name))
-            if context in found or not (name in names or percentile) or not _says(value):
-                continue
-            if context is Context.STACK and not _VERSION.search(str(value)):
-                continue
-            found[context] = Stated(context=context, words=f"{key}: {_short(value)}")
-    return tuple(found[context] for context in Context if context in found)
+    return _stated(_contexts(values))
 
 
 def claimed_in_values(values: Mapping[str, JsonValue]) -> tuple[Claimed, ...]:
     """Figures under keys that name one."""
-    found = []
-    for key, value in flatten(values):
-        name = key_name(key)
+    claims = []
+    for key, value in _flatten(values):
+        name = _key_name(key)
         if any(word in name for word in _FIGURE_WORDS) and _is_figure(value):
-            kind = "latency" if "latency" in name or "ttft" in name else "rate"
-            found.append(Claimed(value=_short(value), unit=key, kind=kind, text=f"{key}: {_short(value)}"))  # type: ignore[arg-type]
-    return tuple(found)
+            kind: _Kind = "latency" if "latency" in name or "ttft" in name else "rate"
+            claims.append(Claimed(value=_short(value), unit=key, kind=kind, text=f"{key}: {_short(value)}"))
+    return tuple(claims)
 
 
 def stated_by_peer(foreign: ForeignImported, document: JsonValue = None) -> tuple[Stated, ...]:
     """What another tool's file states: its statements, and percentiles by the names of its figures."""
-    said = dict(foreign.stated)
+    values = dict(foreign.stated)
     for key, path in BESIDE.get(foreign.tool, ()):
         value = _at(document, path)
-        if key not in said and _says(value):
-            said[key] = value
-    found = {one.context: one for one in stated_in_values(said)}
+        if key not in values and _says(value):
+            values[key] = value
+    contexts = _contexts(values)
     # A client knows its own version, not that of the stack it measured.
-    found.pop(Context.STACK, None)
+    contexts.pop(Context.STACK, None)
     tail = next((name for name in foreign.figures if re.search(r" p\d", name)), None)
     if tail is not None:
-        found[Context.PERCENTILE] = Stated(context=Context.PERCENTILE, words=tail)
-    if Context.REGIME not in found and Context.LOAD in found:
-        closed = _says(said.get("concurrency")) and not _is_rate(said.get("rate_per_s"))
-        words = "closed loop" if closed else "open loop at a rate"
-        found[Context.REGIME] = Stated(context=Context.REGIME, words=f"{words}, by {found[Context.LOAD].words}")
-    if Context.LOAD in found and not (
-        _says(said.get("concurrency")) or _is_rate(said.get("rate_per_s")) or said.get("batch")
-    ):
-        found.pop(Context.LOAD)
-    if Context.DURATION not in found and _says(said.get("min_duration (ms)")):
-        found[Context.DURATION] = Stated(
-            context=Context.DURATION, words=f"min_duration (ms): {said['min_duration (ms)']}"
-        )
-    if Context.DURATION not in found and _both_times(said):
-        found[Context.DURATION] = Stated(context=Context.DURATION, words="from its beginning and end")
-    return tuple(found[context] for context in Context if context in found)
+        contexts[Context.PERCENTILE] = tail
+    concurrent, rated = _says(values.get("concurrency")), _is_rate(values.get("rate_per_s"))
+    if Context.LOAD in contexts:
+        words = "closed loop" if concurrent and not rated else "open loop at a rate"
+        contexts.setdefault(Context.REGIME, f"{words}, by {contexts[Context.LOAD]}")
+        if not (concurrent or rated or values.get("batch")):
+            del contexts[Context.LOAD]
+    if _says(values.get("min_duration (ms)")):
+        contexts.setdefault(Context.DURATION, f"min_duration (ms): {values['min_duration (ms)']}")
+    if _says(values.get("started_at")) and _says(values.get("finished_at")):
+        contexts.setdefault(Context.DURATION, "from its beginning and end")
+    return _stated(contexts)
 
 
 def claimed_by_peer(figures: Mapping[str, Figure]) -> tuple[Claimed, ...]:
     """A peer's figures as claims: rates first, then latencies."""
-    found = []
+    claims = []
     for name, figure in figures.items():
-        if figure.estimate is None:
-            continue
-        kind = "latency" if figure.unit in ("ms", "s") else "rate"
-        value = f"{figure.estimate:.6g}"
-        found.append(Claimed(value=value, unit=figure.unit, kind=kind, text=f"{name} {value} {figure.unit}"))  # type: ignore[arg-type]
-    return tuple(sorted(found, key=lambda one: one.kind != "rate"))
+        if figure.estimate is not None:
+            kind: _Kind = "latency" if figure.unit in ("ms", "s") else "rate"
+            value = f"{figure.estimate:.6g}"
+            claims.append(Claimed(value=value, unit=figure.unit, kind=kind, text=f"{name} {value} {figure.unit}"))
+    return tuple(sorted(claims, key=lambda claim: claim.kind != "rate"))
 
 
-def flatten(values: Mapping[str, JsonValue], before: str = "") -> Iterator[tuple[str, JsonValue]]:
+def _key_name(key: str) -> str:
+    """A key as it is compared: lower case, words joined by underscores."""
+    return re.sub(r"[^a-z0-9.]+", "_", key.strip().lower()).strip("_")
+
+
+def _contexts(values: Mapping[str, JsonValue]) -> dict[Context, str]:
+    """The words in which keys state each context."""
+    contexts: dict[Context, str] = {}
+    for key, value in _flatten(values):
+        name = _key_name(key)
+        for context, names in KEYS.items():
+            is_percentile = context is Context.PERCENTILE and _PERCENTILE.search(name)
+            has_version = context is not Context.STACK or _VERSION.search(str(value))
+            if (name in names or is_percentile) and has_version and _says(value):
+                contexts.setdefault(context, f"{key}: {_short(value)}")
+    return contexts
+
+
+def _stated(contexts: Mapping[Context, str]) -> tuple[Stated, ...]:
+    return tuple(Stated(context=context, words=contexts[context]) for context in Context if context in contexts)
+
+
+def _flatten(values: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
     """Every key with its value, nested ones too; a nested mapping is also a value of its own key."""
     for key, value in values.items():
         yield key, value
         if isinstance(value, Mapping):
-            yield from flatten(value, f"{before}{key}.")
-
-
-def key_name(key: str) -> str:
-    """A key as it is compared: lower case, words joined by underscores."""
-    return re.sub(r"[^a-z0-9.]+", "_", key.strip().lower()).strip("_")
+            yield from _flatten(value)
 
 
 def _at(document: JsonValue, path: Sequence[str | int]) -> JsonValue:
@@ -141,23 +145,15 @@ def _at(document: JsonValue, path: Sequence[str | int]) -> JsonValue:
 
 
 def _says(value: JsonValue) -> bool:
-    if isinstance(value, dict) and key_words(value):
-        return any(_says(value[name]) for name in key_words(value))
-    empty: tuple[JsonValue, ...] = (None, "", [], {}, "unknown", "n/a", "N/A", "-")
-    return not any(value is one or value == one for one in empty) and value is not False
-
-
-def key_words(value: Mapping[str, JsonValue]) -> list[str]:
-    """Keys of a nested statement that carry it: a `mode` without a value says nothing."""
-    return [name for name in ("percent", "value", "duration", "requests") if name in value]
+    if isinstance(value, dict):
+        carriers = [name for name in ("percent", "value", "duration", "requests") if name in value]
+        if carriers:  # a `mode` without a value says nothing
+            return any(_says(value[name]) for name in carriers)
+    return value is not False and value not in (None, "", [], {}, "unknown", "n/a", "N/A", "-")
 
 
 def _is_rate(value: JsonValue) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
-
-
-def _both_times(said: Mapping[str, JsonValue]) -> bool:
-    return _says(said.get("started_at")) and _says(said.get("finished_at"))
 
 
 def _is_figure(value: JsonValue) -> bool:

@@ -6,7 +6,7 @@ import math
 
 from lynxbench.contract.loader import read_bundled
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling, Intervention, OperatorTime
-from lynxbench.model.contract import CacheState, Contract
+from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, Tier, measured, unreadable
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
@@ -34,6 +34,7 @@ from lynxbench.model.result import (
     Validity,
     ValidityVerdict,
 )
+from lynxbench.model.serving import CacheState
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.fleets import QueueNode, ServiceForm
 

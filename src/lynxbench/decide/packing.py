@@ -17,7 +17,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from lynxbench import __version__
 from lynxbench.decide.deciding import compare_cited, read_folder
 from lynxbench.decide.pack_words import limitations_of, methodology_for
-from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.errors import BadFile, BadInput, EvidenceInvalid
 from lynxbench.evidence.documents import RESULT_FILE, parse_result, write_text
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
@@ -32,6 +32,8 @@ from lynxbench.model.document import first_problem
 from lynxbench.model.entries import Blob, ChangeDeclared, DecisionTaken
 from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.model.result import Result
+from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
+from lynxbench.reading import read_text
 from lynxbench.record.recalling import opened, result_document
 from lynxbench.record.recording import record_folder, seal
 from lynxbench.report.pack import render_pack
@@ -253,23 +255,17 @@ def pack_in(bundle: Bundle) -> Pack | None:
 
 def read_decision(file: Path) -> PackedDecision:
     """A decision as `decide … --json` wrote it."""
+    noun = "a file that `lynxbench decide … --json` wrote"
+    text = read_text(file, noun, missing=f"no such file; give {noun}", largest_bytes=LARGEST_DECISION_BYTES)
     try:
-        if file.stat().st_size > LARGEST_DECISION_BYTES:
-            raise BadInput(f"{file}: larger than {LARGEST_DECISION_BYTES >> 20} MiB; not a decision")
-        body = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(
-            f"{file}: {error.strerror or error}; give a file that `lynxbench decide … --json` wrote"
-        ) from None
-    except (ValueError, RecursionError):
-        raise BadInput(f"{file}: not JSON; give a file that `lynxbench decide … --json` wrote") from None
-    if isinstance(body, dict):
-        body.pop("recorded", None)
-    try:
+        body = parse_strict_json(text)
+        if isinstance(body, dict):
+            body.pop("recorded", None)
         return _DECISION.validate_json(json.dumps(body))
+    except NotStrictJson as error:
+        raise BadFile(f"{error}; give {noun}", file=str(file), line=error.line) from None
     except ValidationError as error:
-        said = first_problem(error)
-        raise BadInput(f"{file}: {said}; give a file that `lynxbench decide … --json` wrote") from None
+        raise BadFile(f"{first_problem(error)}; give {noun}", file=str(file)) from None
 
 
 def render_pdf(html: str) -> bytes | None:

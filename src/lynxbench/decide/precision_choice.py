@@ -8,13 +8,14 @@ from typing import Literal
 
 from lynxbench.decide.usable_figures import is_usable
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import LANGUAGE_TASKS, Contract
+from lynxbench.model.contract import Contract
 from lynxbench.model.decisions import KvCacheLine, PrecisionDecision, PrecisionLine
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision, reference_of
 from lynxbench.model.result import Percentile, PrecisionResult, Result
+from lynxbench.model.workload import LANGUAGE_TASKS
 
 KV_FIELDS = ("kv_cache_dtype", "kv_cache_precision", "cache_dtype")
 Verdict = Literal["go", "no-go", "not measured"]

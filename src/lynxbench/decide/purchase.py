@@ -11,7 +11,6 @@ from lynxbench.decide.whatif import gain_words
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.canonical import short
-from lynxbench.model.contract import SaturatingArrival
 from lynxbench.model.decisions import (
     UNANSWERED_LIMIT,
     WITHOUT_DIAGNOSTIC,
@@ -23,6 +22,7 @@ from lynxbench.model.decisions import (
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.workload import SaturatingArrival
 
 SAME_CEILING = 0.05
 """Two saturation points nearer than the search's own pair (5 %) are the same ceiling."""

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from lynxbench.engines import openai
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import OpenAiEngine
-from lynxbench.model.serving import ServedEngine
+from lynxbench.model.serving import OpenAiEngine, ServedEngine
 from lynxbench.workload.texts import read_prompts
 
 SHORT_WORDS, LONG_WORDS = 8, 72

@@ -30,10 +30,10 @@ from lynxbench.engines.host_ceilings import measure_matmul, measure_streams
 from lynxbench.engines.python_resources import account, write_accounts
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import CallableModel
 from lynxbench.model.job import ExecutedAs, Job, Skip
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import CallableModel
 
 OUTPUT_CALLS = 8
 """Fixed inputs for accuracy are the first indices; a handful shows a precision's error without long calls."""

@@ -8,7 +8,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import Engine, PluginEngine, ServedEngine
+from lynxbench.model.contract import Engine, PluginEngine
+from lynxbench.model.serving import ServedEngine
 
 ENTRY_POINT_GROUP = "lynxbench.engines"
 """A package registers `name = "module:engine"` here; `engine()` returns an object shaped like load.session.Engine."""

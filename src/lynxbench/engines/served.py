@@ -17,7 +17,9 @@ import numpy as np
 from lynxbench.engines import kserve, openai
 from lynxbench.engines.asking import TokenCalibration, ask, calibrate
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.model.contract import CacheState, Contract, KserveEngine, OpenAiEngine, ReplayArrival, ServedModel, Task
+from lynxbench.model.contract import Contract
+from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
+from lynxbench.model.workload import ReplayArrival, ServedModel, Task
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
 from lynxbench.workload.request_log import RequestLog
 from lynxbench.workload.texts import read_prompts

@@ -30,7 +30,8 @@ from lynxbench.evidence.ed25519_points import public_key_problem
 from lynxbench.evidence.teams import Team
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
-from lynxbench.model.entries import Role, Sha256
+from lynxbench.model.entries import Role
+from lynxbench.model.fields import Sha256
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

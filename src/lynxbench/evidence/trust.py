@@ -19,7 +19,8 @@ from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, pa
 from lynxbench.evidence.teams import Team, looks_like
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
-from lynxbench.model.entries import Reason, Role, Sha256
+from lynxbench.model.entries import Reason, Role
+from lynxbench.model.fields import Sha256
 
 TRUST_FILE: Final = "trust.json"
 MAX_TRUST_BYTES: Final = 4 << 20

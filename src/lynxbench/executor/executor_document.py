@@ -13,6 +13,7 @@ from lynxbench.executor.compatibility import CompatibilityFinding
 from lynxbench.executor.native_precisions import PrecisionSupport
 from lynxbench.model.executor import EXECUTOR_SCHEMA, Executor
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
+from lynxbench.reading import read_text
 
 LARGEST_DOCUMENT_BYTES = 64 * 1024 * 1024
 
@@ -37,16 +38,8 @@ def executor_document(
 
 def read_executor(path: Path | str) -> Executor:
     """The executor of an executor document or of a result document that holds one."""
-    file = Path(path)
-    try:
-        if file.stat().st_size > LARGEST_DOCUMENT_BYTES:
-            raise BadResult(f"{file}: larger than {LARGEST_DOCUMENT_BYTES >> 20} MiB; not an executor document")
-        text = file.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise BadResult(f"{file}: cannot be read: {problem.strerror or problem}") from None
-    except UnicodeDecodeError:
-        raise BadResult(f"{file}: not UTF-8 text; give an executor or result document") from None
-    return parse_executor(text, str(file))
+    text = read_text(path, "an executor or result document", largest_bytes=LARGEST_DOCUMENT_BYTES)
+    return parse_executor(text, str(path))
 
 
 def parse_executor(text: str, file: str = "<executor>") -> Executor:

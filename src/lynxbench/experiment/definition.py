@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from lynxbench.model.canonical import content_id
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, refuse
 from lynxbench.model.layers import Layer
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import VariableName
 from lynxbench.stats.designs import LARGEST_FRACTION_FACTORS, Design, Word, fraction_of, fractional_design, full_design
 
@@ -21,30 +22,33 @@ SMALLEST_EFFECT = 0.05
 """Interactions below 5 % change nobody's conclusion about which layer to work on."""
 DEFAULT_RESTARTS = 5
 
-_TARGET = re.compile(
-    r"(engine|workload)\.[a-z_.]+|environment\.[A-Za-z_][A-Za-z0-9_]*|server\.[a-z][a-z0-9_]*|packages", re.ASCII
-)
-_RESPONSE = re.compile(r"throughput|(latency|time-to-first-token|time-per-token)-p(50|90|95|99)")
+
+def _shaped(pattern: str, words: str) -> AfterValidator:
+    """A text of that pattern; `words` say what would be right."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text!r} does not fit here; {words}")
+        return text
+
+    return AfterValidator(check)
 
 
-def _target(text: str) -> str:
-    if not _TARGET.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is nothing to set; use engine.KEY, workload.KEY, environment.VARIABLE, server.NAME or packages"
-        )
-    return text
-
-
-def _response(text: str) -> str:
-    if not _RESPONSE.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is no response; use throughput, or latency, time-to-first-token or time-per-token with -p50, "
-            "-p90, -p95 or -p99"
-        )
-    return text
-
-
-Target = Annotated[str, Field(max_length=120), AfterValidator(_target)]
+Target = Annotated[
+    str,
+    Field(max_length=120),
+    _shaped(
+        r"(engine|workload)\.[a-z_.]+|environment\.[A-Za-z_][A-Za-z0-9_]*|server\.[a-z][a-z0-9_]*|packages",
+        "use engine.KEY, workload.KEY, environment.VARIABLE, server.NAME or packages",
+    ),
+]
+Response = Annotated[
+    str,
+    _shaped(
+        "throughput|(latency|time-to-first-token|time-per-token)-p(50|90|95|99)",
+        "use throughput, or latency, time-to-first-token or time-per-token with -p50, -p90, -p95 or -p99",
+    ),
+]
 ServerValue = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
@@ -144,7 +148,7 @@ class Definition(Document):
     name: Annotated[Name, Field(description="a short name in lower case, such as threads-and-batch")]
     question: Annotated[Text, Field(description="what the experiment is to tell, in a sentence")]
     contract: Annotated[Contract, Field(description="a contract's name, its file, or the contract itself")]
-    response: Annotated[str, AfterValidator(_response)] = "throughput"
+    response: Response = "throughput"
     smallest_effect: Annotated[Ratio, Field(gt=0, le=1)] = SMALLEST_EFFECT
     restarts: Annotated[int, Field(ge=1, le=100)] = DEFAULT_RESTARTS
     design: DesignChoice = DesignChoice()

@@ -21,10 +21,10 @@ from lynxbench.experiment.owners import higher_is_better
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, responses, restarts_of, visit_response
 from lynxbench.experiment.wording import alias_words, design_words
 from lynxbench.measure.responses import response_unit
-from lynxbench.model.contract import ServedEngine
 from lynxbench.model.experiment import CellShown, CellStatus, ExperimentAnalysis, ExperimentDocument, FactorShown
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Result
+from lynxbench.model.serving import ServedEngine
 from lynxbench.run.run_outcome import Finished
 from lynxbench.stats.designs import Cell
 

@@ -33,8 +33,8 @@ from lynxbench.experiment.visiting import (
     visit_server,
 )
 from lynxbench.measure.calm import wait_until_calm
-from lynxbench.model.contract import ServedEngine
 from lynxbench.model.experiment import ExperimentDocument
+from lynxbench.model.serving import ServedEngine
 from lynxbench.run.run_outcome import Progress
 from lynxbench.stats.designs import Cell
 

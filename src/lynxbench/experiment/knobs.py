@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-
-from pydantic import ValidationError
 
 from lynxbench.errors import BadInput
 from lynxbench.experiment.cells import changed
@@ -69,12 +66,7 @@ def variables(setting: Mapping[str, Scalar]) -> dict[str, str]:
 
 def seeded(contract: Contract, seed: int) -> Contract:
     """The contract on another seed: other inputs, and other random weights where it has such."""
-    document = contract.canonical()
-    document["workload"] = {**document["workload"], "seed": seed}  # type: ignore[dict-item]
-    try:
-        return Contract.model_validate_json(json.dumps(document))
-    except ValidationError as error:
-        raise BadInput(f"{contract.name}: seed {seed}: {error.errors()[0]['msg']}") from None
+    return changed(contract, {"workload.seed": seed})
 
 
 def shown(setting: Mapping[str, Scalar]) -> str:

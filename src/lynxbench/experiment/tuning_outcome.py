@@ -15,10 +15,11 @@ from lynxbench.experiment.searching import Point, Space, TrialOutcome
 from lynxbench.experiment.tuning_folder import ConfirmationPair, TuningFolder, TuningState
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, visit_response
 from lynxbench.measure.responses import THROUGHPUT, response_unit
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.result import Accuracy, Result
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import (
     Confirmed,
     TrialStatus,

@@ -30,9 +30,10 @@ from lynxbench.experiment.visiting import (
     visit_server,
 )
 from lynxbench.measure.responses import THROUGHPUT
-from lynxbench.model.contract import Contract, Regime, ServedEngine
+from lynxbench.model.contract import Contract, Regime
 from lynxbench.model.fields import Scalar
 from lynxbench.model.result import ValidityVerdict
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
 from lynxbench.run.run_outcome import Progress
 

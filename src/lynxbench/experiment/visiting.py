@@ -23,11 +23,12 @@ from lynxbench.experiment.environments import MadeEnvironment, make_environment
 from lynxbench.experiment.launched_server import command_of, served
 from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.responses import process_response, result_response
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.precision import reference_of
 from lynxbench.model.result import Accuracy, Result, ValidityVerdict
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.run.concluding import Attempt, kept_attempts
 from lynxbench.run.pipeline import begin_contract, end_contract, run_contract, take_restart

@@ -30,8 +30,8 @@ from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.fleet_book import Recorders, Silent, flat
 from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, serve_jobs
 from lynxbench.fleet.node_process import Given, LockFile
-from lynxbench.model.contract import ServedEngine
 from lynxbench.model.fleet import FleetUnit
+from lynxbench.model.serving import ServedEngine
 
 
 def refuse_undispatchable(definition: Definition, options: JobOptions) -> None:

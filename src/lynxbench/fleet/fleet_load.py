@@ -8,7 +8,9 @@ from lynxbench.errors import BadInput
 from lynxbench.evidence.run_folder import find_unfinished
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, choose
-from lynxbench.model.contract import Contract, SaturatingArrival, ServedEngine
+from lynxbench.model.contract import Contract
+from lynxbench.model.serving import ServedEngine
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client.client_job import ClientFleet
 from lynxbench.run.run_outcome import Finished, Progress, Recorder
 from lynxbench.run.served_run import RemoteClients, resume_served, run_served

@@ -37,7 +37,8 @@ from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
-from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun, Sha256
+from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
+from lynxbench.model.fields import Sha256
 from lynxbench.model.result import Result
 
 BUNDLE_SCHEMA: Literal[1] = 1

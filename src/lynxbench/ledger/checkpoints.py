@@ -30,7 +30,7 @@ from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document, first_problem
-from lynxbench.model.entries import Sha256
+from lynxbench.model.fields import Sha256
 
 MAX_CHECKPOINT_BYTES = 1 << 16
 

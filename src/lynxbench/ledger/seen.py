@@ -15,7 +15,7 @@ from lynxbench.evidence.documents import write_text
 from lynxbench.ledger.checkpoints import Checkpoint, prove_head
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.model.document import Document
-from lynxbench.model.entries import Sha256
+from lynxbench.model.fields import Sha256
 
 SEEN_FILE = "ledgers-seen.json"
 

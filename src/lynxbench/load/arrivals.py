@@ -5,7 +5,8 @@ from __future__ import annotations
 from lynxbench.errors import CannotRun
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.plan import ClosedLoop, OpenLoop
-from lynxbench.model.contract import (
+from lynxbench.model.samples import Float64
+from lynxbench.model.workload import (
     Arrival,
     BurstArrival,
     ClosedArrival,
@@ -15,7 +16,6 @@ from lynxbench.model.contract import (
     RampArrival,
     ReplayArrival,
 )
-from lynxbench.model.samples import Float64
 
 RAMP_UP_S = 1.0
 """A closed loop's first requests are spread over this: all at once, servers answer in lockstep for the whole run."""

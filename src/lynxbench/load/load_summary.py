@@ -10,10 +10,9 @@ import numpy as np
 from lynxbench.load.instrument import Bounds, judge
 from lynxbench.load.load_record import LoadRecord, RequestEnd
 from lynxbench.load.record_parts import judge_each
-from lynxbench.model.contract import CacheState
 from lynxbench.model.load_figures import Accounting, CacheRecord, InstrumentRecord, PreFlight, TokenCount
 from lynxbench.model.samples import Int64
-from lynxbench.model.serving import InstrumentBounds
+from lynxbench.model.serving import CacheState, InstrumentBounds
 
 KEPT_SAYINGS = 20
 CACHE_WORDS = ("prefix_cache", "cache_hit", "cached_tokens", "cache_query", "cache_queries", "cache_miss")

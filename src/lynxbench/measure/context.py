@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from lynxbench.model.contract import (
+from lynxbench.model.contract import Contract, Protocol, Timing, TorchEngine
+from lynxbench.model.quantities import format_duration, format_rate, format_ratio
+from lynxbench.model.result import Conditions
+from lynxbench.model.serving import ServedEngine
+from lynxbench.model.workload import (
     Arrival,
     BurstArrival,
     CallableModel,
     ClosedArrival,
-    Contract,
     EmpiricalLength,
     FixedLength,
     HubModel,
@@ -18,18 +21,12 @@ from lynxbench.model.contract import (
     ModelSource,
     PathModel,
     PresetModel,
-    Protocol,
     RampArrival,
     ReplayArrival,
     SaturatingArrival,
-    ServedEngine,
     ServedModel,
-    Timing,
-    TorchEngine,
     UniformLength,
 )
-from lynxbench.model.quantities import format_duration, format_rate, format_ratio
-from lynxbench.model.result import Conditions
 
 
 def conditions_of(contract: Contract, threads: int) -> Conditions:

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.measure.run_conditions import Span
-from lynxbench.model.result import Figure, Governor
+from lynxbench.model.activity import POWER_CAP, THERMAL, THROTTLE_REASONS
+from lynxbench.model.figures import Figure
+from lynxbench.model.result import Governor
 from lynxbench.model.samples import CountedProcess, Float64, Int64, Phase, Telemetry
-from lynxbench.model.throttling import POWER_CAP, THERMAL, THROTTLE_REASONS
 
 SHORTEST_ENERGY_S = 10.0
 """Counters tick slowly and GPU power is sampled part of the time; less than this in all gives no energy figure."""

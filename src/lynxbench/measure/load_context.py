@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from lynxbench.model.contract import (
-    CacheState,
+from lynxbench.model.contract import Contract
+from lynxbench.model.load_figures import LoadFigures
+from lynxbench.model.quantities import format_duration, format_ratio
+from lynxbench.model.serving import CacheState, OpenAiEngine
+from lynxbench.model.workload import (
     ClosedArrival,
-    Contract,
     EmpiricalLength,
     FixedLength,
     Length,
     LognormalLength,
-    OpenAiEngine,
     RampArrival,
     SaturatingArrival,
     Task,
 )
-from lynxbench.model.load_figures import LoadFigures
-from lynxbench.model.quantities import format_duration, format_ratio
 
 LARGEST_FAILED = 0.01
 """Beyond one failure in a hundred the good requests are no longer a sample of all."""

@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.measure.phases import WARMUP_BAND_SIGMA
-from lynxbench.model.contract import (
+from lynxbench.model.contract import Protocol
+from lynxbench.model.requests import Requests
+from lynxbench.model.samples import Float64, Int64, Phase
+from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.model.workload import (
     Arrival,
     BurstArrival,
     ConstantArrival,
     GammaArrival,
     PoissonArrival,
-    Protocol,
     SaturatingArrival,
 )
-from lynxbench.model.requests import Requests
-from lynxbench.model.samples import Float64, Int64, Phase
-from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.steady import SteadyJudgement, judge_steady
 
 FEWEST_STAMPS = 4

@@ -10,8 +10,9 @@ import numpy as np
 
 from lynxbench.measure.phases import FoundPhases, busy_time, find_phases, mark_steady
 from lynxbench.model.contract import Contract, Slo
+from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
-from lynxbench.model.result import Excluded, Figure, Percentile, SloOutcome, Steady
+from lynxbench.model.result import Excluded, Percentile, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.autocorrelation import effective_count

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.model.activity import POWER_CAP, THROTTLE_REASONS
 from lynxbench.model.contract import Protocol
 from lynxbench.model.samples import Float64, Telemetry
-from lynxbench.model.throttling import POWER_CAP, THROTTLE_REASONS
 
 CLOCK_CHANGE = 0.03
 """Clocks that move by more than this move the figures by more than the usual regression budget."""

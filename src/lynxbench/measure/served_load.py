@@ -10,12 +10,13 @@ import numpy as np
 
 from lynxbench.measure.load_phases import LoadPhases, find_load_phases, is_stationary, phase_of, work_stamps, work_units
 from lynxbench.measure.precision_figures import PERCENTILES, MeasuredPrecision, bounded_percentile, figure_of
-from lynxbench.model.contract import Contract, OpenAiEngine, Slo, SloMetric
+from lynxbench.model.contract import Contract, Slo, SloMetric
 from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Mask, Requests
 from lynxbench.model.result import Excluded, Percentile, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Iterations, Marks, Phase, ProcessSamples
+from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.verdicts import WORST_FIRST, SteadyVerdict
 from lynxbench.stats.intervals import log_mean_interval
 

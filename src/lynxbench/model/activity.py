@@ -1,8 +1,20 @@
-"""How busy the units of a device were while samples were counted, as its own counters saw it."""
+"""How busy a device's units were while samples were counted, and what can hold its clock down, as it says itself."""
 
 from __future__ import annotations
 
 from lynxbench.model.document import Document
+
+POWER_CAP = 0x04
+THERMAL = 0x20
+THROTTLE_REASONS: dict[int, str] = {
+    POWER_CAP: "software power cap",
+    0x08: "hardware slowdown",
+    THERMAL: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""NVML's nvmlClocksEventReasons that hold a clock down against its will; an idle device, chosen application clocks and
+sync boost do not count."""
 
 
 class DeviceActivity(Document):
@@ -23,5 +35,5 @@ class DeviceActivity(Document):
     @property
     def arithmetic(self) -> float | None:
         """The busiest arithmetic unit."""
-        known = [one for one in (self.tensor, self.fp32, self.fp16) if one is not None]
+        known = [share for share in (self.tensor, self.fp32, self.fp16) if share is not None]
         return max(known, default=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
@@ -29,21 +28,6 @@ FORMS: dict[EntryKind, type[Document]] = {
 LONGEST_SENTENCE = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisHead:
-    """An analysis in one line."""
-
-    kind: EntryKind
-    name: str
-    contract_name: str
-    contract_id: str
-    question: str
-    word: str
-    sentence: str
-    results: tuple[str, ...]
-    """Results that the document itself names."""
-
-
 def analysis_bytes(document: AnalysisDocument) -> bytes:
     """The one form that an analysis has as evidence."""
     return canonical_bytes(document.model_dump(mode="json", by_alias=True))
@@ -54,76 +38,42 @@ def analysis_id(document: AnalysisDocument) -> str:
     return hashlib.sha256(analysis_bytes(document)).hexdigest()
 
 
-def head_of(document: AnalysisDocument) -> AnalysisHead:
-    """What the entry says, from what the analysis says."""
+def conclude(document: AnalysisDocument, results: Collection[str], without: Collection[str] = ()) -> AnalysisBody:
+    """The body of the entry; `results` are all that the analysis is made from, `without` runs that have none."""
+    form: type[AnalysisBody]
     if isinstance(document, ExperimentDocument):
-        found = document.analysis
-        return AnalysisHead(
-            EntryKind.EXPERIMENT,
-            document.experiment_id,
-            document.contract_name,
-            document.contract_id,
-            document.question,
-            "no analysis" if found is None else found.word.value,
-            _bounded(document.analysis_missing if found is None else found.sentence),
-            tuple(one for cell in document.cells for one in cell.result_ids),
-        )
-    if isinstance(document, TuningDocument):
-        confirmed = [one for side in (document.baseline, document.tuned) if side for one in side.result_ids]
-        tried = [trial.result_id for trial in document.trials if trial.result_id]
-        return AnalysisHead(
-            EntryKind.TUNING,
-            document.tuning_id,
-            document.contract_name,
-            document.contract_id,
-            document.question,
-            document.verdict.value,
-            _bounded(document.sentence),
-            (*tried, *confirmed),
-        )
-    return AnalysisHead(
-        EntryKind.FLEET,
-        document.fleet_id,
-        document.contract,
-        document.contract_id,
-        document.question,
-        fleet_word(document),
-        _bounded(document.verdict),
-        tuple(unit.result_id for unit in document.units if unit.result_id),
+        form, name, contract_name = ExperimentConcluded, document.experiment_id, document.contract_name
+        analysis = document.analysis
+        word = "no analysis" if analysis is None else analysis.word.value
+        sentence = document.analysis_missing if analysis is None else analysis.sentence
+        named = {result for cell in document.cells for result in cell.result_ids}
+    elif isinstance(document, TuningDocument):
+        form, name, contract_name = TuningConcluded, document.tuning_id, document.contract_name
+        word, sentence = document.verdict.value, document.sentence
+        named = {trial.result_id for trial in document.trials if trial.result_id}
+        named |= {result for side in (document.baseline, document.tuned) if side for result in side.result_ids}
+    else:
+        form, name, contract_name = FleetConcluded, document.fleet_id, document.contract
+        word, sentence = fleet_word(document), document.verdict
+        named = {unit.result_id for unit in document.units if unit.result_id}
+    return form(
+        analysis_id=analysis_id(document),
+        name=name,
+        contract_name=contract_name,
+        base_contract_id=document.contract_id,
+        question=document.question,
+        word=word,
+        sentence=sentence[:LONGEST_SENTENCE] or "nothing is said",
+        cites=tuple(sorted(named.union(results))),
+        without_result=tuple(sorted(set(without))),
     )
 
 
 def fleet_word(document: FleetReport) -> str:
     """`incomplete`, `2 stand apart`, `alike`."""
-    apart = {
-        row.unit for one in document.per_precision for row in one.instances if row.standing is InstanceStanding.OUTLIER
-    }
+    rows = (row for comparison in document.per_precision for row in comparison.instances)
+    apart = {row.unit for row in rows if row.standing is InstanceStanding.OUTLIER}
     parts = [] if document.complete else ["incomplete"]
     if apart:
         parts.append(f"{len(apart)} {'stands' if len(apart) == 1 else 'stand'} apart")
     return ", ".join(parts) or ("alike" if document.per_precision else "nothing to compare")
-
-
-def conclude(document: AnalysisDocument, results: Collection[str], without: Collection[str] = ()) -> AnalysisBody:
-    """The body of the entry; `results` are all that the analysis is made from, `without` runs that have none."""
-    head = head_of(document)
-    forms: dict[EntryKind, type[AnalysisBody]] = {
-        EntryKind.EXPERIMENT: ExperimentConcluded,
-        EntryKind.TUNING: TuningConcluded,
-        EntryKind.FLEET: FleetConcluded,
-    }
-    return forms[head.kind](
-        analysis_id=analysis_id(document),
-        name=head.name,
-        contract_name=head.contract_name,
-        base_contract_id=head.contract_id,
-        question=head.question,
-        word=head.word,
-        sentence=head.sentence,
-        cites=tuple(sorted({*head.results, *results})),
-        without_result=tuple(sorted(set(without))),
-    )
-
-
-def _bounded(text: str) -> str:
-    return text[:LONGEST_SENTENCE] or "nothing is said"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from lynxbench.model.document import Bounds, Document
@@ -96,3 +97,12 @@ class Attribution(Document):
     operators: tuple[OperatorTime, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     interventions: tuple[Intervention, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """Bytes that a step cannot but read and operations that its products cannot but do, and what was counted."""
+
+    read_bytes: float
+    operations: float
+    how: str

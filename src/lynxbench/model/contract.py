@@ -15,100 +15,8 @@ from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, real_day, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.quantities import format_duration
-from lynxbench.model.serving import (
-    CacheState,
-    Dialect,
-    InstrumentBounds,
-    KserveEngine,
-    OpenAiEngine,
-    ServedEngine,
-    TensorInput,
-    Timeouts,
-)
-from lynxbench.model.workload import (
-    LANGUAGE_TASKS,
-    Arrival,
-    BurstArrival,
-    CallableModel,
-    ClosedArrival,
-    ConstantArrival,
-    EmpiricalLength,
-    FixedLength,
-    GammaArrival,
-    HubModel,
-    Length,
-    LognormalLength,
-    ModelSource,
-    PackageModel,
-    PathModel,
-    PoissonArrival,
-    PresetModel,
-    RampArrival,
-    ReplayArrival,
-    SaturatingArrival,
-    ServedModel,
-    Task,
-    UniformLength,
-    Workload,
-)
-
-__all__ = [
-    "CONTRACT_SCHEMA",
-    "FEWEST_WINDOWS",
-    "LANGUAGE_TASKS",
-    "PROTOCOL_VERSION",
-    "AccuracyMetric",
-    "AccuracyPolicy",
-    "Agreement",
-    "Arrival",
-    "BurstArrival",
-    "CacheState",
-    "CallableEngine",
-    "CallableModel",
-    "ClosedArrival",
-    "ConstantArrival",
-    "Contract",
-    "Dialect",
-    "Division",
-    "EmpiricalLength",
-    "Engine",
-    "FixedLength",
-    "GammaArrival",
-    "Graph",
-    "HubModel",
-    "InstrumentBounds",
-    "KserveEngine",
-    "Length",
-    "LognormalLength",
-    "ModelSource",
-    "Objective",
-    "OnnxEngine",
-    "OpenAiEngine",
-    "Optimisation",
-    "PackageModel",
-    "PathModel",
-    "PluginEngine",
-    "PoissonArrival",
-    "Policy",
-    "PresetModel",
-    "Protocol",
-    "RampArrival",
-    "Regime",
-    "ReplayArrival",
-    "SaturatingArrival",
-    "ServedEngine",
-    "ServedModel",
-    "Slo",
-    "SloMetric",
-    "SteadyRule",
-    "Task",
-    "TensorInput",
-    "Timeouts",
-    "Timing",
-    "TorchEngine",
-    "UniformLength",
-    "Workload",
-]
+from lynxbench.model.serving import KserveEngine, OpenAiEngine
+from lynxbench.model.workload import LANGUAGE_TASKS, SaturatingArrival, ServedModel, Task, Workload
 
 CONTRACT_SCHEMA = 1
 PROTOCOL_VERSION: Final = 1
@@ -345,8 +253,8 @@ class Contract(Document):
         if self.workload.task is not Task.GENERATE:
             for index, slo in enumerate(self.objective.slo):
                 if slo.metric in token_bounds:
-                    said = f"task {self.workload.task} produces no tokens; bound its latency instead"
-                    refuse(said, f"objective.slo.{index}.metric")
+                    says = f"task {self.workload.task} produces no tokens; bound its latency instead"
+                    refuse(says, f"objective.slo.{index}.metric")
             perplexed = self.policy.accuracy is not None and self.policy.accuracy.metric is AccuracyMetric.PERPLEXITY
             if perplexed and self.workload.task not in LANGUAGE_TASKS:
                 refuse(f"task {self.workload.task} has no perplexity; name another metric", "policy.accuracy.metric")
@@ -357,13 +265,13 @@ class Contract(Document):
         engine, workload = self.engine, self.workload
         served = isinstance(engine, OpenAiEngine | KserveEngine)
         if served != isinstance(workload.model, ServedModel):
-            said = "model source served goes with engines openai and kserve, and they with it"
-            refuse(f"{said}, not {workload.model.source} with {engine.name}", "workload.model.source")
+            says = "model source served goes with engines openai and kserve, and they with it"
+            refuse(f"{says}, not {workload.model.source} with {engine.name}", "workload.model.source")
         if not served:
             return self
         if len(workload.precisions) > 1:
-            said = "a server runs one precision: the one it was started with; write a contract for each"
-            refuse(said, "workload.precisions")
+            says = "a server runs one precision: the one it was started with; write a contract for each"
+            refuse(says, "workload.precisions")
         able = (Task.GENERATE, Task.EMBED) if isinstance(engine, OpenAiEngine) else (Task.EMBED, Task.CLASSIFY)
         if workload.task not in able:
             refuse(f"{engine.name} can do {' and '.join(able)}, not {workload.task}", "workload.task")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field as Bound_
+from pydantic import Field
 
 from lynxbench.model.attribution import Category
 from lynxbench.model.document import Bounds, Document
@@ -45,16 +45,23 @@ class FollowUp(Document):
     due: str | None = None
 
 
-class PurchaseDecision(Document):
+class DecisionDocument(Document):
+    """What every decision says: its answer in a sentence, under which contract, and the results that it rests on."""
+
+    sentence: str
+    contract_id: str
+    contract_name: str
+    cautions: tuple[str, ...]
+    cites: tuple[str, ...]
+
+
+class PurchaseDecision(DecisionDocument):
     """The five questions before hardware is bought."""
 
     kind: Literal["purchase"] = "purchase"
-    sentence: str
     proposed: str
-    contract_id: str
-    contract_name: str
     question: str
-    answers: Annotated[tuple[PurchaseAnswer, ...], Bound_(min_length=5, max_length=5)]
+    answers: Annotated[tuple[PurchaseAnswer, ...], Field(min_length=5, max_length=5)]
     diagnosed: bool
     """False with three or more unanswered."""
     supported: Literal["purchase", "software first", "neither", "undecided"]
@@ -62,7 +69,6 @@ class PurchaseDecision(Document):
     because: str
     follow_up: FollowUp | None
     cautions: tuple[str, ...] = ()
-    cites: tuple[str, ...]
 
     @property
     def unanswered(self) -> int:
@@ -73,8 +79,8 @@ class PurchaseDecision(Document):
 class CeilingSource(Document):
     """Where a figure of a device comes from."""
 
-    what: Annotated[str, Bound_(description="which figures, such as rates, memory")]
-    where: Annotated[str, Bound_(description="the sheet and its year")]
+    what: Annotated[str, Field(description="which figures, such as rates, memory")]
+    where: Annotated[str, Field(description="the sheet and its year")]
 
 
 class Device(Document):
@@ -95,7 +101,7 @@ class Device(Document):
     board_w: float
     native: tuple[Precision, ...]
     released: str
-    sources: Annotated[tuple[CeilingSource, ...], Bound_(min_length=1)]
+    sources: Annotated[tuple[CeilingSource, ...], Field(min_length=1)]
 
 
 class AssumptionState(StrEnum):
@@ -138,13 +144,10 @@ class FixEstimate(Document):
     estimate: Literal[True] = True
 
 
-class WhatIf(Document):
+class WhatIf(DecisionDocument):
     """A swap or a fix applied to measured shares."""
 
     kind: Literal["whatif"] = "whatif"
-    sentence: str
-    contract_id: str
-    contract_name: str
     result_id: str
     precision: Precision
     shares: dict[Category, float]
@@ -153,8 +156,6 @@ class WhatIf(Document):
     both: Bounds | None
     """Fix first, then the swap on what remains."""
     assumptions: tuple[SpecAssumption, ...]
-    cautions: tuple[str, ...]
-    cites: tuple[str, ...]
 
 
 class PrecisionLine(Document):
@@ -188,15 +189,10 @@ class KvCacheLine(Document):
     command: str = ""
 
 
-class PrecisionDecision(Document):
+class PrecisionDecision(DecisionDocument):
     """Go, no-go or not measured, per precision."""
 
     kind: Literal["precision"] = "precision"
-    sentence: str
-    contract_id: str
-    contract_name: str
     policy: str
     lines: tuple[PrecisionLine, ...]
     kv_cache: KvCacheLine
-    cautions: tuple[str, ...]
-    cites: tuple[str, ...]

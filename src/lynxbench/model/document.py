@@ -27,9 +27,9 @@ def first_problem(error: ValidationError, whole: str = "document") -> str:
     where = ".".join(str(part) for part in first["loc"]) or whole
     if first["type"] == "literal_error" and first["loc"][-1:] == ("schema_version",):
         number = first["input"]
-        found = number if isinstance(number, int) and abs(number) < LARGEST_SHOWN else "another"
+        version = number if isinstance(number, int) and abs(number) < LARGEST_SHOWN else "another"
         known = first["ctx"]["expected"]
-        return f"{where} is {found}, and this lynxbench reads {known}; use the version that wrote it, or a newer one"
+        return f"{where} is {version}, and this lynxbench reads {known}; use the version that wrote it, or a newer one"
     if first["type"] == "extra_forbidden":
         return f"{where}: not a key that this lynxbench knows; where a newer version wrote it, update"
     if first["type"] == "union_tag_invalid":

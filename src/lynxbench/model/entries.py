@@ -8,12 +8,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field as Bound_
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Bounds, Document
+from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
@@ -21,8 +21,7 @@ from lynxbench.model.result import ValidityVerdict
 
 ENTRY_SCHEMA: Literal[1] = 1
 
-Sha256 = Annotated[str, Bound_(pattern=r"^[0-9a-f]{64}$")]
-Reason = Annotated[str, Bound_(min_length=1, max_length=4000)]
+Reason = Annotated[str, Field(min_length=1, max_length=4000)]
 
 
 class Role(StrEnum):
@@ -57,9 +56,9 @@ class EntryKind(StrEnum):
 class Blob(Document):
     """A document that an entry speaks of, held by its content."""
 
-    name: Annotated[str, Bound_(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
     sha256: Sha256
-    size_bytes: Annotated[int, Bound_(ge=0)]
+    size_bytes: Annotated[int, Field(ge=0)]
 
 
 class ContractAgreed(Document):
@@ -242,18 +241,18 @@ class Concluded(Document):
     kind: EntryKind
     analysis_id: Sha256
     """SHA-256 of the analysis in its canonical form, which is also its document's name."""
-    name: Annotated[str, Bound_(min_length=1, max_length=200)]
+    name: Annotated[str, Field(min_length=1, max_length=200)]
     """What its folder is called: the experiment's, the tuning's or the fleet run's own id."""
     contract_name: str
     base_contract_id: Sha256
     """The contract that cells and trials vary; theirs have ids of their own."""
     question: str
-    word: Annotated[str, Bound_(min_length=1, max_length=80)]
+    word: Annotated[str, Field(min_length=1, max_length=80)]
     """The verdict in one word or two."""
     sentence: Reason
     cites: tuple[Sha256, ...]
     """Every result that it is made from, also those that were not chosen."""
-    without_result: tuple[Annotated[str, Bound_(min_length=1, max_length=200)], ...] = ()
+    without_result: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = ()
     """Its registered runs that were abandoned: cells that could not be run."""
 
 
@@ -293,7 +292,7 @@ EntryBody = Annotated[
     | ExperimentConcluded
     | TuningConcluded
     | FleetConcluded,
-    Bound_(discriminator="kind"),
+    Field(discriminator="kind"),
 ]
 
 

@@ -108,12 +108,8 @@ def difference(before: Executor, after: Executor, tiers: Iterable[Tier] = tuple(
     for layer in Layer:
         left, right = before.layers.get(layer, {}), after.layers.get(layer, {})
         for name in sorted(left.keys() | right.keys()):
-            one, two = left.get(name), right.get(name)
-            known = one or two
-            assert known is not None
-            if known.tier not in wanted:
-                continue
-            old, new = (one.value if one else None), (two.value if two else None)
-            if old != new:
-                changes.append(FieldChange(layer=layer, name=name, tier=known.tier, before=old, after=new))
+            tier = (left.get(name) or right[name]).tier
+            old, new = before.get(layer, name), after.get(layer, name)
+            if tier in wanted and old != new:
+                changes.append(FieldChange(layer=layer, name=name, tier=tier, before=old, after=new))
     return tuple(changes)

@@ -9,7 +9,7 @@ from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.surroundings import PackageSet
 
-EXPERIMENT_SCHEMA: Literal[1] = 1
+STUDY_SCHEMA: Literal[1] = 1
 
 
 class Decomposability(StrEnum):
@@ -154,31 +154,39 @@ class ExperimentAnalysis(Document):
     """Why joint, Shapley values and owners' views could not be computed."""
 
 
-class ExperimentDocument(Document):
-    """An experiment: what was asked, what was run, what it says."""
+class StudyDocument(Document):
+    """What experiments and tunings have in common: a contract varied, and one response over many runs of it."""
 
-    schema_version: Literal[1] = EXPERIMENT_SCHEMA
+    schema_version: Literal[1] = STUDY_SCHEMA
     lynxbench_version: str
-    experiment_id: str
-    definition_id: str
-    name: str
     question: str
     contract_name: str
     contract_id: str
     response: str
     unit: str
     higher_is_better: bool
+    seed: int
+    started_at: str
+    finished_at: str | None
+    measuring_s: float
+    accuracy_missing: str = ""
+    """Why no accuracy is known; empty: each cell or setting says its own."""
+    notes: tuple[str, ...] = ()
+
+
+class ExperimentDocument(StudyDocument):
+    """An experiment: what was asked, what was run, what it says."""
+
+    experiment_id: str
+    definition_id: str
+    name: str
     design: str
     resolution: int | None
     aliases: tuple[str, ...]
     """What the fraction cannot tell apart, in words; empty for a full design."""
     restarts: int
-    seed: int
     order: tuple[tuple[int, ...], ...]
     """Cells in the order they were visited, one list a block."""
-    started_at: str
-    finished_at: str | None
-    measuring_s: float
     lanes: str
     nodes: tuple[str, ...] = ()
     """On a fleet: the node that visited each block; empty on one machine."""
@@ -186,6 +194,3 @@ class ExperimentDocument(Document):
     cells: tuple[CellShown, ...]
     analysis: ExperimentAnalysis | None
     analysis_missing: str = ""
-    accuracy_missing: str = ""
-    """Why no cell's accuracy is known; empty: each cell says its own."""
-    notes: tuple[str, ...] = ()

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
+    CollectionStartEvent,
     DocumentStartEvent,
     Event,
     MappingEndEvent,
     MappingStartEvent,
+    NodeEvent,
     ScalarEvent,
     SequenceEndEvent,
-    SequenceStartEvent,
 )
 from ruamel.yaml.reader import ReaderError
 
@@ -53,7 +54,17 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _ODD_NUMBER = re.compile(r"0[xob][0-9a-fA-F]+|[-+]?[0-9]+(_[0-9]+)+")
 _CORE = "tag:yaml.org,2002:"
 _QUOTE = "or quote it as text"
-_DIGITS = f"write plain digits, {_QUOTE}"
+_QUOTE_IT = "quote what is meant as text"
+_REMEDIES = {
+    "mapping values are not allowed": "align the keys, and quote a text that holds a colon",
+    "expected <block end>": "align the keys of a mapping and the dashes of a list",
+    "end of stream": "close what is opened here",
+    "<stream end>": "close what is opened here",
+    "could not find expected ':'": "write `key: value`",
+    "expected ',' or": "close what is opened here, and put commas between its parts",
+}
+"""What would be right, by words of the parser."""
+_TOO_LARGE = f"is too large a number; the largest is {EXACT_INTEGER}, {_QUOTE}"
 
 
 @dataclass(slots=True)
@@ -108,7 +119,7 @@ def parse_nodes(text: str, file: str, noun: str, begin: str) -> FileNode:
     """
     if len(text) > LARGEST_FILE_BYTES:
         raise BadFile(f"is larger than {LARGEST_FILE_BYTES >> 20} MiB; {noun} is not", file=file, line=1)
-    root = _Builder(file, noun).build(_parse_events(text.removeprefix("\ufeff"), file))
+    root = _Builder(_parse_events(text.removeprefix("\ufeff"), file), file, noun).build()
     if root is None:
         raise BadFile(f"is empty; {begin}", file=file, line=1)
     if root.entries is None:
@@ -118,19 +129,15 @@ def parse_nodes(text: str, file: str, noun: str, begin: str) -> FileNode:
 
 def nodes_from_json(value: object, file: str, line: int | None = None, depth: int = 1) -> FileNode:
     """The same nodes from an already parsed JSON value; all of them stand on the given line."""
-    problem = f"is nested deeper than {DEEPEST} levels" if depth > DEEPEST else ""
-    if isinstance(value, dict):
-        problem = problem or _wrong_with("".join(value))
-    elif value is None or isinstance(value, (bool, int, float, str)):
-        problem = problem or _wrong_with(value)
+    problem = f"is nested deeper than {DEEPEST} levels" if depth > DEEPEST else _wrong_with(value)
     if problem:
         raise BadFile(problem, file=file, line=line)
+    if isinstance(value, list):
+        return FileNode(line, items=[nodes_from_json(item, file, line, depth + 1) for item in value])
     if isinstance(value, dict):
         entries = {key: KeyedNode(line, nodes_from_json(item, file, line, depth + 1)) for key, item in value.items()}
         return FileNode(line, entries=entries)
-    if isinstance(value, list):
-        return FileNode(line, items=[nodes_from_json(item, file, line, depth + 1) for item in value])
-    assert value is None or isinstance(value, (bool, int, float, str))  # JSON has nothing else
+    assert value is None or isinstance(value, bool | int | float | str)  # JSON has nothing else
     return FileNode(line, value=value)
 
 
@@ -151,11 +158,11 @@ def _parse_events(text: str, file: str) -> Iterator[Event]:
         mark = error.context_mark if is_open else error.problem_mark or error.context_mark
         at = mark.line + 1 if mark is not None else line
         raise BadFile(_syntax_problem(error, text, at), file=file, line=at) from None
-    except YAMLError as error:
-        raise BadFile(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
-    except (ValueError, IndexError, KeyError, AttributeError, TypeError, AssertionError, RecursionError) as error:
+    except (YAMLError, ValueError, LookupError, AttributeError, TypeError, AssertionError, RecursionError) as error:
         # The parser itself stumbles over some malformed escapes and directives.
-        raise BadFile(f"is not YAML: {_one_line(str(error))}", file=file, line=line) from None
+        raise BadFile(
+            f"is not YAML: {_one_line(str(error))}; mend the escape or directive here", file=file, line=line
+        ) from None
 
 
 def _syntax_problem(error: MarkedYAMLError, text: str, line: int) -> str:
@@ -163,7 +170,9 @@ def _syntax_problem(error: MarkedYAMLError, text: str, line: int) -> str:
     here = lines[line - 1] if line <= len(lines) else ""
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in str(error.problem):
         return "a tab is used to indent; YAML wants spaces"
-    return f"is not YAML: {_one_line(' '.join(str(part) for part in (error.context, error.problem) if part))}"
+    words = _one_line(" ".join(str(part) for part in (error.context, error.problem) if part))
+    remedy = next((remedy for part, remedy in _REMEDIES.items() if part in words), _QUOTE_IT)
+    return f"is not YAML: {words}; {remedy}"
 
 
 def _one_line(text: str) -> str:
@@ -171,131 +180,106 @@ def _one_line(text: str) -> str:
     return words if words.isprintable() else ascii(words)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A mapping or list under construction."""
-
-    node: FileNode
-    anchor: str | None
-    key: str | None = None
-    key_line: int = 0
-    path: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
 class _Builder:
     """Turns events into nodes, refusing as early as the offence is visible."""
 
-    file: str
-    noun: str
-    stack: list[_Open] = field(default_factory=list)
-    anchors: dict[str, FileNode | None] = field(default_factory=dict)
-    total: int = 0
-    root: FileNode | None = None
-    documents: int = 0
+    def __init__(self, events: Iterator[Event], file: str, noun: str) -> None:
+        self.events, self.file, self.noun = events, file, noun
+        self.anchors: dict[str, FileNode | None] = {}
+        self.path: list[str] = []
+        self.total = 0
 
-    def build(self, events: Iterator[Event]) -> FileNode | None:
-        for event in events:
-            self._take(event, event.start_mark.line + 1)
-        return self.root
+    def build(self) -> FileNode | None:
+        """The one document; None where there is none."""
+        root = None
+        documents = 0
+        for event in self.events:
+            line = event.start_mark.line + 1
+            if isinstance(event, DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    self._refuse(f"a second document starts here; {self.noun} is one document", line)
+                if event.version is not None and tuple(event.version) != (1, 2):
+                    self._refuse(f"{self.noun} is YAML 1.2; remove the %YAML line", 1)
+            elif isinstance(event, NodeEvent):
+                root = self._node(event)
+        return root
 
-    def _take(self, event: Event, line: int) -> None:
-        if isinstance(event, DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                self._refuse(f"a second document starts here; {self.noun} is one document", line)
-            if event.version is not None and tuple(event.version) != (1, 2):
-                self._refuse(f"{self.noun} is YAML 1.2; remove the %YAML line", 1)
-        elif isinstance(event, AliasEvent):
-            self._alias(event, line)
-        elif isinstance(event, ScalarEvent):
-            self._scalar(event, line)
-        elif isinstance(event, (MappingStartEvent, SequenceStartEvent)):
-            self._open(event, line)
-        elif isinstance(event, (MappingEndEvent, SequenceEndEvent)):
-            done = self.stack.pop()
-            if done.anchor is not None:
-                self.anchors[done.anchor] = done.node
-            self._add(done.node, line)
-
-    def _scalar(self, event: ScalarEvent, line: int) -> None:
-        top = self.stack[-1] if self.stack else None
-        if top is not None and top.node.entries is not None and top.key is None:
-            self._key(top, event, line)
-            return
-        node = FileNode(line, value=self._resolve(event, line), size=_weight(event.value))
-        self._count(node.size, line)
+    def _node(self, event: Event) -> FileNode:
+        line = event.start_mark.line + 1
+        if isinstance(event, AliasEvent):
+            return self._aliased(event.anchor, line)
+        if isinstance(event, ScalarEvent):
+            node = FileNode(line, value=self._resolve(event, line), size=_weight(event.value))
+            self._count(node.size, line)
+        else:
+            assert isinstance(event, CollectionStartEvent)  # nothing else begins a node
+            node = self._collection(event, line)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
-        self._add(node, line)
+        return node
 
-    def _key(self, top: _Open, event: ScalarEvent, line: int) -> None:
-        assert top.node.entries is not None
-        key: str = event.value
-        if problem := _wrong_with(key):
-            self._refuse(problem, line)
-        path = ".".join(shown(part) for part in (*top.path, key))
-        if event.tag is not None and event.tag != f"{_CORE}str":
-            self._refuse(
-                f"key {shown(key)} carries the tag {shown(event.tag)}; tags have no meaning in {self.noun}", line
-            )
-        if key == "<<" and event.style is None:
-            self._refuse("merge keys (<<) are not part of YAML 1.2; write the keys out", line, path)
-        if key in top.node.entries:
-            first = top.node.entries[key].line
-            self._refuse(f"key is written twice; the first is on line {first}; keep one", line, path)
-        if event.anchor is not None:
-            self.anchors[event.anchor] = FileNode(line, value=key, size=_weight(key))
-        self._count(_weight(key), line)
-        top.node.size += _weight(key)
-        top.key, top.key_line = key, line
-
-    def _open(self, event: MappingStartEvent | SequenceStartEvent, line: int) -> None:
+    def _collection(self, event: CollectionStartEvent, line: int) -> FileNode:
         is_mapping = isinstance(event, MappingStartEvent)
         if event.tag is not None and event.tag != f"{_CORE}{'map' if is_mapping else 'seq'}":
             self._refuse(f"the tag {shown(event.tag)} has no meaning in {self.noun}; remove it", line)
-        if self.stack and self.stack[-1].node.entries is not None and self.stack[-1].key is None:
-            self._refuse("a key must be a plain word, not a list or mapping", line)
-        if len(self.stack) >= DEEPEST:
-            self._refuse(f"is nested deeper than {DEEPEST} levels", line, ".".join(map(shown, self._path()[:1])))
+        if len(self.path) >= DEEPEST:
+            self._refuse(f"is nested deeper than {DEEPEST} levels", line, self.path[:1])
         self._count(1, line)
         if event.anchor is not None:
             self.anchors[event.anchor] = None
-        path = self._path()
-        node = FileNode(line, entries={}) if is_mapping else FileNode(line, items=[])
-        self.stack.append(_Open(node, event.anchor, path=path))
+        entries: dict[str, KeyedNode] = {}
+        items: list[FileNode] = []
+        size = height = 1
+        while not isinstance(inner := next(self.events), MappingEndEvent | SequenceEndEvent):
+            key_line = inner.start_mark.line + 1
+            key = self._key(inner, key_line, entries) if is_mapping else str(len(items))
+            self.path.append(key)
+            if is_mapping:
+                node = self._node(next(self.events))
+                entries[key] = KeyedNode(key_line, node)
+                size += _weight(key)
+            else:
+                node = self._node(inner)
+                items.append(node)
+            self.path.pop()
+            size += node.size
+            height = max(height, node.height + 1)
+        if is_mapping:
+            return FileNode(line, entries=entries, size=size, height=height)
+        return FileNode(line, items=items, size=size, height=height)
 
-    def _alias(self, event: AliasEvent, line: int) -> None:
-        name = event.anchor
+    def _key(self, event: Event, line: int, before: Mapping[str, KeyedNode]) -> str:
+        if isinstance(event, AliasEvent):
+            self._refuse("an alias cannot be a key; write the key out", line)
+        if not isinstance(event, ScalarEvent):
+            self._refuse("a key must be a plain word, not a list or mapping", line)
+        key: str = event.value
+        if problem := _wrong_with(key):
+            self._refuse(problem, line)
+        if event.tag is not None and event.tag != f"{_CORE}str":
+            tag = shown(event.tag)
+            self._refuse(f"key {shown(key)} carries the tag {tag}; tags have no meaning in {self.noun}", line)
+        if key == "<<" and event.style is None:
+            self._refuse("merge keys (<<) are not part of YAML 1.2; write the keys out", line, [*self.path, key])
+        if key in before:
+            says = f"key is written twice; the first is on line {before[key].line}; keep one"
+            self._refuse(says, line, [*self.path, key])
+        if event.anchor is not None:
+            self.anchors[event.anchor] = FileNode(line, value=key, size=_weight(key))
+        self._count(_weight(key), line)
+        return key
+
+    def _aliased(self, name: str, line: int) -> FileNode:
         if name not in self.anchors:
             self._refuse(f"alias *{shown(name)} names no anchor above it", line)
         target = self.anchors[name]
         if target is None:
             self._refuse(f"alias *{shown(name)} stands inside what it names, which has no end", line)
-        top = self.stack[-1] if self.stack else None
-        if top is not None and top.node.entries is not None and top.key is None:
-            self._refuse("an alias cannot be a key; write the key out", line)
-        if len(self.stack) + target.height > DEEPEST:
+        if len(self.path) + target.height > DEEPEST:
             self._refuse(f"alias *{shown(name)} nests deeper than {DEEPEST} levels", line)
         self._count(target.size, line)
-        self._add(target, line)
-
-    def _add(self, node: FileNode, line: int) -> None:
-        if not self.stack:
-            self.root = node
-            return
-        top = self.stack[-1]
-        holder = top.node
-        holder.size += node.size
-        holder.height = max(holder.height, node.height + 1)
-        if holder.items is not None:
-            holder.items.append(node)
-            return
-        assert holder.entries is not None
-        if top.key is None:
-            self._refuse("a key must be a plain word, not a list or mapping", line)
-        holder.entries[top.key] = KeyedNode(top.key_line, node)
-        top.key = None
+        return target
 
     def _resolve(self, event: ScalarEvent, line: int) -> Plain:
         tag, text = event.tag, event.value
@@ -317,11 +301,11 @@ class _Builder:
         if _NOT_FINITE.fullmatch(text):
             self._refuse(f"{text} is not a finite number", line)
         if _ODD_NUMBER.fullmatch(text):
-            self._refuse(f"{shown(text)} is an unusual spelling of a number; {_DIGITS}", line)
+            self._refuse(f"{shown(text)} is an unusual spelling of a number; write plain digits, {_QUOTE}", line)
         if _INTEGER.fullmatch(text):
             digits = text.lstrip("+-").lstrip("0") or "0"
             if len(digits) > len(str(EXACT_INTEGER)):
-                self._refuse(f"{shown(text)} is too large a number; the largest is {EXACT_INTEGER}, {_QUOTE}", line)
+                self._refuse(f"{shown(text)} {_TOO_LARGE}", line)
             if len(digits) < len(text.lstrip("+-")):
                 self._refuse(f"{shown(text)} has leading zeros; write {int(text)}, {_QUOTE}", line)
             return int(text)
@@ -334,19 +318,9 @@ class _Builder:
         if self.total > MOST_NODES:
             self._refuse(f"expands to more than {MOST_NODES} values; {self.noun} needs far fewer", line)
 
-    def _path(self) -> tuple[str, ...]:
-        if not self.stack:
-            return ()
-        top = self.stack[-1]
-        if top.node.items is not None:
-            return (*top.path, str(len(top.node.items)))
-        return top.path if top.key is None else (*top.path, top.key)
-
-    def _key_here(self) -> str:
-        return ".".join(shown(part) for part in self._path())
-
-    def _refuse(self, problem: str, line: int, key: str = "") -> NoReturn:
-        raise BadFile(problem, file=self.file, line=line, key=key or self._key_here())
+    def _refuse(self, problem: str, line: int, path: Sequence[str] | None = None) -> NoReturn:
+        key = ".".join(map(shown, self.path if path is None else path))
+        raise BadFile(problem, file=self.file, line=line, key=key)
 
 
 def _weight(text: str) -> int:
@@ -354,12 +328,14 @@ def _weight(text: str) -> int:
     return 1 + len(text) // 100
 
 
-def _wrong_with(value: Plain) -> str:
+def _wrong_with(value: object) -> str:
     """What makes a value one that no file can hold; empty where nothing does."""
+    if isinstance(value, dict):
+        value = "".join(value)
     if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         return "half of a character (a lone surrogate) is no text"
     if isinstance(value, float) and not math.isfinite(value):
         return "is not a finite number"
     if isinstance(value, int) and abs(value) > EXACT_INTEGER:
-        return f"is too large a number; the largest is {EXACT_INTEGER}"
+        return _TOO_LARGE
     return ""

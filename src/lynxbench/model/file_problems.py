@@ -254,8 +254,8 @@ def _out_of_bounds(kind: str, context: Detail, schema: Schema, written: str) -> 
         return f"must be {word} {_in_unit(context[name], schema)}, not {written}"
     if kind in _SIZES:
         word, name = _SIZES[kind]
-        unit = "characters" if kind.startswith("string") else "entries"
-        return f"must have {word} {context[name]} {unit}"
+        singular, plural = ("character", "characters") if kind.startswith("string") else ("entry", "entries")
+        return f"must have {word} {context[name]} {singular if context[name] == 1 else plural}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A contract's results over time: light points, and where the level changed with what."""
+"""A contract's results over time: where the level changed with what, declared changes, signs of the whole stack."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from lynxbench.model.comparison import EffectCause, LayerDifference
 from lynxbench.model.document import Bounds, Document
+from lynxbench.model.entries import ChangeVerdict
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
@@ -71,3 +72,75 @@ class History(Document):
     """Results that are not in the series, and why."""
     changes: tuple[LevelChange, ...]
     note: str
+
+
+class ChangeRow(Document):
+    """One declared change and its last measurement."""
+
+    change_id: str
+    contract_id: str
+    layer: Layer
+    owner: str
+    what: str
+    expected: Bounds
+    measured: Bounds | None
+    verdict: ChangeVerdict | None
+    """None: declared, not measured yet."""
+    times_measured: int
+    before: str | None
+    after: str | None
+    caution: str = ""
+
+
+class ExpectationRecord(Document):
+    """How expectations of one owner, or for one layer, came out; inconclusive measurements decide nothing."""
+
+    name: str
+    declared: int
+    measured: int
+    decided: int
+    as_expected: int
+    less: int
+    more: int
+
+
+class ChangeBook(Document):
+    """All changes of a contract."""
+
+    rows: tuple[ChangeRow, ...]
+    by_owner: tuple[ExpectationRecord, ...]
+    by_layer: tuple[ExpectationRecord, ...]
+    chains: tuple[tuple[tuple[str, ...], Bounds], ...]
+    """Changes that followed one another, and their gains together."""
+
+
+class SignalState(StrEnum):
+    """Whether a sign is there."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    NOT_ENOUGH_DATA = "not enough data"
+
+
+class Signal(Document):
+    """One sign, with the results that show it or the data that is missing."""
+
+    number: int
+    name: str
+    state: SignalState
+    said: str
+    evidence: tuple[str, ...] = ()
+    """Ids of results and changes."""
+    needed: str = ""
+    """Which data would tell."""
+
+
+class Signals(Document):
+    """All five together."""
+
+    contract_id: str
+    contract: str
+    signals: tuple[Signal, ...]
+    stack_shaped: bool
+    """Two or more are present."""
+    sentence: str

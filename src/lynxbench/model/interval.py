@@ -28,10 +28,6 @@ class Interval:
         """Whether the whole interval lies in [low, high]; NaN lies nowhere."""
         return self.low >= low and self.high <= high
 
-    def overlaps(self, other: Interval) -> bool:
-        """Whether two intervals share a point; NaN shares none."""
-        return self.low <= other.high and other.low <= self.high
-
     def scaled(self, factor: float) -> Interval:
         """The same interval in another unit; a negative factor turns it around."""
         bounds = sorted((self.low * factor, self.high * factor))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field as Bound_
+from typing import Literal
 
 from lynxbench.model.document import Document
+from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.serving import CacheState
 
@@ -113,7 +112,7 @@ class RecordFile(Document):
     """Every request of one run, as numpy columns."""
 
     file: str
-    sha256: Annotated[str, Bound_(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Sha256
     rows: int
 
 

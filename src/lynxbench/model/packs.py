@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field as Bound_
+from pydantic import Field
 
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import PrecisionDecision, PurchaseDecision, WhatIf
@@ -16,7 +16,7 @@ from lynxbench.model.standing import Standing
 PACK_SCHEMA: Literal[1] = 1
 
 PackedDecision = Annotated[
-    PurchaseDecision | CapacityPlan | CostReport | PrecisionDecision | WhatIf, Bound_(discriminator="kind")
+    PurchaseDecision | CapacityPlan | CostReport | PrecisionDecision | WhatIf, Field(discriminator="kind")
 ]
 
 
@@ -35,7 +35,7 @@ class Pack(Document):
     made_at: str
     lynxbench_version: str
     decided_by: str
-    decisions: Annotated[tuple[PackedDecision, ...], Bound_(min_length=1)]
+    decisions: Annotated[tuple[PackedDecision, ...], Field(min_length=1)]
     comparison: Comparison | None
     results: tuple[Result, ...]
     standings: tuple[Standing, ...]
@@ -47,4 +47,4 @@ class Pack(Document):
     @property
     def cites(self) -> tuple[str, ...]:
         """Every result that a decision rests on, once."""
-        return tuple(dict.fromkeys(name for one in self.decisions for name in one.cites))
+        return tuple(dict.fromkeys(result for decision in self.decisions for result in decision.cites))

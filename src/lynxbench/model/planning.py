@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from lynxbench.model.contract import Regime
+from lynxbench.model.decisions import DecisionDocument
 from lynxbench.model.document import Document
 from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
@@ -78,13 +79,10 @@ class PowerPlan(Document):
     """With the facility's own share (PUE), where declared."""
 
 
-class CapacityPlan(Document):
+class CapacityPlan(DecisionDocument):
     """The size of a fleet."""
 
     kind: Literal["capacity"] = "capacity"
-    sentence: str
-    contract_id: str
-    contract_name: str
     result_id: str
     precision: Precision
     objective: tuple[str, ...]
@@ -100,8 +98,6 @@ class CapacityPlan(Document):
     node: FittedNode | None
     check: tuple[CheckedPoint, ...]
     power: PowerPlan
-    cautions: tuple[str, ...]
-    cites: tuple[str, ...]
 
 
 class MoneyFigure(Document):
@@ -186,23 +182,6 @@ class Ranking(Document):
     """Options that lack the figure, with the reason."""
 
 
-class CostReport(Document):
-    """Cost, efficiency and value, kept apart."""
-
-    kind: Literal["cost"] = "cost"
-    sentence: str
-    contract_id: str
-    contract_name: str
-    candidates: tuple[CandidateCost, ...]
-    options: tuple[Option, ...]
-    axes: tuple[str, ...]
-    """What the Pareto front was taken over."""
-    rankings: tuple[Ranking, ...]
-    objective: str | None
-    cautions: tuple[str, ...]
-    cites: tuple[str, ...]
-
-
 class CandidateCost(Document):
     """The three metrics of one result at one precision."""
 
@@ -217,4 +196,13 @@ class CandidateCost(Document):
     utilisation_how: str
 
 
-CostReport.model_rebuild()
+class CostReport(DecisionDocument):
+    """Cost, efficiency and value, kept apart."""
+
+    kind: Literal["cost"] = "cost"
+    candidates: tuple[CandidateCost, ...]
+    options: tuple[Option, ...]
+    axes: tuple[str, ...]
+    """What the Pareto front was taken over."""
+    rankings: tuple[Ranking, ...]
+    objective: str | None

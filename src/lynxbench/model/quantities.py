@@ -95,12 +95,10 @@ class Quantity:
             raise BadQuantity("a quantity is not a number (NaN)")
 
     def __add__(self, other: Quantity) -> Quantity:
-        self._refuse_other(other, "added to")
+        if self.dimension != other.dimension:
+            kinds = f"{words_of(other.dimension)} cannot be added to {words_of(self.dimension)}"
+            raise Refused(kinds + _hint(self, other))
         return Quantity(self.value + other.value, self.dimension)
-
-    def __sub__(self, other: Quantity) -> Quantity:
-        self._refuse_other(other, "subtracted from")
-        return Quantity(self.value - other.value, self.dimension)
 
     def __mul__(self, other: Quantity | float) -> Quantity:
         if isinstance(other, Quantity):
@@ -117,14 +115,6 @@ class Quantity:
             return Quantity(self.value / divisor, _combined(self.dimension, other.dimension, -1))
         return Quantity(self.value / divisor, self.dimension)
 
-    def __lt__(self, other: Quantity) -> bool:
-        self._refuse_other(other, "compared with")
-        return self.value < other.value
-
-    def __le__(self, other: Quantity) -> bool:
-        self._refuse_other(other, "compared with")
-        return self.value <= other.value
-
     def in_unit(self, unit: str) -> float:
         """The bare number in a unit of the same dimension; Refused for any other."""
         scale, dimension = parse_unit(unit)
@@ -136,12 +126,6 @@ class Quantity:
     def currency(self) -> str | None:
         """The currency it is in, where it is an amount of money or a price."""
         return _currency(self.dimension)
-
-    def _refuse_other(self, other: Quantity, verb: str) -> None:
-        if self.dimension != other.dimension:
-            raise Refused(
-                f"{words_of(other.dimension)} cannot be {verb} {words_of(self.dimension)}{_hint(self, other)}"
-            )
 
 
 def parse_quantity(value: object, like: str | None = None, where: str = "") -> Quantity:

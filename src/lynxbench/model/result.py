@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field as Bound_
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from lynxbench.model.activity import DeviceActivity
@@ -16,27 +15,9 @@ from lynxbench.model.document import Bounds, Document
 from lynxbench.model.executor import Executor, FieldChange
 from lynxbench.model.figures import Figure
 from lynxbench.model.job import ExecutedAs, Skip
-from lynxbench.model.load_figures import LoadFigures
+from lynxbench.model.load_figures import LoadFigures, RecordFile
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
-
-__all__ = [
-    "RESULT_SCHEMA",
-    "RULES",
-    "Accuracy",
-    "Conditions",
-    "Excluded",
-    "Figure",
-    "Governor",
-    "Percentile",
-    "PrecisionResult",
-    "Result",
-    "SamplesFile",
-    "SloOutcome",
-    "Steady",
-    "Validity",
-    "ValidityVerdict",
-]
 
 RESULT_SCHEMA: Literal[1] = 1
 RULES = 2
@@ -185,12 +166,9 @@ class Conditions(Document):
     """Where the contract asks for less than the default protocol does, in words."""
 
 
-class SamplesFile(Document):
+class SamplesFile(RecordFile):
     """The columnar file with every timed sample."""
 
-    file: str
-    sha256: Annotated[str, Bound_(pattern=r"^[0-9a-f]{64}$")]
-    rows: int
     marks: int
 
 

@@ -108,12 +108,13 @@ def option_looks_secret(name: str) -> bool:
 
 def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:
     """The secrets that an environment holds, longest first: they must appear nowhere."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     for name, value in environment.items():
         if name_looks_secret(name):
-            found.add(value)
-        found.update(match[3] for match in _URL_PASSWORD.finditer(value))
-    return tuple(sorted((one for one in found if len(one) >= SHORTEST_SECRET), key=lambda one: (-len(one), one)))
+            secrets.add(value)
+        secrets.update(match[3] for match in _URL_PASSWORD.finditer(value))
+    long = (secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
+    return tuple(sorted(long, key=lambda secret: (-len(secret), secret)))
 
 
 def withhold(text: str, secrets: Sequence[str]) -> str:
@@ -140,7 +141,7 @@ def find_secret(document: JsonValue, path: str = "") -> str | None:
 
 def find_literal(document: JsonValue, secrets: Sequence[str]) -> str | None:
     """Where a document holds one of the given secrets; None where nowhere."""
-    return next((at for at, text in _texts(document, "") if any(one in text for one in secrets)), None)
+    return next((at for at, text in _texts(document, "") if any(secret in text for secret in secrets)), None)
 
 
 def _texts(document: JsonValue, path: str) -> Iterator[tuple[str, str]]:

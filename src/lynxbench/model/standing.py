@@ -72,25 +72,25 @@ class Standing(Document):
     @property
     def words(self) -> tuple[str, ...]:
         """Short phrases, the gravest first; never empty."""
-        said: list[str] = []
+        phrases: list[str] = []
         if self.retracted:
-            said.append(f"retracted by {_names(self.retracted)}: {self.retracted[-1].text}")
+            phrases.append(f"retracted by {_names(self.retracted)}: {self.retracted[-1].text}")
         if self.refuted:
-            said.append(f"does not verify, says {_names(self.refuted)}")
+            phrases.append(f"does not verify, says {_names(self.refuted)}")
         if self.contested:
-            said.append(f"contested by {_names(self.contested)}: {self.contested[-1].text}")
+            phrases.append(f"contested by {_names(self.contested)}: {self.contested[-1].text}")
         if not self.signed_by:
-            said.append("signed by nobody you trust")
-        said += [f"the key of {team} was revoked since" for team in self.revoked_signers]
+            phrases.append("signed by nobody you trust")
+        phrases += [f"the key of {team} was revoked since" for team in self.revoked_signers]
         if not self.registered:
-            said.append("not registered in advance")
+            phrases.append("not registered in advance")
         if self.verified:
-            said.append(f"verified by {_names(self.verified)}")
+            phrases.append(f"verified by {_names(self.verified)}")
         for verdict in RerunVerdict:
-            mine = [one for one in self.reruns if one.text == verdict.value]
-            if mine:
-                said.append(f"{verdict.value} by {_names(mine)}")
-        return tuple(said) or ("nobody else has verified, re-run or contested it",)
+            reruns = [rerun for rerun in self.reruns if rerun.text == verdict.value]
+            if reruns:
+                phrases.append(f"{verdict.value} by {_names(reruns)}")
+        return tuple(phrases) or ("nobody else has verified, re-run or contested it",)
 
     @property
     def short(self) -> str:
@@ -105,62 +105,50 @@ class Standing(Document):
             return "untrusted"
         if self.revoked_signers:
             return "key revoked"
-        if any(one.text == RerunVerdict.REPRODUCED for one in self.reruns):
+        if any(rerun.text == RerunVerdict.REPRODUCED for rerun in self.reruns):
             return "reproduced"
         return "verified" if self.verified else "recorded"
 
 
-def standing_of(result_id: str, said: Sequence[VoicedEntry]) -> Standing:
+def standing_of(result_id: str, entries: Sequence[VoicedEntry]) -> Standing:
     """What the entries about a result add up to. Only a team that signed a result can retract it."""
-    recorded = [
-        one for one in said if isinstance(one.entry.body, ResultRecorded) and one.entry.body.result_id == result_id
+    recordings = [
+        (entry, entry.entry.body)
+        for entry in entries
+        if isinstance(entry.entry.body, ResultRecorded) and entry.entry.body.result_id == result_id
     ]
-    teams = tuple(dict.fromkeys(team for one in recorded for team in one.voice.teams))
-    keys = {key for one in recorded for key in one.voice.keys}
-    remarks: dict[str, list[Remark]] = {
-        name: [] for name in ("verified", "refuted", "contested", "retracted", "reruns")
+    voices = [entry.voice for entry, _ in recordings]
+    teams = tuple(dict.fromkeys(team for voice in voices for team in voice.teams))
+    keys = {key for voice in voices for key in voice.keys}
+    announced = {
+        (entry.entry.body.run_id, entry.entry.body.nonce): entry.seq
+        for entry in entries
+        if isinstance(entry.entry.body, RunRegistered)
     }
-    for one in sorted(said, key=lambda each: each.seq):
-        body = one.entry.body
+    remarks: dict[str, list[Remark]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.seq):
+        body, voice = entry.entry.body, entry.voice
         if getattr(body, "result_id", None) != result_id:
             continue
-        if isinstance(body, ResultVerified):
-            if one.voice.teams:  # a stranger's word neither helps nor harms
-                remarks["verified" if body.holds else "refuted"].append(
-                    _remark(one, "holds" if body.holds else "does not")
-                )
+        kind = ""
+        if isinstance(body, ResultVerified) and voice.teams:  # a stranger's word neither helps nor harms
+            kind, text = ("verified", "holds") if body.holds else ("refuted", "does not")
         elif isinstance(body, ResultContested):
-            remarks["contested"].append(_remark(one, body.reason))
-        elif isinstance(body, ResultRetracted):
-            if set(one.voice.teams) & set(teams) or set(one.voice.keys) & keys:
-                remarks["retracted"].append(_remark(one, body.reason))
-        elif isinstance(body, ResultRerun) and one.voice.teams:
-            remarks["reruns"].append(_remark(one, body.verdict.value))
+            kind, text = "contested", body.reason
+        elif isinstance(body, ResultRetracted) and (set(voice.teams) & set(teams) or set(voice.keys) & keys):
+            kind, text = "retracted", body.reason
+        elif isinstance(body, ResultRerun) and voice.teams:
+            kind, text = "reruns", body.verdict.value
+        if kind:
+            remark = Remark(by=voice.name, trusted=bool(voice.teams), at=entry.entry.made_at, text=text)
+            remarks.setdefault(kind, []).append(remark)
     return Standing(
         result_id=result_id,
         signed_by=teams,
-        revoked_signers=tuple(dict.fromkeys(team for one in recorded for team in one.voice.revoked)),
-        registered=_registered(recorded, said),
-        **{name: tuple(found) for name, found in remarks.items()},
+        revoked_signers=tuple(dict.fromkeys(team for voice in voices for team in voice.revoked)),
+        registered=any(announced.get((body.run_id, body.nonce), entry.seq) < entry.seq for entry, body in recordings),
+        **{kind: tuple(listed) for kind, listed in remarks.items()},
     )
-
-
-def _registered(recorded: Sequence[VoicedEntry], said: Sequence[VoicedEntry]) -> bool:
-    announced = {
-        (one.entry.body.run_id, one.entry.body.nonce): one.seq
-        for one in said
-        if isinstance(one.entry.body, RunRegistered)
-    }
-    for one in recorded:
-        body = one.entry.body
-        assert isinstance(body, ResultRecorded)
-        if announced.get((body.run_id, body.nonce), one.seq) < one.seq:
-            return True
-    return False
-
-
-def _remark(one: VoicedEntry, text: str) -> Remark:
-    return Remark(by=one.voice.name, trusted=bool(one.voice.teams), at=one.entry.made_at, text=text)
 
 
 def _names(remarks: Sequence[Remark]) -> str:

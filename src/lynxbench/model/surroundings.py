@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from lynxbench.model.document import Document
+from lynxbench.model.fields import Sha256
 
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class PackageSet(Document):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
 
 from lynxbench.model.document import Bounds, Document
+from lynxbench.model.experiment import StudyDocument
 from lynxbench.model.fields import Scalar
-
-TUNING_SCHEMA: Literal[1] = 1
 
 
 class TrialStatus(StrEnum):
@@ -69,30 +67,18 @@ class TuningVerdict(StrEnum):
     REFUSED = "refused by the accuracy gate"
 
 
-class TuningDocument(Document):
+class TuningDocument(StudyDocument):
     """A tuning: what was allowed, what was tried, and what the confirmation says."""
 
-    schema_version: Literal[1] = TUNING_SCHEMA
-    lynxbench_version: str
     tuning_id: str
-    contract_name: str
-    contract_id: str
-    question: str
     division: str
     knobs: dict[str, tuple[Scalar, ...]]
     settings: int
     """Of the whole grid."""
     search: str
-    seed: int
     trials_allowed: int | None
     time_allowed_s: float | None
     ended_by: str
-    response: str
-    unit: str
-    higher_is_better: bool
-    started_at: str
-    finished_at: str | None
-    measuring_s: float
     trials: tuple[Trial, ...]
     baseline: Confirmed | None
     tuned: Confirmed | None
@@ -101,6 +87,3 @@ class TuningDocument(Document):
     winners_curse: WinnersCurse | None
     verdict: TuningVerdict
     sentence: str
-    accuracy_missing: str = ""
-    """Why no setting's accuracy is known; empty: each says its own."""
-    notes: tuple[str, ...] = ()

@@ -68,7 +68,7 @@ class VerificationReport:
     @property
     def signed(self) -> bool:
         """Whether a trusted key stands behind it."""
-        return any(one.name in SIGNATURE_CHECKS and one.outcome is CheckOutcome.HOLDS for one in self.checks)
+        return any(check.name in SIGNATURE_CHECKS and check.outcome is CheckOutcome.HOLDS for check in self.checks)
 
     def adding(self, checks: Sequence[Check]) -> VerificationReport:
         """The report with further lines."""
@@ -78,16 +78,14 @@ class VerificationReport:
         """How many checks ended so."""
         return sum(check.outcome is outcome for check in self.checks)
 
-    @property
-    def _named(self) -> dict[str, JsonValue]:
-        return {"analysis_id": self.result_id, "kind": self.subject}
-
     def document(self) -> dict[str, JsonValue]:
         """The JSON document."""
+        is_result = self.subject == "result"
+        names = {"result_id": self.result_id} if is_result else {"analysis_id": self.result_id, "kind": self.subject}
         return {
-            **({"result_id": self.result_id} if self.subject == "result" else self._named),
+            **names,
             "holds": self.holds,
             "signed": self.signed,
             "counts": {outcome.value: self.count(outcome) for outcome in CheckOutcome},
-            "checks": [{"name": one.name, "outcome": one.outcome.value, "why": one.why} for one in self.checks],
+            "checks": [{"name": check.name, "outcome": check.outcome.value, "why": check.why} for check in self.checks],
         }

@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 
 from lynxbench.evidence.run_folder import RunFolder
-from lynxbench.model.contract import SaturatingArrival, ServedEngine
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.load_figures import SaturationRecord
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.verification import Check, cannot, fails, holds
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client.client_job import SATURATION_FILE
 from lynxbench.run.worker import REPORT_FILE
 

@@ -13,7 +13,7 @@ from lynxbench.measure.precision_figures import measure_precision
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.measure.validity import Doubt, combine_validity, judge_drift, without_figures
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor
 from lynxbench.model.job import JobStatus
 from lynxbench.model.layers import Layer
@@ -21,6 +21,7 @@ from lynxbench.model.load_figures import PreFlight
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Conditions, PrecisionResult, Result, Validity, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.serving import ServedEngine
 from lynxbench.run.concluding import NO_REPORT, conclude_precision, kept_attempts, reference_outputs, with_processes
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 from lynxbench.run.served_concluding import RESTARTED, ServerTold, conclude_served, kept_asked, void_served

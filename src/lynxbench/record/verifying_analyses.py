@@ -37,12 +37,13 @@ from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.queries import find_result, standings
 from lynxbench.model.analyses import FILES, FORMS, AnalysisDocument, analysis_bytes, analysis_id
 from lynxbench.model.canonical import short
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.document import first_problem
 from lynxbench.model.entries import Concluded, EntryKind
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport, UnitState
 from lynxbench.model.result import Result
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import TrialStatus, TuningDocument
 from lynxbench.model.verification import Check, VerificationReport, cannot, fails, holds
 from lynxbench.record.recalling_analyses import body_of, lay_out_analysis

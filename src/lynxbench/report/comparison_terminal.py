@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 
-from lynxbench.model.changes import ChangeBook, ChangeRow, ExpectationRecord
 from lynxbench.model.comparison import (
     Comparability,
     Comparison,
@@ -17,8 +16,8 @@ from lynxbench.model.comparison import (
     RuleVerdict,
     Weight,
 )
+from lynxbench.model.history import ChangeBook, ChangeRow, ExpectationRecord, Signals, SignalState
 from lynxbench.model.interval import Interval
-from lynxbench.model.signals import Signals, SignalState
 from lynxbench.report import words
 from lynxbench.report.words import clean
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.model.activity import THROTTLE_REASONS
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples, Telemetry
-from lynxbench.model.throttling import THROTTLE_REASONS
 
 MOST_BINS = 240
 """Points a line needs at the width it is drawn; more would only make the file larger."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 
+from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Conditions, Figure, Percentile
+from lynxbench.model.result import Conditions, Percentile
 
 NBSP = "\u00a0"
 """Holds a number to its unit; the terminal's wrapping honours it and prints a plain space."""

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import Contract, ReplayArrival
+from lynxbench.model.contract import Contract
 from lynxbench.model.serving import ServedEngine
+from lynxbench.model.workload import ReplayArrival
 
 if TYPE_CHECKING:
     from lynxbench.engines.asking import TokenCalibration

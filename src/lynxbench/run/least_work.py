@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from lynxbench.model.contract import Contract, PresetModel, Task
-from lynxbench.model.step_work import StepWork
+from lynxbench.model.attribution import StepWork
+from lynxbench.model.contract import Contract
+from lynxbench.model.workload import PresetModel, Task
 from lynxbench.workload.lengths import typical
 from lynxbench.workload.presets import PRESETS, ModelFamily
 

@@ -26,14 +26,16 @@ from lynxbench.measure.context import assumptions_of, conditions_of
 from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry
 from lynxbench.measure.validity import combine_validity, judge_drift, without_figures
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine, TorchEngine
+from lynxbench.model.contract import Contract, TorchEngine
 from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.precision import Precision, reference_of
 from lynxbench.model.result import RULES, PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
+from lynxbench.model.workload import ClosedArrival
 from lynxbench.run.concluding import Attempt, conclude_precision, read_attempt, reference_outputs, with_processes
 from lynxbench.run.greeting import Greeting
 from lynxbench.run.intervening import intervene

@@ -34,13 +34,15 @@ from lynxbench.measure.validity import (
     validity_of,
     without_figures,
 )
-from lynxbench.model.contract import CacheState, Contract, KserveEngine, SaturatingArrival, ServedEngine, ServedModel
+from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.job import ExecutedAs, JobReport, JobStatus
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
 from lynxbench.model.result import RULES, PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
+from lynxbench.model.serving import CacheState, KserveEngine, ServedEngine
+from lynxbench.model.workload import SaturatingArrival, ServedModel
 from lynxbench.run.client.client_job import RECORD_FILE, REPORT_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.concluding import NO_REPORT
 from lynxbench.run.run_outcome import SAMPLES_FILE, TELEMETRY_FILE, Finished

@@ -25,10 +25,11 @@ from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.preflight import fly
 from lynxbench.measure.telemetry import TelemetrySampler
-from lynxbench.model.contract import Contract, SaturatingArrival
+from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.load_figures import PreFlight
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client.client_job import (
     CLIENT_FILE,
     FINISHED_FILE,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lynxbench.errors import BadInput
+from lynxbench.model.quantities import parse_quantity
 
 SHORTEST_S = 1
 LONGEST_S = 366 * 86400
@@ -16,8 +17,8 @@ MOST_SLOTS = 50
 WINDOW = timedelta(days=366)
 """How far a search for the next time of a cron line looks: a line that fits no day of a year is refused."""
 
-_EVERY = re.compile(r"every\s+(\d{1,7})\s*(s|sec|min|m|h|d)", re.IGNORECASE)
-_UNIT_S = {"s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
+_EVERY = re.compile(r"every\s+(\d{1,7})\s*([a-z]+)", re.IGNORECASE)
+_SHORT_UNITS = {"sec": "s", "m": "min"}
 _RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 _NAMES = ("minute", "hour", "day", "month", "weekday")
 _PART = re.compile(r"(\*|\d{1,2}(?:-\d{1,2})?)(?:/(\d{1,2}))?")
@@ -98,10 +99,11 @@ def parse_timetable(text: str) -> Timetable:
     plain = " ".join(text.split())
     every = _EVERY.fullmatch(plain)
     if every is not None:
-        seconds = int(every[1]) * _UNIT_S[every[2].lower()]
-        if not SHORTEST_S <= seconds <= LONGEST_S:
-            raise BadInput(f"timetable {plain!r}: between one second and a year")
-        return Every(seconds)
+        unit = every[2].lower()
+        seconds = parse_quantity(f"{every[1]} {_SHORT_UNITS.get(unit, unit)}", "h", f"timetable {plain!r}").value
+        if not (SHORTEST_S <= seconds <= LONGEST_S and seconds.is_integer()):
+            raise BadInput(f"timetable {plain!r}: whole seconds, between one second and a year")
+        return Every(int(seconds))
     fields = plain.split(" ")
     if len(fields) != len(_RANGES):
         raise BadInput(f"timetable {plain[:80]!r}: write `every 6 h`, or five fields of cron such as `0 3 * * *` (UTC)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lynxbench.model.contract import EmpiricalLength, FixedLength, LognormalLength, UniformLength
+from lynxbench.model.workload import EmpiricalLength, FixedLength, LognormalLength, UniformLength
 
 AnyLength = FixedLength | UniformLength | LognormalLength | EmpiricalLength
 

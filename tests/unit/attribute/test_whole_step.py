@@ -11,10 +11,9 @@ import pytest
 from lynxbench.attribute.api import attribute_trace
 from lynxbench.attribute.kernels import kernel_kind
 from lynxbench.attribute.operators import OperatorKind
-from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
+from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling, StepWork
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.step_work import StepWork
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]

@@ -9,11 +9,11 @@ from lynxbench.compare.change_outcomes import parse_expectation
 from lynxbench.compare.stack_signals import Record, read_signals
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
+from lynxbench.model.history import Signal, SignalState
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
-from lynxbench.model.signals import Signal, SignalState
 
 SLOWER = tuple(x * 0.9 for x in (100.0, 101.0, 99.0, 100.5, 99.5))
 SAME = (100.0, 100.01, 99.99, 100.005, 99.995)

@@ -16,10 +16,11 @@ from lynxbench.contract.loader import (
     read_contract,
 )
 from lynxbench.errors import BadFile
-from lynxbench.model.contract import Contract, Task
+from lynxbench.model.contract import Contract
 from lynxbench.model.file_nodes import LARGEST_FILE_BYTES
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.model.workload import Task
 
 SOUND = (Path(__file__).parents[2] / "data" / "contracts" / "sound.yaml").read_text(encoding="utf-8")
 

@@ -8,7 +8,8 @@ from lynxbench.contract.explain import KEYS
 from lynxbench.contract.loader import parse_contract
 from lynxbench.contract.template import USUAL_MODELS, parse_model, render_template
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import PluginEngine, PresetModel, Protocol, Task
+from lynxbench.model.contract import PluginEngine, Protocol
+from lynxbench.model.workload import PresetModel, Task
 
 
 @pytest.mark.parametrize("task", list(Task))

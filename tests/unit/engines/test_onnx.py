@@ -16,9 +16,10 @@ from lynxbench.engines.onnx.adapter import OnnxSession
 from lynxbench.engines.onnx.model_file import PACKAGES, find_model, read_model
 from lynxbench.engines.onnx.onnx_inputs import IMAGE_SIDE
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import Contract, PathModel
+from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job
 from lynxbench.model.precision import Native, Precision
+from lynxbench.model.workload import PathModel
 
 VOCABULARY, WIDTH = 50, 32
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lynxbench.errors import BadResult
+from lynxbench.errors import BadInput, BadResult
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.executor_document import executor_document, parse_executor, read_executor
 from lynxbench.executor.host import Host
@@ -78,8 +78,8 @@ def test_malformed_documents_give_one_line(text: str, said: str) -> None:
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
-    with pytest.raises(BadResult, match="cannot be read"):
+    with pytest.raises(BadInput, match="is a folder; name an executor or result document in it"):
         read_executor(tmp_path)
     (tmp_path / "b").write_bytes(b"\xff\xff")
-    with pytest.raises(BadResult, match="not UTF-8"):
+    with pytest.raises(BadInput, match="not UTF-8"):
         read_executor(tmp_path / "b")

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from lynxbench.errors import CannotRun
 from lynxbench.load.arrivals import load_of
 from lynxbench.load.plan import ClosedLoop, OpenLoop
-from lynxbench.model.contract import Arrival
+from lynxbench.model.workload import Arrival
 
 
 def loaded(values: dict, **changes: object):

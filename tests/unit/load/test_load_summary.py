@@ -7,7 +7,7 @@ import pytest
 
 from lynxbench.load.load_record import COLUMNS, Health, RequestEnd, RowStore, assemble, merge, read_record, write_record
 from lynxbench.load.load_summary import account, describe_cache, describe_instrument, describe_tokens
-from lynxbench.model.contract import CacheState, InstrumentBounds
+from lynxbench.model.serving import CacheState, InstrumentBounds
 
 
 def record(kinds, *, late_ns=10_000, cached=2, notes=None):

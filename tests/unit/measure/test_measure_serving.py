@@ -11,7 +11,7 @@ import pytest
 from lynxbench.contract.loader import parse_contract
 from lynxbench.measure.load_context import judge_requests, served_assumptions
 from lynxbench.measure.served_load import INTER_EVENT, ServedRun, measure_load, request_latency_ms, within_bounds
-from lynxbench.model.contract import CacheState, SloMetric
+from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import (
     Accounting,
     CacheRecord,
@@ -20,6 +20,7 @@ from lynxbench.model.load_figures import (
     TokenCount,
 )
 from lynxbench.model.requests import Requests
+from lynxbench.model.serving import CacheState
 from served import served_contract
 
 TTFT_S, ITL_S, TOKENS = 0.05, 0.01, 5

@@ -8,17 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lynxbench.model.contract import (
-    Contract,
-    Division,
-    Optimisation,
-    PluginEngine,
-    Protocol,
-    Task,
-    TorchEngine,
-)
+from lynxbench.model.contract import Contract, Division, Optimisation, PluginEngine, Protocol, TorchEngine
 from lynxbench.model.fields import EXACT_INTEGER
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.workload import Task
 
 
 def document(**changes: Any) -> dict[str, Any]:

@@ -20,14 +20,6 @@ def test_inside_takes_the_whole_interval() -> None:
     assert not UNKNOWN_INTERVAL.inside(-math.inf, math.inf)
 
 
-def test_overlap_is_symmetric_and_includes_the_ends() -> None:
-    one, two, three = Interval(1, 2, 3), Interval(3, 4, 5), Interval(3.1, 4, 5)
-    assert one.overlaps(two)
-    assert two.overlaps(one)
-    assert not one.overlaps(three)
-    assert not one.overlaps(UNKNOWN_INTERVAL)
-
-
 def test_scaling_keeps_the_order() -> None:
     assert Interval(1, 2, 4).scaled(10) == Interval(10, 20, 40)
     assert Interval(1, 2, 4).scaled(-1) == Interval(-4, -2, -1)

@@ -10,17 +10,10 @@ from pydantic import ValidationError
 
 from lynxbench.contract.loader import read_bundled
 from lynxbench.model.executor import Executor, measured
+from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import (
-    Conditions,
-    Figure,
-    PrecisionResult,
-    Result,
-    SamplesFile,
-    Validity,
-    ValidityVerdict,
-)
+from lynxbench.model.result import Conditions, PrecisionResult, Result, SamplesFile, Validity, ValidityVerdict
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadFile
-from lynxbench.model.contract import CacheState, OpenAiEngine, RampArrival, SaturatingArrival, ServedModel
+from lynxbench.model.serving import CacheState, OpenAiEngine
+from lynxbench.model.workload import RampArrival, SaturatingArrival, ServedModel
 from served import served_contract
 
 URL = "http://127.0.0.1:8000/v1"

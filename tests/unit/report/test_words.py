@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lynxbench.model.figures import Figure
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Figure, Percentile
+from lynxbench.model.result import Percentile
 from lynxbench.report import words
 
 

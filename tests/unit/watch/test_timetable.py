@@ -19,6 +19,9 @@ MONDAY = datetime(2026, 11, 16, 10, 30, tzinfo=UTC)
     [
         ("every 30 min", datetime(2026, 11, 16, 11, 0, tzinfo=UTC)),
         ("every 1 d", datetime(2026, 11, 17, 0, 0, tzinfo=UTC)),
+        ("every 24 hours", datetime(2026, 11, 17, 0, 0, tzinfo=UTC)),
+        ("every 30 m", datetime(2026, 11, 16, 11, 0, tzinfo=UTC)),
+        ("every 1800 sec", datetime(2026, 11, 16, 11, 0, tzinfo=UTC)),
         ("0 3 * * *", datetime(2026, 11, 17, 3, 0, tzinfo=UTC)),
         ("*/20 * * * *", datetime(2026, 11, 16, 10, 40, tzinfo=UTC)),
         ("0 0 1 * *", datetime(2026, 12, 1, 0, 0, tzinfo=UTC)),
@@ -34,7 +37,19 @@ def test_the_next_time(text: str, expected: datetime) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "every", "every 0 s", "every 3 fortnights", "* * * *", "60 * * * *", "0 24 * * *", "0 0 30 2 *", "a b c d e"],
+    [
+        "",
+        "every",
+        "every 0 s",
+        "every 3 fortnights",
+        "every 3 kWh",
+        "every 1500 ms",
+        "* * * *",
+        "60 * * * *",
+        "0 24 * * *",
+        "0 0 30 2 *",
+        "a b c d e",
+    ],
 )
 def test_what_is_no_timetable_says_what_would_be(text: str) -> None:
     with pytest.raises(BadInput, match="timetable"):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lynxbench.model.contract import EmpiricalLength, FixedLength, LognormalLength, UniformLength
+from lynxbench.model.workload import EmpiricalLength, FixedLength, LognormalLength, UniformLength
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, longest, sample_length, typical
 
 FIXED = FixedLength(distribution="fixed", value=7)

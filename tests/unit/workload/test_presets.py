@@ -5,7 +5,7 @@ import torch
 
 from lynxbench.engines.torch.library import KNOWN, import_config_class, import_model_class
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import Task
+from lynxbench.model.workload import Task
 from lynxbench.workload.presets import PRESETS, ModelFamily, find_preset, shaped_config
 
 TASK_OF_FAMILY = {

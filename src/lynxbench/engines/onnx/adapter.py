@@ -35,10 +35,11 @@ from lynxbench.engines.onnx.onnx_outputs import answer_seeded, embed_polarity, p
 from lynxbench.engines.onnx.runtime_profile import RuntimeProfile, judge_execution, parse_profile, write_trace
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import OnnxEngine, Task
+from lynxbench.model.contract import OnnxEngine
 from lynxbench.model.job import ExecutedAs, Job, Skip
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import Task
 from lynxbench.workload.lengths import sample_length
 
 OUTPUT_INPUTS = 32

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import ModelSource, PackageModel, PathModel
 from lynxbench.model.precision import Precision
+from lynxbench.model.workload import ModelSource, PackageModel, PathModel
 from lynxbench.workload.cache import cache_root, make_folder_once
 from lynxbench.workload.hashing import file_sha256
 from lynxbench.workload.model_packages import locate_packaged

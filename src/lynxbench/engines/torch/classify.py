@@ -13,8 +13,8 @@ from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.replay import Replay
 from lynxbench.engines.torch.task_work import Loaded
 from lynxbench.engines.torch.torch_inputs import prompt_tokens, seeded_images
-from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import FixedLength
 from lynxbench.workload.lengths import AnyLength, sample_length
 from lynxbench.workload.presets import ModelFamily
 

@@ -13,8 +13,8 @@ from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.replay import Replay
 from lynxbench.engines.torch.task_work import Loaded
 from lynxbench.engines.torch.torch_inputs import prompt_tokens
-from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import FixedLength
 from lynxbench.workload.lengths import sample_length
 from lynxbench.workload.texts import POLARITY, bundled_sha256, read_polarity
 

@@ -10,9 +10,10 @@ from lynxbench.engines.torch.device import FP8_CAPABILITY, TF32_CAPABILITY, capa
 from lynxbench.engines.torch.model_loading import Source, find_source
 from lynxbench.engines.torch.number_formats import EIGHT_BIT
 from lynxbench.engines.torch.probe import OUTER, WIDTH, Slowdown, measure_slowdown
-from lynxbench.model.contract import Task, TorchEngine, Workload
+from lynxbench.model.contract import TorchEngine
 from lynxbench.model.job import Job, Skip
 from lynxbench.model.precision import Precision
+from lynxbench.model.workload import Task, Workload
 from lynxbench.workload.lengths import typical
 from lynxbench.workload.presets import ModelFamily
 

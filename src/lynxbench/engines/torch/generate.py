@@ -16,8 +16,8 @@ from lynxbench.engines.torch.replay import WARM_UPS, Replay
 from lynxbench.engines.torch.task_work import Loaded
 from lynxbench.engines.torch.torch_inputs import prompt_tokens
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import FixedLength
 from lynxbench.workload.lengths import OUTPUT_STREAM, longest, sample_length
 
 BRIEF_INPUT, BRIEF_OUTPUT = 16, 2

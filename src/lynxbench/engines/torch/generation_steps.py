@@ -15,8 +15,8 @@ from lynxbench.engines.torch.replay import WARM_UPS, Replay
 from lynxbench.engines.torch.task_work import Loaded
 from lynxbench.engines.torch.torch_inputs import prompt_tokens
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.model.contract import FixedLength
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import FixedLength
 from lynxbench.workload.lengths import longest, sample_length
 
 REWOUND_AFTER = 64

@@ -14,8 +14,9 @@ from lynxbench.engines.torch.task_work import Loaded, TaskWork
 from lynxbench.engines.torch.torch_inputs import read_tokenizer
 from lynxbench.engines.torch.torch_session import TorchSession
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.model.contract import Task, Timing, TorchEngine
+from lynxbench.model.contract import Timing, TorchEngine
 from lynxbench.model.job import Job
+from lynxbench.model.workload import Task
 
 
 def open_session(job: Job) -> TorchSession:

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import LANGUAGE_TASKS, Task
+from lynxbench.model.workload import LANGUAGE_TASKS, Task
 
 UNUSED = ("is_scipy_available", "is_torch_distributed_available")
 """Availability checks of transformers that gate imports nothing here needs."""

@@ -16,7 +16,7 @@ from lynxbench.engines.torch.library import import_config_class, import_model_cl
 from lynxbench.engines.torch.seeded import fill_with_seed, parameters_without_storage
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.canonical import content_id
-from lynxbench.model.contract import HubModel, PackageModel, PathModel, PresetModel, Task, Workload
+from lynxbench.model.workload import HubModel, PackageModel, PathModel, PresetModel, Task, Workload
 from lynxbench.workload.gguf import convert_gguf
 from lynxbench.workload.hashing import files_sha256, weight_files
 from lynxbench.workload.model_packages import LocatedModel, locate_packaged

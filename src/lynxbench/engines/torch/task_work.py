@@ -14,9 +14,9 @@ from lynxbench.engines.torch.feeding import Feed
 from lynxbench.engines.torch.model_loading import Source
 from lynxbench.engines.torch.number_formats import Prepared
 from lynxbench.engines.torch.pacing import Pace
-from lynxbench.model.contract import Workload
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import Workload
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from lynxbench.engines.torch.classify import Batches
 from lynxbench.engines.torch.pacing import Pace
 from lynxbench.engines.torch.task_work import Loaded
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import FixedLength
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import FixedLength
 from lynxbench.workload.lengths import typical
 from lynxbench.workload.presets import ModelFamily
 

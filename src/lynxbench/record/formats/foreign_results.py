@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from lynxbench.errors import BadInput
 from lynxbench.model.entries import ForeignImported
+from lynxbench.reading import read_text
 from lynxbench.record.formats import genai, guidellm, inference_perf, mlperf, vllm_bench
 from lynxbench.record.formats.foreign_statements import ForeignStatements
 
@@ -51,16 +52,8 @@ def read_foreign(path: Path, tool: str = "auto") -> ForeignImported:
     """A result of another tool; BadInput where it is none that we know."""
     if tool not in ("auto", *TOOLS):
         raise BadInput(f"--tool {tool!r}: choose auto or one of {', '.join(TOOLS)}")
-    try:
-        if path.is_dir():
-            raise BadInput(f"{path}: is a folder; give the tool's result file")
-        if path.stat().st_size > LARGEST_BYTES:
-            raise BadInput(f"{path}: larger than {LARGEST_BYTES >> 20} MiB; not a result file")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}; give a result file of {', '.join(TOOLS)}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{path}: not UTF-8 text; give a result file of {', '.join(TOOLS)}") from None
+    noun = f"a result file of {', '.join(TOOLS)}"
+    text = read_text(path, noun, missing=f"no such file; give {noun}", largest_bytes=LARGEST_BYTES)
     return parse_foreign(text, str(path), tool)
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lynxbench.model.result import Figure
+from lynxbench.model.figures import Figure
 from lynxbench.model.samples import Float64, Phase
 from lynxbench.report.drawn_series import DrawnRate
 from lynxbench.report.markup import Safe

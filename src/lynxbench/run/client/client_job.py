@@ -10,9 +10,10 @@ from lynxbench.engines.asking import TokenCalibration
 from lynxbench.engines.served import Exchange
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.ticket import TicketTimeouts
-from lynxbench.model.contract import Contract, ReplayArrival
+from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.serving import ServedEngine
+from lynxbench.model.workload import ReplayArrival
 from lynxbench.workload.request_log import RequestLog, read_log
 
 CLIENT_FILE = "client.json"

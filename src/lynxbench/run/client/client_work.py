@@ -18,9 +18,9 @@ from lynxbench.load.load_record import LoadRecord, RequestEnd, requests_so_far, 
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.processes import RunningProbe
 from lynxbench.measure.load_phases import find_load_phases, is_stationary
-from lynxbench.model.contract import PoissonArrival, ReplayArrival
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.samples import Int64
+from lynxbench.model.workload import PoissonArrival, ReplayArrival
 from lynxbench.run.client.client_job import (
     CLIENT_FILE,
     FINISHED_FILE,

@@ -22,9 +22,10 @@ from lynxbench.load.probe_stream import ProbeStream
 from lynxbench.load.processes import drive
 from lynxbench.load.saturation import SearchRule, find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
-from lynxbench.model.contract import SaturatingArrival, SloMetric
+from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.serving import ServedEngine
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client.client_job import CEILING_FILE, FINISHED_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
 
 CEILING_SHARE = 0.02

@@ -12,10 +12,9 @@ from sqlalchemy import select
 
 from lynxbench.compare.stack_signals import read_signals
 from lynxbench.model.contract import Contract
-from lynxbench.model.history import History
+from lynxbench.model.history import History, Signals, SignalState
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.signals import Signals, SignalState
 from lynxbench.record.histories import record_of
 from lynxbench.report import words
 from lynxbench.report.history_view import render_level_changes, render_series

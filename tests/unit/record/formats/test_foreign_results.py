@@ -10,7 +10,7 @@ import pytest
 from lynxbench.errors import BadInput
 from lynxbench.record.formats.foreign_results import CONTEXT, TOOLS, parse_foreign, read_foreign
 
-DATA = Path(__file__).parents[2] / "data" / "foreign"
+DATA = Path(__file__).parents[3] / "data" / "foreign"
 EXPECTED = {
     "vllm": ("output throughput", "time-to-first-token p99", "ground-truth"),
     "aiperf": ("output throughput", "time-to-first-token p99", "mock"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lynxbench.model.result import Figure
+from lynxbench.model.figures import Figure
 from lynxbench.report.drawn_series import rate_series
 from lynxbench.report.svg.rate_plot import MOST_STRIPS, draw_rates
 
