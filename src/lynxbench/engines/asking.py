@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from lynxbench.engines import openai
 from lynxbench.errors import CannotRun
+from lynxbench.https import HttpAnswer, request
 from lynxbench.model.serving import OpenAiEngine, ServedEngine
 from lynxbench.workload.texts import read_prompts
 
@@ -56,50 +55,33 @@ class WholeAnswer:
     data: bytes
 
 
-def ask(engine: ServedEngine, request: bytes) -> WholeAnswer:
+def ask(engine: ServedEngine, prepared: bytes) -> WholeAnswer:
     """Send one prepared request and wait for the whole answer; a server that stumbles is asked again."""
-    path = request.split(b" ", 2)[1].decode("ascii")
     parts = urlsplit(engine.url)
-    where = f"{parts.scheme}://{parts.netloc}{path}"
-    said = ""
+    where = f"{parts.scheme}://{parts.netloc}{prepared.split(b' ', 2)[1].decode('ascii')}"
+    problem = ""
     for _ in range(TRIES):
         try:
-            status, content_type, data = _post(engine, path, request)
+            answer = _post(engine, where, prepared)
         except TimeoutError:
             raise CannotRun(f"{where}: no answer within {engine.timeouts.first_byte_s:g} s") from None
-        except (OSError, http.client.HTTPException) as error:
-            said = f"the server does not answer ({_words(error)}); is it running?"
+        except OSError as error:
+            problem = f"the server does not answer ({_words(error)}); is it running?"
             continue
-        if status == 200:
-            return WholeAnswer(where, content_type, data)
-        said = f"the server answers {status}: {' '.join(data[:200].decode('utf-8', 'replace').split())}"
-        if status < 500:
+        if answer.status == 200:
+            return WholeAnswer(where, answer.headers.get_content_type(), answer.body)
+        words = " ".join(answer.body[:200].decode("utf-8", "replace").split())
+        problem = f"the server answers {answer.status}: {words}"
+        if answer.status < 500:
             break  # it will not change its mind
-    raise CannotRun(f"{where}: {said}")
+    raise CannotRun(f"{where}: {problem}")
 
 
-def _post(engine: ServedEngine, path: str, request: bytes) -> tuple[int, str, bytes]:
-    head, _, body = request.partition(b"\r\n\r\n")
+def _post(engine: ServedEngine, where: str, prepared: bytes) -> HttpAnswer:
+    head, _, body = prepared.partition(b"\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.decode("ascii").split("\r\n")[1:])
-    parts = urlsplit(engine.url)
-    assert parts.hostname is not None
-    timeout_s = engine.timeouts.first_byte_s
-    if parts.scheme == "https":
-        context = ssl.create_default_context(cafile=engine.ca_file)
-        if not engine.verify_tls:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=timeout_s, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
-    try:
-        connection.request("POST", path, body, headers)
-        answer = connection.getresponse()
-        return answer.status, answer.headers.get_content_type(), answer.read()
-    finally:
-        connection.close()
+    patience = engine.timeouts.first_byte_s
+    return request("POST", where, body, headers, timeout_s=patience, ca_file=engine.ca_file, verify=engine.verify_tls)
 
 
 def _read(asked: WholeAnswer, reader: openai.OpenAiReader) -> None:

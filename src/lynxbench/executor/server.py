@@ -6,12 +6,10 @@ The client is not the executor: its own Python and packages are kept apart under
 from __future__ import annotations
 
 import hashlib
-import http.client
 import ipaddress
 import json
 import re
 import socket
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -26,6 +24,7 @@ from lynxbench.executor.server_on_host import (
     find_server_process,
     redact_command,
 )
+from lynxbench.https import request
 from lynxbench.model.executor import Executor, Field, Tier, declared, measured, unreadable
 from lynxbench.model.layers import Layer
 
@@ -183,27 +182,20 @@ def _get(address: Address, path: str) -> _Answer | str:
     """An answer's text, or why there is none."""
     parts = urlsplit(address.url)
     try:
-        if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=address.ca_file)
-            if not address.verify:
-                context.check_hostname = False
-                context.verify_mode = ssl.CERT_NONE
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.hostname or "", parts.port, timeout=ASK_TIMEOUT_S, context=context
-            )
-        else:
-            connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ASK_TIMEOUT_S)
-        try:
-            connection.request("GET", path, headers=dict(address.headers or {}))
-            answer = connection.getresponse()
-            data = answer.read(LARGEST_ANSWER_BYTES)
-        finally:
-            connection.close()
-    except (OSError, http.client.HTTPException) as problem:
+        answer = request(
+            "GET",
+            f"{parts.scheme}://{parts.netloc}{path}",
+            headers=address.headers,
+            timeout_s=ASK_TIMEOUT_S,
+            most_bytes=LARGEST_ANSWER_BYTES,
+            ca_file=address.ca_file,
+            verify=address.verify,
+        )
+    except OSError as problem:
         return f"GET {path}: {explain(problem)}"
     if answer.status != 200:
         return f"GET {path}: status {answer.status}"
-    return _Answer(data.decode("utf-8", "replace"), answer.headers.get("server", ""))
+    return _Answer(answer.body.decode("utf-8", "replace"), answer.headers.get("server", ""))
 
 
 # --- Prometheus text -------------------------------------------------------------------------------------------------

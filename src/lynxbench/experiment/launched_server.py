@@ -7,14 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.experiment.definition import ServerCommand, spelled
+from lynxbench.https import request
 from lynxbench.model.fields import Scalar
 
 POLL_S = 0.1
@@ -74,12 +73,10 @@ def _wait(server: ServerCommand, child: subprocess.Popen[bytes], log: Path) -> N
 
 def _answers(address: str) -> bool:
     try:
-        with urllib.request.urlopen(address, timeout=2.0):
-            return True
-    except urllib.error.HTTPError:
-        return True  # it speaks: a probe of a path it does not know is an answer too
+        request("GET", address, timeout_s=2.0)
     except (OSError, ValueError):
         return False
+    return True  # it speaks: an error about a path it does not know is an answer too
 
 
 def _last_words(log: Path) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,12 +11,12 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, Refused
+from lynxbench.https import request
 
 SERVER_VARIABLE = "LYNXBENCH_SERVER"
 TOKEN_VARIABLE = "LYNXBENCH_TOKEN"
 TIMEOUT_S = 60.0
 CHUNK_BYTES = 4 << 20
-MOST_ANSWER_BYTES = 1 << 30
 ATTEMPTS = 6
 FIRST_WAIT_S = 0.5
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -38,7 +36,6 @@ class Remote:
         if token and parts.scheme == "http" and parts.hostname not in LOOPBACK:
             raise Refused(f"{url}: a token is sent over https alone; ask for the server's https address")
         self.url = f"{parts.scheme}://{parts.netloc}"
-        self._parts = parts
         self._token = token
 
     def ask(
@@ -97,24 +94,13 @@ class Remote:
         given = {"Accept": "application/json", **headers}
         if self._token:
             given["Authorization"] = f"Bearer {self._token}"
-        connection = self._connection()
         try:
-            connection.request(method, address, data, given)
-            answer = connection.getresponse()
-            body = answer.read(MOST_ANSWER_BYTES)
-        except (OSError, http.client.HTTPException) as error:
+            answer = request(method, self.url + address, data, given, timeout_s=TIMEOUT_S)
+        except OSError as error:
             raise Unreachable(f"{self.url}: {error or type(error).__name__}; is the server there?") from error
-        finally:
-            connection.close()
-        if 200 <= answer.status < 300:
-            return body
-        raise _error(self.url, answer.status, body)
-
-    def _connection(self) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
-        if self._parts.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=ssl.create_default_context())
-        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+        if answer.is_good:
+            return answer.body
+        raise _error(self.url, answer.status, answer.body)
 
 
 def remote_from(url: str | None, token: str | None, environment: Mapping[str, str]) -> Remote:

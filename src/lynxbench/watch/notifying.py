@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import http.client
 import json
 import smtplib
 import ssl
@@ -18,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from sqlalchemy import delete, insert, select, update
 
 from lynxbench.errors import BadInput
+from lynxbench.https import request
 from lynxbench.model.canonical import short
 from lynxbench.report.words import clean
 from lynxbench.watch.regressions import EVERYBODY, Notice
@@ -131,7 +131,7 @@ class Courier:
                 self._post(row.address, notice)
             else:
                 self._mail(row.address, notice, text)
-        except (OSError, http.client.HTTPException, smtplib.SMTPException, BadInput) as error:
+        except (OSError, smtplib.SMTPException, BadInput) as error:
             state = "failed" if attempts >= MOST_ATTEMPTS else "pending"
             said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             self._store.change(update(outbox).where(mine).values(state=state, said=said))
@@ -155,29 +155,15 @@ class Courier:
         }
 
     def _post(self, address: str, notice: Notice) -> None:
-        parts = urlsplit(address)
         body = json.dumps(self.document(notice), ensure_ascii=False).encode()
         headers = {"Content-Type": "application/json", "X-Lynxbench-Notice": notice.notice}
         secret = self._contacts.secret(notice.owner)
         if secret is not None:
             signed = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
             headers["X-Lynxbench-Signature"] = f"sha256={signed}"
-        assert parts.hostname is not None
-        connection: http.client.HTTPConnection
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_S, context=context)
-        else:
-            connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
-        try:
-            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-            connection.request("POST", path, body, headers)  # a redirect is an answer, and not followed
-            answer = connection.getresponse()
-            answer.read(1 << 16)
-            if not 200 <= answer.status < 300:
-                raise BadInput(f"the webhook answered {answer.status}")
-        finally:
-            connection.close()
+        answer = request("POST", address, body, headers, timeout_s=TIMEOUT_S, most_bytes=1 << 16)
+        if not answer.is_good:
+            raise BadInput(f"the webhook answered {answer.status}")
 
     def _mail(self, address: str, notice: Notice, text: str) -> None:
         if not self._settings.smtp_url:

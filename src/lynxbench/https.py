@@ -1,0 +1,61 @@
+"""One plain request over HTTP or HTTPS and its whole answer: for questions beside a measurement.
+
+What is measured goes over the load driver's own wire, which knows when each byte came.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import Message
+from urllib.parse import urlsplit
+
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What came back, whatever its status; a redirect is an answer, and not followed."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the status says that it went well."""
+        return 200 <= self.status < 300
+
+
+def request(
+    method: str,
+    url: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float,
+    most_bytes: int = MOST_BYTES,
+    ca_file: str | None = None,
+    verify: bool = True,
+) -> HttpAnswer:
+    """Ask once; OSError where no answer comes, TimeoutError where none comes in time, ValueError for no address."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url[:200]!r} is no address of a server")
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+    if parts.scheme == "https":
+        context = ssl.create_default_context(cafile=ca_file)
+        if not verify:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=context)
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.request(method, target, body, dict(headers or {}))
+        answer = connection.getresponse()
+        return HttpAnswer(answer.status, answer.headers, answer.read(most_bytes))
+    except http.client.HTTPException as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
+    finally:
+        connection.close()
