@@ -8,7 +8,8 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
     │   ├── BadQuantity                2   … in a number with its unit
     │   ├── BadResult                  2   … in a result document or its samples
     │   ├── BadSeries                  2   … in a series given to `steady` or `changepoints`
-    │   └── BadLedger                  2   … a ledger that cannot be reached, read or written
+    │   ├── BadLedger                  2   … a ledger that cannot be reached, read or written
+    │   └── NotFound                   2   … the name of something that is not there
     ├── Refused                        3   the answer would be unsound, so none is given
     ├── CannotRun                      4   this executor cannot run this contract
     ├── EvidenceInvalid                5   evidence does not verify
@@ -79,6 +80,10 @@ class BadSeries(BadInput):
 
 class BadLedger(BadInput):
     """A ledger that cannot be reached, read or written; what it acknowledged is not touched."""
+
+
+class NotFound(BadInput):
+    """Something is asked for by a name that nothing has."""
 
 
 class Refused(LynxbenchError):

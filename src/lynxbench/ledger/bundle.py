@@ -119,7 +119,8 @@ def export_bundle(
     size = checkpoint.checkpoint.tree_size
     blobs = sorted({blob.sha256 for one in about for blob in one.entry.blobs})
     signers = {signature.keyid for one in about for signature in one.envelope.signatures} | {key.keyid}
-    paths = {str(one.seq): tuple(step.hex() for step in ledger.log.prove(one.seq, size).path) for one in about}
+    proofs = ledger.log.prove_all([one.seq for one in about], size)
+    paths = {str(proof.seq): tuple(step.hex() for step in proof.path) for proof in proofs}
     small: list[tuple[str, bytes]] = [
         (CHECKPOINT, checkpoint.envelope.to_bytes()),
         (PROOFS, _bytes_of(Proofs(paths=paths))),

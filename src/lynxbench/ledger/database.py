@@ -1,14 +1,30 @@
-"""One database, SQLite or PostgreSQL, behind the same code: opened, locked for writing, brought to this schema."""
+"""One database, SQLite or PostgreSQL, behind the same code: opened, locked for writing, brought to its schema."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Executable,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    create_engine,
+    event,
+    inspect,
+    text,
+)
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
@@ -17,26 +33,45 @@ from lynxbench.errors import BadLedger
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-SCHEMA = "0004"
-"""The newest migration; a ledger of an older one is brought here when it is opened for writing."""
-
 BUSY_TIMEOUT_MS = 60_000
 """How long a writer waits for the others: an append holds the lock for milliseconds, an import for seconds."""
 
 WAL_PAGES = 4000
 """Pages (16 MB) that gather in the write-ahead log before they are carried over: one written often goes once."""
 
+NUMBER = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite makes a column the row's own number, without a second index, only where its type is spelled INTEGER."""
+
 _ADVISORY_LOCK = 0x6C796E78  # "lynx": one number that every lynxbench writer of a PostgreSQL database takes
 _WRITING = "ledger_writing"
 _SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
 
-class Database:
-    """An open ledger database."""
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Tables that move together, through migrations of their own."""
 
-    def __init__(self, url: str) -> None:
+    name: str
+    newest: str
+    """The newest migration; tables of an older one are brought here when they are opened."""
+    tables: MetaData
+    migrations: Path
+    guarded: tuple[str, ...] = ()
+    """Tables whose rows are never changed nor deleted; the database itself refuses."""
+
+    @property
+    def version_table(self) -> str:
+        """Where the database says which migration it is at, in Alembic's own form."""
+        return f"{self.name}_schema"
+
+
+class Database:
+    """An open database with the tables of one schema."""
+
+    def __init__(self, url: str, schema: Schema) -> None:
         self.url = _parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._schema = schema
         self._engine = _engine(self.url, self.is_sqlite)
         # Said with BEGIN itself: a statement of its own would be one more way to the server and back for each page's
         # every question.
@@ -49,7 +84,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One snapshot of the ledger."""
+        """One snapshot of the tables."""
         with self._translated(), self._snapshots.connect() as connection, connection.begin():
             yield connection
 
@@ -62,49 +97,82 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
             yield connection
 
+    def rows(self, statement: Executable) -> Sequence[Any]:
+        """All rows of a question."""
+        with self.reading() as connection:
+            return connection.execute(statement).all()
+
+    def row(self, statement: Executable) -> Any | None:
+        """The first row of a question, where there is one."""
+        with self.reading() as connection:
+            return connection.execute(statement).first()
+
+    def change(self, *statements: Executable) -> int:
+        """Carry out statements together; how many rows the last one touched."""
+        with self.writing() as connection:
+            touched = 0
+            for statement in statements:
+                touched = connection.execute(statement).rowcount
+            return touched
+
     def schema(self) -> str | None:
-        """The migration the database is at; None where there is no ledger yet."""
-        with self._translated(), self._engine.connect() as connection:
-            if not inspect(connection).has_table("ledger_schema"):
-                return None
-            found = connection.execute(text("SELECT version_num FROM ledger_schema")).scalar()
-            return None if found is None else str(found)
+        """The migration the tables are at; None where there are none yet."""
+        with self.reading() as connection:
+            return self._schema_in(connection)
+
+    def make_ready(self) -> None:
+        """Create the tables or bring them to this schema; refuse those that a newer lynxbench wrote."""
+        at, newest = self.schema(), self._schema.newest
+        if at is not None and at > newest:
+            what = f"{self._schema.name} schema {at}"
+            raise BadLedger(f"{self.name}: {what} is newer than this lynxbench ({newest}); update lynxbench")
+        if at != newest:
+            self.migrate()
 
     def migrate(self, target: str = "head") -> None:
-        """Bring the schema to a migration, up or down; entries are kept either way."""
+        """Bring the tables to a migration, up or down; a database without any gets the newest ones at once."""
         with self.writing() as connection:
             at = self._schema_in(connection)
-            if target == "head" and at == SCHEMA:
+            if target == "head" and at == self._schema.newest:
                 return  # somebody was quicker
-            from alembic import command  # heavy, and only needed when something changes
+            if at is None and not set(inspect(connection).get_table_names()) & set(self._schema.tables.tables):
+                self._create(connection)
+                return
+            from alembic import command  # heavy, and only needed where there are older tables
             from alembic.config import Config
 
             config = Config()
-            config.set_main_option("script_location", "lynxbench.ledger:migrations")
-            config.set_main_option("path_separator", "os")
-            config.attributes["connection"] = connection
-            if target == "head" or (target != "base" and target > (at or "")):
-                command.upgrade(config, target)
-            else:
-                command.downgrade(config, target)
-
-    def make_ready(self) -> None:
-        """Create or upgrade the ledger; refuse one that a newer lynxbench wrote."""
-        at = self.schema()
-        if at == SCHEMA:
-            return
-        if at is not None and at > SCHEMA:
-            raise BadLedger(f"{self.name}: schema {at} is newer than this lynxbench ({SCHEMA}); update lynxbench")
-        self.migrate()
+            scripts, versions = Path(__file__).with_name("migrations"), self._schema.migrations
+            for option, folder in (("script_location", scripts), ("version_locations", versions)):
+                config.set_main_option(option, str(folder).replace("%", "%%"))
+            config.set_main_option("path_separator", "newline")
+            config.attributes |= {"connection": connection, "version_table": self._schema.version_table}
+            upwards = target == "head" or (target != "base" and target > (at or ""))
+            (command.upgrade if upwards else command.downgrade)(config, target)
 
     def close(self) -> None:
         """Let go of every connection."""
         self._engine.dispose()
 
+    def _create(self, connection: Connection) -> None:
+        self._schema.tables.create_all(connection)
+        if self._schema.guarded:
+            put_guards(connection, self._schema.guarded)
+        name = self._schema.version_table
+        version = Table(
+            name,
+            MetaData(),
+            Column("version_num", String(32), nullable=False),
+            PrimaryKeyConstraint("version_num", name=f"{name}_pkc"),
+        )
+        version.create(connection, checkfirst=True)
+        connection.execute(version.insert(), [{"version_num": self._schema.newest}])
+
     def _schema_in(self, connection: Connection) -> str | None:
-        if not inspect(connection).has_table("ledger_schema"):
+        table = self._schema.version_table
+        if not inspect(connection).has_table(table):
             return None
-        found = connection.execute(text("SELECT version_num FROM ledger_schema")).scalar()
+        found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
         return None if found is None else str(found)
 
     @contextmanager
@@ -114,6 +182,46 @@ class Database:
             yield
         except SQLAlchemyError as error:
             raise BadLedger(f"{self.name}: {_explain(error)}") from error
+
+
+_REFUSAL = "the ledger is append-only"
+
+
+def put_guards(connection: Connection, tables: tuple[str, ...]) -> None:
+    """Refuse UPDATE, DELETE and TRUNCATE on these tables from now on."""
+    if connection.dialect.name == "sqlite":
+        for table in tables:
+            for verb in ("UPDATE", "DELETE"):
+                connection.execute(
+                    text(
+                        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
+                        f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+                    )
+                )
+        return
+    connection.execute(
+        text(
+            "CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$body$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $body$"
+        )
+    )
+    for table in tables:
+        connection.execute(
+            text(
+                f"CREATE TRIGGER {table}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
+                "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
+            )
+        )
+
+
+def drop_guards(connection: Connection, tables: tuple[str, ...]) -> None:
+    """Take the triggers away, for a migration."""
+    for table in tables:
+        if connection.dialect.name == "sqlite":
+            connection.execute(text(f"DROP TRIGGER IF EXISTS {table}_no_update"))
+            connection.execute(text(f"DROP TRIGGER IF EXISTS {table}_no_delete"))
+        else:
+            connection.execute(text(f"DROP TRIGGER IF EXISTS {table}_guard ON {table}"))
 
 
 def _parse_url(url: str) -> URL:

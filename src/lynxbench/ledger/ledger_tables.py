@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -16,10 +18,9 @@ from sqlalchemy import (
     Text,
 )
 
-metadata = MetaData()
+from lynxbench.ledger.database import NUMBER, Schema
 
-Number = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite makes a column the row's own number, without a second index, only where its type is spelled INTEGER."""
+metadata = MetaData()
 
 properties = Table(
     "ledger_properties",
@@ -32,7 +33,7 @@ properties = Table(
 entries = Table(
     "ledger_entries",
     metadata,
-    Column("seq", Number, primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, primary_key=True, autoincrement=False),
     Column("leaf", LargeBinary(32), nullable=False, unique=True),
     Column("envelope", LargeBinary, nullable=False),
     Column("kind", String(20), nullable=False),
@@ -63,7 +64,7 @@ nodes = Table(
 checkpoints = Table(
     "ledger_checkpoints",
     metadata,
-    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("number", NUMBER, primary_key=True, autoincrement=True),
     Column("tree_size", BigInteger, nullable=False),
     Column("root", LargeBinary(32), nullable=False),
     Column("envelope", LargeBinary, nullable=False),
@@ -75,7 +76,7 @@ Index("ledger_checkpoints_size", checkpoints.c.tree_size)
 results = Table(
     "ledger_results",
     metadata,
-    Column("seq", Number, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
     Column("result_id", String(64), nullable=False),
     Column("run_id", String(200), nullable=False),
     Column("contract_id", String(64), nullable=False),
@@ -100,7 +101,7 @@ Index("ledger_results_validity", results.c.validity, results.c.started_s, result
 figures = Table(
     "ledger_figures",
     metadata,
-    Column("seq", Number, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
     Column("precision", String(20), primary_key=True),
     Column("contract_id", String(64), nullable=False),
     Column("started_s", BigInteger, nullable=False),
@@ -120,7 +121,7 @@ subjects = Table(
     "ledger_subjects",
     metadata,
     Column("id", String(200), primary_key=True),
-    Column("seq", Number, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
     Column("what", String(20), primary_key=True),
     sqlite_with_rowid=False,
 )
@@ -129,7 +130,7 @@ subjects = Table(
 open_runs = Table(
     "ledger_open_runs",
     metadata,
-    Column("seq", Number, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
+    Column("seq", NUMBER, ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
     Column("run_id", String(200), nullable=False),
     Column("contract_id", String(64), nullable=False),
     Column("made_at", String(40), nullable=False),
@@ -137,7 +138,11 @@ open_runs = Table(
 """Registered runs that have neither result nor abandonment; a row goes when its run ends."""
 Index("ledger_open_runs_run", open_runs.c.run_id)
 
-RECORD = (properties, entries, nodes, checkpoints)
-INDEX = (results, figures, subjects, open_runs)
-GUARDED = ("ledger_entries", "ledger_nodes", "ledger_checkpoints", "ledger_properties")
-"""Tables whose rows are never changed nor deleted; the database itself refuses."""
+LEDGER_SCHEMA = Schema(
+    "ledger",
+    "0004",
+    metadata,
+    Path(__file__).parent / "migrations" / "versions",
+    guarded=("ledger_entries", "ledger_nodes", "ledger_checkpoints", "ledger_properties"),
+)
+"""The record is guarded by the database itself; the index is not, for it can be made again."""

@@ -10,12 +10,21 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from lynxbench.errors import BadLedger, EvidenceInvalid
+from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import leaf_bytes, open_entry
 from lynxbench.ledger.database import Database
 from lynxbench.ledger.index_rows import IndexRows, entry_columns, index_rows
-from lynxbench.ledger.ledger_tables import entries, figures, nodes, open_runs, properties, results, subjects
+from lynxbench.ledger.ledger_tables import (
+    LEDGER_SCHEMA,
+    entries,
+    figures,
+    nodes,
+    open_runs,
+    properties,
+    results,
+    subjects,
+)
 from lynxbench.ledger.merkle import (
     HASH_BYTES,
     Frontier,
@@ -31,6 +40,8 @@ from lynxbench.model.entries import Entry, EntryKind, ResultRecorded
 
 T = TypeVar("T")
 
+AT_ONCE = 500
+"""Ids in one question: every database takes as many variables."""
 MAX_ENTRIES_READ = 5000
 """Rows fetched at once when the whole log is read."""
 
@@ -77,12 +88,12 @@ class Ledger:
     """An open ledger. `create=False` refuses one that is not there yet."""
 
     def __init__(self, url: str, *, create: bool = True, blobs: str | None = None) -> None:
-        self.database = Database(url)
+        self.database = Database(url, LEDGER_SCHEMA)
         try:
             if not create and self.database.schema() is None:
                 raise BadLedger(f"{self.database.name}: no ledger here yet; the first recorded run makes one")
             self.database.make_ready()
-            stored = self._properties() or self._baptise(blobs)
+            stored = self._properties() or self._initialise(blobs)
         except BaseException:
             self.database.close()
             raise
@@ -111,17 +122,6 @@ class Ledger:
         with self.database.writing() as connection:
             return self._append(connection, opened)
 
-    def append_proven(self, envelopes: Sequence[Envelope]) -> list[Proof]:
-        """The same, with the proof that each is in the log as it is after the last of them.
-
-        One transaction and one flush to the disk for all: whoever appends many is acknowledged once, after it.
-        """
-        opened = [_opened(envelope) for envelope in envelopes]
-        with self.database.writing() as connection:
-            numbers = self._append(connection, opened)
-            whole = _size(connection)
-            return _with_nodes(connection, lambda read: _proofs(read, numbers, whole))
-
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def head(self) -> TreeHead:
@@ -134,15 +134,15 @@ class Ledger:
         with self.database.reading() as connection:
             row = connection.execute(_ENTRY.where(entries.c.seq == seq)).one_or_none()
         if row is None:
-            raise BadLedger(f"{self.database.name}: no entry {seq}")
+            raise NotFound(f"{self.database.name}: no entry {seq}")
         return _logged(row.seq, row.logged_at, row.envelope)
 
     def read_all(self, seqs: Sequence[int]) -> list[Logged]:
         """Entries by their numbers, in the log's order."""
         found: list[Logged] = []
         with self.database.reading() as connection:
-            for start in range(0, len(seqs), 500):
-                chosen = _ENTRY.where(entries.c.seq.in_(seqs[start : start + 500]))
+            for some in batched(seqs):
+                chosen = _ENTRY.where(entries.c.seq.in_(some))
                 found += [_logged(row.seq, row.logged_at, row.envelope) for row in connection.execute(chosen)]
         return sorted(found, key=lambda one: one.seq)
 
@@ -154,11 +154,19 @@ class Ledger:
 
     def prove(self, seq: int, size: int | None = None) -> Proof:
         """That an entry is in the log, or in the log as it was when it held `size` entries."""
+        return self.prove_all([seq], size)[0]
+
+    def prove_all(self, seqs: Sequence[int], size: int | None = None) -> list[Proof]:
+        """The same for many entries, whose tree nodes are fetched together."""
+        proofs: list[Proof] = []
         with self.database.reading() as connection:
             whole = _within(connection, size)
-            if not 0 <= seq < whole:
-                raise BadLedger(f"{self.database.name}: no entry {seq} among the first {whole}")
-            return _with_nodes(connection, lambda read: _proofs(read, [seq], whole))[0]
+            for seq in seqs:
+                if not 0 <= seq < whole:
+                    raise NotFound(f"{self.database.name}: no entry {seq} among the first {whole}")
+            for some in batched(seqs):
+                proofs += _with_nodes(connection, lambda read, some=some: _proofs(read, some, whole))  # type: ignore[misc]
+        return proofs
 
     def prove_extends(self, earlier: int) -> tuple[TreeHead, tuple[bytes, ...]]:
         """The log now, and the proof that it begins with the first `earlier` entries of before."""
@@ -212,7 +220,7 @@ class Ledger:
         with self.database.reading() as connection:
             return {row.name: row.value for row in connection.execute(select(properties))}
 
-    def _baptise(self, blobs: str | None) -> dict[str, str]:
+    def _initialise(self, blobs: str | None) -> dict[str, str]:
         if blobs is None and not self.database.is_sqlite:
             raise BadLedger(
                 f"{self.database.name}: a new ledger must say where its documents are kept, for everybody who uses it; "
@@ -310,6 +318,11 @@ def _refuse_second_result(connection: Connection, entry: Entry, pending: Sequenc
     other = earlier - {body.result_id}
     if other:
         raise EvidenceInvalid(f"run {body.run_id} already has result {short(other.pop())}; a run has one result")
+
+
+def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Ids in as many pieces as questions are needed."""
+    return (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
 
 
 def _proofs(read: ReadNode, numbers: Sequence[int], whole: int) -> list[Proof]:

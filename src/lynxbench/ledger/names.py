@@ -6,33 +6,30 @@ import re
 
 from sqlalchemy import func, select
 
-from lynxbench.errors import BadInput
+from lynxbench.errors import NotFound
 from lynxbench.ledger.ledger_tables import subjects
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.model.canonical import short
 
 LEAST_DIGITS = 4
 _HEX = re.compile(r"[0-9a-f]+")
-
-
 FULL_ID = 64
 """Digits of a whole id; fewer name it by its beginning."""
 
 
 def looks_like_id(text: str) -> bool:
     """Whether a text can be an id or the beginning of one."""
-    bare = text.removeprefix("sha256:").rstrip("…").lower()
-    return LEAST_DIGITS <= len(bare) <= 64 and _HEX.fullmatch(bare) is not None
+    bare = _bare(text)
+    return LEAST_DIGITS <= len(bare) <= FULL_ID and _HEX.fullmatch(bare) is not None
 
 
 def find_analysis(ledger: Ledger, text: str) -> Logged | None:
     """The experiment, tuning or fleet run of an id, a unique beginning of one, or a name; None where there is none."""
     found: str | None = None
     if looks_like_id(text):
-        bare = text.removeprefix("sha256:").rstrip("…").lower()
-        ids = _beginning(ledger, bare, "analysis")
+        ids = _beginning(ledger, text, "analysis")
         if len(ids) > 1:
-            raise BadInput(f"{text}: analyses {', '.join(short(one) for one in ids)} begin so; give more digits")
+            raise NotFound(f"{text}: analyses {', '.join(short(name) for name in ids)} begin so; give more digits")
         found = ids[0] if ids else None
     chosen = select(func.max(subjects.c.seq)).where(
         subjects.c.id == (found or text), subjects.c.what == ("analysis" if found else "named")
@@ -44,10 +41,15 @@ def find_analysis(ledger: Ledger, text: str) -> Logged | None:
 
 def is_beginning(ledger: Ledger, text: str, what: str) -> bool:
     """Whether any id of that kind begins so."""
-    return looks_like_id(text) and bool(_beginning(ledger, text.removeprefix("sha256:").rstrip("…").lower(), what))
+    return looks_like_id(text) and bool(_beginning(ledger, text, what))
 
 
-def _beginning(ledger: Ledger, bare: str, what: str) -> list[str]:
+def _bare(text: str) -> str:
+    return text.removeprefix("sha256:").rstrip("…").lower()
+
+
+def _beginning(ledger: Ledger, text: str, what: str) -> list[str]:
+    bare = _bare(text)
     chosen = select(subjects.c.id).where(subjects.c.what == what)
     if len(bare) == FULL_ID:  # one entry that speaks of it is enough: a contract has thousands
         chosen = chosen.where(subjects.c.id == bare).limit(1)
@@ -59,13 +61,12 @@ def _beginning(ledger: Ledger, bare: str, what: str) -> list[str]:
 
 
 def find_id(ledger: Ledger, text: str, what: str) -> str:
-    """The one id of that kind (`result`, `contract`, `executor`, `change`) that begins so; BadInput otherwise."""
-    bare = text.removeprefix("sha256:").rstrip("…").lower()
+    """The one id of that kind (`result`, `contract`, `executor`, `change`) that begins so; NotFound otherwise."""
     if not looks_like_id(text):
-        raise BadInput(f"{text!r}: no {what}; give a path, an id, or at least {LEAST_DIGITS} of its first hex digits")
-    found = _beginning(ledger, bare, what)
-    if len(found) == 1:
-        return found[0]
+        raise NotFound(f"{text!r}: no {what}; give a path, an id, or at least {LEAST_DIGITS} of its first hex digits")
+    found = _beginning(ledger, text, what)
     if not found:
-        raise BadInput(f"{text}: no {what} in {ledger.database.name} begins so; lynxbench results list shows them")
-    raise BadInput(f"{text}: {what}s {', '.join(short(one) for one in found)} begin so; give more digits")
+        raise NotFound(f"{text}: no {what} in {ledger.database.name} begins so; lynxbench results list shows them")
+    if len(found) > 1:
+        raise NotFound(f"{text}: {what}s {', '.join(short(name) for name in found)} begin so; give more digits")
+    return found[0]

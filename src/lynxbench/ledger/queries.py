@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,12 @@ from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
 from lynxbench.ledger.ledger_tables import open_runs as unfinished
-from lynxbench.ledger.log import Ledger, Logged
+from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.names import FULL_ID
 from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
 from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
 
-AT_ONCE = 500
-"""Ids in one question: every database takes as many variables."""
 FEW = 2000
 """Up to so many disputed results of the whole ledger are looked up by their ids: quicker than a contract's history."""
 
@@ -212,11 +210,6 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
         if named in by_id:
             by_id[named].append(one)
     return {result_id: standing_of(result_id, mine) for result_id, mine in by_id.items()}
-
-
-def batched(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Ids in as many pieces as questions are needed."""
-    return (names[start : start + AT_ONCE] for start in range(0, len(names), AT_ONCE))
 
 
 def voice_of(logged: Logged, trust: TrustList) -> Voice:

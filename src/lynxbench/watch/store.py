@@ -3,101 +3,25 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from sqlalchemy import Connection, Executable, inspect, text
-
-from lynxbench.errors import BadLedger
 from lynxbench.ledger.database import Database
 from lynxbench.ledger.location import Location
+from lynxbench.watch.store_tables import SERVER_SCHEMA
 
-SCHEMA = "0002"
-"""The newest migration of these tables; they move apart from the ledger's."""
 STORE_FILE = "server.sqlite"
 
 
-class Store:
+class Store(Database):
     """An open database with the server's tables in it."""
 
     def __init__(self, url: str) -> None:
-        self._database = Database(url)
+        super().__init__(url, SERVER_SCHEMA)
         try:
-            self._make_ready()
+            self.make_ready()
         except BaseException:
-            self._database.close()
+            self.close()
             raise
-
-    @property
-    def name(self) -> str:
-        """The URL without its password, for people."""
-        return self._database.name
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """One snapshot."""
-        with self._database.reading() as connection:
-            yield connection
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """The only writer, until the block ends."""
-        with self._database.writing() as connection:
-            yield connection
-
-    def rows(self, statement: Executable) -> Sequence[Any]:
-        """All rows of a question."""
-        with self.reading() as connection:
-            return connection.execute(statement).all()
-
-    def row(self, statement: Executable) -> Any | None:
-        """The one row of a question, where there is one."""
-        with self.reading() as connection:
-            return connection.execute(statement).first()
-
-    def change(self, *statements: Executable) -> int:
-        """Carry out statements together; how many rows the last one touched."""
-        with self.writing() as connection:
-            touched = 0
-            for statement in statements:
-                touched = connection.execute(statement).rowcount
-            return touched
-
-    def close(self) -> None:
-        """Let go of every connection."""
-        self._database.close()
-
-    def schema(self) -> str | None:
-        """The migration the tables are at; None where there are none yet."""
-        with self.reading() as connection:
-            return _schema_in(connection)
-
-    def migrate(self, target: str = "head") -> None:
-        """Bring the tables to a migration, up or down."""
-        with self.writing() as connection:
-            at = _schema_in(connection)
-            if target == "head" and at == SCHEMA:
-                return  # somebody was quicker
-            from alembic import command  # heavy, and only needed when something changes
-            from alembic.config import Config
-
-            config = Config()
-            config.set_main_option("script_location", "lynxbench.watch:migrations")
-            config.set_main_option("path_separator", "os")
-            config.attributes["connection"] = connection
-            move: Callable[[Config, str], None] = command.upgrade
-            if target == "base" or (target != "head" and target <= (at or "")):
-                move = command.downgrade
-            move(config, target)
-
-    def _make_ready(self) -> None:
-        at = self.schema()
-        if at is not None and at > SCHEMA:
-            raise BadLedger(f"{self.name}: server schema {at} is newer than this lynxbench ({SCHEMA}); update it")
-        if at != SCHEMA:
-            self.migrate()
 
 
 def store_url(asked: str | None, ledger: Location) -> str:
@@ -127,10 +51,3 @@ def later_text(seconds: float, moment: datetime | None = None) -> str:
 def fresh_id() -> str:
     """A random name for a row; says nothing and cannot be guessed."""
     return secrets.token_hex(16)
-
-
-def _schema_in(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("server_schema"):
-        return None
-    found = connection.execute(text("SELECT version_num FROM server_schema")).scalar()
-    return None if found is None else str(found)

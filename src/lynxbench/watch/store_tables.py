@@ -2,147 +2,151 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy.schema import SchemaItem
+
+from lynxbench.ledger.database import NUMBER, Schema
 
 metadata = MetaData()
+SERVER_SCHEMA = Schema("server", "0002", metadata, Path(__file__).parent / "migrations" / "versions")
+"""These tables move apart from the ledger's."""
 
-Number = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts a row by itself only where the column's type is spelled INTEGER."""
 
-MOMENT = String(40)
-"""UTC, ISO 8601 with milliseconds: texts in the order of time."""
+def _table(name: str, *columns: SchemaItem) -> Table:
+    return Table(f"server_{name}", metadata, *columns)
 
-properties = Table(
-    "server_properties",
-    metadata,
-    Column("name", String(40), primary_key=True),
-    Column("value", Text, nullable=False),
-)
 
-teams = Table(
-    "server_teams",
-    metadata,
-    Column("name", String(63), primary_key=True),
-    Column("made_at", MOMENT, nullable=False),
-)
+def _key(name: str, length: int) -> Column[str]:
+    return Column(name, String(length), primary_key=True)
 
-keys = Table(
-    "server_keys",
-    metadata,
-    Column("keyid", String(64), primary_key=True),
-    Column("team", String(63), nullable=False),
-    Column("card", Text, nullable=False),
-    Column("registered_at", MOMENT, nullable=False),
-    Column("registered_by", String(120), nullable=False),
-    Column("revoked_at", MOMENT),
-    Column("reason", Text),
+
+def _text(name: str, length: int, *, null: bool = False) -> Column[str]:
+    return Column(name, String(length), nullable=null)
+
+
+def _long(name: str, *, null: bool = False) -> Column[str]:
+    return Column(name, Text, nullable=null)
+
+
+def _moment(name: str, *, null: bool = False, key: bool = False) -> Column[str]:
+    """UTC, ISO 8601 with milliseconds: texts in the order of time."""
+    return Column(name, String(40), nullable=null, primary_key=key)
+
+
+properties = _table("properties", _key("name", 40), _long("value"))
+
+teams = _table("teams", _key("name", 63), _moment("made_at"))
+
+keys = _table(
+    "keys",
+    _key("keyid", 64),
+    _text("team", 63),
+    _long("card"),
+    _moment("registered_at"),
+    _text("registered_by", 120),
+    _moment("revoked_at", null=True),
+    _long("reason", null=True),
 )
 """Public keys whose signatures count on this server."""
 
-users = Table(
-    "server_users",
-    metadata,
-    Column("name", String(63), primary_key=True),
-    Column("team", String(63), nullable=False),
-    Column("scopes", String(60), nullable=False),
-    Column("password", Text),
-    Column("made_at", MOMENT, nullable=False),
-    Column("disabled_at", MOMENT),
+users = _table(
+    "users",
+    _key("name", 63),
+    _text("team", 63),
+    _text("scopes", 60),
+    _long("password", null=True),
+    _moment("made_at"),
+    _moment("disabled_at", null=True),
 )
 """Passwords are scrypt hashes; a user without one has tokens only."""
 
-tokens = Table(
-    "server_tokens",
-    metadata,
-    Column("token_id", String(16), primary_key=True),
+tokens = _table(
+    "tokens",
+    _key("token_id", 16),
     Column("digest", String(64), nullable=False, unique=True),
-    Column("user", String(63), nullable=False),
-    Column("label", String(120), nullable=False),
-    Column("scopes", String(60), nullable=False),
-    Column("made_at", MOMENT, nullable=False),
-    Column("expires_at", MOMENT),
-    Column("revoked_at", MOMENT),
+    _text("user", 63),
+    _text("label", 120),
+    _text("scopes", 60),
+    _moment("made_at"),
+    _moment("expires_at", null=True),
+    _moment("revoked_at", null=True),
 )
 """SHA-256 of the token alone; the token itself is shown once, when it is made."""
 
-sessions = Table(
-    "server_sessions",
-    metadata,
-    Column("digest", String(64), primary_key=True),
-    Column("user", String(63), nullable=False),
-    Column("csrf", String(64), nullable=False),
-    Column("made_at", MOMENT, nullable=False),
-    Column("expires_at", MOMENT, nullable=False),
+sessions = _table(
+    "sessions",
+    _key("digest", 64),
+    _text("user", 63),
+    _text("csrf", 64),
+    _moment("made_at"),
+    _moment("expires_at"),
 )
 
-audit = Table(
-    "server_audit",
-    metadata,
-    Column("number", Number, primary_key=True, autoincrement=True),
-    Column("at", MOMENT, nullable=False),
-    Column("who", String(120), nullable=False),
-    Column("action", String(60), nullable=False),
-    Column("subject", String(200), nullable=False),
-    Column("outcome", String(20), nullable=False),
-    Column("remote", String(60), nullable=False),
-    Column("detail", Text, nullable=False),
+audit = _table(
+    "audit",
+    Column("number", NUMBER, primary_key=True, autoincrement=True),
+    _moment("at"),
+    _text("who", 120),
+    _text("action", 60),
+    _text("subject", 200),
+    _text("outcome", 20),
+    _text("remote", 60),
+    _long("detail"),
 )
 """Who did what, from where, and what came of it; appended, never changed."""
 
-uploads = Table(
-    "server_uploads",
-    metadata,
-    Column("upload_id", String(32), primary_key=True),
-    Column("team", String(63), nullable=False),
-    Column("sha256", String(64), nullable=False),
+uploads = _table(
+    "uploads",
+    _key("upload_id", 32),
+    _text("team", 63),
+    _text("sha256", 64),
     Column("size_bytes", BigInteger, nullable=False),
-    Column("state", String(12), nullable=False),
-    Column("made_at", MOMENT, nullable=False),
-    Column("made_by", String(120), nullable=False),
-    Column("outcome", Text),
+    _text("state", 12),
+    _moment("made_at"),
+    _text("made_by", 120),
+    _long("outcome", null=True),
     UniqueConstraint("team", "sha256"),
 )
 """A bundle on its way in; how much has arrived is the length of its part file."""
 
-schedules = Table(
-    "server_schedules",
-    metadata,
-    Column("name", String(63), primary_key=True),
-    Column("team", String(63), nullable=False),
-    Column("timetable", String(120), nullable=False),
-    Column("contract_id", String(64), nullable=False),
-    Column("contract", Text, nullable=False),
-    Column("agents", Text, nullable=False),
-    Column("made_at", MOMENT, nullable=False),
-    Column("made_by", String(120), nullable=False),
-    Column("paused_at", MOMENT),
+schedules = _table(
+    "schedules",
+    _key("name", 63),
+    _text("team", 63),
+    _text("timetable", 120),
+    _text("contract_id", 64),
+    _long("contract"),
+    _long("agents"),
+    _moment("made_at"),
+    _text("made_by", 120),
+    _moment("paused_at", null=True),
 )
 
-agents = Table(
-    "server_agents",
-    metadata,
-    Column("name", String(63), primary_key=True),
-    Column("team", String(63), nullable=False),
-    Column("first_seen_at", MOMENT, nullable=False),
-    Column("last_seen_at", MOMENT, nullable=False),
-    Column("version", String(40), nullable=False),
+agents = _table(
+    "agents",
+    _key("name", 63),
+    _text("team", 63),
+    _moment("first_seen_at"),
+    _moment("last_seen_at"),
+    _text("version", 40),
 )
 
-runs = Table(
-    "server_runs",
-    metadata,
-    Column("run", String(32), primary_key=True),
-    Column("schedule", String(63), nullable=False),
-    Column("agent", String(63), nullable=False),
-    Column("contract_id", String(64), nullable=False),
-    Column("due_at", MOMENT, nullable=False),
-    Column("state", String(12), nullable=False),
-    Column("claimed_at", MOMENT),
-    Column("lease_until", MOMENT),
-    Column("ended_at", MOMENT),
-    Column("result_id", String(64)),
-    Column("said", Text, nullable=False),
-    Column("node", String(48)),
+runs = _table(
+    "runs",
+    _key("run", 32),
+    _text("schedule", 63),
+    _text("agent", 63),
+    _text("contract_id", 64),
+    _moment("due_at"),
+    _text("state", 12),
+    _moment("claimed_at", null=True),
+    _moment("lease_until", null=True),
+    _moment("ended_at", null=True),
+    _text("result_id", 64, null=True),
+    _long("said"),
+    _text("node", 48, null=True),
     UniqueConstraint("schedule", "agent", "due_at"),
 )
 """One row for each time a schedule was due on an agent, whatever came of it."""
@@ -150,85 +154,72 @@ Index("server_runs_state", runs.c.state, runs.c.due_at)
 Index("server_runs_due", runs.c.due_at)
 Index("server_runs_result", runs.c.result_id)
 
-notices = Table(
-    "server_notices",
-    metadata,
-    Column("notice", String(32), primary_key=True),
-    Column("contract_id", String(64), nullable=False),
-    Column("contract_name", Text, nullable=False),
-    Column("place", String(120), nullable=False),
-    Column("precision", String(20), nullable=False),
-    Column("baseline_id", String(64), nullable=False),
-    Column("result_id", String(64), nullable=False),
-    Column("layer", String(20)),
-    Column("owner", Text, nullable=False),
+notices = _table(
+    "notices",
+    _key("notice", 32),
+    _text("contract_id", 64),
+    _long("contract_name"),
+    _text("place", 120),
+    _text("precision", 20),
+    _text("baseline_id", 64),
+    _text("result_id", 64),
+    _text("layer", 20, null=True),
+    _long("owner"),
     Column("low", Float),
     Column("estimate", Float),
     Column("high", Float),
-    Column("sentence", Text, nullable=False),
-    Column("opened_at", MOMENT, nullable=False),
-    Column("closed_at", MOMENT),
-    Column("closed_by", String(64)),
+    _long("sentence"),
+    _moment("opened_at"),
+    _moment("closed_at", null=True),
+    _text("closed_by", 64, null=True),
     Column("open_key", String(200), unique=True),
 )
 """A regression: opened once, told once, closed when a later result is back. `open_key` is null once it is closed."""
 Index("server_notices_contract", notices.c.contract_id, notices.c.opened_at)
 
-outbox = Table(
-    "server_outbox",
-    metadata,
-    Column("number", Number, primary_key=True, autoincrement=True),
-    Column("notice", String(32), nullable=False),
-    Column("channel", String(10), nullable=False),
-    Column("address", Text, nullable=False),
-    Column("state", String(10), nullable=False),
+outbox = _table(
+    "outbox",
+    Column("number", NUMBER, primary_key=True, autoincrement=True),
+    _text("notice", 32),
+    _text("channel", 10),
+    _long("address"),
+    _text("state", 10),
     Column("attempts", Integer, nullable=False),
-    Column("next_at", MOMENT, nullable=False),
-    Column("sent_at", MOMENT),
-    Column("said", Text, nullable=False),
+    _moment("next_at"),
+    _moment("sent_at", null=True),
+    _long("said"),
     UniqueConstraint("notice", "channel", "address"),
 )
 """Messages to be sent, each once."""
 
-contacts = Table(
-    "server_contacts",
-    metadata,
-    Column("owner", String(200), primary_key=True),
-    Column("channel", String(10), primary_key=True),
-    Column("address", Text, nullable=False),
-    Column("secret", String(64)),
-    Column("made_at", MOMENT, nullable=False),
+contacts = _table(
+    "contacts",
+    _key("owner", 200),
+    _key("channel", 10),
+    _long("address"),
+    _text("secret", 64, null=True),
+    _moment("made_at"),
 )
 """Where the owner of a layer is reached; owner `*` is everybody who has no contact of their own."""
 
-baselines = Table(
-    "server_baselines",
-    metadata,
-    Column("contract_id", String(64), primary_key=True),
-    Column("place", String(120), primary_key=True),
-    Column("result_id", String(64), nullable=False),
-    Column("judged_id", String(64), nullable=False),
-    Column("at", MOMENT, nullable=False),
+baselines = _table(
+    "baselines",
+    _key("contract_id", 64),
+    _key("place", 120),
+    _text("result_id", 64),
+    _text("judged_id", 64),
+    _moment("at"),
 )
 """What the next result of a contract at one place (agent or machine) is held against."""
 
-claims = Table(
-    "server_claims",
-    metadata,
-    Column("claim", String(32), primary_key=True),
-    Column("at", MOMENT, nullable=False),
-    Column("by", String(120), nullable=False),
-    Column("text", Text, nullable=False),
-    Column("report", Text, nullable=False),
-)
+claims = _table("claims", _key("claim", 32), _moment("at"), _text("by", 120), _long("text"), _long("report"))
 
-likenesses = Table(
-    "server_likenesses",
-    metadata,
-    Column("contract_id", String(64), primary_key=True),
-    Column("at", MOMENT, primary_key=True),
-    Column("by", String(120), nullable=False),
+likenesses = _table(
+    "likenesses",
+    _key("contract_id", 64),
+    _moment("at", key=True),
+    _text("by", 120),
     Column("requests", Integer, nullable=False),
-    Column("report", Text, nullable=False),
+    _long("report"),
 )
 """How far a contract's workload was from a production log, when somebody held one against it."""

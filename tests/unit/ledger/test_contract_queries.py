@@ -148,7 +148,7 @@ def test_the_first_record_of_each_result_is_found_at_once(ledger: Ledger) -> Non
 def test_more_results_than_one_question_takes_are_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     names = result_ids(ledger, IDS[0])
     whole = find_results(ledger, names)
-    monkeypatch.setattr("lynxbench.ledger.queries.AT_ONCE", 2)
+    monkeypatch.setattr("lynxbench.ledger.log.AT_ONCE", 2)
     assert find_results(ledger, names) == whole
     assert set(whole) == set(names)
 

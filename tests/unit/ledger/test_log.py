@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from ledgers import decision, key_of, recorded, registered, sealed
-from lynxbench.errors import BadLedger, EvidenceInvalid
-from lynxbench.ledger.database import SCHEMA, Database
-from lynxbench.ledger.ledger_tables import metadata
+from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound
+from lynxbench.ledger.database import Database
+from lynxbench.ledger.ledger_tables import LEDGER_SCHEMA, metadata
 from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.merkle import extends, includes, leaf_hash
 from lynxbench.ledger.queries import Wanted, list_results
@@ -58,7 +58,7 @@ def test_every_entry_is_proven_in_every_later_log(ledger: Ledger) -> None:
             assert includes(leaf, seq, head.size, proof.path, head.root)
         now, path = ledger.prove_extends(head.size)
         assert extends(head.size, head.root, now.size, now.root, path)
-    with pytest.raises(BadLedger, match="no entry 9"):
+    with pytest.raises(NotFound, match="no entry 9"):
         ledger.prove(9)
     with pytest.raises(BadLedger, match="holds 9 entries, not 10"):
         ledger.prove(0, 10)
@@ -98,7 +98,7 @@ def test_migrations_go_up_and_down_and_keep_every_entry(url: str) -> None:
     with _open(url) as ledger:
         ledger.append_all([sealed(recorded(str(number)), KEY) for number in range(5)])
         head, listed, origin = ledger.head(), list_results(ledger, Wanted()), ledger.origin
-    database = Database(url)
+    database = Database(url, LEDGER_SCHEMA)
     for target in ("0001", "base"):
         database.migrate(target)
         with database.reading() as connection:
@@ -106,7 +106,7 @@ def test_migrations_go_up_and_down_and_keep_every_entry(url: str) -> None:
     assert database.schema() is None
     database.close()
     with _open(url) as ledger:
-        assert ledger.database.schema() == SCHEMA
+        assert ledger.database.schema() == LEDGER_SCHEMA.newest
         assert (ledger.recompute(), ledger.head(), ledger.origin) == (head, head, origin)
         assert list_results(ledger, Wanted()) == listed
         with pytest.raises(BadLedger, match="append-only"), ledger.database.writing() as connection:
@@ -114,11 +114,18 @@ def test_migrations_go_up_and_down_and_keep_every_entry(url: str) -> None:
 
 
 def test_the_migrated_schema_is_the_one_the_code_uses(url: str) -> None:
-    with _open(url) as ledger, ledger.database.reading() as connection:
-        found = sa.inspect(connection)
-        for table in metadata.sorted_tables:
-            assert {column["name"] for column in found.get_columns(table.name)} == set(table.columns.keys())
-            assert {index["name"] for index in found.get_indexes(table.name)} >= {index.name for index in table.indexes}
+    with _open(url) as ledger:
+        for come_from in (None, "base"):  # as a new ledger is made, and as an old one is brought here
+            if come_from is not None:
+                ledger.database.migrate(come_from)
+                ledger.database.migrate()
+            with ledger.database.reading() as connection:
+                found = sa.inspect(connection)
+                for table in metadata.sorted_tables:
+                    columns = {column["name"] for column in found.get_columns(table.name)}
+                    assert columns == set(table.columns.keys())
+                    indexes = {index["name"] for index in found.get_indexes(table.name)}
+                    assert indexes >= {index.name for index in table.indexes}
 
 
 def test_a_newer_schema_is_refused(url: str) -> None:
@@ -242,10 +249,10 @@ def test_entries_are_appended_together_and_each_is_proven(url: str) -> None:
     with _open(url) as ledger:
         ledger.append(sealed(decision("first"), KEY))
         many = [sealed(decision(f"number {number}"), KEY) for number in range(20)]
-        proofs = ledger.append_proven([*many, many[3]])
+        proofs = ledger.prove_all(ledger.append_all([*many, many[3]]))
         assert [proof.seq for proof in proofs] == [*range(1, 21), 4], "what is there already keeps its number"
         assert {proof.head for proof in proofs} == {ledger.head()} == {ledger.recompute()}
         for proof in proofs:
             assert includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
             assert proof == ledger.prove(proof.seq)
-        assert ledger.append_proven([]) == []
+        assert ledger.prove_all([]) == []

@@ -22,7 +22,8 @@ from lynxbench.server.uploads import Uploads
 from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.schedules import LEASE_S, RunState, Scheduler
-from lynxbench.watch.store import SCHEMA, Store
+from lynxbench.watch.store import Store
+from lynxbench.watch.store_tables import SERVER_SCHEMA
 
 READ = frozenset({AccessScope.READ})
 
@@ -45,11 +46,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def test_migrations_go_down_and_up(store: Store) -> None:
-    assert store.schema() == SCHEMA
+    assert store.schema() == SERVER_SCHEMA.newest
     store.migrate("base")
     assert store.schema() is None
     store.migrate()
-    assert store.schema() == SCHEMA
+    assert store.schema() == SERVER_SCHEMA.newest
+
+
+def test_tables_of_the_first_version_are_brought_here_with_their_rows(store: Store) -> None:
+    Access(store).add_team("ml")
+    store.migrate("0001")
+    assert store.schema() == "0001"
+    store.migrate()
+    assert store.schema() == SERVER_SCHEMA.newest
+    assert Access(store).teams() == ["ml"]
+    assert Scheduler(store).runs() == []
 
 
 def test_tables_are_those_that_the_program_uses(store: Store) -> None:

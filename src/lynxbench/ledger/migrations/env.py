@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
+attributes = context.config.attributes
 context.configure(
-    connection=context.config.attributes["connection"], version_table="ledger_schema", transactional_ddl=True
+    connection=attributes["connection"], version_table=attributes["version_table"], transactional_ddl=True
 )
 context.run_migrations()
