@@ -121,7 +121,7 @@ def on_database(folder: Path, url: str | None, asked: argparse.Namespace) -> dic
     access = Access(store)
     access.add_user("agents", TEAM, frozenset(SCOPES))
     token = access.make_token("agents", "load", frozenset(SCOPES)).text
-    KeyRegistry(store, host.keyring.trust).register(_card_bytes(team), None, "load")
+    KeyRegistry(store, host.keyring.trust).register(_card_bytes(team), "load")
     store.close()
     said: dict[str, Any] = {"results": asked.results, "filled_s": round(filled_s, 1), "pages": len(pages)}
     port = free_port()

@@ -5,20 +5,26 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
+import jsonschema
 import pytest
 import schemathesis
+from fastapi.routing import APIRoute
 from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import from_schema
 from schemathesis.engine.events import FatalError, NonFatalError, ScenarioFinished
 
 from command_line import lynxbench_here
-from hosted import Caller, World, made_result, make_team, trust_all
+from hosted import Caller, World, hosted, made_result, make_team, make_world, trust_all
 from lynxbench.server.app import make_app
 from lynxbench.server.rights import API
 
+CHECKS = ("not_a_server_error", "response_schema_conformance", "content_type_conformance", "status_code_conformance")
 EXAMPLES = 40
 """Fuzzed requests an operation, besides examples and some 1,400 requests of the coverage phase: 40 s on two cores."""
 
@@ -31,14 +37,23 @@ def description(world: World) -> dict:  # type: ignore[type-arg]
     return document
 
 
-def test_every_operation_survives_whatever_is_sent(world: World, description: dict) -> None:  # type: ignore[type-arg]
-    """schemathesis makes requests from the OpenAPI document, right and wrong ones; none may end in a 5xx."""
+@pytest.fixture
+def handed_over(tmp_path: Path) -> Iterator[World]:
+    """A server of its own: whoever reads the description finds its keys and users, and takes them away."""
+    with hosted(make_world(tmp_path)) as made:
+        yield made
+
+
+def test_every_operation_survives_whatever_is_sent(handed_over: World, description: dict) -> None:  # type: ignore[type-arg]
+    """schemathesis makes requests from the OpenAPI document, right and wrong ones; none may end in a 5xx, and what is
+    answered has the form that the document declares."""
+    world = handed_over
     config = SchemathesisConfig.from_dict(
         {
             "seed": 20261115,
             "base-url": f"http://127.0.0.1:{world.port}",
             "headers": {"Authorization": f"Bearer {world.tokens['administrator']}"},
-            "checks": {"enabled": False, "not_a_server_error": {"enabled": True}},
+            "checks": {"enabled": False, **{name: {"enabled": True} for name in CHECKS}},
             "generation": {"max-examples": EXAMPLES, "database": "none", "mode": "all", "no-shrink": True},
             "phases": {"stateful": {"enabled": False}},
             "continue-on-failure": True,
@@ -54,6 +69,10 @@ def test_every_operation_survives_whatever_is_sent(world: World, description: di
         assert not isinstance(event, (NonFatalError, FatalError)), event
         if not isinstance(event, ScenarioFinished):
             continue
+        for checks in event.recorder.checks.values():
+            broken += [
+                (event.label, check.name, str(check.failure_info)[:600]) for check in checks if check.failure_info
+            ]
         for one in event.recorder.interactions.values():
             asked[event.phase.value] += 1
             status = one.response.status_code if one.response is not None else 0
@@ -88,12 +107,85 @@ def with_examples(world: World, description: dict) -> dict:  # type: ignore[type
 
 
 def test_the_description_names_every_route_of_the_api(world: World, description: dict) -> None:  # type: ignore[type-arg]
-    from lynxbench.server.rights import RIGHTS
-
+    app = make_app(world.server, looking=False)
     described = {(method.upper(), path) for path, methods in description["paths"].items() for method in methods}
-    mine = {(method, path) for method, path in RIGHTS if path.startswith(API)} - {("GET", f"{API}/openapi.json")}
-    assert described == mine
-    assert make_app(world.server, looking=False).openapi() == description
+    mine = {(next(iter(route.methods)), route.path) for route in app.routes if isinstance(route, APIRoute)}
+    assert described == {one for one in mine if one[1].startswith(API)} - {("GET", f"{API}/openapi.json")}
+    assert app.openapi() == description
+
+
+def operations(description: dict) -> Iterator[tuple[str, str, dict]]:  # type: ignore[type-arg]
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+def is_named(schema: dict, description: dict) -> bool:  # type: ignore[type-arg]
+    """Whether a schema is an object whose every key has a name and a form, or one of several such."""
+    if "anyOf" in schema:
+        return all(is_named(one, description) for one in schema["anyOf"])
+    name = schema.get("$ref", "").removeprefix("#/components/schemas/")
+    found = description["components"]["schemas"].get(name, {})
+    closed = found.get("additionalProperties", False) is False
+    return found.get("type") == "object" and closed and all(found.get("properties", {}).values())
+
+
+def test_every_answer_has_a_form_in_the_description(description: dict) -> None:  # type: ignore[type-arg]
+    untyped = []
+    for method, path, operation in operations(description):
+        assert any(code.startswith("2") for code in operation["responses"]), path
+        for code, response in operation["responses"].items():
+            assert response.get("content"), (method, path, code)
+            for media, content in response["content"].items():
+                schema = content.get("schema", {})
+                fits = is_named(schema, description) if media == "application/json" else schema.get("type") == "string"
+                if not fits:
+                    untyped.append((method, path, code, media))
+    assert untyped == []
+
+
+def closed(schema: object) -> object:
+    """A schema in which no object may hold what it does not name."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def test_what_is_answered_has_the_form_that_is_declared(world: World, description: dict) -> None:  # type: ignore[type-arg]
+    """Every document that can be read, held against the description as whoever generates a client from it would."""
+    world.server.contacts.put("ops", "mail", "ops@example.org")
+    world.server.scheduler.put("described", world.team.name, "every 1 s", world.results[0].contract, "test")
+    time.sleep(1.1)
+    claimed = world.caller("submitter").json("POST", f"{API}/agents/described/poll", {}).json()
+    whole = closed(with_examples(world, description))
+    assert isinstance(whole, dict)
+    asked: dict[str, str] = {"run": claimed["run"]["run"]}
+    analyses = list(world.analyses.values())
+    administrator = world.caller("administrator")
+    seen = []
+    for method, path, operation in operations(whole):
+        content = operation["responses"].get("200", {}).get("content", {})
+        if method != "GET" or "application/json" not in content or "{upload}" in path:
+            continue
+        given = {one["name"]: one.get("example", asked.get(one["name"])) for one in operation.get("parameters", [])}
+        for analysis in analyses if "analysis" in given else [None]:
+            address = path.format(**{**given, **({"analysis": analysis} if analysis else {})})
+            query = {name: value for name, value in given.items() if f"{{{name}}}" not in path and value is not None}
+            answer = administrator.get(f"{address}?{urlencode(query)}")
+            assert answer.status == 200, (address, answer.text)
+            schema = {**content["application/json"]["schema"], "components": whole["components"]}
+            jsonschema.Draft202012Validator(schema).validate(answer.json())
+            seen.append(path)
+    world.server.scheduler.remove("described", world.team.name)
+    jsonschema.Draft202012Validator(
+        {"$ref": "#/components/schemas/ClaimedRunAnswer", "components": whole["components"]}
+    ).validate(claimed)
+    assert len(set(seen)) >= 25
 
 
 def test_documents_are_those_of_the_command_line(world: World, tmp_path: Path) -> None:
@@ -219,8 +311,6 @@ def test_what_the_server_says_of_itself(world: World) -> None:
 def test_a_run_is_streamed_as_events(world: World) -> None:
     scheduler = world.server.scheduler
     scheduler.put("streamed", world.team.name, "every 1 s", world.results[0].contract, "test")
-    import time
-
     time.sleep(1.1)
     submitter = world.caller("submitter")
     claimed = submitter.json("POST", f"{API}/agents/streamer/poll", {"version": "x"}).json()

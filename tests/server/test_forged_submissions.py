@@ -170,7 +170,7 @@ def test_36_a_revoked_key_signs_nothing_new_whatever_date_it_writes(world: World
     world.server.access.add_team(team.name)
     world.server.access.add_user("short", team.name, frozenset({AccessScope.READ, AccessScope.SUBMIT}))
     token = world.server.access.make_token("short", "x", frozenset({AccessScope.READ, AccessScope.SUBMIT})).text
-    world.server.keys.register(canonical(team.keyring.keys.card(team.name).model_dump_json().encode()), None, "test")
+    world.server.keys.register(canonical(team.keyring.keys.card(team.name).model_dump_json().encode()), "test")
     world.server.changed()
     data = team.bundle(made_result(BASE + 36, name="short-lived"))
     administrator = world.caller("administrator")

@@ -38,7 +38,6 @@ from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.app import make_app
 from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter
-from lynxbench.server.observing import Log
 from lynxbench.server.rights import SCOPES, AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
@@ -317,7 +316,7 @@ def make_world(
         made, _ = make_demo(folder, host.environment, pdf=False)
         import_bundle(ledger, made.bundle, host.keyring.trust)
     wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads", "environment": environment}
-    server = Server(ServerSettings(**{**wanted, **settings}), location, store_url(None, location), Log(quiet=True))
+    server = Server(ServerSettings(**{**wanted, **settings}), location, store_url(None, location))
     tokens = {}
     for role, scopes in ROLES.items():
         server.access.add_user(role, TEAM, scopes, PASSWORD)
@@ -328,7 +327,7 @@ def make_world(
     tokens["stranger"] = server.access.make_token("stranger", "test", server.access.user("stranger").scopes).text
     for friend in (team, other):
         card = friend.keyring.keys.card(friend.name)
-        server.keys.register(canonical(card.model_dump_json().encode()), None, "test")
+        server.keys.register(canonical(card.model_dump_json().encode()), "test")
     server.changed()
     return World(server, team, other, tokens, results, drawn, analyses)
 

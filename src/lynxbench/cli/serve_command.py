@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from lynxbench.errors import BadInput, BadLedger
 
 if TYPE_CHECKING:
     from lynxbench.ledger.location import Location
-    from lynxbench.watch.store import Store
+    from lynxbench.server.administration import Administration
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 user_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -57,8 +59,8 @@ def serve(
     import sys
 
     from lynxbench.server.listening import listen, open_server
-    from lynxbench.server.observing import Log
     from lynxbench.server.settings import ServerSettings
+    from lynxbench.watch.json_log import make_log
     from lynxbench.watch.notifying import SMTP_VARIABLE
 
     if (tls_cert is None) != (tls_key is None):
@@ -81,7 +83,7 @@ def serve(
         mail_from=os.environ.get("LYNXBENCH_MAIL_FROM", "lynxbench@localhost"),
         environment=dict(os.environ),
     )
-    server = open_server(settings, location, store_at, Log(quiet=quiet))
+    server = open_server(settings, location, store_at, make_log("lynxbench.server", quiet=quiet))
 
     def ready(bound: int) -> None:
         scheme = "https" if tls_cert else "http"
@@ -103,19 +105,19 @@ def _where(ledger: str | None, database: str | None) -> tuple[Location, str]:
     return location, store_url(database or os.environ.get("LYNXBENCH_SERVER_DATABASE"), location)
 
 
-def _store(ledger: str | None, database: str | None) -> Store:
+@contextmanager
+def _administration(ledger: str | None, database: str | None) -> Iterator[Administration]:
+    import os
+
+    from lynxbench.evidence.keyring import Keyring
+    from lynxbench.server.administration import Administration
     from lynxbench.watch.store import Store
 
-    return Store(_where(ledger, database)[1])
-
-
-def _scopes(text: str) -> frozenset:  # type: ignore[type-arg]
-    from lynxbench.server.rights import AccessScope, parse_scopes
-
+    store = Store(_where(ledger, database)[1])
     try:
-        return parse_scopes(text)
-    except ValueError:
-        raise BadInput(f"--scopes {text!r}: of {', '.join(AccessScope)}") from None
+        yield Administration(store, Keyring(environment=os.environ).trust)
+    finally:
+        store.close()
 
 
 @user_app.command("add")
@@ -130,43 +132,32 @@ def user_add(
     """Let somebody in; the password is asked for, or read from $LYNXBENCH_PASSWORD."""
     import os
 
-    from lynxbench.server.access import Access
+    from lynxbench.server.administration import COMMAND_LINE
 
     given = None if no_password else os.environ.get("LYNXBENCH_PASSWORD")
     if given is None and not no_password:
         given = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    store = _store(ledger, database)
-    try:
-        made = Access(store).add_user(name, team, _scopes(scopes), given)
-    finally:
-        store.close()
-    print(f"{made.name} of {made.team} may {', '.join(sorted(made.scopes))}")
+    with _administration(ledger, database) as administration:
+        user = administration.add_user(COMMAND_LINE, name, team, scopes, given)
+    print(f"{user.name} of {user.team} may {', '.join(sorted(user.scopes))}")
 
 
 @user_app.command("list")
 def user_list(ledger: str | None = LEDGER, database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
     """Who may come in."""
     from lynxbench.cli.naming import print_document
-    from lynxbench.server.access import Access
 
-    store = _store(ledger, database)
-    try:
-        found = Access(store).users()
-    finally:
-        store.close()
+    with _administration(ledger, database) as administration:
+        users = administration.access.users()
     if as_json:
-        print_document(
-            {
-                "users": [
-                    {"name": u.name, "team": u.team, "scopes": sorted(u.scopes), "disabled_at": u.disabled_at}
-                    for u in found
-                ]
-            }
-        )
+        rows = [
+            {"name": u.name, "team": u.team, "scopes": sorted(u.scopes), "disabled_at": u.disabled_at} for u in users
+        ]
+        print_document({"users": rows})
         return
-    for one in found:
-        state = f"  disabled {one.disabled_at}" if one.disabled_at else ""
-        print(f"{one.name:<20} {one.team:<20} {', '.join(sorted(one.scopes))}{state}")
+    for user in users:
+        state = f"  disabled {user.disabled_at}" if user.disabled_at else ""
+        print(f"{user.name:<20} {user.team:<20} {', '.join(sorted(user.scopes))}{state}")
 
 
 @user_app.command("disable")
@@ -174,13 +165,10 @@ def user_disable(
     name: str = typer.Argument(help="The user."), ledger: str | None = LEDGER, database: str | None = DATABASE
 ) -> None:
     """End a user's password, sessions and tokens."""
-    from lynxbench.server.access import Access
+    from lynxbench.server.administration import COMMAND_LINE
 
-    store = _store(ledger, database)
-    try:
-        Access(store).disable_user(name)
-    finally:
-        store.close()
+    with _administration(ledger, database) as administration:
+        administration.disable_user(COMMAND_LINE, name)
     print(f"{name} is disabled")
 
 
@@ -194,14 +182,10 @@ def token_add(
     database: str | None = DATABASE,
 ) -> None:
     """Make a token and print it, this once."""
-    from lynxbench.server.access import Access
+    from lynxbench.server.administration import COMMAND_LINE
 
-    store = _store(ledger, database)
-    try:
-        made = Access(store).make_token(user, label, _scopes(scopes), days)
-    finally:
-        store.close()
-    print(made.text)
+    with _administration(ledger, database) as administration:
+        print(administration.make_token(COMMAND_LINE, user, label, scopes, days).text)
 
 
 @token_app.command("revoke")
@@ -211,13 +195,10 @@ def token_revoke(
     database: str | None = DATABASE,
 ) -> None:
     """End a token."""
-    from lynxbench.server.access import Access
+    from lynxbench.server.administration import COMMAND_LINE
 
-    store = _store(ledger, database)
-    try:
-        Access(store).revoke_token(token_id)
-    finally:
-        store.close()
+    with _administration(ledger, database) as administration:
+        administration.revoke_token(COMMAND_LINE, token_id)
     print(f"{token_id} is revoked")
 
 
@@ -228,21 +209,14 @@ def key_add(
     database: str | None = DATABASE,
 ) -> None:
     """Register a team's public key: what it signs is taken from now on."""
-    import os
-
-    from lynxbench.evidence.keyring import Keyring
     from lynxbench.evidence.keys import read_card
     from lynxbench.model.canonical import short
-    from lynxbench.server.access import Access
-    from lynxbench.server.key_registry import KeyRegistry
+    from lynxbench.server.administration import COMMAND_LINE
 
     read = read_card(card)
-    store = _store(ledger, database)
-    try:
-        Access(store).add_team(read.team)
-        KeyRegistry(store, Keyring(environment=os.environ).trust).register(card.read_bytes(), None, "command line")
-    finally:
-        store.close()
+    with _administration(ledger, database) as administration:
+        administration.add_team(COMMAND_LINE, read.team)
+        administration.register_key(COMMAND_LINE, card.read_bytes())
     print(f"key {short(read.keyid)} of {read.team} is registered")
 
 
@@ -257,14 +231,12 @@ def contact_add(
     """Tell the owner of a layer of regressions; $LYNXBENCH_WEBHOOK_SECRET signs what is posted."""
     import os
 
-    from lynxbench.watch.notifying import MAIL, WEBHOOK, Contacts
+    from lynxbench.server.administration import COMMAND_LINE
+    from lynxbench.watch.notifying import MAIL, WEBHOOK
 
     if (webhook is None) == (mail is None):
         raise BadInput("give --webhook or --mail")
-    store = _store(ledger, database)
-    try:
-        secret = os.environ.get("LYNXBENCH_WEBHOOK_SECRET") if webhook else None
-        made = Contacts(store).put(owner, WEBHOOK if webhook else MAIL, webhook or mail or "", secret)
-    finally:
-        store.close()
-    print(f"{made.owner} is told by {made.channel}")
+    channel, secret = (WEBHOOK, os.environ.get("LYNXBENCH_WEBHOOK_SECRET")) if webhook else (MAIL, None)
+    with _administration(ledger, database) as administration:
+        contact = administration.set_contact(COMMAND_LINE, owner, channel, webhook or mail or "", secret)
+    print(f"{contact.owner} is told by {contact.channel}")

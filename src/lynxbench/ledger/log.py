@@ -342,7 +342,7 @@ def _frontier(connection: Connection, size: int | None = None) -> Frontier:
 def _within(connection: Connection, size: int | None) -> int:
     there = _size(connection)
     if size is not None and size > there:
-        raise BadLedger(f"the ledger holds {there} entries, not {size}")
+        raise NotFound(f"the ledger holds {there} entries, not {size}")
     return there if size is None else size
 
 

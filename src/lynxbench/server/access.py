@@ -8,13 +8,13 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import delete, func, insert, or_, select, update
 
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, NotFound
 from lynxbench.evidence.teams import team_problem
-from lynxbench.server.rights import AccessScope, Principal, parse_scopes, scopes_text
+from lynxbench.server.rights import AccessScope, Principal, Scopes, parse_scopes, scopes_text
 from lynxbench.watch.store import Store, later_text, now_text
 from lynxbench.watch.store_tables import sessions, teams, tokens, users
 
@@ -61,7 +61,7 @@ class User:
 
     name: str
     team: str
-    scopes: frozenset[AccessScope]
+    scopes: tuple[AccessScope, ...]
     made_at: str
     disabled_at: str | None
     has_password: bool
@@ -74,7 +74,7 @@ class Token:
     token_id: str
     user: str
     label: str
-    scopes: frozenset[AccessScope]
+    scopes: tuple[AccessScope, ...]
     made_at: str
     expires_at: str | None
     revoked_at: str | None
@@ -101,26 +101,27 @@ class Access:
         """All teams."""
         return [row.name for row in self._store.rows(select(teams.c.name).order_by(teams.c.name))]
 
-    def add_user(self, name: str, team: str, scopes: frozenset[AccessScope], password: str | None = None) -> User:
+    def add_user(self, name: str, team: str, scopes: Scopes, password: str | None = None) -> User:
         """A new user of a team; the team is made where it is new."""
         if len(name) > MOST_NAME or not NAME_FORM.fullmatch(name):
             raise BadInput(f"{name[:80]!r} is no user name: lower-case words joined by '.', '-' or '_'")
-        if not scopes:
+        held = parse_scopes(scopes)
+        if not held:
             raise BadInput(f"{name}: give at least one scope of {', '.join(AccessScope)}")
         self.add_team(team)
         hashed = None if password is None else hash_password(password)
         with self._store.writing() as connection:
             if connection.execute(select(users.c.name).where(users.c.name == name)).first() is not None:
                 raise BadInput(f"user {name} is there already")
-            row = {"name": name, "team": team, "scopes": scopes_text(scopes), "password": hashed, "made_at": now_text()}
+            row = {"name": name, "team": team, "scopes": scopes_text(held), "password": hashed, "made_at": now_text()}
             connection.execute(insert(users), [row])
         return self.user(name)
 
     def user(self, name: str) -> User:
-        """One user; BadInput where there is none."""
+        """One user; NotFound where there is none."""
         row = self._store.row(select(users).where(users.c.name == name))
         if row is None:
-            raise BadInput(f"no user {name[:80]!r}")
+            raise NotFound(f"no user {name[:80]!r}")
         return _user(row)
 
     def users(self) -> list[User]:
@@ -129,7 +130,7 @@ class Access:
 
     def has_administrator(self) -> bool:
         """Whether somebody can let others in: without one the server is not open to a network."""
-        return any(AccessScope.ADMINISTER in one.scopes and one.disabled_at is None for one in self.users())
+        return any(AccessScope.ADMINISTER in user.scopes and user.disabled_at is None for user in self.users())
 
     def has_users(self) -> bool:
         """Whether anybody is known here."""
@@ -144,24 +145,25 @@ class Access:
             update(tokens).where(tokens.c.user == name, tokens.c.revoked_at.is_(None)).values(revoked_at=now_text()),
         )
 
-    def set_password(self, name: str, password: str) -> None:
-        """A new password; every session of the user ends."""
-        self.user(name)
-        hashed = hash_password(password)
+    def change_password(self, name: str, old: str, new: str) -> None:
+        """A new password, for whoever knows the one of now; every session of the user ends."""
+        if self.sign_in(name, old) is None:
+            raise BadInput("the password now is another one")
         self._store.change(
-            update(users).where(users.c.name == name).values(password=hashed),
+            update(users).where(users.c.name == name).values(password=hash_password(new)),
             delete(sessions).where(sessions.c.user == name),
         )
 
     # --- tokens -------------------------------------------------------------------------------------------------------
 
-    def make_token(self, user: str, label: str, scopes: frozenset[AccessScope], days: float | None = None) -> MadeToken:
+    def make_token(self, user: str, label: str, scopes: Scopes, days: float | None = None) -> MadeToken:
         """A token of a user, with no more scopes than the user has."""
         owner = self.user(user)
-        beyond = scopes - owner.scopes
-        if not scopes or beyond:
-            said = f"{user} may not {scopes_text(beyond)}" if beyond else "give at least one scope"
-            raise BadInput(f"token for {user}: {said}")
+        held = parse_scopes(scopes)
+        beyond = held - set(owner.scopes)
+        if not held or beyond:
+            problem = f"{user} may not {scopes_text(beyond)}" if beyond else "give at least one scope"
+            raise BadInput(f"token for {user}: {problem}")
         if owner.disabled_at is not None:
             raise BadInput(f"user {user} was disabled at {owner.disabled_at}")
         if not 0 < len(label) <= MOST_LABEL:
@@ -173,7 +175,7 @@ class Access:
             "digest": digest_of(made.text),
             "user": user,
             "label": label,
-            "scopes": scopes_text(scopes),
+            "scopes": scopes_text(held),
             "made_at": now_text(),
             "expires_at": None if days is None else later_text(days * 86400),
         }
@@ -183,17 +185,17 @@ class Access:
     def tokens(self, user: str | None = None) -> list[Token]:
         """Tokens, newest first."""
         chosen = select(tokens).order_by(tokens.c.made_at.desc(), tokens.c.token_id)
-        return [
-            _token(row) for row in self._store.rows(chosen if user is None else chosen.where(tokens.c.user == user))
-        ]
+        if user is not None:
+            chosen = chosen.where(tokens.c.user == user)
+        return [_token(row) for row in self._store.rows(chosen)]
 
     def revoke_token(self, token_id: str, user: str | None = None) -> None:
-        """From now on the token opens nothing; BadInput where there is no such token (of that user)."""
+        """From now on the token opens nothing; NotFound where there is no such token (of that user)."""
         chosen = update(tokens).where(tokens.c.token_id == token_id, tokens.c.revoked_at.is_(None))
         if user is not None:
             chosen = chosen.where(tokens.c.user == user)
         if not self._store.change(chosen.values(revoked_at=now_text())):
-            raise BadInput(f"no token {token_id[:40]!r} that could be revoked")
+            raise NotFound(f"no token {token_id[:40]!r} that could be revoked")
 
     def by_token(self, text: str) -> Principal | None:
         """Whose token this is, if it still opens anything."""
@@ -284,11 +286,6 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def expired(moment: str | None) -> bool:
-    """Whether a moment of the tables is past."""
-    return moment is not None and moment <= now_text(datetime.now(UTC))
-
-
 def _scrypt(password: str, salt: bytes) -> bytes:
     data = password.encode("utf-8", "surrogatepass")
     return hashlib.scrypt(data, salt=salt, n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY_BYTES)
@@ -302,26 +299,11 @@ _NO_PASSWORD = f"scrypt ${_encoded(bytes(16))}${_encoded(bytes(64))}"
 """What a user without a password is held against, so that nobody learns from the time who exists."""
 
 
-def _user(row: object) -> User:
-    found = row._mapping  # type: ignore[attr-defined]
-    return User(
-        found["name"],
-        found["team"],
-        parse_scopes(found["scopes"]),
-        found["made_at"],
-        found["disabled_at"],
-        found["password"] is not None,
-    )
+def _user(row: Any) -> User:
+    scopes = tuple(map(AccessScope, row.scopes.split()))
+    return User(row.name, row.team, scopes, row.made_at, row.disabled_at, row.password is not None)
 
 
-def _token(row: object) -> Token:
-    found = row._mapping  # type: ignore[attr-defined]
-    return Token(
-        found["token_id"],
-        found["user"],
-        found["label"],
-        parse_scopes(found["scopes"]),
-        found["made_at"],
-        found["expires_at"],
-        found["revoked_at"],
-    )
+def _token(row: Any) -> Token:
+    scopes = tuple(map(AccessScope, row.scopes.split()))
+    return Token(row.token_id, row.user, row.label, scopes, row.made_at, row.expires_at, row.revoked_at)

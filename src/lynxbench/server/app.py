@@ -9,30 +9,34 @@ from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import Depends, FastAPI, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse, Response
 
 from lynxbench import __version__
-from lynxbench.errors import BadLedger, LynxbenchError, Refused
+from lynxbench.errors import BadLedger, LynxbenchError, NotFound, Refused
 from lynxbench.report.markup import said, tag
 from lynxbench.report.sections.section_parts import section
-from lynxbench.server import analysis_routes, form_routes, page_routes
-from lynxbench.server.api import administering_api as administering
-from lynxbench.server.api import analyses_api as analyses
-from lynxbench.server.api import evidence_api as evidence
-from lynxbench.server.api import submitting_api as submitting
-from lynxbench.server.api import working_api as working
-from lynxbench.server.api.json_answers import RESPONSES, answer
+from lynxbench.server import form_routes, page_routes
+from lynxbench.server.api import administering_api, evidence_api, submitting_api, working_api
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
-from lynxbench.server.making import Maker
-from lynxbench.server.page_routes import html, shown_line
+from lynxbench.server.page_routes import Visit, shown_line
 from lynxbench.server.pages.page_shell import make_page
 from lynxbench.server.rights import API, nobody
+from lynxbench.server.routing import right_of, server_of
 from lynxbench.server.server_state import Server
 
+PARTS = (
+    evidence_api.route,
+    submitting_api.route,
+    working_api.route,
+    administering_api.access,
+    administering_api.route,
+    page_routes.route,
+    form_routes.route,
+)
 SWITCH_S = 0.0005
 """How long a busy thread keeps the interpreter from the others: a submission that is being verified must not hold up
 page views for Python's usual five milliseconds at a time."""
@@ -65,22 +69,16 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        dependencies=[Depends(Doorkeeper(server))],
         middleware=[Middleware(Guard, server=server)],
         redirect_slashes=False,
+        separate_input_output_schemas=False,
     )
     app.state.server = server
-    app.state.maker = Maker()
-    for part in (evidence.router, analyses.router, submitting.router, working.router, administering.router):
-        app.include_router(part, prefix=API, responses=RESPONSES)
-    app.include_router(page_routes.router)
-    app.include_router(analysis_routes.router)
-    app.include_router(form_routes.router)
-
-    @app.get(f"{API}/openapi.json", include_in_schema=False)
-    async def openapi() -> Response:
-        return answer(app.openapi())
-
+    app.state.door = Doorkeeper(server)
+    for part in PARTS:
+        part.join(app)
+    for route in app.routes:
+        right_of(route)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(LynxbenchError, _said)
@@ -90,8 +88,8 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
 
 
 def _status_of(error: LynxbenchError) -> int:
-    if isinstance(error, Refused):
-        return 409
+    if isinstance(error, NotFound | Refused):
+        return 404 if isinstance(error, NotFound) else 409
     return 503 if isinstance(error, BadLedger) else 422
 
 
@@ -103,7 +101,7 @@ def _respond(request: Request, status: int, line: str, headers: dict[str, str] |
             request.state.principal = nobody(may_read=False)
         words = {404: "Not there", 403: "Not allowed", 429: "Too many requests"}.get(status, "That did not work")
         page = make_page(words, "", section("why", "Why", tag("p", said(line), role="alert")), status=status)
-        made = html(request, page)
+        made = Visit(request).html(page)
     made.headers.update(headers or {})
     return made
 
@@ -122,8 +120,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _said(request: Request, error: Exception) -> Response:
     assert isinstance(error, LynxbenchError)
-    server: Server = request.app.state.server
-    return _respond(request, _status_of(error), shown_line(server, error))
+    return _respond(request, _status_of(error), shown_line(server_of(request), error))
 
 
 async def _sign_in(request: Request, error: Exception) -> Response:
@@ -132,6 +129,6 @@ async def _sign_in(request: Request, error: Exception) -> Response:
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    server: Server = request.app.state.server
-    server.log.say("broken", level="error", path=request.url.path, error=f"{type(error).__name__}: {error}")
+    fields = {"path": request.url.path, "error": f"{type(error).__name__}: {error}"}
+    server_of(request).log.error("broken", extra=fields)
     return problem(500, "this should not have happened; the server's log says what it was")

@@ -3,279 +3,214 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from dataclasses import replace
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.server.access import SESSION_S
-from lynxbench.server.auditing import REFUSED
+from lynxbench.server.administration import OK, REFUSED, Actor, Administration
+from lynxbench.server.api.request_models import Named
 from lynxbench.server.guard import (
     FORM_COOKIE,
     SESSION_COOKIE,
+    FormFields,
     new_form_secret,
     read_form,
-    remote_of,
     safe_target,
 )
-from lynxbench.server.page_routes import html, server_of, shown_line
-from lynxbench.server.pages import claims_page as claim_pages
+from lynxbench.server.page_routes import Here, Visit, shown_line
+from lynxbench.server.pages import claims_page as claims
+from lynxbench.server.pages import contesting_page as contesting
 from lynxbench.server.pages.account_page import account_page, sign_in_page
 from lynxbench.server.pages.administration_page import admin_page, audit_page
 from lynxbench.server.pages.page_shell import Page
-from lynxbench.server.rights import Principal, parse_scopes
+from lynxbench.server.routing import ADMINISTER, CONTEST, OPEN, READ, Routes, TheActor, TheCaller
 from lynxbench.server.server_state import Server
 
-T = TypeVar("T")
-MOST_FIELD = 4000
-
-router = APIRouter(include_in_schema=False)
+route = Routes()
 
 
-class FormFields:
-    """The fields of a form, asked for by name."""
-
-    def __init__(self, fields: dict[str, list[str]]) -> None:
-        self._fields = fields
-
-    def text(self, name: str, most: int = MOST_FIELD) -> str:
-        """One field; empty where it was not sent."""
-        found = self._fields.get(name, [""])[0]
-        if len(found) > most:
-            raise BadInput(f"{name} has more than {most} characters")
-        return found
-
-    def all(self, name: str) -> list[str]:
-        """Every value of a field."""
-        return self._fields.get(name, [])
-
-
-@router.get("/signin")
-async def signin_form(request: Request, next: str = "/") -> Response:
+@route("GET", "/signin", OPEN)
+async def signin_form(here: Here, request: Request, next: str = "/") -> Response:
     secret = request.cookies.get(FORM_COOKIE) or new_form_secret()
-    answer = html(request, sign_in_page(secret, safe_target(next)))
-    _set(answer, server_of(request), FORM_COOKIE, secret, 3600)
+    answer = here.html(sign_in_page(secret, safe_target(next)))
+    _set_cookie(answer, here.server, FORM_COOKIE, secret, 3600)
     return answer
 
 
-@router.post("/signin")
-async def signin(request: Request) -> Response:
-    server = server_of(request)
-    form = FormFields(await read_form(request))
-    name, remote = form.text("name", 200), remote_of(request.scope, server)
-    secret = request.cookies.get(FORM_COOKIE, "")
-    target = safe_target(form.text("next"))
-    if max(server.sign_ins.wait_s(f"address {remote}"), server.sign_ins.wait_s(f"user {name}")) > 0:
+@route("POST", "/signin", OPEN)
+async def signin(here: Here, request: Request, by: TheActor) -> Response:
+    server, form = here.server, await read_form(request)
+    name, target = form.text("name", 200), safe_target(form.text("next"))
+    if max(server.sign_ins.wait_s(f"address {by.remote}"), server.sign_ins.wait_s(f"user {name}")) > 0:
         raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
     made = await run_in_threadpool(server.access.sign_in, name, form.text("password", 400))
-    outcome = {} if made is not None else {"outcome": REFUSED}
-    await run_in_threadpool(lambda: server.audit.note(name or "nobody", "sign in", remote=remote, **outcome))
+    actor, outcome = Actor(name or "nobody", by.remote), OK if made is not None else REFUSED
+    await run_in_threadpool(lambda: server.audit.note(actor, "sign in", outcome=outcome))
     if made is None:
-        server.metrics.count("sign_ins_refused", "Sign-ins that were refused.")
-        return html(request, sign_in_page(secret, target, "Name or password is wrong."))
+        server.metrics.sign_ins_refused.inc()
+        return here.html(sign_in_page(request.cookies.get(FORM_COOKIE, ""), target, "Name or password is wrong."))
     answer = RedirectResponse(target, 303)
-    _set(answer, server, SESSION_COOKIE, made.text, SESSION_S)
+    _set_cookie(answer, server, SESSION_COOKIE, made.text, SESSION_S)
     answer.delete_cookie(FORM_COOKIE, path="/")
     return answer
 
 
-@router.post("/signout")
-async def signout(request: Request) -> Response:
-    server = server_of(request)
-    await run_in_threadpool(server.access.sign_out, request.cookies.get(SESSION_COOKIE, ""))
-    server.changed()
+@route("POST", "/signout", OPEN)
+async def signout(here: Here, request: Request) -> Response:
+    await run_in_threadpool(here.server.access.sign_out, request.cookies.get(SESSION_COOKIE, ""))
+    here.server.changed()
     answer = RedirectResponse("/signin", 303)
     answer.delete_cookie(SESSION_COOKIE, path="/")
     return answer
 
 
-@router.get("/account")
-async def account(request: Request) -> Response:
-    return html(request, await run_in_threadpool(account_page, server_of(request), request.state.principal))
+@route("GET", "/account", READ)
+async def account(here: Here, who: TheCaller) -> Response:
+    return here.html(await run_in_threadpool(account_page, here.server, who))
 
 
-@router.post("/account/tokens")
-async def account_token(request: Request) -> Response:
-    server, who = server_of(request), request.state.principal
-    form = FormFields(await read_form(request))
+@route("POST", "/account/tokens", READ)
+async def account_token(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+    form, server = await read_form(request), here.server
 
-    def work() -> str:
-        scopes = parse_scopes(form.all("scope"))
-        made = server.access.make_token(who.name, form.text("label"), scopes, _days(form.text("days")))
-        return made.text
+    def work() -> Page:
+        days = form.text("days")
+        if not days.isdecimal() or not 1 <= int(days) <= 3650:
+            raise BadInput("a token ends after 1 to 3650 days")
+        make_token = server.administration.make_token
+        made = make_token(by, who.name, form.text("label"), form.all("scope"), float(days))
+        return account_page(server, who, made.text)
 
-    try:
-        made = await _done(request, "make token", form.text("label"), work)
-    except (LynxbenchError, ValueError) as error:
-        return html(request, _wrong(await run_in_threadpool(account_page, server, who, "", _line(server, error))))
-    answer = html(request, await run_in_threadpool(account_page, server, who, made))
+    answer = await _submitted(here, work, lambda line: account_page(server, who, "", line))
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-@router.post("/account/tokens/revoke")
-async def account_token_revoke(request: Request) -> Response:
-    server, who = server_of(request), request.state.principal
-    token_id = FormFields(await read_form(request)).text("token_id", 40)
-    try:
-        await _done(request, "revoke token", token_id, lambda: server.access.revoke_token(token_id, who.name))
-    except LynxbenchError as error:
-        return html(request, _wrong(await run_in_threadpool(account_page, server, who, "", _line(server, error))))
-    return RedirectResponse("/account", 303)
+@route("POST", "/account/tokens/revoke", READ)
+async def account_token_revoke(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+    token_id, server = (await read_form(request)).text("token_id", 40), here.server
+
+    def work() -> str:
+        server.administration.revoke_token(by, token_id, who.name)
+        return "/account"
+
+    return await _submitted(here, work, lambda line: account_page(server, who, "", line))
 
 
-@router.post("/account/password")
-async def account_password(request: Request) -> Response:
-    server, who = server_of(request), request.state.principal
-    form = FormFields(await read_form(request))
+@route("POST", "/account/password", READ)
+async def account_password(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+    form, server = await read_form(request), here.server
     if server.sign_ins.wait_s(f"user {who.name}") > 0:
         raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
 
-    def work() -> None:
-        if server.access.sign_in(who.name, form.text("old", 400)) is None:
-            raise BadInput("the password now is another one")
-        server.access.set_password(who.name, form.text("new", 400))
+    def work() -> str:
+        server.administration.change_password(by, who.name, form.text("old", 400), form.text("new", 400))
+        return "/signin"
 
-    try:
-        await _done(request, "change password", who.name, work)
-    except LynxbenchError as error:
-        return html(request, _wrong(await run_in_threadpool(account_page, server, who, "", _line(server, error))))
-    return RedirectResponse("/signin", 303)
+    return await _submitted(here, work, lambda line: account_page(server, who, "", line))
 
 
-@router.post("/claims")
-async def claims(request: Request) -> Response:
-    server, who = server_of(request), request.state.principal
-    text = FormFields(await read_form(request)).text("text", claim_pages.MOST_TEXT)
-    try:
-        name = await _done(request, "keep claim", "", lambda: claim_pages.keep_claim(server, text, who))
-    except LynxbenchError as error:
-        page = await run_in_threadpool(claim_pages.claims_page, server, who, text, _line(server, error))
-        return html(request, _wrong(page))
-    return RedirectResponse(f"/claims/{name}", 303)
+@route("POST", "/claims", CONTEST)
+async def keep_claim(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+    text, server = (await read_form(request)).text("text", claims.MOST_TEXT), here.server
+
+    def work() -> str:
+        name = server.audit.carry_out(by, "keep claim", "", claims.keep_claim, server, text, who)
+        return f"/claims/{name}"
+
+    return await _submitted(here, work, lambda line: claims.claims_page(server, who, text, line))
 
 
-@router.get("/admin")
-async def admin(request: Request) -> Response:
-    return html(request, await run_in_threadpool(admin_page, server_of(request), request.state.principal))
+@route("GET", "/results/{result}/contest", CONTEST)
+async def contest_form(here: Here, request: Request, who: TheCaller, result: Named) -> Response:
+    name = await here.find(result, "result")
+    return here.html(contesting.contest_page(who, name, _address_of(request)))
 
 
-@router.get("/admin/audit")
-async def audit(request: Request, before: int | None = None) -> Response:
+@route("POST", "/results/{result}/contest", CONTEST)
+async def contest(here: Here, request: Request, who: TheCaller, by: TheActor, result: Named) -> Response:
+    server, name, url = here.server, await here.find(result, "result"), _address_of(request)
+    form = await read_form(request)
+    reason, cites = form.text("reason", 2 * contesting.MOST_REASON), form.text("cites", 4000)
+
+    def work() -> Page:
+        doubt = contesting.parse_doubt(server, name, reason, cites)
+        server.audit.note(by, "prepare contest", name)
+        return contesting.contest_page(who, name, url, doubt, reason, cites)
+
+    again = lambda line: contesting.contest_page(who, name, url, None, reason, cites, line)  # noqa: E731
+    return await _submitted(here, work, again)
+
+
+@route("GET", "/admin", ADMINISTER)
+async def admin(here: Here, who: TheCaller) -> Response:
+    return here.html(await run_in_threadpool(admin_page, here.server, who))
+
+
+@route("GET", "/admin/audit", ADMINISTER)
+async def audit(here: Here, before: int | None = None) -> Response:
     bounded = None if before is None else max(0, min(before, 2**53))
-    return html(request, await run_in_threadpool(audit_page, server_of(request), bounded))
+    return here.html(await run_in_threadpool(audit_page, here.server, bounded))
 
 
-@router.post("/admin/users")
-async def admin_user(request: Request) -> Response:
-    server, form = server_of(request), FormFields(await read_form(request))
-    name = form.text("name", 200)
+def _administering(path: str, change: Callable[[Administration, Actor, FormFields], object]) -> None:
+    """A form of the administration's page, which it leads back to."""
 
-    def work() -> object:
-        password = form.text("password", 400) or None
-        return server.access.add_user(name, form.text("team", 200), parse_scopes(form.all("scope")), password)
+    @route("POST", f"/admin/{path}", ADMINISTER)
+    async def administer(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+        form = await read_form(request)
 
-    return await _administer(request, "add user", name, work)
+        def work() -> str:
+            change(here.server.administration, by, form)
+            return "/admin"
 
-
-@router.post("/admin/users/disable")
-async def admin_user_disable(request: Request) -> Response:
-    server, name = server_of(request), FormFields(await read_form(request)).text("user", 200)
-    return await _administer(request, "disable user", name, lambda: server.access.disable_user(name))
+        return await _submitted(here, work, lambda line: admin_page(here.server, who, line))
 
 
-@router.post("/admin/teams")
-async def admin_team(request: Request) -> Response:
-    server, name = server_of(request), FormFields(await read_form(request)).text("team", 200)
-    return await _administer(request, "add team", name, lambda: server.access.add_team(name))
+def _add_user(administration: Administration, by: Actor, form: FormFields) -> None:
+    password = form.text("password", 400) or None
+    administration.add_user(by, form.text("name", 200), form.text("team", 200), form.all("scope"), password)
 
 
-@router.post("/admin/keys")
-async def admin_key(request: Request) -> Response:
-    server, who = server_of(request), request.state.principal
-    card = FormFields(await read_form(request)).text("card", 20_000)
-    return await _administer(request, "register key", "", lambda: server.keys.register(card.encode(), None, who.label))
+def _set_contact(administration: Administration, by: Actor, form: FormFields) -> None:
+    channel, secret = form.text("channel", 20), form.text("secret", 200) or None
+    administration.set_contact(by, form.text("owner", 400), channel, form.text("address"), secret)
 
 
-@router.post("/admin/keys/revoke")
-async def admin_key_revoke(request: Request) -> Response:
-    server, form = server_of(request), FormFields(await read_form(request))
-    keyid, reason = form.text("keyid", 80), form.text("reason", 1000)
-    return await _administer(request, "revoke key", keyid, lambda: server.keys.revoke(keyid, reason))
+_administering("users", _add_user)
+_administering("users/disable", lambda admin, by, form: admin.disable_user(by, form.text("user", 200)))
+_administering("teams", lambda admin, by, form: admin.add_team(by, form.text("team", 200)))
+_administering("keys", lambda admin, by, form: admin.register_key(by, form.text("card", 20_000).encode()))
+_administering(
+    "keys/revoke", lambda admin, by, form: admin.revoke_key(by, form.text("keyid", 80), form.text("reason", 1000))
+)
+_administering("tokens/revoke", lambda admin, by, form: admin.revoke_token(by, form.text("token_id", 40)))
+_administering("contacts", _set_contact)
+_administering(
+    "schedules/pause",
+    lambda admin, by, form: admin.pause_schedule(by, form.text("schedule", 80), bool(form.text("paused", 10))),
+)
 
 
-@router.post("/admin/tokens/revoke")
-async def admin_token_revoke(request: Request) -> Response:
-    server, name = server_of(request), FormFields(await read_form(request)).text("token_id", 40)
-    return await _administer(request, "revoke token", name, lambda: server.access.revoke_token(name))
-
-
-@router.post("/admin/contacts")
-async def admin_contact(request: Request) -> Response:
-    server, form = server_of(request), FormFields(await read_form(request))
-    owner = form.text("owner", 400)
-
-    def work() -> object:
-        secret = form.text("secret", 200) or None
-        return server.contacts.put(owner, form.text("channel", 20), form.text("address"), secret)
-
-    return await _administer(request, "set contact", owner, work)
-
-
-@router.post("/admin/schedules/pause")
-async def admin_schedule(request: Request) -> Response:
-    server, form = server_of(request), FormFields(await read_form(request))
-    name, paused = form.text("schedule", 80), bool(form.text("paused", 10))
-    return await _administer(request, "pause schedule", name, lambda: server.scheduler.pause(name, paused))
-
-
-async def _administer(request: Request, action: str, subject: str, work: Callable[[], object]) -> Response:
+async def _submitted(here: Visit, work: Callable[[], str | Page], again: Callable[[str], Page]) -> Response:
+    """Carry out what a form asks for, and show the page or lead to the address that comes of it; or the form again."""
     try:
-        await _done(request, action, subject, work)
-    except (LynxbenchError, ValueError) as error:
-        server = server_of(request)
-        page = await run_in_threadpool(admin_page, server, request.state.principal, _line(server, error))
-        return html(request, page)
-    return RedirectResponse("/admin", 303)
+        outcome = await run_in_threadpool(work)
+    except LynxbenchError as error:
+        page = await run_in_threadpool(again, shown_line(here.server, error))
+        return here.html(replace(page, status=422))
+    return RedirectResponse(outcome, 303) if isinstance(outcome, str) else here.html(outcome)
 
 
-async def _done(request: Request, action: str, subject: str, work: Callable[[], T]) -> T:
-    """Carry out what a form asks for, and write down who asked and what came of it."""
-    server = server_of(request)
-    who: Principal = request.state.principal
-    remote = remote_of(request.scope, server)
-
-    def whole() -> T:
-        try:
-            made = work()
-        except (LynxbenchError, ValueError) as error:
-            server.audit.note(who.label, action, subject, outcome=REFUSED, remote=remote, detail=str(error))
-            raise
-        server.audit.note(who.label, action, subject, remote=remote)
-        return made
-
-    try:
-        return await run_in_threadpool(whole)
-    finally:
-        server.changed()
+def _address_of(request: Request) -> str:
+    """Where the reader reached this server: what their own command line must reach, too."""
+    return f"{request.url.scheme}://{request.url.netloc}"
 
 
-def _wrong(page: Page) -> Page:
-    return Page(page.title, page.header, page.main, 422)
-
-
-def _line(server: Server, error: Exception) -> str:
-    return shown_line(server, error) if isinstance(error, LynxbenchError) else "a scope is none that exists"
-
-
-def _days(text: str) -> float:
-    if not text.isdecimal() or not 1 <= int(text) <= 3650:
-        raise BadInput("a token ends after 1 to 3650 days")
-    return float(text)
-
-
-def _set(answer: Response, server: Server, name: str, value: str, seconds: int) -> None:
+def _set_cookie(answer: Response, server: Server, name: str, value: str, seconds: int) -> None:
     secure = server.settings.secure
     answer.set_cookie(name, value, max_age=seconds, path="/", httponly=True, samesite="lax", secure=secure)

@@ -14,9 +14,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from lynxbench.server.auditing import REFUSED
+from lynxbench.errors import BadInput
+from lynxbench.server.administration import REFUSED, Actor
 from lynxbench.server.pages.page_shell import POLICY
-from lynxbench.server.rights import API, RIGHTS, AccessScope, Principal, nobody
+from lynxbench.server.rights import ANONYMOUS, API, AccessScope, Principal, nobody
 from lynxbench.server.server_state import ACCESS, Server
 from lynxbench.server.settings import MOST_BODY_BYTES, MOST_CHUNK_BYTES, MOST_FORM_BYTES, MOST_LOG_BYTES
 
@@ -26,6 +27,7 @@ ACCESS_FRESH_S = 1.0
 """A token or session that was ended by another process opens nothing after so long; by this one, at once."""
 MOST_REMEMBERED = 5000
 MOST_FIELDS = 50
+MOST_FIELD = 4000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 _HEADERS = (
     (b"content-security-policy", POLICY.encode()),
@@ -101,47 +103,41 @@ class Guard:
         route = template_of(scope)
         who = scope.get("state", {}).get("principal")
         server = self._server
-        server.metrics.count("requests", "Requests by route.", route=route, method=scope["method"], status=str(status))
-        server.metrics.observe(route, seconds)
-        server.log.say(
-            "request",
-            method=scope["method"],
-            path=scope["path"],
-            status=status,
-            ms=round(1000 * seconds, 2),
-            who=who.name if who is not None else "",
-            remote=remote_of(scope, server),
-        )
+        server.metrics.requests.labels(route, scope["method"], str(status)).inc()
+        server.metrics.durations.labels(route).observe(seconds)
+        fields = {
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+            "ms": round(1000 * seconds, 2),
+            "who": who.name if who is not None else "",
+            "remote": remote_of(scope, server),
+        }
+        server.log.info("request", extra=fields)
 
 
 class Doorkeeper:
-    """Finds out who asks and whether they may; a dependency of every route."""
+    """Finds out who asks, and whether they may do what a route is for."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._remembered: dict[str, tuple[float, int, Principal | None]] = {}
         self._open: tuple[float, bool] | None = None
 
-    async def __call__(self, request: Request) -> None:
-        """Let the request pass, or raise."""
+    async def admit(self, request: Request, need: AccessScope | None) -> None:
+        """Let the request pass to a route that asks for this scope, or raise; None is open to everybody."""
         server = self._server
-        route = template_of(request.scope)
-        method = request.method
-        right = RIGHTS.get((method, route), "missing")
-        if right == "missing":  # a route that nobody thought about is nobody's
-            raise HTTPException(403, "this route is closed")
         who = await self.principal(request)
         request.state.principal = who
-        caller = who.credential or remote_of(request.scope, server)
-        wait = server.reads.wait_s(caller)
-        if wait > 0:
-            raise HTTPException(429, "too many requests; wait a little", {"Retry-After": str(int(wait) + 1)})
-        need = right if isinstance(right, AccessScope) else None
-        page = not route.startswith(API)
+        request.state.actor = Actor(who.label, remote_of(request.scope, server))
+        wait_s = server.reads.wait_s(who.credential or request.state.actor.remote)
+        if wait_s > 0:
+            raise HTTPException(429, "too many requests; wait a little", {"Retry-After": str(int(wait_s) + 1)})
+        page = not template_of(request.scope).startswith(API)
         if not who.may(need):
             await self._deny(request, who, need, page=page)
-        if method not in SAFE_METHODS:
-            await self._refuse_forgery(request, who, route, page=page)
+        if request.method not in SAFE_METHODS:
+            await self._refuse_forgery(request, who, page=page)
 
     async def principal(self, request: Request) -> Principal:
         """Who asks: by a token, by a session, or nobody known."""
@@ -180,18 +176,17 @@ class Doorkeeper:
         return found
 
     async def _deny(self, request: Request, who: Principal, need: AccessScope | None, *, page: bool) -> None:
-        if who.via == "anonymous":
+        if who.via == ANONYMOUS:
             if page and request.method in SAFE_METHODS:
                 target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 raise NeedsSignIn(target)
             raise HTTPException(401, "say who you are: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
+        action, by = f"{request.method} {template_of(request.scope)}", request.state.actor
         note = self._server.audit.note
-        remote = remote_of(request.scope, self._server)
-        action = f"{request.method} {template_of(request.scope)}"
-        await run_in_threadpool(lambda: note(who.label, action, outcome=REFUSED, remote=remote, detail=f"needs {need}"))
+        await run_in_threadpool(lambda: note(by, action, outcome=REFUSED, detail=f"needs {need}"))
         raise HTTPException(403, f"{who.name} may not {need}")
 
-    async def _refuse_forgery(self, request: Request, who: Principal, route: str, *, page: bool) -> None:
+    async def _refuse_forgery(self, request: Request, who: Principal, *, page: bool) -> None:
         if not page:
             if who.via == "session":
                 raise HTTPException(403, "the API is changed with a token, not with a browser's session")
@@ -204,15 +199,33 @@ class Doorkeeper:
             raise HTTPException(403, "this form was not sent from a page of this server")
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise HTTPException(403, "this form was not sent from a page of this server")
-        sent = (await read_form(request)).get("csrf", [""])[0]
-        expected = request.cookies.get(FORM_COOKIE, "") if route == "/signin" else who.csrf
+        sent = (await read_form(request)).text("csrf")
+        expected = request.cookies.get(FORM_COOKIE, "") if template_of(request.scope) == "/signin" else who.csrf
         if not expected or not hmac.compare_digest(sent.encode(), expected.encode()):
             raise HTTPException(403, "this form is out of date; load the page again")
 
 
-async def read_form(request: Request) -> dict[str, list[str]]:
+class FormFields:
+    """The fields of a form, asked for by name."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._pairs = pairs
+
+    def text(self, name: str, most: int = MOST_FIELD) -> str:
+        """One field; empty where it was not sent."""
+        value = next(iter(self.all(name)), "")
+        if len(value) > most:
+            raise BadInput(f"{name} has more than {most} characters")
+        return value
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a field."""
+        return [value for key, value in self._pairs if key == name]
+
+
+async def read_form(request: Request) -> FormFields:
     """The fields of a form; read once, kept with the request."""
-    held: dict[str, list[str]] | None = getattr(request.state, "form", None)
+    held: FormFields | None = getattr(request.state, "form", None)
     if held is not None:
         return held
     if request.headers.get("content-type", "").split(";")[0].strip() != "application/x-www-form-urlencoded":
@@ -222,13 +235,10 @@ async def read_form(request: Request) -> dict[str, list[str]]:
         pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
         raise HTTPException(422, "this form cannot be read") from None
-    found: dict[str, list[str]] = {}
-    for name, value in pairs:
-        if "\x00" in value:
-            raise HTTPException(422, "a field holds a zero byte")
-        found.setdefault(name, []).append(value)
-    request.state.form = found
-    return found
+    if any("\x00" in value for _, value in pairs):
+        raise HTTPException(422, "a field holds a zero byte")
+    form = request.state.form = FormFields(pairs)
+    return form
 
 
 def new_form_secret() -> str:
@@ -251,11 +261,8 @@ def safe_target(text: str) -> str:
 
 
 def template_of(scope: AsgiScope) -> str:
-    """The route's own form of the address, prefix included; `none` where no route fits."""
-    found = str(getattr(scope.get("route"), "path", "none"))
-    if scope["path"].startswith(f"{API}/") and found != "none" and not found.startswith(API):
-        return API + found  # newer versions of FastAPI leave out what the router was included under
-    return found
+    """The route's own form of the address; `none` where no route fits."""
+    return str(getattr(scope.get("route"), "path", "none"))
 
 
 def remote_of(scope: AsgiScope, server: Server) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
@@ -17,10 +16,12 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
+from lynxbench.ledger.log import batched
 from lynxbench.ledger.merkle import leaf_hash
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import EntryKind, ResultRecorded
 from lynxbench.server.rights import AccessScope, Principal
+from lynxbench.server.uploads import Taken
 
 DOUBTS = frozenset({EntryKind.CONTEST, EntryKind.RETRACTION, EntryKind.VERIFICATION, EntryKind.RERUN})
 """What is said about somebody's result: asks for the scope `contest`."""
@@ -30,25 +31,6 @@ AHEAD_S = 600.0
 """A signer's clock may run ahead by so much: a date far in the future would outlive the revocation of its key."""
 
 _one_at_a_time = Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a submission added."""
-
-    results: tuple[str, ...]
-    entries: int
-    new: int
-    new_results: tuple[str, ...]
-
-    def document(self) -> dict[str, object]:
-        """For machines."""
-        return {
-            "results": list(self.results),
-            "entries": self.entries,
-            "new": self.new,
-            "new_results": list(self.new_results),
-        }
 
 
 def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, now_s: float) -> Taken:
@@ -76,8 +58,8 @@ def _known(ledger: OpenLedger, envelopes: tuple[Envelope, ...]) -> list[bool]:
     leaves = [leaf_hash(leaf_bytes(one)) for one in envelopes]
     there: set[bytes] = set()
     with ledger.log.database.reading() as connection:
-        for start in range(0, len(leaves), 500):
-            chosen = select(entries.c.leaf).where(entries.c.leaf.in_(leaves[start : start + 500]))
+        for some in batched(leaves):
+            chosen = select(entries.c.leaf).where(entries.c.leaf.in_(some))
             there |= {bytes(row.leaf) for row in connection.execute(chosen)}
     return [leaf in there for leaf in leaves]
 

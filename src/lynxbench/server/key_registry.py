@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import insert, select, update
 
-from lynxbench.errors import BadInput, LynxbenchError
+from lynxbench.errors import BadInput, LynxbenchError, NotFound
 from lynxbench.evidence.keys import KeyCard, parse_card
 from lynxbench.evidence.trust import TrustList
 from lynxbench.model.canonical import short
@@ -55,13 +55,11 @@ class KeyRegistry:
                 trust = trust.revoking(one.card.keyid, one.reason or "revoked", at)
         return trust
 
-    def register(self, data: bytes, team: str | None, by: str) -> KeyCard:
+    def register(self, data: bytes, by: str) -> KeyCard:
         """A team's public key, from its card. Registering it again changes nothing."""
         if len(data) > MOST_CARD_BYTES:
             raise BadInput(f"a key card has at most {MOST_CARD_BYTES} bytes")
         card = parse_card(data.strip(), "key card")
-        if team is not None and card.team != team:
-            raise BadInput(f"the card is of team {card.team}, not of {team}")
         trust = self.trust()
         known = trust.find(card.keyid)
         if known is not None and known.revoked is not None:
@@ -90,7 +88,7 @@ class KeyRegistry:
         chosen = update(keys).where(keys.c.keyid == keyid, keys.c.revoked_at.is_(None))
         at = datetime.now(UTC).isoformat(timespec="seconds")
         if not self._store.change(chosen.values(revoked_at=at, reason=reason.strip()[:1000])):
-            raise BadInput(f"no registered key {short(keyid)} that could be revoked")
+            raise NotFound(f"no registered key {short(keyid)} that could be revoked")
 
 
 def _card(text: str) -> KeyCard:

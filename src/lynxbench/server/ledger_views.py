@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import func, select
 
-from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError
+from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, NotFound
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
-from lynxbench.ledger.ledger_tables import entries, results, subjects
+from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.names import FULL_ID, find_id
+from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import (
     Listed,
     Wanted,
@@ -32,7 +32,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.entries import ContractAgreed, EntryKind
 from lynxbench.model.history import History
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Result
+from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.standing import Standing, Voice
 from lynxbench.record.histories import Past, history_of
@@ -45,7 +45,6 @@ TREND = 60
 """Results of a contract that its line in the overview is drawn from."""
 NEWEST = 500
 """Results that a contract's page shows; the API has all of them."""
-MOST_LISTED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +100,40 @@ class PagePast(Past):
 
 
 def named(server: Server, text: str, what: str) -> str:
-    """The full id of what a URL names by a unique beginning; BadInput otherwise."""
-    bare = text.removeprefix("sha256:").lower()
-    if len(bare) == FULL_ID and _there(server, bare, what):
-        return bare
+    """The full id of what a URL names by a unique beginning; NotFound otherwise."""
     return find_id(server.ledger.log, text, what)
+
+
+def precision_of(text: str | None) -> Precision | None:
+    """The precision that a URL names; BadInput where it is none."""
+    if not text:
+        return None
+    try:
+        return Precision(text)
+    except ValueError:
+        raise BadInput(f"precision is one of {', '.join(Precision)}") from None
+
+
+def wanted_of(server: Server, asked: Mapping[str, str], limit: int) -> Wanted:
+    """Which results a URL asks for; BadInput where a value is none."""
+    valid, since, since_s = asked.get("valid"), asked.get("since"), None
+    if valid is not None and valid not in set(ValidityVerdict):
+        raise BadInput(f"valid is one of {', '.join(ValidityVerdict)}")
+    if since is not None:
+        try:
+            moment = datetime.fromisoformat(since)
+            since_s = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        except (ValueError, OverflowError):
+            raise BadInput("since is a date such as 2026-11-15") from None
+    precision = precision_of(asked.get("precision"))
+    return Wanted(
+        contract=named(server, asked["contract"], "contract") if "contract" in asked else None,
+        executor=named(server, asked["executor"], "executor") if "executor" in asked else None,
+        precision=precision.value if precision else None,
+        since_s=since_s,
+        validity=valid,
+        limit=limit,
+    )
 
 
 def contract_ids(server: Server) -> list[tuple[str, int]]:
@@ -114,23 +142,21 @@ def contract_ids(server: Server) -> list[tuple[str, int]]:
     def ask() -> list[tuple[str, int]]:
         newest = func.max(results.c.started_s)
         chosen = select(results.c.contract_id, func.count()).group_by(results.c.contract_id).order_by(newest.desc())
-        with server.ledger.log.database.reading() as connection:
-            found = [(str(row[0]), int(row[1])) for row in connection.execute(chosen)]
-            agreed = select(entries.c.contract_id).where(entries.c.kind == EntryKind.CONTRACT.value).distinct()
-            known = {name for name, _ in found}
-            return found + [(str(row[0]), 0) for row in connection.execute(agreed) if row[0] not in known]
+        measured = [(str(row[0]), int(row[1])) for row in server.ledger.log.database.rows(chosen)]
+        agreed = select(entries.c.contract_id).where(entries.c.kind == EntryKind.CONTRACT.value).distinct()
+        known = {name for name, _ in measured}
+        return measured + [(str(row[0]), 0) for row in server.ledger.log.database.rows(agreed) if row[0] not in known]
 
-    made: list[tuple[str, int]] = server.cache.get("contract ids", (EVERYTHING,), ask)
-    return made
+    return server.cache.get("contract ids", (EVERYTHING,), ask)
 
 
 def contract_of(server: Server, contract_id: str) -> Contract | None:
     """The contract's text, where the ledger has it."""
 
     def ask() -> Contract | str:
-        for one in entries_of_contract(server.ledger.log, contract_id, [EntryKind.CONTRACT]):
-            if isinstance(one.entry.body, ContractAgreed):
-                return one.entry.body.contract
+        for logged in entries_of_contract(server.ledger.log, contract_id, [EntryKind.CONTRACT]):
+            if isinstance(logged.entry.body, ContractAgreed):
+                return logged.entry.body.contract
         return ""
 
     found = server.cache.get(("contract", contract_id), (contract_id,), ask)
@@ -148,8 +174,7 @@ def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
         past = history(server, contract_id, None, TREND) if contract is not None and latest is not None else None
         return ContractLine(contract_id, name, contract, count, latest, past)
 
-    made: ContractLine = server.cache.get(("line", contract_id, count), (contract_id,), ask)
-    return made
+    return server.cache.get(("line", contract_id, count), (contract_id,), ask)
 
 
 def history(server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST) -> History:
@@ -158,20 +183,19 @@ def history(server: Server, contract_id: str, precision: Precision | None, newes
     def ask() -> History:
         return history_of(PagePast.over(server.ledger, server.trust), contract_id, precision, newest)
 
-    made: History = server.cache.get(("history", contract_id, precision, newest), (contract_id,), ask)
-    return made
+    return server.cache.get(("history", contract_id, precision, newest), (contract_id,), ask)
 
 
 def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, Standing]]:
     """Results with their standings."""
     listed = list_results(server.ledger.log, wanted)
-    return listed, standings(server.ledger.log, [one.result_id for one in listed], server.trust)
+    return listed, standings(server.ledger.log, [result.result_id for result in listed], server.trust)
 
 
 def spoken_of(server: Server, names: Sequence[str]) -> list[Spoken]:
     """Everything that was said about these ids, in the log's order."""
     trust = server.trust
-    return [Spoken(one, voice_of(one, trust)) for one in entries_about(server.ledger.log, names)]
+    return [Spoken(logged, voice_of(logged, trust)) for logged in entries_about(server.ledger.log, names)]
 
 
 def entries_of_kind(server: Server, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Spoken]:
@@ -179,18 +203,18 @@ def entries_of_kind(server: Server, kinds: Sequence[str], limit: int, before: in
     chosen = select(entries.c.seq).where(entries.c.kind.in_(list(kinds))).order_by(entries.c.seq.desc()).limit(limit)
     if before is not None:
         chosen = chosen.where(entries.c.seq < before)
-    with server.ledger.log.database.reading() as connection:
-        seqs = [row.seq for row in connection.execute(chosen)]
-    trust = server.trust
-    return [Spoken(one, voice_of(one, trust)) for one in server.ledger.log.read_all(seqs)][::-1]
+    return _spoken(server, [row.seq for row in server.ledger.log.database.rows(chosen)])
 
 
 def newest_entries(server: Server, limit: int, before: int | None = None) -> list[Spoken]:
     """The end of the log, newest first."""
     end = server.ledger.log.head().size if before is None else before
-    numbers = list(range(max(0, end - limit), end))
+    return _spoken(server, list(range(max(0, end - limit), end)))
+
+
+def _spoken(server: Server, seqs: Sequence[int]) -> list[Spoken]:
     trust = server.trust
-    return [Spoken(one, voice_of(one, trust)) for one in server.ledger.log.read_all(numbers)][::-1]
+    return [Spoken(logged, voice_of(logged, trust)) for logged in server.ledger.log.read_all(seqs)][::-1]
 
 
 def known_kinds(server: Server) -> dict[str, int]:
@@ -198,11 +222,9 @@ def known_kinds(server: Server) -> dict[str, int]:
 
     def ask() -> dict[str, int]:
         chosen = select(entries.c.kind, func.count()).group_by(entries.c.kind)
-        with server.ledger.log.database.reading() as connection:
-            return {str(row[0]): int(row[1]) for row in connection.execute(chosen)}
+        return {str(row[0]): int(row[1]) for row in server.ledger.log.database.rows(chosen)}
 
-    made: dict[str, int] = server.cache.get("kinds", (EVERYTHING,), ask)
-    return made
+    return server.cache.get("kinds", (EVERYTHING,), ask)
 
 
 def document(server: Server, result_id: str) -> Result:
@@ -238,20 +260,18 @@ def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]
             .where(results.c.executor_id == listed.c.executor_id, results.c.started_s == listed.c.newest_s)
             .scalar_subquery()
         )
-        with server.ledger.log.database.reading() as connection:
-            rows = connection.execute(select(listed.c.executor_id, listed.c.many, text)).all()
-        return sorted(((str(row[0]), int(row[1]), str(row[2])) for row in rows), key=lambda one: one[2], reverse=True)
+        rows = server.ledger.log.database.rows(select(listed.c.executor_id, listed.c.many, text))
+        return sorted(((str(row[0]), int(row[1]), str(row[2])) for row in rows), key=lambda row: row[2], reverse=True)
 
-    made: list[tuple[str, int, str]] = server.cache.get(("executors", limit), (EVERYTHING,), ask)
-    return made
+    return server.cache.get(("executors", limit), (EVERYTHING,), ask)
 
 
 def result_with_executor(server: Server, executor_id: str) -> Result:
     """The newest result of an executor whose document is here: executors travel inside results."""
-    last: LynxbenchError = BadInput(f"{executor_id[:12]}: no result of this executor")
-    for one in list_results(server.ledger.log, Wanted(executor=executor_id, limit=5)):
+    last: LynxbenchError = NotFound(f"{executor_id[:12]}: no result of this executor")
+    for listed in list_results(server.ledger.log, Wanted(executor=executor_id, limit=5)):
         try:
-            return document(server, one.result_id)
+            return document(server, listed.result_id)
         except (BadInput, EvidenceInvalid) as error:
             last = error
     raise last
@@ -260,20 +280,3 @@ def result_with_executor(server: Server, executor_id: str) -> Result:
 def doubted(server: Server, limit: int = 20) -> list[Spoken]:
     """The newest contests and retractions."""
     return entries_of_kind(server, [EntryKind.CONTEST.value, EntryKind.RETRACTION.value], limit)
-
-
-def _there(server: Server, identifier: str, what: str) -> bool:
-    chosen = select(subjects.c.seq).where(subjects.c.id == identifier, subjects.c.what == what).limit(1)
-    with server.ledger.log.database.reading() as connection:
-        return connection.execute(chosen).first() is not None
-
-
-def plain(value: Any) -> Any:
-    """Values for JSON: what is not known is null."""
-    import math
-
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value

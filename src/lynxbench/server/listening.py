@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +13,6 @@ from pathlib import Path
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.location import Location
 from lynxbench.server.access import Access
-from lynxbench.server.observing import Log
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings, refuse_open
 from lynxbench.watch.store import Store
@@ -21,7 +21,9 @@ GRACE_S = 10
 BACKLOG = 2048
 
 
-def open_server(settings: ServerSettings, location: Location, store_at: str, log: Log | None = None) -> Server:
+def open_server(
+    settings: ServerSettings, location: Location, store_at: str, log: logging.Logger | None = None
+) -> Server:
     """Everything but the socket; Refused where it would be open to a network without a name."""
     store = Store(store_at)
     try:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 MOST_EVENTS = 2000
 MOST_RUNS = 64
@@ -16,6 +16,8 @@ MOST_STREAMS = 200
 MOST_STREAMS_A_CALLER = 8
 HEARTBEAT_S = 15.0
 LOOK_S = 0.25
+EVENT_STREAM = "text/event-stream"
+"""Server-sent events: HTML Living Standard, 9.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,6 @@ class LiveEvent:
     value: float | None
     """Iterations or requests a second since the last event."""
     iterations: int
-
-    def document(self) -> dict[str, object]:
-        """For the stream."""
-        return {
-            "number": self.number,
-            "at_s": self.at_s,
-            "phase": self.phase,
-            "label": self.label,
-            "value": self.value,
-            "iterations": self.iterations,
-        }
 
 
 @dataclass(slots=True)
@@ -78,7 +69,7 @@ class LiveBoard:
             channel = self._channels.get(run)
             if channel is None:
                 return [], None
-            return [one for one in channel.events if one.number > after], channel.ended
+            return [event for event in channel.events if event.number > after], channel.ended
 
     def open_stream(self, caller: str) -> bool:
         """Whether one more stream may be opened; it must be closed again."""
@@ -105,17 +96,16 @@ class LiveBoard:
             return sum(self._streams.values())
 
     async def stream(self, run: str, after: int, caller: str) -> AsyncIterator[str]:
-        """Server-sent events (HTML Living Standard, 9.2), from an event on until the run ends or the reader leaves."""
+        """The same, from an event on until the run ends or the reader leaves."""
         try:
             quiet_since = time.monotonic()
             while True:
                 events, ended = self.events(run, after)
-                for one in events:
-                    after = one.number
-                    yield f"id: {one.number}\nevent: sample\ndata: {json.dumps(one.document())}\n\n"
+                if events or ended is not None:
+                    yield event_text(events, ended)
+                    after = events[-1].number if events else after
                     quiet_since = time.monotonic()
                 if ended is not None:
-                    yield f"event: end\ndata: {json.dumps({'state': ended})}\n\n"
                     return
                 if time.monotonic() - quiet_since > HEARTBEAT_S:
                     yield ": still here\n\n"
@@ -130,3 +120,9 @@ class LiveBoard:
         while len(self._channels) > MOST_RUNS:
             self._channels.popitem(last=False)
         return channel
+
+
+def event_text(events: Sequence[LiveEvent], ended: str | None) -> str:
+    """Events as a stream has them, and the end, where the run has one."""
+    lines = [f"id: {event.number}\nevent: sample\ndata: {json.dumps(asdict(event))}\n\n" for event in events]
+    return "".join(lines) + (f"event: end\ndata: {json.dumps({'state': ended})}\n\n" if ended is not None else "")

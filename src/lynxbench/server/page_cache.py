@@ -1,4 +1,4 @@
-"""Rendered pages, kept until what they speak of changes.
+"""Rendered pages: made a few at a time, each once for all who wait for it, and kept until what they speak of changes.
 
 The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
 again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
@@ -8,16 +8,20 @@ a page that is ten seconds older than that at most is shown as it is. What peopl
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
+from anyio import CapacityLimiter, to_thread
 from sqlalchemy import func, select
 
 from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.log import Ledger
+
+T = TypeVar("T")
 
 EVERYTHING = "everything"
 OWN = "own"
@@ -30,6 +34,8 @@ SHARE = 20.0
 OLDEST_S = 10.0
 MOST_BYTES = 96 << 20
 STEP = 2000
+MAKING = 2
+"""Pages that are made at a time: they share one interpreter, and the one that answers needs its turn."""
 
 
 class ChangeCounter:
@@ -128,21 +134,21 @@ class PageCache:
             return None
         return kept.value
 
-    def get(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> Any:
+    def get(self, name: Hashable, topics: Sequence[str], make: Callable[[], T]) -> T:
         """What is kept and still true, or made now. Whoever comes while it is being made gets what was true before."""
-        found = self.peek(name, topics)
+        found: T | None = self.peek(name, topics)
         if found is not None:
             return found
         with self._lock:
             gate = self._making.setdefault(name, threading.Lock())
-        before = self._kept.get(name)
-        if not gate.acquire(blocking=before is None):
-            assert before is not None
-            return before.value
+        kept = self._kept.get(name)
+        if not gate.acquire(blocking=kept is None):
+            assert kept is not None
+            return cast(T, kept.value)
         try:
             kept = self._kept.get(name)
             if kept is not None and self._holds(kept, topics):
-                return kept.value
+                return cast(T, kept.value)
             generations = tuple(self._pulse.generation(topic) for topic in topics)
             self.misses += 1
             began = time.thread_time()
@@ -177,3 +183,34 @@ def _size_of(value: Any) -> int:
         return len(value)
     size = getattr(value, "size_bytes", None)
     return int(size) if isinstance(size, int) else 4096
+
+
+class PageMaker:
+    """Makes pages, each once for all who wait for it, and only a few at a time: whoever wants a page that is there
+    already never waits for those that are not."""
+
+    def __init__(self, cache: PageCache) -> None:
+        self._cache = cache
+        self._few = CapacityLimiter(MAKING)
+        self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def page(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> Any:
+        """A page that is kept and still true, one that has aged a little while others are being made, or a new one."""
+        page = self._cache.peek(name, topics)
+        if page is None and len(self._tasks) >= MAKING:
+            page = self._cache.aged(name, topics)
+            if page is not None:  # nobody waits for the new one: its failure shows when somebody does
+                self._start(name, topics, make).add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._start(name, topics, make)) if page is None else page
+
+    async def alone(self, make: Callable[[], Any]) -> Any:
+        """A page of one viewer's own."""
+        return await to_thread.run_sync(make, limiter=self._few)
+
+    def _start(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> asyncio.Task[Any]:
+        task = self._tasks.get(name)
+        if task is None:
+            task = asyncio.create_task(self.alone(lambda: self._cache.get(name, topics, make)))
+            self._tasks[name] = task
+            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+        return task

@@ -1,29 +1,28 @@
-"""Pages that are read: addresses to pages, kept while nothing changes."""
+"""Pages that are read, and files to take away: addresses to pages, kept while nothing changes."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
-from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Path, Query, Request
+from fastapi import Depends, HTTPException, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from lynxbench.errors import BadInput, BadLedger, LynxbenchError
+from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.names import FULL_ID
-from lynxbench.ledger.queries import Wanted, standings
-from lynxbench.model.precision import Precision
-from lynxbench.model.result import ValidityVerdict
+from lynxbench.ledger.queries import standings
+from lynxbench.record.recalling_analyses import body_of
 from lynxbench.report.html import render_html
 from lynxbench.report.json_document import render_json
 from lynxbench.report.pack import render_pack
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.making import Maker
+from lynxbench.server.api.request_models import MOST_NUMBER, Named, Seq
 from lynxbench.server.observing import CONTENT_TYPE
 from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN, WORK
-from lynxbench.server.pages import claims_page as claim_pages
+from lynxbench.server.pages import analyses_page as analyses
+from lynxbench.server.pages import claims_page as claims
 from lynxbench.server.pages import compare_page as compare
 from lynxbench.server.pages import contracts_page as contracts
 from lynxbench.server.pages import decisions_page as decisions
@@ -41,298 +40,242 @@ from lynxbench.server.pages.page_shell import (
     style_text,
 )
 from lynxbench.server.pages.svg_file import standalone_svg
+from lynxbench.server.rights import API
+from lynxbench.server.routing import OPEN, READ, Routes, TheCaller, TheServer, answer, server_of
 from lynxbench.server.server_state import Server
 
-MOST_NUMBER = 2**53 - 1
-Seq = Annotated[int, Path(ge=0, le=MOST_NUMBER)]
-Named = Annotated[str, Path(min_length=4, max_length=80)]
+Analysis = Annotated[str, Path(min_length=4, max_length=200)]
+Short = Annotated[str, Path(max_length=40)]
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """For files that are opened by themselves: nothing in them runs, and they are no part of this site."""
 
-T = TypeVar("T")
-
-router = APIRouter(include_in_schema=False)
+route = Routes()
 
 
-def server_of(request: Request) -> Server:
-    """The server that a request reached."""
-    found = request.app.state.server
-    assert isinstance(found, Server)
-    return found
+class Visit:
+    """One request for a page: what its address names, and how the page is shown to whoever asks."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.server = server_of(request)
+
+    async def show(
+        self, name: Hashable, topics: Sequence[str], make: Callable[[], Page], *, keep: bool = True
+    ) -> Response:
+        """A page in its shell; made once for everybody and kept while its topics do not change."""
+        pages = self.server.pages
+        return self.html(await (pages.page(("page", name), topics, make) if keep else pages.alone(make)))
+
+    def html(self, page: Page) -> Response:
+        """A page in its shell, for whoever asks."""
+        request = self.request
+        text = render_shell(page, request.state.principal, request.url.path).encode()
+        mark = f'"{hashlib.blake2b(text, digest_size=12).hexdigest()}"'
+        headers = {"Cache-Control": "private, no-cache", "ETag": mark}
+        if page.status == 200 and request.headers.get("if-none-match") == mark:
+            return Response(status_code=304, headers=headers)
+        return HTMLResponse(text, page.status, headers)
+
+    def named(self, text: str, what: str) -> str:
+        """The id that an address names; NotFound where it names none."""
+        if len(text) != FULL_ID:  # a beginning that is unique today need not be so tomorrow
+            return reading.named(self.server, text, what)
+        return self.server.cache.get(("named", what, text), (), lambda: reading.named(self.server, text, what))
+
+    async def find(self, text: str, what: str) -> str:
+        """The same; what was found before is found without waiting."""
+        known = self.server.cache.peek(("named", what, text), ())
+        return str(known) if known is not None else await run_in_threadpool(self.named, text, what)
 
 
-async def show(
-    request: Request, name: Hashable, topics: Sequence[str], make: Callable[[], Page], *, keep: bool = True
-) -> Response:
-    """A page in its shell; made once for everybody and kept while its topics do not change."""
-    server = server_of(request)
-    page: Page | None = server.cache.peek(("page", name), topics) if keep else None
-    if page is None:
-        maker = request.app.state.maker
-        assert isinstance(maker, Maker)
-        page = server.cache.aged(("page", name), topics) if keep and maker.busy else None
-        if page is not None:
-            maker.begin(server, name, topics, make)
-        else:
-            page = await maker.made(server, name, topics, make) if keep else await maker.alone(make)
-    return html(request, page)
+async def _visit(request: Request) -> Visit:
+    return Visit(request)
 
 
-def html(request: Request, page: Page) -> Response:
-    """A page in its shell, for whoever asks."""
-    text = render_shell(page, request.state.principal, request.url.path).encode()
-    mark = f'"{hashlib.blake2b(text, digest_size=12).hexdigest()}"'
-    headers = {"Cache-Control": "private, no-cache", "ETag": mark}
-    if page.status == 200 and request.headers.get("if-none-match") == mark:
-        return Response(status_code=304, headers=headers)
-    return HTMLResponse(text, page.status, headers)
+Here = Annotated[Visit, Depends(_visit)]
 
 
-def found_id(server: Server, text: str, what: str) -> str:
-    """The id that an address names; 404 where it names none."""
-    if len(text) != FULL_ID:  # a beginning that is unique today need not be so tomorrow
-        return _find(server, text, what)
-    return str(server.cache.get(("named", what, text), (), lambda: _find(server, text, what)))
+def _listing(path: str, topics: Sequence[str], make: Callable[[Server], Page]) -> None:
+    """A page that is the same whoever asks, and asks nothing."""
+
+    @route("GET", path, READ)
+    async def page(here: Here) -> Response:
+        return await here.show(path, topics, lambda: make(here.server))
 
 
-async def quick_id(request: Request, text: str, what: str) -> str:
-    """The same; what was found before is found without waiting."""
-    server = server_of(request)
-    known = server.cache.peek(("named", what, text), ()) if len(text) == FULL_ID else None
-    return str(known) if known is not None else await run_in_threadpool(found_id, server, text, what)
+_listing("/", (EVERYTHING, OWN, WORK), overview.overview_page)
+_listing("/contracts", (EVERYTHING, OWN, WORK), overview.contracts_page)
+_listing("/executors", (EVERYTHING,), executors.executors_page)
+_listing("/decisions", (EVERYTHING, OWN), decisions.decisions_page)
+_listing("/experiments", (EVERYTHING, OWN), analyses.experiments_page)
+_listing("/fleet", (EVERYTHING, OWN), analyses.fleet_page)
+_listing("/runs", (OWN, WORK, CLOCK), runs.runs_page)
 
 
-async def quick_result(request: Request, text: str) -> str:
-    """A result that a person named; BadInput where there is none such."""
-    server = server_of(request)
-    known = server.cache.peek(("named", "result", text), ()) if len(text) == FULL_ID else None
-    return str(known) if known is not None else await run_in_threadpool(reading.named, server, text, "result")
+@route("GET", "/contracts/{contract}", READ)
+async def contract_(here: Here, contract: Named, precision: str | None = None, signs: bool = False) -> Response:
+    chosen, name = reading.precision_of(precision), await here.find(contract, "contract")
+    make = lambda: contracts.contract_page(here.server, name, chosen, signs=signs)  # noqa: E731
+    return await here.show(("contract", name, chosen, signs), (name, OWN), make)
 
 
-def _find(server: Server, text: str, what: str) -> str:
-    try:
-        return reading.named(server, text, what)
-    except BadInput as error:
-        raise HTTPException(404, str(error).replace(server.ledger.log.database.name, "this ledger")) from None
-
-
-def precision_of(text: str | None) -> Precision | None:
-    """The precision that an address names; 422 where it is none."""
-    if not text:
-        return None
-    try:
-        return Precision(text)
-    except ValueError:
-        raise HTTPException(422, f"precision is one of {', '.join(Precision)}") from None
-
-
-@router.get("/")
-async def overview_(request: Request) -> Response:
-    server = server_of(request)
-    return await show(request, "overview", (EVERYTHING, OWN, WORK), lambda: overview.overview_page(server))
-
-
-@router.get("/contracts")
-async def contracts_(request: Request) -> Response:
-    server = server_of(request)
-    return await show(request, "contracts", (EVERYTHING, OWN, WORK), lambda: overview.contracts_page(server))
-
-
-@router.get("/contracts/{contract}")
-async def contract_(request: Request, contract: Named, precision: str | None = None, signs: bool = False) -> Response:
-    server, chosen = server_of(request), precision_of(precision)
-    name = await quick_id(request, contract, "contract")
-    make = lambda: contracts.contract_page(server, name, chosen, signs=signs)  # noqa: E731
-    return await show(request, ("contract", name, chosen, signs), (name, OWN), make)
-
-
-@router.get("/contracts/{contract}/series.{form}")
-def series_(request: Request, contract: Named, form: str, precision: str | None = None) -> Response:
-    server = server_of(request)
+@route("GET", "/contracts/{contract}/series.{form}", READ)
+def series_(here: Here, contract: Named, form: str, precision: str | None = None) -> Response:
     if form not in ("svg", "csv", "json"):
         raise HTTPException(404, "a series comes as svg, csv or json")
-    name = found_id(server, contract, "contract")
-    found = reading.history(server, name, precision_of(precision))
-    text, kind = contracts.series_file(found, form)
-    return file(text, kind, f"{name[:12]}.{form}")
+    name = here.named(contract, "contract")
+    text, kind = contracts.series_file(reading.history(here.server, name, reading.precision_of(precision)), form)
+    return _file(text, kind, f"{name[:12]}.{form}")
 
 
-@router.get("/results")
+@route("GET", "/results", READ)
 async def results_(
-    request: Request,
-    contract: str = "",
-    executor: str = "",
-    precision: str = "",
-    valid: str = "",
-    since: str = "",
+    here: Here, contract: str = "", executor: str = "", precision: str = "", valid: str = "", since: str = ""
 ) -> Response:
-    server = server_of(request)
-    asked = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
-    asked = {name: text[:80] for name, text in asked.items() if text}
-    name = ("results", tuple(sorted(asked.items())))
-    make = lambda: results.results_page(server, wanted_of(server, asked, results.PER_PAGE), asked)  # noqa: E731
-    return await show(request, name, (EVERYTHING, OWN), make)
+    given = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
+    asked = {name: text[:80] for name, text in given.items() if text}
+
+    def make() -> Page:
+        return results.results_page(here.server, reading.wanted_of(here.server, asked, results.PER_PAGE), asked)
+
+    return await here.show(("results", tuple(sorted(asked.items()))), (EVERYTHING, OWN), make)
 
 
-def wanted_of(server: Server, asked: dict[str, str], limit: int) -> Wanted:
-    """Which results an address asks for."""
-    valid, since = asked.get("valid"), asked.get("since")
-    if valid is not None and valid not in set(ValidityVerdict):
-        raise HTTPException(422, f"valid is one of {', '.join(ValidityVerdict)}")
-    since_s: int | None = None
-    if since is not None:
-        try:
-            moment = datetime.fromisoformat(since)
-            since_s = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-        except (ValueError, OverflowError):
-            raise HTTPException(422, "since is a date such as 2026-11-15") from None
-    chosen = precision_of(asked.get("precision"))
-    return Wanted(
-        contract=found_id(server, asked["contract"], "contract") if "contract" in asked else None,
-        executor=found_id(server, asked["executor"], "executor") if "executor" in asked else None,
-        precision=chosen.value if chosen else None,
-        since_s=since_s,
-        validity=valid,
-        limit=limit,
-    )
+@route("GET", "/results/{result}", READ)
+async def result_(here: Here, result: Named) -> Response:
+    name = await here.find(result, "result")
+    return await here.show(("result", name), (name, OWN), lambda: results.result_page(here.server, name))
 
 
-@router.get("/results/{result}")
-async def result_(request: Request, result: Named) -> Response:
-    server = server_of(request)
-    name = await quick_id(request, result, "result")
-    return await show(request, ("result", name), (name, OWN), lambda: results.result_page(server, name))
+@route("GET", "/results/{result}/result.json", READ)
+def result_json_(here: Here, result: Named) -> Response:
+    name = here.named(result, "result")
+    return _file(render_json(reading.document(here.server, name)), "application/json", f"{name[:12]}.json")
 
 
-@router.get("/results/{result}/result.json")
-def result_json_(request: Request, result: Named) -> Response:
-    server = server_of(request)
-    name = found_id(server, result, "result")
-    return file(render_json(reading.document(server, name)), "application/json", f"{name[:12]}.json")
+@route("GET", "/results/{result}/report.html", READ)
+def report_(here: Here, result: Named) -> Response:
+    name = here.named(result, "result")
+    files = reading.files_of(here.server, name)
+    words = standings(here.server.ledger.log, [name], here.server.trust)[name].words
+    text = render_html(files.result, files.processes, files.telemetry, words)
+    return _file(text, "text/html", f"{name[:12]}.html")
 
 
-@router.get("/results/{result}/report.html")
-def report_(request: Request, result: Named) -> Response:
-    server = server_of(request)
-    name = found_id(server, result, "result")
-    found = reading.files_of(server, name)
-    words = standings(server.ledger.log, [name], server.trust)[name].words
-    text = render_html(found.result, found.processes, found.telemetry, words)
-    return file(text, "text/html", f"{name[:12]}.html")
+@route("GET", "/results/{result}/plots/{name}.svg", READ)
+def plot_(here: Here, result: Named, name: str) -> Response:
+    result_id = here.named(result, "result")
+    return _plot(results.rendered(here.server, result_id).plots, name, result_id)
 
 
-@router.get("/results/{result}/plots/{name}.svg")
-def plot_(request: Request, result: Named, name: str) -> Response:
-    server = server_of(request)
-    identifier = found_id(server, result, "result")
-    plots = results.rendered(server, identifier).plots
-    if name not in plots:
-        raise HTTPException(404, f"no plot of that name; there are {', '.join(sorted(plots)) or 'none'}")
-    return file(standalone_svg(plots[name]), "image/svg+xml", f"{identifier[:12]}-{name}.svg")
-
-
-@router.get("/compare")
-async def compare_(request: Request, a: str = "", b: str = "", precision: str | None = None) -> Response:
-    server, chosen = server_of(request), precision_of(precision)
+@route("GET", "/compare", READ)
+async def compare_(here: Here, a: str = "", b: str = "", precision: str | None = None) -> Response:
+    chosen = reading.precision_of(precision)
     a, b = a[:80].strip(), b[:80].strip()
     if not a or not b:
-        return html(request, compare.compare_form_page(a, b))
+        return here.html(compare.compare_form_page(a, b))
     try:
-        left, right = await quick_result(request, a), await quick_result(request, b)
-        make = lambda: compare.compare_page(server, left, right, chosen)  # noqa: E731
-        return await show(request, ("compare", left, right, chosen), (left, right, OWN), make)
+        left, right = await here.find(a, "result"), await here.find(b, "result")
+        make = lambda: compare.compare_page(here.server, left, right, chosen)  # noqa: E731
+        return await here.show(("compare", left, right, chosen), (left, right, OWN), make)
     except BadInput as error:
-        return html(request, compare.refused_compare(a, b, shown_line(server, error)))
+        return here.html(compare.refused_compare(a, b, shown_line(here.server, error)))
 
 
-@router.get("/executors")
-async def executors_(request: Request) -> Response:
-    server = server_of(request)
-    return await show(request, "executors", (EVERYTHING,), lambda: executors.executors_page(server))
-
-
-@router.get("/executors/diff")
-async def diff_(request: Request, a: str = "", b: str = "", all: bool = False) -> Response:
-    server = server_of(request)
+@route("GET", "/executors/diff", READ)
+async def diff_(here: Here, a: str = "", b: str = "", all: bool = False) -> Response:
     a, b = a[:80].strip(), b[:80].strip()
     if not a or not b:
-        return html(request, executors.diff_form_page(a, b))
-    try:
-        left = await run_in_threadpool(compare.diff_names, server, a)
-        right = await run_in_threadpool(compare.diff_names, server, b)
-    except LynxbenchError as error:
-        raise HTTPException(404, shown_line(server, error)) from None
-    make = lambda: executors.diff_page(server, left, right, all_tiers=all)  # noqa: E731
-    return await show(request, ("diff", left, right, all), (left, right), make)
+        return here.html(executors.diff_form_page(a, b))
+    left = await run_in_threadpool(compare.diff_names, here.server, a)
+    right = await run_in_threadpool(compare.diff_names, here.server, b)
+    make = lambda: executors.diff_page(here.server, left, right, all_tiers=all)  # noqa: E731
+    return await here.show(("diff", left, right, all), (left, right), make)
 
 
-@router.get("/executors/{executor}")
-async def executor_(request: Request, executor: Named) -> Response:
-    server = server_of(request)
-    name = await quick_id(request, executor, "executor")
-    return await show(request, ("executor", name), (name, OWN), lambda: executors.executor_page(server, name))
+@route("GET", "/executors/{executor}", READ)
+async def executor_(here: Here, executor: Named) -> Response:
+    name = await here.find(executor, "executor")
+    return await here.show(("executor", name), (name, OWN), lambda: executors.executor_page(here.server, name))
 
 
-@router.get("/decisions")
-async def decisions_(request: Request) -> Response:
-    server = server_of(request)
-    return await show(request, "decisions", (EVERYTHING, OWN), lambda: decisions.decisions_page(server))
+@route("GET", "/decisions/{seq}", READ)
+async def decision_(here: Here, seq: Seq) -> Response:
+    make = lambda: decisions.decision_page(here.server, seq)  # noqa: E731
+    return await here.show(("decision", seq), (EVERYTHING, OWN), make)
 
 
-@router.get("/decisions/{seq}")
-async def decision_(request: Request, seq: Seq) -> Response:
-    server = server_of(request)
-    make = there(lambda: decisions.decision_page(server, seq))
-    return await show(request, ("decision", seq), (EVERYTHING, OWN), make)
-
-
-@router.get("/decisions/{seq}/pack.html")
-def pack_(request: Request, seq: Seq) -> Response:
-    server = server_of(request)
-    text = there(lambda: render_pack(decisions.pack_of(server, seq)))()
+@route("GET", "/decisions/{seq}/pack.html", READ)
+def pack_(server: TheServer, seq: Seq) -> Response:
+    text = render_pack(decisions.pack_of(server, seq))
     return HTMLResponse(text, headers={"Content-Security-Policy": FILE_POLICY})
 
 
-@router.get("/ledger")
-async def ledger_(request: Request, before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None) -> Response:
-    server = server_of(request)
-    return await show(request, ("ledger", before), (EVERYTHING, OWN), lambda: ledger.ledger_page(server, before))
+@route("GET", "/ledger", READ)
+async def ledger_(here: Here, before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None) -> Response:
+    make = lambda: ledger.ledger_page(here.server, before)  # noqa: E731
+    return await here.show(("ledger", before), (EVERYTHING, OWN), make)
 
 
-@router.get("/ledger/{seq}")
-async def entry_(request: Request, seq: Seq) -> Response:
-    server = server_of(request)
-    make = there(lambda: ledger.entry_page(server, seq))
-    return await show(request, ("entry", seq), (EVERYTHING, OWN), make)
+@route("GET", "/ledger/{seq}", READ)
+async def entry_(here: Here, seq: Seq) -> Response:
+    return await here.show(("entry", seq), (EVERYTHING, OWN), lambda: ledger.entry_page(here.server, seq))
 
 
-@router.get("/claims")
-async def claims_(request: Request) -> Response:
-    server, viewer = server_of(request), request.state.principal
+@route("GET", "/claims", READ)
+async def claims_(here: Here, viewer: TheCaller) -> Response:
     keep = viewer.via != "session"  # the form of a session is that session's own
-    return await show(request, "claims", (OWN,), lambda: claim_pages.claims_page(server, viewer), keep=keep)
+    return await here.show("claims", (OWN,), lambda: claims.claims_page(here.server, viewer), keep=keep)
 
 
-@router.get("/claims/{claim}")
-async def claim_(request: Request, claim: Annotated[str, Path(max_length=40)]) -> Response:
-    server = server_of(request)
-    make = there(lambda: claim_pages.claim_page(claim_pages.kept_claim(server, claim)))
-    return await show(request, ("claim", claim), (OWN,), make, keep=False)
+@route("GET", "/claims/{claim}", READ)
+async def claim_(here: Here, claim: Short) -> Response:
+    make = lambda: claims.claim_page(claims.kept_claim(here.server, claim))  # noqa: E731
+    return await here.show(("claim", claim), (OWN,), make, keep=False)
 
 
-@router.get("/runs")
-async def runs_(request: Request) -> Response:
-    server = server_of(request)
-    return await show(request, "runs", (OWN, WORK, CLOCK), lambda: runs.runs_page(server))
+@route("GET", "/runs/{run}", READ)
+async def run_(here: Here, run: Short) -> Response:
+    return await here.show(("run", run), (OWN,), lambda: runs.run_page(here.server, run), keep=False)
 
 
-@router.get("/runs/{run}")
-async def run_(request: Request, run: Annotated[str, Path(max_length=40)]) -> Response:
-    server = server_of(request)
-    return await show(request, ("run", run), (OWN,), there(lambda: runs.run_page(server, run)), keep=False)
+def _analyses(place: str) -> None:
+    """Pages of one kind of analysis, their pictures and files."""
+
+    @route("GET", f"{place}/{{analysis}}", READ)
+    async def page(here: Here, analysis: Analysis) -> Response:
+        logged = await run_in_threadpool(analyses.find, here.server, analysis, place)
+        make = lambda: analyses.analysis_page(here.server, logged)  # noqa: E731
+        return await here.show(("analysis", body_of(logged).analysis_id), (EVERYTHING, OWN), make)
+
+    @route("GET", f"{place}/{{analysis}}/analysis.json", READ)
+    def document(server: TheServer, analysis: Analysis) -> Response:
+        name = body_of(analyses.find(server, analysis, place)).analysis_id
+        return _file(server.ledger.blobs.get(name).decode("utf-8"), "application/json", f"{name[:12]}.json")
+
+    @route("GET", f"{place}/{{analysis}}/report.html", READ)
+    def report(server: TheServer, analysis: Analysis) -> Response:
+        logged = analyses.find(server, analysis, place)
+        if analyses.rendered(server, logged).document is None:
+            raise HTTPException(404, "this analysis cannot be drawn")
+        return _file(analyses.report_of(server, logged), "text/html", f"{body_of(logged).analysis_id[:12]}.html")
+
+    @route("GET", f"{place}/{{analysis}}/plots/{{name}}.svg", READ)
+    def plot(server: TheServer, analysis: Analysis, name: str) -> Response:
+        logged = analyses.find(server, analysis, place)
+        return _plot(analyses.rendered(server, logged).plots, name, body_of(logged).analysis_id)
 
 
-@router.get("/static/{name}")
+_analyses("/experiments")
+_analyses("/fleet")
+
+
+@route("GET", f"{API}/openapi.json", READ)
+def openapi_(request: Request) -> Response:
+    return answer(request.app.openapi())
+
+
+@route("GET", "/static/{name}", OPEN)
 async def static_(name: str) -> Response:
     kept = {style_name(): (style_text, "text/css"), script_name(): (script_text, "text/javascript")}.get(name)
     if kept is None:
@@ -341,29 +284,33 @@ async def static_(name: str) -> Response:
     return Response(kept[0](), media_type=kept[1], headers=headers)
 
 
-@router.get("/healthz")
+@route("GET", "/healthz", OPEN)
 async def healthz_() -> Response:
     return PlainTextResponse("ok\n")
 
 
-@router.get("/readyz")
-def readyz_(request: Request) -> Response:
-    server = server_of(request)
+@route("GET", "/readyz", OPEN)
+def readyz_(server: TheServer) -> Response:
     try:
         server.ledger.log.head()
         server.store.schema()
     except LynxbenchError as error:
-        server.log.say("not ready", level="warning", error=str(error))
+        server.log.warning("not ready", extra={"error": str(error)})
         return PlainTextResponse("the database cannot be reached\n", 503)
     return PlainTextResponse("ready\n")
 
 
-@router.get("/metrics")
-def metrics_(request: Request) -> Response:
-    return Response(server_of(request).metrics.render(), media_type=CONTENT_TYPE)
+@route("GET", "/metrics", READ)
+def metrics_(server: TheServer) -> Response:
+    return Response(server.metrics.render(), media_type=CONTENT_TYPE)
 
 
-def file(text: str, kind: str, name: str) -> Response:
+def shown_line(server: Server, error: LynxbenchError) -> str:
+    """An error's line without where the database is."""
+    return str(error).replace(server.ledger.log.database.name, "this ledger").replace(server.store.name, "the server")
+
+
+def _file(text: str, kind: str, name: str) -> Response:
     """Something to take away: opened by itself it can do nothing."""
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
@@ -373,18 +320,7 @@ def file(text: str, kind: str, name: str) -> Response:
     return Response(text, media_type=kind, headers=headers)
 
 
-def there(make: Callable[[], T]) -> Callable[[], T]:
-    """The same, where what is not there is a 404."""
-
-    def made() -> T:
-        try:
-            return make()
-        except (BadInput, BadLedger) as error:
-            raise HTTPException(404, str(error)) from None
-
-    return made
-
-
-def shown_line(server: Server, error: LynxbenchError) -> str:
-    """An error's line without where the database is."""
-    return str(error).replace(server.ledger.log.database.name, "this ledger").replace(server.store.name, "the server")
+def _plot(plots: dict[str, str], name: str, identifier: str) -> Response:
+    if name not in plots:
+        raise HTTPException(404, f"no plot of that name; there are {', '.join(sorted(plots)) or 'none'}")
+    return _file(standalone_svg(plots[name]), "image/svg+xml", f"{identifier[:12]}-{name}.svg")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from datetime import UTC, datetime
@@ -13,18 +14,16 @@ from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.report.comparison_terminal import render_comparison
-from lynxbench.server.access import Access
-from lynxbench.server.auditing import AuditLog
-from lynxbench.server.key_registry import KeyRegistry
+from lynxbench.server.administration import Administration
 from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, Limiter
 from lynxbench.server.live import LiveBoard
-from lynxbench.server.observing import Log, ServerMetrics
-from lynxbench.server.page_cache import OWN, WORK, ChangeCounter, PageCache
+from lynxbench.server.observing import ServerMetrics
+from lynxbench.server.page_cache import OWN, WORK, ChangeCounter, PageCache, PageMaker
 from lynxbench.server.settings import ServerSettings
 from lynxbench.server.uploads import Uploads
-from lynxbench.watch.notifying import Contacts, Courier
+from lynxbench.watch.json_log import make_log
+from lynxbench.watch.notifying import Courier
 from lynxbench.watch.regressions import Watch
-from lynxbench.watch.schedules import Scheduler
 from lynxbench.watch.store import Store
 
 LOOK_S = 0.25
@@ -39,9 +38,11 @@ ACCESS = "access"
 class Server:
     """The parts, wired together."""
 
-    def __init__(self, settings: ServerSettings, location: Location, store_at: str, log: Log | None = None) -> None:
+    def __init__(
+        self, settings: ServerSettings, location: Location, store_at: str, log: logging.Logger | None = None
+    ) -> None:
         self.settings = settings
-        self.log = log or Log(quiet=True)
+        self.log = log or make_log("lynxbench.server", quiet=True)
         self.keyring = Keyring(environment=settings.environment)
         self.ledger: OpenLedger = open_ledger(location, settings.environment, create=True)
         try:
@@ -49,17 +50,17 @@ class Server:
         except BaseException:
             self.ledger.log.close()
             raise
-        self.access = Access(self.store)
-        self.audit = AuditLog(self.store)
-        self.keys = KeyRegistry(self.store, self.keyring.trust)
+        self.administration = Administration(self.store, self.keyring.trust, self.changed)
+        self.access, self.audit = self.administration.access, self.administration.audit
+        self.keys, self.contacts = self.administration.keys, self.administration.contacts
+        self.scheduler = self.administration.scheduler
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
-        self.scheduler = Scheduler(self.store)
         self.watch = Watch(self.store, self.ledger)
-        self.contacts = Contacts(self.store)
         self.courier = Courier(self.store, settings)
         self.board = LiveBoard()
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)
+        self.pages = PageMaker(self.cache)
         self.metrics = ServerMetrics()
         self.reads = Limiter(settings.reads_per_s)
         self.sign_ins = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
@@ -133,10 +134,10 @@ class Server:
                 self.look(sweep=due)
                 swept = time.monotonic() if due else swept
             except LynxbenchError as error:
-                self.log.say("looking after things failed", level="warning", error=str(error))
+                self.log.warning("looking after things failed", extra={"error": str(error)})
                 self._stop.wait(1.0)
             except Exception as error:  # the thread lives on: one odd result must not stop every notification
-                self.log.say("looking after things failed", level="error", error=f"{type(error).__name__}: {error}")
+                self.log.error("looking after things failed", extra={"error": f"{type(error).__name__}: {error}"})
                 self._stop.wait(1.0)
 
     def _judge(self) -> None:
@@ -148,11 +149,12 @@ class Server:
                     result_id = getattr(self.ledger.log.read(seq).entry.body, "result_id", "")
                     notice = self.watch.judge(seq, self.scheduler.place_of(result_id), self.trust)
                 except LynxbenchError as error:
-                    self.log.say("a result could not be judged", level="warning", seq=seq, error=str(error))
+                    self.log.warning("a result could not be judged", extra={"seq": seq, "error": str(error)})
                     continue
                 if notice is not None:
-                    self.log.say("regression", notice=notice.notice, contract=notice.contract_id, owner=notice.owner)
-                    self.metrics.count("regressions", "Regressions that were found.")
+                    fields = {"notice": notice.notice, "contract": notice.contract_id, "owner": notice.owner}
+                    self.log.info("regression", extra=fields)
+                    self.metrics.regressions.inc()
         moved = self.watch.moved()
         if moved:
             self.pulse.bump(WORK, *moved)
@@ -162,25 +164,20 @@ class Server:
             notice = self.watch.notice(name)
             found = self.watch.compare(notice.baseline_id, notice.result_id, self.trust)
             state = self.courier.send(number, notice, render_comparison(found, width=LETTER_WIDTH))
-            self.metrics.count("messages", "Messages to owners.", state=state)
-            self.log.say("message", notice=name, state=state, level="info" if state == "sent" else "warning")
+            self.metrics.messages.labels(state).inc()
+            level = logging.INFO if state == "sent" else logging.WARNING
+            self.log.log(level, "message", extra={"notice": name, "state": state})
             self.pulse.bump(WORK, notice.contract_id)
 
     def _describe(self) -> None:
-        began = self.started_at.timestamp()
-        self.metrics.gauge("start_time_seconds", "When the server started.", lambda: {(): began})
-        self.metrics.gauge("build_info", "Version.", lambda: {(("version", __version__),): 1})
-        self.metrics.gauge("ledger_entries", "Entries in the log.", lambda: {(): self.ledger.log.head().size})
-        self.metrics.gauge("live_streams", "Pages that follow a run.", lambda: {(): self.board.streams})
-        self.metrics.gauge("sessions", "Open sessions.", lambda: {(): self.access.count_sessions()})
-        self.metrics.gauge("uploads_open", "Bundles on their way in.", lambda: {(): self.uploads.count_open()})
-        self.metrics.gauge(
-            "scheduled_runs",
-            "Times a schedule was due, by what came of it.",
-            lambda: {(("state", state),): many for state, many in self.scheduler.counts().items()},
-        )
-        self.metrics.gauge(
-            "open_regressions", "Regressions that still are.", lambda: {(): len(self.watch.notices(still=True))}
-        )
-        self.metrics.gauge("page_cache_hits", "Pages answered from memory.", lambda: {(): self.cache.hits})
-        self.metrics.gauge("page_cache_misses", "Pages made.", lambda: {(): self.cache.misses})
+        began, gauge = self.started_at.timestamp(), self.metrics.gauge
+        gauge("start_time_seconds", "When the server started.", lambda: began)
+        gauge("build_info", "Version.", lambda: {__version__: 1}, "version")
+        gauge("ledger_entries", "Entries in the log.", lambda: self.ledger.log.head().size)
+        gauge("live_streams", "Pages that follow a run.", lambda: self.board.streams)
+        gauge("sessions", "Open sessions.", self.access.count_sessions)
+        gauge("uploads_open", "Bundles on their way in.", self.uploads.count_open)
+        gauge("scheduled_runs", "Times a schedule was due, by what came of it.", self.scheduler.counts, "state")
+        gauge("open_regressions", "Regressions that still are.", lambda: len(self.watch.notices(still=True)))
+        gauge("page_cache_hits", "Pages answered from memory.", lambda: self.cache.hits)
+        gauge("page_cache_misses", "Pages made.", lambda: self.cache.misses)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.sql import Select
 
-from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, Refused
+from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, NotFound, Refused
 from lynxbench.watch.store import Store, fresh_id, later_text, now_text
 from lynxbench.watch.store_tables import uploads
 
@@ -21,6 +21,16 @@ MOST_OPEN = 32
 """Bundles of one team that may be on their way at a time."""
 KEPT_OPEN_S = 7 * 86400.0
 """A part that nobody went on with is thrown away after a week."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a submission added."""
+
+    results: tuple[str, ...]
+    entries: int
+    new: int
+    new_results: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +43,7 @@ class Upload:
     size_bytes: int
     received_bytes: int
     state: str
-    outcome: dict[str, Any] | None
-
-    def document(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "upload_id": self.upload_id,
-            "sha256": self.sha256,
-            "size_bytes": self.size_bytes,
-            "received_bytes": self.received_bytes,
-            "state": self.state,
-            "outcome": self.outcome,
-        }
+    outcome: Taken | None
 
 
 class Uploads:
@@ -86,7 +85,7 @@ class Uploads:
         return self._one(select(uploads).where(mine, uploads.c.sha256 == sha256), sha256)
 
     def get(self, upload_id: str, team: str) -> Upload:
-        """An upload of a team; BadInput where there is none."""
+        """An upload of a team; NotFound where there is none."""
         return self._one(select(uploads).where(uploads.c.upload_id == upload_id, uploads.c.team == team), upload_id)
 
     def append(self, upload: Upload, offset: int, data: bytes) -> Upload:
@@ -120,10 +119,10 @@ class Uploads:
             raise EvidenceInvalid("the bytes that came are not those that were announced; send the bundle again")
         return file
 
-    def finish(self, upload: Upload, outcome: dict[str, Any]) -> Upload:
+    def finish(self, upload: Upload, outcome: Taken) -> Upload:
         """The bundle is in the ledger; its part is not needed any more."""
         chosen = update(uploads).where(uploads.c.upload_id == upload.upload_id)
-        self._store.change(chosen.values(state=DONE, outcome=json.dumps(outcome)))
+        self._store.change(chosen.values(state=DONE, outcome=json.dumps(asdict(outcome))))
         self.file(upload).unlink(missing_ok=True)
         return self.get(upload.upload_id, upload.team)
 
@@ -144,11 +143,11 @@ class Uploads:
     def _one(self, chosen: Select[Any], name: str) -> Upload:
         row = self._store.row(chosen)
         if row is None:
-            raise BadInput(f"no upload {name[:80]!r} of your team")
+            raise NotFound(f"no upload {name[:80]!r} of your team")
         file = self._folder / f"{row.upload_id}.part"
         done = row.state == DONE
         received = row.size_bytes if done else file.stat().st_size if file.exists() else 0
-        outcome = None if row.outcome is None else json.loads(row.outcome)
+        outcome = None if row.outcome is None else Taken(**json.loads(row.outcome))
         return Upload(row.upload_id, row.team, row.sha256, row.size_bytes, received, row.state, outcome)
 
     def _discard_old(self) -> None:

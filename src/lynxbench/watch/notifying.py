@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import delete, insert, select, update
 
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, NotFound
 from lynxbench.https import request
 from lynxbench.model.canonical import short
 from lynxbench.report.words import clean
@@ -70,7 +70,7 @@ class Contacts:
         """Tell this owner no longer."""
         mine = contacts.c.owner == owner, contacts.c.channel == channel
         if not self._store.change(delete(contacts).where(*mine)):
-            raise BadInput(f"no {channel[:20]} of {owner[:80]!r}")
+            raise NotFound(f"no {channel[:20]} of {owner[:80]!r}")
 
     def secret(self, owner: str) -> str | None:
         """What signs a webhook to this owner."""

@@ -16,11 +16,11 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from lynxbench.compare.pair import ComparedSide
-from lynxbench.errors import BadInput, LynxbenchError
+from lynxbench.errors import BadInput, LynxbenchError, NotFound
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.queries import find_result, standings
+from lynxbench.ledger.queries import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, EffectVerdict
 from lynxbench.model.entries import EntryKind, ResultRecorded
@@ -119,10 +119,10 @@ class Watch:
         return self.notice(notice)
 
     def notice(self, notice: str) -> Notice:
-        """One notice; BadInput where there is none."""
+        """One notice; NotFound where there is none."""
         row = self._store.row(select(notices).where(notices.c.notice == notice))
         if row is None:
-            raise BadInput(f"no notice {notice[:80]!r}")
+            raise NotFound(f"no notice {notice[:80]!r}")
         return _notice(row)
 
     def notices(self, *, contract_id: str | None = None, still: bool = False, limit: int = 100) -> list[Notice]:
@@ -137,12 +137,11 @@ class Watch:
     def told(self, names: Sequence[str]) -> dict[str, list[NoticeDelivery]]:
         """Messages of notices; addresses stay where they are."""
         chosen = select(outbox).where(outbox.c.notice.in_(list(names))).order_by(outbox.c.number)
-        found: dict[str, list[NoticeDelivery]] = {name: [] for name in names}
+        told: dict[str, list[NoticeDelivery]] = {name: [] for name in names}
         for row in self._store.rows(chosen):
-            found[row.notice].append(
-                NoticeDelivery(row.notice, row.channel, row.state, row.attempts, row.sent_at, row.said)
-            )
-        return found
+            delivery = NoticeDelivery(row.notice, row.channel, row.state, row.attempts, row.sent_at, row.said)
+            told[row.notice].append(delivery)
+        return told
 
     def _judge(self, body: ResultRecorded, place: str, trust: TrustList) -> Notice | None:
         known = self._store.row(
@@ -242,12 +241,6 @@ class Watch:
             mine = properties.c.name == CURSOR
             if connection.execute(update(properties).where(mine).values(value=str(seq))).rowcount == 0:
                 connection.execute(insert(properties), [{"name": CURSOR, "value": str(seq)}])
-
-
-def result_seq(ledger: OpenLedger, result_id: str) -> int | None:
-    """The entry of a result."""
-    found = find_result(ledger.log, result_id)
-    return None if found is None else found.seq
 
 
 def _suspect(found: Comparison) -> tuple[str | None, str, str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from lynxbench.errors import BadInput, Refused
+from lynxbench.errors import BadInput, NotFound, Refused
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.contract import Contract
 from lynxbench.watch.store import Store, fresh_id, later_text, now_text
@@ -94,10 +94,6 @@ class ScheduledRun:
         """Where it runs: results of one place are held against each other."""
         return self.agent if self.node is None else f"{self.agent}/{self.node}"
 
-    def document(self) -> dict[str, Any]:
-        """For machines."""
-        return asdict(self)
-
 
 class Scheduler:
     """The timetable's book."""
@@ -137,10 +133,10 @@ class Scheduler:
         return self.get(name)
 
     def get(self, name: str) -> Schedule:
-        """One schedule; BadInput where there is none."""
+        """One schedule; NotFound where there is none."""
         row = self._store.row(select(schedules).where(schedules.c.name == name))
         if row is None:
-            raise BadInput(f"no schedule {name[:80]!r}")
+            raise NotFound(f"no schedule {name[:80]!r}")
         return _schedule(row)
 
     def schedules(self) -> list[Schedule]:
@@ -246,10 +242,10 @@ class Scheduler:
             return int(connection.execute(select(func.count()).select_from(runs)).scalar_one()) - int(before)
 
     def run(self, run: str) -> ScheduledRun:
-        """One run; BadInput where there is none."""
+        """One run; NotFound where there is none."""
         row = self._store.row(select(runs).where(runs.c.run == run))
         if row is None:
-            raise BadInput(f"no run {run[:80]!r}")
+            raise NotFound(f"no run {run[:80]!r}")
         return ScheduledRun(*row)
 
     def runs(self, *, limit: int = 100, active: bool = False) -> list[ScheduledRun]:

@@ -1,7 +1,8 @@
-"""Pages are kept until what they speak of changes, and made again by one at a time."""
+"""Pages are kept until what they speak of changes, and made a few at a time, each once for all who wait."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -11,7 +12,18 @@ from compared import make_contract, make_executor, make_result
 from hosted import TEAM, make_team, record
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.server import page_cache
-from lynxbench.server.page_cache import CLOCK, EVERYTHING, OLDEST_S, OWN, SHARE, WORK, ChangeCounter, PageCache
+from lynxbench.server.page_cache import (
+    CLOCK,
+    EVERYTHING,
+    MAKING,
+    OLDEST_S,
+    OWN,
+    SHARE,
+    WORK,
+    ChangeCounter,
+    PageCache,
+    PageMaker,
+)
 
 
 class Clock:
@@ -156,3 +168,53 @@ def test_the_oldest_go_when_there_are_too_many(held: tuple[OpenLedger, object]) 
     for name in "abc":
         cache.get(name, (), lambda: "x" * 40)
     assert [cache.peek(name, ()) is not None for name in "abc"] == [False, True, True]
+
+
+def test_all_who_wait_for_a_page_share_one_making(held: tuple[OpenLedger, object]) -> None:
+    pulse = ChangeCounter(held[0].log)
+    cache = PageCache(pulse)
+    made: list[str] = []
+    go_on = threading.Event()
+
+    def make() -> str:
+        assert go_on.wait(10)
+        made.append("made")
+        return "page"
+
+    async def main() -> None:
+        maker = PageMaker(cache)
+        cache.get("aged", (WORK,), lambda: "old")
+        pulse.bump(WORK)
+        waiting = [asyncio.create_task(maker.page("a", (), make)) for _ in range(5)]
+        waiting += [asyncio.create_task(maker.page(number, (), make)) for number in range(MAKING - 1)]
+        await asyncio.sleep(0)
+        assert len(maker._tasks) == MAKING
+        cache._kept["aged"].until = cache._kept["aged"].at  # no longer true, and not ten seconds older than that
+        assert await maker.page("aged", (WORK,), make) == "old", "shown as it was while others are being made"
+        go_on.set()
+        assert await asyncio.gather(*waiting) == ["page"] * len(waiting)
+        while maker._tasks:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert len(made) == MAKING + 1
+
+
+def test_a_page_that_nobody_waits_for_may_fail_unheard(held: tuple[OpenLedger, object]) -> None:
+    cache = PageCache(ChangeCounter(held[0].log))
+
+    def make() -> str:
+        raise ValueError("no such page")
+
+    async def main() -> None:
+        maker = PageMaker(cache)
+        waiting = asyncio.create_task(maker.page("a", (), make))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if not maker._tasks:
+                return
+        raise AssertionError("it never ended")
+
+    asyncio.run(main())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import json
 from xml.etree import ElementTree
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from lynxbench.errors import BadInput, Refused
 from lynxbench.server.guard import safe_target
 from lynxbench.server.limits import MOST_CALLERS, Limiter
 from lynxbench.server.live import MOST_EVENTS, MOST_STREAMS_A_CALLER, LiveBoard
-from lynxbench.server.observing import Log, ServerMetrics
+from lynxbench.server.observing import ServerMetrics
 from lynxbench.server.pages.svg_file import plots_in, standalone_svg, with_plot_links
 from lynxbench.server.settings import ServerSettings, is_loopback, refuse_open
 
@@ -92,25 +91,25 @@ def test_the_board_keeps_the_newest_and_bounds_its_readers() -> None:
 
 def test_metrics_are_openmetrics() -> None:
     metrics = ServerMetrics()
-    metrics.count("requests", "Requests.", route='/a"b\\c', status="200")
-    metrics.observe("/x", 0.03)
-    metrics.gauge("depth", "Depth.", lambda: {(): 4})
-    lines = metrics.render().splitlines()
-    assert lines[-1] == "# EOF"
-    assert 'lynxbench_requests_total{route="/a\\"b\\\\c",status="200"} 1' in lines
-    assert 'lynxbench_request_duration_seconds_bucket{route="/x",le="0.05"} 1' in lines
-    assert 'lynxbench_request_duration_seconds_bucket{route="/x",le="0.025"} 0' in lines
-    assert "lynxbench_depth 4" in lines
-
-
-def test_a_log_line_is_one_json_document() -> None:
-    out = io.StringIO()
-    Log(out).say("request", path="/a\nb", status=200)
-    assert out.getvalue().count("\n") == 1
-    assert json.loads(out.getvalue())["path"] == "/a\nb"
-    quiet = io.StringIO()
-    Log(quiet, quiet=True).say("request")
-    assert quiet.getvalue() == ""
+    metrics.requests.labels('/a"b\\c', "GET", "200").inc()
+    metrics.durations.labels("/x").observe(0.03)
+    metrics.gauge("depth", "Depth.", lambda: 4)
+    metrics.gauge("runs", "Runs.", lambda: {"done": 2, "lost": 1}, "state")
+    text = metrics.render().decode()
+    assert text.endswith("# EOF\n")
+    samples = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    requests = (("method", "GET"), ("route", '/a"b\\c'), ("status", "200"))
+    assert samples["lynxbench_requests_total", requests] == 1
+    bucket = "lynxbench_request_duration_seconds_bucket"
+    assert samples[bucket, (("le", "0.05"), ("route", "/x"))] == 1
+    assert samples[bucket, (("le", "0.025"), ("route", "/x"))] == 0
+    assert samples["lynxbench_depth", ()] == 4
+    assert samples["lynxbench_runs", (("state", "lost"),)] == 1
+    assert not any(name.endswith("_created") for name, _ in samples)
 
 
 def test_a_plot_is_a_file_of_its_own() -> None:

@@ -15,7 +15,7 @@ from compared import make_contract
 from ledgers import postgres_server
 from lynxbench.errors import BadInput, Refused
 from lynxbench.server.access import Access, fits, hash_password
-from lynxbench.server.auditing import AuditLog
+from lynxbench.server.administration import Actor, AuditLog
 from lynxbench.server.rights import SCOPES, AccessScope
 from lynxbench.server.settings import ServerSettings
 from lynxbench.server.uploads import Uploads
@@ -96,11 +96,13 @@ def test_passwords_tokens_and_sessions(store: Store) -> None:
     assert access.by_token(token.text) is None
     with pytest.raises(BadInput, match="no token"):
         access.revoke_token(token.token_id)
-    access.set_password("ada", "quite another password")
+    with pytest.raises(BadInput, match="another one"):
+        access.change_password("ada", "not the password of now", "quite another password")
+    access.change_password("ada", "a long enough password", "quite another password")
     assert access.by_session(session.text) is None
     for wrong in ("short", "x" * 300):
         with pytest.raises(BadInput, match="password"):
-            access.set_password("ada", wrong)
+            access.change_password("ada", "quite another password", wrong)
     access.disable_user("ada")
     assert not access.has_administrator()
     assert access.sign_in("ada", "quite another password") is None
@@ -116,7 +118,7 @@ def test_equal_passwords_have_different_hashes() -> None:
 def test_the_audit_log_comes_newest_first(store: Store) -> None:
     log = AuditLog(store)
     for number in range(5):
-        log.note("ada", f"did {number}", detail="x" * 5000)
+        log.note(Actor("ada"), f"did {number}", detail="x" * 5000)
     found = log.list(limit=2)
     assert [one.action for one in found] == ["did 4", "did 3"]
     assert [one.action for one in log.list(before=found[-1].number, limit=2)] == ["did 2", "did 1"]

@@ -1,24 +1,32 @@
-"""Results, contracts, executors and the log: the same documents as the command line's `--json`."""
+"""Results, contracts, executors, analyses and the log: the same documents as the command line's `--json`."""
 
 from __future__ import annotations
 
-import json
 import tempfile
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path as FilePath
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from pydantic_core import to_json
 from sqlalchemy import insert
 from starlette.responses import Response
 
+from lynxbench.errors import NotFound
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
+from lynxbench.ledger.log import Logged
+from lynxbench.ledger.names import find_analysis
 from lynxbench.ledger.queries import list_foreign, open_runs, standings, voice_of
-from lynxbench.model.entries import EntryKind
+from lynxbench.model.claims import ClaimReport
+from lynxbench.model.comparison import Comparison
+from lynxbench.model.entries import ANALYSES, EntryKind
+from lynxbench.model.history import History
+from lynxbench.model.signals import Signals
 from lynxbench.record.listing import (
     about_document,
     compared_fields,
@@ -27,24 +35,39 @@ from lynxbench.record.listing import (
     list_document,
     log_document,
 )
+from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.api.json_answers import answer, changed, found_id, server_of, there, who_of
+from lynxbench.server.api import answer_models as answers
 from lynxbench.server.api.request_models import MOST_NUMBER, Claim, Limit, Named, Result, Seq, Word
-from lynxbench.server.page_routes import precision_of, wanted_of
 from lynxbench.server.pages import claims_page as claim_pages
 from lynxbench.server.pages.compare_page import comparison_of, diff_names
 from lynxbench.server.pages.contracts_page import signals_of
+from lynxbench.server.rights import API
+from lynxbench.server.routing import READ, SUBMIT, Routes, TheActor, TheServer, answer
+from lynxbench.server.server_state import Server
 from lynxbench.watch.store import now_text
 from lynxbench.watch.store_tables import likenesses
 from lynxbench.workload.representative import distance
 from lynxbench.workload.request_log import parse_log
 
-router = APIRouter(tags=["evidence"])
+BUNDLE_TYPE = "application/x-tar"
+Analysis = Annotated[str, Path(min_length=4, max_length=200)]
+AnalysisAnswer = answers.ExperimentAnswer | answers.TuningAnswer | answers.FleetAnswer
+
+route = Routes(API, "evidence")
 
 
-@router.get("/results")
+class AnalysisKind(StrEnum):
+    """Which analyses are asked for."""
+
+    EXPERIMENT = "experiment"
+    TUNING = "tuning"
+    FLEET = "fleet"
+
+
+@route("GET", "/results", READ, answers.ResultList)
 def list_results_(
-    request: Request,
+    server: TheServer,
     contract: Word = None,
     executor: Word = None,
     precision: Word = None,
@@ -53,43 +76,33 @@ def list_results_(
     limit: Limit = 20,
 ) -> Response:
     """Results, newest first: the document of `lynxbench results list --json`."""
-    server = server_of(request)
-    given = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
-    wanted = wanted_of(server, {name: text for name, text in given.items() if text}, limit)
-    listed, known = reading.list_page(server, wanted)
+    asked = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
+    wanted = reading.wanted_of(server, {name: text for name, text in asked.items() if text}, limit)
+    listed, standing = reading.list_page(server, wanted)
     unfinished = open_runs(server.ledger.log, wanted.contract)
-    return answer(list_document(listed, known, unfinished, server.ledger.log.head()))
+    return answer(list_document(listed, standing, unfinished, server.ledger.log.head()))
 
 
-@router.get("/results/{result}")
-def result(request: Request, result: Named) -> Response:
+@route("GET", "/results/{result}", READ, answers.ResultAnswer)
+def result(server: TheServer, result: Named) -> Response:
     """One result with everything that was said about it: `lynxbench results show --json`."""
-    server = server_of(request)
-    name = found_id(server, result, "result")
+    name = reading.named(server, result, "result")
     document = reading.document(server, name)
-    about = [(one.logged, one.voice) for one in reading.spoken_of(server, [name, document.run_id])]
-    known = standings(server.ledger.log, [name], server.trust)[name]
-    return answer({"result": document.document(), **about_document(about, known)})
+    about = [(entry.logged, entry.voice) for entry in reading.spoken_of(server, [name, document.run_id])]
+    standing = standings(server.ledger.log, [name], server.trust)[name]
+    return answer({"result": document, **about_document(about, standing)})
 
 
-@router.get("/results/{result}/bundle", response_class=Response)
-def bundle(request: Request, result: Named) -> Response:
+@route("GET", "/results/{result}/bundle", READ, media=BUNDLE_TYPE)
+def bundle(server: TheServer, result: Named) -> Response:
     """The result with all its documents, entries and proofs: what `lynxbench pull` takes in."""
-    server = server_of(request)
-    name = found_id(server, result, "result")
-    now = datetime.now(UTC)
-    with tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
-        path = FilePath(folder) / "bundle.lynx"
-        export_bundle(server.ledger, [name], path, server.signing_key(), server.trust, now)
-        data = path.read_bytes()
-    headers = {"Content-Disposition": f'attachment; filename="{name[:12]}.lynx"'}
-    return Response(data, media_type="application/x-tar", headers=headers)
+    name = reading.named(server, result, "result")
+    return _bundle(server, [name], name)
 
 
-@router.get("/contracts")
-def contracts(request: Request) -> Response:
+@route("GET", "/contracts", READ, answers.ContractList)
+def contracts(server: TheServer) -> Response:
     """Every contract, by its newest result."""
-    server = server_of(request)
     rows = []
     for name, count in reading.contract_ids(server):
         contract = reading.contract_of(server, name)
@@ -97,188 +110,196 @@ def contracts(request: Request) -> Response:
     return answer({"contracts": rows})
 
 
-@router.get("/contracts/{contract}")
-def contract(request: Request, contract: Named) -> Response:
+@route("GET", "/contracts/{contract}", READ, answers.ContractAnswer)
+def contract(server: TheServer, contract: Named) -> Response:
     """A contract's text in its canonical form."""
-    server = server_of(request)
-    name = found_id(server, contract, "contract")
-    text = reading.contract_of(server, name)
-    return answer({"contract_id": name, "contract": None if text is None else text.canonical()})
+    name = reading.named(server, contract, "contract")
+    return answer({"contract_id": name, "contract": reading.contract_of(server, name)})
 
 
-@router.get("/contracts/{contract}/history")
+@route("GET", "/contracts/{contract}/history", READ, History)
 def history(
-    request: Request,
+    server: TheServer,
     contract: Named,
     precision: Word = None,
     newest: Annotated[int | None, Query(ge=1, le=10**6)] = None,
 ) -> Response:
     """The series, its changes and the layer that changed with each: `lynxbench history --json`."""
-    server = server_of(request)
-    name = found_id(server, contract, "contract")
-    return answer(reading.history(server, name, precision_of(precision), newest).model_dump(mode="json"))
+    name = reading.named(server, contract, "contract")
+    return answer(reading.history(server, name, reading.precision_of(precision), newest))
 
 
-@router.get("/contracts/{contract}/signals")
-def signals(request: Request, contract: Named) -> Response:
+@route("GET", "/contracts/{contract}/signals", READ, Signals)
+def signals(server: TheServer, contract: Named) -> Response:
     """The five signs of a whole-stack problem: `lynxbench signals --json`."""
-    server = server_of(request)
-    return answer(signals_of(server, found_id(server, contract, "contract")).model_dump(mode="json"))
+    return answer(signals_of(server, reading.named(server, contract, "contract")))
 
 
-@router.post(
-    "/contracts/{contract}/likeness",
-    openapi_extra={"requestBody": {"content": {"text/plain": {"schema": {"type": "string"}}}, "required": True}},
-)
-async def likeness(request: Request, contract: Named) -> Response:
+@route("POST", "/contracts/{contract}/likeness", SUBMIT, answers.LikenessAnswer, status=201, takes="text/plain")
+async def likeness(request: Request, server: TheServer, by: TheActor, contract: Named) -> Response:
     """Hold a production log (JSONL or CSV, as the body) against a contract; its page shows what came of it."""
-    server, data = server_of(request), await request.body()
+    data = await request.body()
 
     def work() -> dict[str, object]:
-        name = found_id(server, contract, "contract")
+        name = reading.named(server, contract, "contract")
         text = reading.contract_of(server, name)
         assert text is not None
         log = parse_log(data.decode("utf-8", "replace"), "the log")
-        found = distance(text.workload, log)
-        document = reading.plain(found.document())
+        document = distance(text.workload, log).document()
         row = {
             "contract_id": name,
             "at": now_text(),
-            "by": who_of(request).label,
+            "by": by.label,
             "requests": len(log.input_tokens),
-            "report": json.dumps(document, allow_nan=False),
+            "report": to_json(document, inf_nan_mode="null").decode(),
         }
         server.store.change(insert(likenesses).values(row))
-        return {"contract_id": name, "requests": len(log.input_tokens), **document}
+        server.changed()
+        return {"contract_id": name, **document}
 
-    made = await run_in_threadpool(lambda: changed(request, "hold a log against a contract", contract, work))
-    return answer(made, 201)
+    carry_out = server.audit.carry_out
+    return answer(await run_in_threadpool(carry_out, by, "hold a log against a contract", contract, work), 201)
 
 
-@router.get("/compare")
-def compare(request: Request, a: Result, b: Result, precision: Word = None) -> Response:
+@route("GET", "/compare", READ, Comparison)
+def compare(server: TheServer, a: Result, b: Result, precision: Word = None) -> Response:
     """B held against A: `lynxbench compare --json`; an unsound pair gets no ratio."""
-    server = server_of(request)
-    left, right = (found_id(server, one, "result") for one in (a, b))
-    return answer(comparison_of(server, left, right, precision_of(precision)).model_dump(mode="json"))
+    left, right = (reading.named(server, text, "result") for text in (a, b))
+    return answer(comparison_of(server, left, right, reading.precision_of(precision)))
 
 
-@router.get("/executors/{executor}")
-def executor(request: Request, executor: Named) -> Response:
+@route("GET", "/executors/{executor}", READ, answers.ExecutorAnswer)
+def executor(server: TheServer, executor: Named) -> Response:
     """An executor as its newest result recorded it."""
-    server = server_of(request)
-    name = found_id(server, executor, "executor")
-    found = there(server, lambda: reading.result_with_executor(server, name))
-    return answer(
-        {
-            "executor_id": name,
-            "instance_id": found.instance_id,
-            "result_id": found.result_id,
-            "executor": found.executor.model_dump(mode="json"),
-        }
-    )
+    name = reading.named(server, executor, "executor")
+    newest = reading.result_with_executor(server, name)
+    names = {"executor_id": name, "instance_id": newest.instance_id, "result_id": newest.result_id}
+    return answer({**names, "executor": newest.executor})
 
 
-@router.get("/executors-diff")
-def executors_diff(request: Request, a: Result, b: Result, all_tiers: bool = False) -> Response:
+@route("GET", "/executors-diff", READ, answers.ExecutorDifference)
+def executors_diff(server: TheServer, a: Result, b: Result, all_tiers: bool = False) -> Response:
     """Two executors, field by field, each named by itself or by a result: `lynxbench executor diff --json`."""
-    server = server_of(request)
-    left, right = (there(server, lambda one=one: diff_names(server, one)) for one in (a, b))  # type: ignore[misc]
-    first, second = (reading.document(server, one).executor for one in (left, right))
+    first, second = (reading.document(server, diff_names(server, text)).executor for text in (a, b))
     return answer(difference_document(first, second, compared_fields(first, second, all_tiers=all_tiers)))
 
 
-@router.get("/foreign")
-def foreign(request: Request, limit: Limit = 20) -> Response:
+@route("GET", "/foreign", READ, answers.ForeignList)
+def foreign(server: TheServer, limit: Limit = 20) -> Response:
     """Results of other tools, with what each fails to state: `lynxbench results foreign --json`."""
-    server = server_of(request)
     trust = server.trust
-    return answer(foreign_document([(one, voice_of(one, trust)) for one in list_foreign(server.ledger.log, limit)]))
+    entries = list_foreign(server.ledger.log, limit)
+    return answer(foreign_document([(logged, voice_of(logged, trust)) for logged in entries]))
 
 
-@router.get("/decisions")
-def decisions(request: Request, limit: Limit = 20) -> Response:
+@route("GET", "/decisions", READ, answers.DecisionList)
+def decisions(server: TheServer, limit: Limit = 20) -> Response:
     """Decisions with the results they cite, newest first."""
-    found = reading.entries_of_kind(server_of(request), [EntryKind.DECISION.value], limit)
-    return answer({"decisions": [_entry(one) for one in found]})
+    return answer({"decisions": _lines(reading.entries_of_kind(server, [EntryKind.DECISION.value], limit))})
 
 
-@router.post("/claims")
-def claim(asked: Claim) -> Response:
+@route("POST", "/claims", READ, ClaimReport)
+def claim(body: Claim) -> Response:
     """What a claim fails to state: `lynxbench claim --json`. Nothing is kept."""
-    return answer(claim_pages.lint(asked.text, "the API").model_dump(mode="json"))
+    return answer(claim_pages.lint(body.text, "the API"))
 
 
-@router.get("/ledger")
-def ledger(request: Request) -> Response:
-    """The log's size, root and checkpoints: `lynxbench results log --json`."""
-    server = server_of(request)
-    trust, log = server.trust, server.ledger.log
-    signed = [
-        Signed(
-            one.checkpoint,
-            one.envelope,
-            check_signatures(one.envelope, trust, payload_type=one.envelope.payload_type).signers,
-        )
-        for one in stored_checkpoints(log)
+@route("GET", "/analyses", READ, answers.AnalysisList)
+def analyses(server: TheServer, kind: AnalysisKind | None = None, limit: Limit = 20) -> Response:
+    """Experiments, tunings and fleet runs, newest first, with the results that each is made from."""
+    kinds = [one.value for one in ANALYSES if kind is None or one.value == kind.value]
+    rows = [
+        {
+            "seq": entry.logged.seq,
+            "made_at": entry.logged.entry.made_at,
+            "teams": entry.voice.teams,
+            **body_of(entry.logged).model_dump(mode="json"),
+        }
+        for entry in reading.entries_of_kind(server, kinds, limit)
     ]
-    return answer(log_document("this server", log.origin, log.head(), signed))
+    return answer({"analyses": rows})
 
 
-@router.get("/ledger/entries")
+@route("GET", "/analyses/{analysis}", READ, AnalysisAnswer)
+def analysis(server: TheServer, analysis: Analysis) -> Response:
+    """One of them, whole: `lynxbench experiment run --json`, `tune --json`, `fleet run --json`."""
+    logged = _analysis(server, analysis)
+    document = analysis_document(server.ledger, logged)
+    return answer({"analysis_id": body_of(logged).analysis_id, **document.model_dump(mode="json")})
+
+
+@route("GET", "/analyses/{analysis}/bundle", READ, media=BUNDLE_TYPE)
+def analysis_bundle(server: TheServer, analysis: Analysis) -> Response:
+    """An analysis with every result that it is made from, entries and proofs: what `lynxbench pull` takes in."""
+    body = body_of(_analysis(server, analysis))
+    if not body.cites:
+        raise NotFound(f"{body.name}: rests on no result, and there is nothing to take along")
+    return _bundle(server, body.cites, body.analysis_id)
+
+
+@route("GET", "/ledger", READ, answers.LogAnswer)
+def ledger(server: TheServer) -> Response:
+    """The log's size, root and checkpoints: `lynxbench results log --json`."""
+    trust, log = server.trust, server.ledger.log
+
+    def checked(state: Signed) -> Signed:
+        signatures = check_signatures(state.envelope, trust, payload_type=state.envelope.payload_type)
+        return Signed(state.checkpoint, state.envelope, signatures.signers)
+
+    return answer(log_document("this server", log.origin, log.head(), list(map(checked, stored_checkpoints(log)))))
+
+
+@route("GET", "/ledger/entries", READ, answers.EntryList)
 def entries(
-    request: Request, before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None, limit: Limit = 50
+    server: TheServer, before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None, limit: Limit = 50
 ) -> Response:
     """The end of the log, newest first."""
-    server = server_of(request)
-    found = reading.newest_entries(
-        server, limit, before if before is None else min(before, server.ledger.log.head().size)
-    )
-    return answer({"entries": [_entry(one) for one in found]})
+    end = before if before is None else min(before, server.ledger.log.head().size)
+    return answer({"entries": _lines(reading.newest_entries(server, limit, end))})
 
 
-@router.get("/ledger/entries/{seq}", response_class=Response)
-def entry(request: Request, seq: Seq) -> Response:
+@route("GET", "/ledger/entries/{seq}", READ, answers.EnvelopeAnswer)
+def entry(server: TheServer, seq: Seq) -> Response:
     """One signed envelope, byte by byte as it was hashed."""
-    server = server_of(request)
-    logged = there(server, lambda: server.ledger.log.read(seq))
-    return Response(logged.envelope.to_bytes(), media_type="application/json")
+    return Response(server.ledger.log.read(seq).envelope.to_bytes(), media_type="application/json")
 
 
-@router.get("/ledger/proofs/{seq}")
-def proof(request: Request, seq: Seq, size: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None) -> Response:
+@route("GET", "/ledger/proofs/{seq}", READ, answers.InclusionProof)
+def proof(server: TheServer, seq: Seq, size: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None) -> Response:
     """The path from an entry to the root (RFC 9162)."""
-    server = server_of(request)
-    found = there(server, lambda: server.ledger.log.prove(seq, size))
-    return answer(
-        {
-            "seq": found.seq,
-            "leaf": found.leaf.hex(),
-            "tree_size": found.head.size,
-            "root_hash": found.head.root.hex(),
-            "path": [step.hex() for step in found.path],
-        }
-    )
+    found = server.ledger.log.prove(seq, size)
+    state = {"tree_size": found.head.size, "root_hash": found.head.root.hex()}
+    return answer({"seq": seq, "leaf": found.leaf.hex(), **state, "path": [step.hex() for step in found.path]})
 
 
-@router.get("/ledger/consistency")
-def consistency(request: Request, earlier: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0) -> Response:
+@route("GET", "/ledger/consistency", READ, answers.ConsistencyProof)
+def consistency(server: TheServer, earlier: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0) -> Response:
     """The proof that the log begins with what it was when it held so many entries (RFC 9162)."""
-    head, path = server_of(request).ledger.log.prove_extends(earlier)
-    return answer(
-        {
-            "earlier": min(earlier, head.size),
-            "tree_size": head.size,
-            "root_hash": head.root.hex(),
-            "path": [step.hex() for step in path],
-        }
-    )
+    head, path = server.ledger.log.prove_extends(earlier)
+    state = {"tree_size": head.size, "root_hash": head.root.hex()}
+    return answer({"earlier": min(earlier, head.size), **state, "path": [step.hex() for step in path]})
 
 
-def _entry(one: reading.Spoken) -> dict[str, object]:
-    return {
-        "seq": one.logged.seq,
-        "logged_at": one.logged.logged_at,
-        "voice": asdict(one.voice),
-        "entry": one.logged.entry.model_dump(mode="json", by_alias=True),
-    }
+def _lines(entries: Sequence[reading.Spoken]) -> list[answers.EntryLine]:
+    return [
+        answers.EntryLine(
+            seq=entry.logged.seq, logged_at=entry.logged.logged_at, voice=entry.voice, entry=entry.logged.entry
+        )
+        for entry in entries
+    ]
+
+
+def _analysis(server: Server, text: str) -> Logged:
+    found = find_analysis(server.ledger.log, text)
+    if found is None:
+        raise NotFound(f"{text[:80]}: no experiment, tuning or fleet run of this ledger is called so")
+    return found
+
+
+def _bundle(server: Server, results: Sequence[str], name: str) -> Response:
+    with tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
+        path = FilePath(folder) / "bundle.lynx"
+        export_bundle(server.ledger, results, path, server.signing_key(), server.trust, datetime.now(UTC))
+        data = path.read_bytes()
+    headers = {"Content-Disposition": f'attachment; filename="{name[:12]}.lynx"'}
+    return Response(data, media_type=BUNDLE_TYPE, headers=headers)

@@ -6,150 +6,123 @@ import json
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Query, Request
+from fastapi import Header, HTTPException, Query
 from starlette.responses import Response, StreamingResponse
 
 from lynxbench.contract.loader import parse_document
-from lynxbench.server.api.json_answers import answer, changed, found_id, noted, server_of, there, who_of
+from lynxbench.server import ledger_views as reading
+from lynxbench.server.api import answer_models as answers
 from lynxbench.server.api.request_models import MOST_NUMBER, EndRun, Limit, Live, NewSchedule, Poll, Short, Word
-from lynxbench.server.guard import remote_of
+from lynxbench.server.live import EVENT_STREAM, event_text
 from lynxbench.server.page_cache import WORK
-from lynxbench.watch.schedules import LEASE_S, RunState, Schedule
+from lynxbench.server.rights import API
+from lynxbench.server.routing import CONTEST, READ, SUBMIT, Routes, TheActor, TheCaller, TheServer, answer
+from lynxbench.watch.regressions import Notice
+from lynxbench.watch.schedules import LEASE_S, RunState, ScheduledRun
 
-router = APIRouter(tags=["running"])
+route = Routes(API, "running")
 
 
-@router.get("/schedules")
-def schedules(request: Request) -> Response:
+@route("GET", "/schedules", READ, answers.ScheduleList)
+def schedules(server: TheServer) -> Response:
     """Every schedule, and the agents that came."""
-    server = server_of(request)
-    return answer(
-        {
-            "schedules": [_schedule(one) for one in server.scheduler.schedules()],
-            "agents": [asdict(one) for one in server.scheduler.agents()],
-        }
-    )
+    return answer({"schedules": server.scheduler.schedules(), "agents": server.scheduler.agents()})
 
 
-@router.put("/schedules/{schedule}")
-def put_schedule(request: Request, schedule: Short, asked: NewSchedule) -> Response:
+@route("PUT", "/schedules/{schedule}", SUBMIT, answers.ScheduleAnswer)
+def put_schedule(server: TheServer, who: TheCaller, by: TheActor, schedule: Short, body: NewSchedule) -> Response:
     """Put a contract on a timetable: `every 6 h`, or five fields of cron in UTC."""
-    server, who = server_of(request), who_of(request)
-
-    def work() -> Schedule:
-        contract = parse_document(json.dumps(asked.contract), "contract")
-        return server.scheduler.put(schedule, who.team, asked.timetable, contract, who.label, asked.agents)
-
-    return answer(_schedule(changed(request, "put schedule", schedule, work)))
+    contract = parse_document(json.dumps(body.contract), "contract")
+    put = server.administration.put_schedule
+    return answer(put(by, schedule, who.team, body.timetable, contract, body.agents))
 
 
-@router.delete("/schedules/{schedule}")
-def remove_schedule(request: Request, schedule: Short) -> Response:
+@route("DELETE", "/schedules/{schedule}", SUBMIT, answers.Removed)
+def remove_schedule(server: TheServer, who: TheCaller, by: TheActor, schedule: Short) -> Response:
     """Take a schedule away; what came of it stays in the book."""
-    server, who = server_of(request), who_of(request)
-    there(server, lambda: server.scheduler.get(schedule))
-    changed(request, "remove schedule", schedule, lambda: server.scheduler.remove(schedule, who.team))
+    server.administration.remove_schedule(by, schedule, who.team)
     return answer({"removed": schedule})
 
 
-@router.post("/agents/{agent}/poll")
-def poll(request: Request, agent: Short, asked: Poll) -> Response:
+@route("POST", "/agents/{agent}/poll", SUBMIT, answers.ClaimedRunAnswer)
+def poll(server: TheServer, who: TheCaller, by: TheActor, agent: Short, body: Poll) -> Response:
     """What an agent is to do now; `run` is null where nothing is due."""
-    server, who = server_of(request), who_of(request)
-    found = server.scheduler.poll(agent, who.team, asked.version, places=asked.places)
-    if found is None:
+    claimed = server.scheduler.poll(agent, who.team, body.version, places=body.places)
+    if claimed is None:
         return answer({"run": None})
-    run, schedule = found
+    run, schedule = claimed
     server.pulse.bump(WORK)
-    server.audit.note(who.label, "claim run", run.run, remote=remote_of(request.scope, server), detail=schedule.name)
-    last = server.scheduler.last_node(schedule.name, agent)
-    return answer({"run": run.document(), "contract": schedule.contract, "lease_s": LEASE_S, "last_node": last})
+    server.audit.note(by, "claim run", run.run, detail=schedule.name)
+    last_node = server.scheduler.last_node(schedule.name, agent)
+    return answer({"run": run, "contract": schedule.contract, "lease_s": LEASE_S, "last_node": last_node})
 
 
-@router.get("/runs")
-def runs(request: Request, limit: Limit = 100, active: bool = False) -> Response:
+@route("GET", "/runs", READ, answers.RunList)
+def runs(server: TheServer, limit: Limit = 100, active: bool = False) -> Response:
     """Every time a schedule was due, newest first: run, missed, lost, or kept from overlapping."""
-    found = server_of(request).scheduler.runs(limit=limit, active=active)
-    return answer({"runs": [one.document() for one in found]})
+    return answer({"runs": server.scheduler.runs(limit=limit, active=active)})
 
 
-@router.get("/runs/{run}")
-def run(request: Request, run: Short) -> Response:
+@route("GET", "/runs/{run}", READ, ScheduledRun)
+def run(server: TheServer, run: Short) -> Response:
     """One of them."""
-    server = server_of(request)
-    return answer(there(server, lambda: server.scheduler.run(run)).document())
+    return answer(server.scheduler.run(run))
 
 
-@router.post("/runs/{run}/live")
-def live(request: Request, run: Short, asked: Live) -> Response:
+@route("POST", "/runs/{run}/live", SUBMIT, answers.EventCount)
+def live(server: TheServer, who: TheCaller, run: Short, body: Live) -> Response:
     """What a run says while it runs; also keeps its claim."""
-    server, who = server_of(request), who_of(request)
-    there(server, lambda: server.scheduler.run(run))
-    server.scheduler.beat(run, who.team, node=asked.node)
-    events = [(one.at_s, one.phase, one.label, one.value, one.iterations) for one in asked.events]
+    server.scheduler.beat(run, who.team, node=body.node)
+    events = [(event.at_s, event.phase, event.label, event.value, event.iterations) for event in body.events]
     return answer({"events": server.board.post(run, events)})
 
 
-@router.post("/runs/{run}/end")
-def end(request: Request, run: Short, asked: EndRun) -> Response:
+@route("POST", "/runs/{run}/end", SUBMIT, ScheduledRun)
+def end(server: TheServer, who: TheCaller, by: TheActor, run: Short, body: EndRun) -> Response:
     """What came of a run."""
-    server, who = server_of(request), who_of(request)
-    there(server, lambda: server.scheduler.run(run))
-    state = RunState(asked.state)
-    found = noted(
-        request, "end run", run, lambda: server.scheduler.end(run, who.team, state, asked.said, asked.result_id)
-    )
+    given = (run, who.team, RunState(body.state), body.said, body.result_id)
+    ended = server.audit.carry_out(by, "end run", run, server.scheduler.end, *given)
     server.pulse.bump(WORK)
-    server.board.end(run, found.state)
-    return answer(found.document())
+    server.board.end(run, ended.state)
+    return answer(ended)
 
 
-@router.get("/runs/{run}/events", response_class=StreamingResponse)
+@route("GET", "/runs/{run}/events", READ, media=EVENT_STREAM)
 async def events(
-    request: Request,
+    server: TheServer,
+    who: TheCaller,
+    by: TheActor,
     run: Short,
     after: Annotated[int, Query(ge=-1, le=MOST_NUMBER)] = -1,
     last_event_id: Annotated[str | None, Header(max_length=20)] = None,
     follow: bool = True,
 ) -> Response:
     """A run in progress as server-sent events, from an event on; `follow=false` gives what is there and ends."""
-    server, who = server_of(request), who_of(request)
-    found = there(server, lambda: server.scheduler.run(run))
+    scheduled = server.scheduler.run(run)
     if last_event_id is not None and last_event_id.isdecimal():
         after = int(last_event_id)
-    if not follow or found.ended_at is not None:
-        said, _ = server.board.events(run, after)
-        lines = [f"id: {one.number}\nevent: sample\ndata: {json.dumps(one.document())}\n\n" for one in said]
-        if found.ended_at is not None:
-            lines.append(f"event: end\ndata: {json.dumps({'state': found.state})}\n\n")
-        return Response("".join(lines), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-    caller = who.credential or remote_of(request.scope, server)
+    headers = {"Cache-Control": "no-store"}
+    if not follow or scheduled.ended_at is not None:
+        ended = scheduled.state if scheduled.ended_at is not None else None
+        return Response(event_text(server.board.events(run, after)[0], ended), media_type=EVENT_STREAM, headers=headers)
+    caller = who.credential or by.remote
     if not server.board.open_stream(caller):
         raise HTTPException(429, "too many pages follow runs already", {"Retry-After": "10"})
-    return StreamingResponse(
-        server.board.stream(run, after, caller), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-    )
+    return StreamingResponse(server.board.stream(run, after, caller), media_type=EVENT_STREAM, headers=headers)
 
 
-@router.get("/notices")
-def notices(request: Request, contract: Word = None, still: bool = False, limit: Limit = 100) -> Response:
+@route("GET", "/notices", READ, answers.NoticeList)
+def notices(server: TheServer, contract: Word = None, still: bool = False, limit: Limit = 100) -> Response:
     """Regressions, the layer and owner that are suspected, and whether the owner was told."""
-    server = server_of(request)
-    name = found_id(server, contract, "contract") if contract else None
-    found = server.watch.notices(contract_id=name, still=still, limit=limit)
-    told = server.watch.told([one.notice for one in found])
-    rows = [{**asdict(one), "told": [asdict(each) for each in told[one.notice]]} for one in found]
-    return answer({"notices": rows})
+    contract_id = reading.named(server, contract, "contract") if contract else None
+    found = server.watch.notices(contract_id=contract_id, still=still, limit=limit)
+    told = server.watch.told([notice.notice for notice in found])
+    return answer({"notices": [{**asdict(notice), "told": told[notice.notice]} for notice in found]})
 
 
-@router.post("/notices/{notice}/accept")
-def accept(request: Request, notice: Short) -> Response:
+@route("POST", "/notices/{notice}/accept", CONTEST, Notice)
+def accept(server: TheServer, who: TheCaller, by: TheActor, notice: Short) -> Response:
     """Accept the new level: later results are held against it. A team accepts what its own agents or machines found."""
-    server, who = server_of(request), who_of(request)
-    there(server, lambda: server.watch.notice(notice))
-    found = changed(request, "accept level", notice, lambda: server.watch.accept(notice, who.name))
-    return answer(asdict(found))
-
-
-def _schedule(one: Schedule) -> dict[str, object]:
-    return asdict(one)
+    accepted = server.audit.carry_out(by, "accept level", notice, server.watch.accept, notice, who.name)
+    server.changed()
+    return answer(accepted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lynxbench.errors import BadInput, LynxbenchError
+from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis
 from lynxbench.ledger.queries import find_result, standings, voice_of
@@ -82,10 +82,10 @@ def address_of(body: Concluded) -> str:
 
 
 def find(server: Server, text: str, place: str) -> Logged:
-    """The analysis that an address names; BadInput where that place has none of it."""
+    """The analysis that an address names; NotFound where that place has none of it."""
     found = find_analysis(server.ledger.log, text)
     if found is None or PLACES[body_of(found).kind] != place:
-        raise BadInput(f"{text[:80]}: none of it is in this ledger")
+        raise NotFound(f"{text[:80]}: none of it is in this ledger")
     return found
 
 

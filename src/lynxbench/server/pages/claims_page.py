@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import insert, select
 
 from lynxbench.decide.claiming import lint_claim
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, NotFound
 from lynxbench.model.claims import ClaimReport
 from lynxbench.report import words
 from lynxbench.report.decision_blocks import blocks_of
@@ -58,10 +58,10 @@ def keep_claim(server: Server, text: str, who: Principal) -> str:
 
 
 def kept_claim(server: Server, name: str) -> KeptClaim:
-    """One kept claim; BadInput where there is none."""
+    """One kept claim; NotFound where there is none."""
     row = server.store.row(select(claims).where(claims.c.claim == name))
     if row is None:
-        raise BadInput(f"no claim {name[:40]!r}")
+        raise NotFound(f"no claim {name[:40]!r}")
     return KeptClaim(row.claim, row.at, row.by, row.text, ClaimReport.model_validate_json(row.report))
 
 

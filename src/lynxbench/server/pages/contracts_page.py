@@ -82,8 +82,7 @@ def series_file(found: History, form: str) -> tuple[str, str]:
     if form == "svg":
         return standalone_svg(draw_levels(found, f"{found.contract}, {found.precision}", WIDE)), "image/svg+xml"
     if form == "json":
-        document = reading.plain(found.model_dump(mode="json"))
-        return json.dumps(document, ensure_ascii=False, allow_nan=False), "application/json"
+        return found.model_dump_json(), "application/json"
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("started", "result", "executor", "estimate", "low", "high", "unit"))

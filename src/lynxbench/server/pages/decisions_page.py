@@ -6,7 +6,7 @@ import json
 
 from pydantic import TypeAdapter, ValidationError
 
-from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.errors import EvidenceInvalid, NotFound
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.queries import standings, voice_of
 from lynxbench.model.entries import DecisionTaken, EntryKind
@@ -104,14 +104,14 @@ def decision_page(server: Server, seq: int) -> Page:
 
 
 def pack_of(server: Server, seq: int) -> Pack:
-    """The pack that a decision brought; BadInput where there is none."""
+    """The pack that a decision brought; NotFound where there is none."""
     logged, _ = _decision(server, seq)
     sha256 = _pack_blob(logged)
     if sha256 is None:
-        raise BadInput(f"entry {seq} is a decision without a pack")
+        raise NotFound(f"entry {seq} is a decision without a pack")
     data = server.ledger.blobs.get(sha256)
     if len(data) > MOST_PACK_BYTES:
-        raise BadInput(f"the pack of entry {seq} is larger than {MOST_PACK_BYTES >> 20} MiB")
+        raise NotFound(f"the pack of entry {seq} is larger than {MOST_PACK_BYTES >> 20} MiB")
     try:
         return Pack.model_validate_json(data)
     except ValidationError as error:
@@ -135,7 +135,7 @@ def _decision(server: Server, seq: int) -> tuple[Logged, DecisionTaken]:
     logged = server.ledger.log.read(seq)
     body = logged.entry.body
     if not isinstance(body, DecisionTaken):
-        raise BadInput(f"entry {seq} is a {body.kind.value}, not a decision")
+        raise NotFound(f"entry {seq} is a {body.kind.value}, not a decision")
     return logged, body
 
 
