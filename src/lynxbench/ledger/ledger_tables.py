@@ -138,6 +138,8 @@ open_runs = Table(
 """Registered runs that have neither result nor abandonment; a row goes when its run ends."""
 Index("ledger_open_runs_run", open_runs.c.run_id)
 
+INDEX = (results, figures, subjects, open_runs)
+
 LEDGER_SCHEMA = Schema(
     "ledger",
     "0004",

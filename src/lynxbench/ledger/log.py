@@ -14,7 +14,7 @@ from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import leaf_bytes, open_entry
 from lynxbench.ledger.database import Database
-from lynxbench.ledger.index_rows import IndexRows, entry_columns, index_rows
+from lynxbench.ledger.index_rows import IndexRows, Row, entry_columns, index_rows
 from lynxbench.ledger.ledger_tables import (
     LEDGER_SCHEMA,
     entries,
@@ -74,16 +74,6 @@ class Proof:
     path: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """An envelope on its way into the log."""
-
-    data: bytes
-    leaf: bytes
-    entry: Entry
-    signers: str
-
-
 class Ledger:
     """An open ledger. `create=False` refuses one that is not there yet."""
 
@@ -118,9 +108,27 @@ class Ledger:
 
     def append_all(self, envelopes: Sequence[Envelope]) -> list[int]:
         """Append entries in this order, all of them or none."""
-        opened = [_opened(envelope) for envelope in envelopes]
+        incoming = [_incoming(envelope) for envelope in envelopes]
         with self.database.writing() as connection:
-            return self._append(connection, opened)
+            leaves = [row["leaf"] for row, _ in incoming]
+            rows = [row for some in batched(leaves) for row in connection.execute(_KNOWN, {"leaves": some})]
+            known = {row.leaf: row.seq for row in rows}
+            frontier, now = _frontier(connection), datetime.now(UTC).isoformat(timespec="milliseconds")
+            fresh: list[tuple[Row, Entry]] = []
+            completed: list[TreeNode] = []
+            for row, entry in incoming:
+                if row["leaf"] not in known:
+                    _refuse_second_result(connection, entry, [other for _, other in fresh])
+                    known[row["leaf"]] = frontier.size
+                    fresh.append(({**row, "seq": frontier.size, "logged_at": now}, entry))
+                    frontier, made = frontier.appended(row["leaf"])
+                    completed += made[1:]
+            if fresh:
+                connection.execute(_ADD_ENTRY, [row for row, _ in fresh])
+            if completed:
+                connection.execute(_ADD_NODE, [{name: getattr(node, name) for name in _NODE} for node in completed])
+            index(connection, [index_rows(row["seq"], entry) for row, entry in fresh])
+            return [known[leaf] for leaf in leaves]
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -131,26 +139,21 @@ class Ledger:
 
     def read(self, seq: int) -> Logged:
         """One entry by its number."""
-        with self.database.reading() as connection:
-            row = connection.execute(_ENTRY.where(entries.c.seq == seq)).one_or_none()
+        row = self.database.row(_ENTRY.where(entries.c.seq == seq))
         if row is None:
             raise NotFound(f"{self.database.name}: no entry {seq}")
-        return _logged(row.seq, row.logged_at, row.envelope)
+        return _logged(*row)
 
     def read_all(self, seqs: Sequence[int]) -> list[Logged]:
         """Entries by their numbers, in the log's order."""
-        found: list[Logged] = []
         with self.database.reading() as connection:
-            for some in batched(seqs):
-                chosen = _ENTRY.where(entries.c.seq.in_(some))
-                found += [_logged(row.seq, row.logged_at, row.envelope) for row in connection.execute(chosen)]
-        return sorted(found, key=lambda one: one.seq)
+            chosen = (_ENTRY.where(entries.c.seq.in_(some)) for some in batched(seqs))
+            found = [_logged(*row) for statement in chosen for row in connection.execute(statement)]
+        return sorted(found, key=lambda logged: logged.seq)
 
     def read_where(self, *asked: ColumnElement[bool]) -> list[Logged]:
         """Entries by what is asked of their columns, in the log's order: one question instead of two."""
-        with self.database.reading() as connection:
-            rows = connection.execute(_ENTRY.where(*asked)).all()
-        return [_logged(*row) for row in sorted(rows, key=lambda row: row.seq)]
+        return [_logged(*row) for row in sorted(self.database.rows(_ENTRY.where(*asked)), key=lambda row: row.seq)]
 
     def prove(self, seq: int, size: int | None = None) -> Proof:
         """That an entry is in the log, or in the log as it was when it held `size` entries."""
@@ -179,7 +182,8 @@ class Ledger:
         """Recompute the tree from the envelopes' bytes; EvidenceInvalid where anything stored differs from it."""
         frontier, expected_nodes = Frontier(), 0
         with self.database.reading() as connection:
-            for row in self._rows(connection):
+            streamed = connection.execution_options(yield_per=MAX_ENTRIES_READ)
+            for row in streamed.execute(select(entries).order_by(entries.c.seq)):
                 if row.seq != frontier.size:
                     raise EvidenceInvalid(f"{self.database.name}: entry {frontier.size} is missing from the log")
                 data = row.envelope
@@ -198,27 +202,8 @@ class Ledger:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _append(self, connection: Connection, opened: Sequence[_Opened]) -> list[int]:
-        known = self._known(connection, [one.leaf for one in opened])
-        numbers: list[int] = []
-        frontier: Frontier | None = None
-        pending: list[tuple[int, _Opened]] = []
-        completed: list[TreeNode] = []
-        for one in opened:
-            if one.leaf not in known:
-                frontier = frontier or _frontier(connection)
-                _refuse_second_result(connection, one.entry, [other.entry for _, other in pending])
-                known[one.leaf] = frontier.size
-                pending.append((frontier.size, one))
-                frontier, made = frontier.appended(one.leaf)
-                completed += made[1:]
-            numbers.append(known[one.leaf])
-        self._insert(connection, pending, completed)
-        return numbers
-
     def _properties(self) -> dict[str, str]:
-        with self.database.reading() as connection:
-            return {row.name: row.value for row in connection.execute(select(properties))}
+        return {row.name: row.value for row in self.database.rows(select(properties))}
 
     def _initialise(self, blobs: str | None) -> dict[str, str]:
         if blobs is None and not self.database.is_sqlite:
@@ -234,52 +219,15 @@ class Ledger:
             connection.execute(properties.insert(), [{"name": name, "value": value} for name, value in made.items()])
             return made
 
-    def _rows(self, connection: Connection) -> Iterator[Any]:
-        streamed = connection.execution_options(yield_per=MAX_ENTRIES_READ)
-        yield from streamed.execute(select(entries).order_by(entries.c.seq))
-
-    def _known(self, connection: Connection, leaves: Sequence[bytes]) -> dict[bytes, int]:
-        known: dict[bytes, int] = {}
-        for leaf in leaves:
-            known |= {row.leaf: row.seq for row in connection.execute(_KNOWN, {"leaf": leaf})}
-        return known
-
-    def _insert(
-        self, connection: Connection, pending: Sequence[tuple[int, _Opened]], completed: Sequence[TreeNode]
-    ) -> None:
-        if not pending:
-            return
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        connection.execute(
-            _ADD_ENTRY,
-            [
-                {
-                    "seq": seq,
-                    "leaf": one.leaf,
-                    "envelope": one.data,
-                    "logged_at": now,
-                    "signers": one.signers,
-                    **entry_columns(one.entry),
-                }
-                for seq, one in pending
-            ],
-        )
-        if completed:
-            connection.execute(
-                _ADD_NODE,
-                [{"level": node.level, "position": node.position, "digest": node.digest} for node in completed],
-            )
-        index(connection, [index_rows(seq, one.entry) for seq, one in pending])
-
 
 # built once: the database layer remembers how each of them is compiled
 _ENTRY = select(entries.c.seq, entries.c.logged_at, entries.c.envelope)
 _LAST = select(func.coalesce(func.max(entries.c.seq), -1))
-_KNOWN = select(entries.c.leaf, entries.c.seq).where(entries.c.leaf == bindparam("leaf"))
+_KNOWN = select(entries.c.leaf, entries.c.seq).where(entries.c.leaf.in_(bindparam("leaves", expanding=True)))
 _RESULTS_OF_RUN = select(entries.c.result_id).where(
     entries.c.run_id == bindparam("run"), entries.c.kind == EntryKind.RESULT.value
 )
-_ADD_ENTRY, _ADD_NODE = entries.insert(), nodes.insert()
+_ADD_ENTRY, _ADD_NODE, _NODE = entries.insert(), nodes.insert(), ("level", "position", "digest")
 _ADD_RESULT, _ADD_FIGURE, _ADD_SUBJECT = results.insert(), figures.insert(), subjects.insert()
 _ADD_OPEN, _END_OPEN = open_runs.insert(), open_runs.delete().where(open_runs.c.run_id == bindparam("run"))
 _ENDS_OF_RUN = (
@@ -291,14 +239,14 @@ _ENDS_OF_RUN = (
 
 def index(connection: Connection, rows: Sequence[IndexRows]) -> None:
     """Write the index rows of entries that are stored already."""
-    begun = [one.begins for one in rows if one.begins]
+    begun = [entry.begins for entry in rows if entry.begins]
     begun = [row for row in begun if connection.execute(_ENDS_OF_RUN, {"run": row["run_id"]}).first() is None]
     for statement, made in (
-        (_ADD_RESULT, [one.result for one in rows if one.result]),
-        (_ADD_FIGURE, [row for one in rows for row in one.figures]),
-        (_ADD_SUBJECT, [row for one in rows for row in one.subjects]),
+        (_ADD_RESULT, [entry.result for entry in rows if entry.result]),
+        (_ADD_FIGURE, [row for entry in rows for row in entry.figures]),
+        (_ADD_SUBJECT, [row for entry in rows for row in entry.subjects]),
         (_ADD_OPEN, begun),
-        (_END_OPEN, [{"run": one.ends} for one in rows if one.ends]),
+        (_END_OPEN, [{"run": entry.ends} for entry in rows if entry.ends]),
     ):
         if made:
             connection.execute(statement, made)
@@ -309,12 +257,11 @@ def _refuse_second_result(connection: Connection, entry: Entry, pending: Sequenc
     body = entry.body
     if not isinstance(body, ResultRecorded):
         return
-    if len({one.precision for one in body.per_precision}) != len(body.per_precision):
+    if len({summary.precision for summary in body.per_precision}) != len(body.per_precision):
         raise EvidenceInvalid(f"result {short(body.result_id)}: a precision is listed twice")
     earlier = {row.result_id for row in connection.execute(_RESULTS_OF_RUN, {"run": body.run_id})}
-    earlier |= {
-        one.body.result_id for one in pending if isinstance(one.body, ResultRecorded) and one.body.run_id == body.run_id
-    }
+    bodies = [other.body for other in pending if isinstance(other.body, ResultRecorded)]
+    earlier |= {other.result_id for other in bodies if other.run_id == body.run_id}
     other = earlier - {body.result_id}
     if other:
         raise EvidenceInvalid(f"run {body.run_id} already has result {short(other.pop())}; a run has one result")
@@ -330,24 +277,20 @@ def _proofs(read: ReadNode, numbers: Sequence[int], whole: int) -> list[Proof]:
     return [Proof(seq, read(0, seq), head, prove_inclusion(read, seq, whole)) for seq in numbers]
 
 
-def _size(connection: Connection) -> int:
-    return int(connection.execute(_LAST).scalar_one()) + 1
-
-
-def _frontier(connection: Connection, size: int | None = None) -> Frontier:
-    wanted = _within(connection, size)
-    return _with_nodes(connection, lambda read: read_frontier(read, wanted))
+def _frontier(connection: Connection) -> Frontier:
+    size = _within(connection, None)
+    return _with_nodes(connection, lambda read: read_frontier(read, size))
 
 
 def _within(connection: Connection, size: int | None) -> int:
-    there = _size(connection)
+    there = int(connection.execute(_LAST).scalar_one()) + 1
     if size is not None and size > there:
         raise NotFound(f"the ledger holds {there} entries, not {size}")
     return there if size is None else size
 
 
-def _head(connection: Connection, size: int | None = None) -> TreeHead:
-    frontier = _frontier(connection, size)
+def _head(connection: Connection) -> TreeHead:
+    frontier = _frontier(connection)
     return TreeHead(frontier.size, frontier.root)
 
 
@@ -392,10 +335,10 @@ def _nodes_statement(places: Iterable[tuple[int, int]]) -> str:
     return " UNION ALL ".join(parts)
 
 
-def _opened(envelope: Envelope) -> _Opened:
-    data = leaf_bytes(envelope)
+def _incoming(envelope: Envelope) -> tuple[Row, Entry]:
+    data, entry = leaf_bytes(envelope), open_entry(envelope)
     signers = " ".join(signature.keyid for signature in envelope.signatures)
-    return _Opened(data, leaf_hash(data), open_entry(envelope), signers)
+    return {"leaf": leaf_hash(data), "envelope": data, "signers": signers, **entry_columns(entry)}, entry
 
 
 def _logged(seq: int, logged_at: str, envelope: object) -> Logged:

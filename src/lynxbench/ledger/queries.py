@@ -110,8 +110,7 @@ def result_ids(ledger: Ledger, contract_id: str, newest: int | None = None) -> l
     )
     chosen = select(results.c.result_id).where(results.c.contract_id == contract_id, ~began_before)
     chosen = chosen.order_by(results.c.started_s.desc(), results.c.seq.desc()).limit(newest)
-    with ledger.database.reading() as connection:
-        return list(connection.execute(chosen).scalars())[::-1]
+    return [row.result_id for row in ledger.database.rows(chosen)][::-1]
 
 
 def find_result(ledger: Ledger, result_id: str) -> Logged | None:
@@ -133,10 +132,7 @@ def find_results(ledger: Ledger, names: Iterable[str]) -> dict[str, Logged]:
 
 def find_run(ledger: Ledger, run_id: str, kind: EntryKind) -> list[Logged]:
     """Entries of one kind about a run."""
-    with ledger.database.reading() as connection:
-        chosen = select(entries.c.seq).where(entries.c.run_id == run_id, entries.c.kind == kind.value)
-        seqs = [row.seq for row in connection.execute(chosen)]
-    return ledger.read_all(seqs)
+    return ledger.read_where(entries.c.run_id == run_id, entries.c.kind == kind.value)
 
 
 def open_runs(ledger: Ledger, contract_id: str | None = None) -> list[OpenRun]:
@@ -144,8 +140,7 @@ def open_runs(ledger: Ledger, contract_id: str | None = None) -> list[OpenRun]:
     chosen = select(unfinished.c.run_id, unfinished.c.contract_id, unfinished.c.made_at).order_by(unfinished.c.seq)
     if contract_id is not None:
         chosen = chosen.where(unfinished.c.contract_id == contract_id)
-    with ledger.database.reading() as connection:
-        return [OpenRun(row.run_id, row.contract_id, row.made_at) for row in connection.execute(chosen)]
+    return [OpenRun(*row) for row in ledger.database.rows(chosen)]
 
 
 def entries_about(ledger: Ledger, names: Iterable[str], kinds: Sequence[EntryKind] = ()) -> list[Logged]:
@@ -161,15 +156,13 @@ def entries_of_contract(ledger: Ledger, contract_id: str, kinds: Sequence[EntryK
 
 def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
     """Results of other tools, newest entry first."""
-    chosen = (
-        select(entries.c.seq)
-        .where(entries.c.kind == EntryKind.FOREIGN.value)
-        .order_by(entries.c.seq.desc())
-        .limit(limit)
-    )
-    with ledger.database.reading() as connection:
-        seqs = [row.seq for row in connection.execute(chosen)]
-    return ledger.read_all(seqs)[::-1]
+    return newest_of_kind(ledger, [EntryKind.FOREIGN.value], limit)
+
+
+def newest_of_kind(ledger: Ledger, kinds: Sequence[str], limit: int) -> list[Logged]:
+    """The newest entries of kinds, newest first."""
+    chosen = select(entries.c.seq).where(entries.c.kind.in_(list(kinds))).order_by(entries.c.seq.desc()).limit(limit)
+    return ledger.read_all([row.seq for row in ledger.database.rows(chosen)])[::-1]
 
 
 def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, Standing]:

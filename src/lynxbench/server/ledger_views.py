@@ -24,6 +24,7 @@ from lynxbench.ledger.queries import (
     entries_about,
     entries_of_contract,
     list_results,
+    newest_of_kind,
     standings,
     voice_of,
 )
@@ -194,27 +195,23 @@ def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, S
 
 def spoken_of(server: Server, names: Sequence[str]) -> list[Spoken]:
     """Everything that was said about these ids, in the log's order."""
-    trust = server.trust
-    return [Spoken(logged, voice_of(logged, trust)) for logged in entries_about(server.ledger.log, names)]
+    return _spoken(server, entries_about(server.ledger.log, names))
 
 
-def entries_of_kind(server: Server, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Spoken]:
-    """The newest entries of kinds, also of kinds that only another version knows; those are left out if unreadable."""
-    chosen = select(entries.c.seq).where(entries.c.kind.in_(list(kinds))).order_by(entries.c.seq.desc()).limit(limit)
-    if before is not None:
-        chosen = chosen.where(entries.c.seq < before)
-    return _spoken(server, [row.seq for row in server.ledger.log.database.rows(chosen)])
+def entries_of_kind(server: Server, kinds: Sequence[str], limit: int) -> list[Spoken]:
+    """The newest entries of kinds, newest first."""
+    return _spoken(server, newest_of_kind(server.ledger.log, kinds, limit))
 
 
 def newest_entries(server: Server, limit: int, before: int | None = None) -> list[Spoken]:
     """The end of the log, newest first."""
     end = server.ledger.log.head().size if before is None else before
-    return _spoken(server, list(range(max(0, end - limit), end)))
+    return _spoken(server, server.ledger.log.read_all(range(max(0, end - limit), end))[::-1])
 
 
-def _spoken(server: Server, seqs: Sequence[int]) -> list[Spoken]:
+def _spoken(server: Server, entries: Sequence[Logged]) -> list[Spoken]:
     trust = server.trust
-    return [Spoken(logged, voice_of(logged, trust)) for logged in server.ledger.log.read_all(seqs)][::-1]
+    return [Spoken(logged, voice_of(logged, trust)) for logged in entries]
 
 
 def known_kinds(server: Server) -> dict[str, int]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, create_model
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -18,32 +18,36 @@ from lynxbench.server.server_state import Server
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class ProblemLine(BaseModel):
+class AnswerModel(BaseModel):
+    """An answer of the API: nothing in it that is not named."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class ProblemLine(AnswerModel):
     """What went wrong, in one line."""
 
     status: int
     message: str
 
 
-class Problem(BaseModel):
+class Problem(AnswerModel):
     """Every answer of the API that is no success."""
 
     error: ProblemLine
 
 
+_PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": words}
-    for status, words in {
-        400: "The request cannot be read.",
-        401: "Nobody known asks.",
-        403: "Whoever asks may not.",
-        404: "Not there.",
-        409: "It would be unsound, or it is not its turn; the line says which.",
-        413: "More was sent than is taken.",
-        415: "Not sent as it is.",
-        422: "A value is wrong, or evidence does not hold.",
-        429: "Too many requests.",
-    }.items()
+    400: {"content": _PROBLEM, "description": "The request cannot be read."},
+    401: {"content": _PROBLEM, "description": "Nobody known asks."},
+    403: {"content": _PROBLEM, "description": "Whoever asks may not."},
+    404: {"content": _PROBLEM, "description": "Not there."},
+    409: {"content": _PROBLEM, "description": "It would be unsound, or it is not its turn; the line says which."},
+    413: {"content": _PROBLEM, "description": "More was sent than is taken."},
+    415: {"content": _PROBLEM, "description": "Not sent as it is."},
+    422: {"model": Problem, "description": "A value is wrong, or evidence does not hold."},
+    429: {"content": _PROBLEM, "description": "Too many requests."},
 }
 
 
@@ -82,22 +86,26 @@ class Routes:
         media: str | None = None,
         takes: str | None = None,
     ) -> Callable[[F], F]:
-        """Declare a route. Its answer is a model as JSON, or what `media` names; `takes` names what a raw body is."""
-        options: dict[str, Any] = {"methods": [method], "dependencies": [Depends(right)], "response_model": answer}
-        if self._tag is None:
-            options["include_in_schema"] = False
-        else:
-            responses, done = dict(PROBLEMS), {"description": "Successful Response"}
-            if or_status is not None:
-                responses[or_status] = {**done, "model": answer}
-            if media is not None:
-                responses[status] = {**done, "content": _content(media)}
-                options["response_class"] = Response
-            options |= {"tags": [self._tag], "status_code": status, "responses": responses}
-        if takes is not None:
-            options["openapi_extra"] = {"requestBody": {"content": _content(takes), "required": True}}
+        """Declare a route.
+
+        Its answer is JSON, of a model or of keys with their types, or what `media` names; `takes` names a raw body.
+        """
 
         def declare(endpoint: F) -> F:
+            model = _model_of(endpoint, answer) if isinstance(answer, dict) else answer
+            options: dict[str, Any] = {"methods": [method], "dependencies": [Depends(right)], "response_model": model}
+            if self._tag is None:
+                options["include_in_schema"] = False
+            else:
+                responses, done = dict(PROBLEMS), {"description": "Successful Response"}
+                if or_status is not None:
+                    responses[or_status] = {**done, "model": model}
+                if media is not None:
+                    responses[status] = {**done, "content": _content(media)}
+                    options["response_class"] = Response
+                options |= {"tags": [self._tag], "status_code": status, "responses": responses}
+            if takes is not None:
+                options["openapi_extra"] = {"requestBody": {"content": _content(takes), "required": True}}
             self._declared.append((self._prefix + path, endpoint, options))
             return endpoint
 
@@ -107,6 +115,12 @@ class Routes:
         """Make them routes of an application."""
         for path, endpoint, options in self._declared:
             app.add_api_route(path, endpoint, **options)
+
+
+def _model_of(endpoint: Callable[..., Any], keys: dict[str, Any]) -> type[AnswerModel]:
+    name = endpoint.__name__.title().replace("_", "") + "Answer"
+    fields: dict[str, Any] = {key: (kind, ...) for key, kind in keys.items()}
+    return create_model(name, __base__=AnswerModel, __doc__=endpoint.__doc__, **fields)
 
 
 def _content(media: str) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from fastapi import Query
 from starlette.responses import Response
 
 from lynxbench.evidence.keys import KeyCard
-from lynxbench.server.access import User
-from lynxbench.server.api import answer_models as answers
+from lynxbench.server.access import Token, User
+from lynxbench.server.administration import AuditLine
 from lynxbench.server.api.request_models import MOST_NUMBER, Limit, NewContact, NewKey, NewToken, NewUser, Short, Why
-from lynxbench.server.rights import API, SCOPES
+from lynxbench.server.key_registry import RegisteredKey
+from lynxbench.server.rights import API, SCOPES, AccessScope
 from lynxbench.server.routing import ADMINISTER, READ, Routes, TheActor, TheCaller, TheServer, answer
 from lynxbench.watch.notifying import Contact
 
@@ -19,14 +20,14 @@ access = Routes(API, "access")
 route = Routes(API, "administering")
 
 
-@access("GET", "/whoami", READ, answers.CallerAnswer)
+@access("GET", "/whoami", READ, {"name": str, "team": str, "scopes": list[AccessScope], "via": str})
 def whoami(who: TheCaller) -> Response:
     """Who this token or session is, and what it may do."""
     scopes = [scope for scope in SCOPES if scope in who.scopes]
     return answer({"name": who.name, "team": who.team, "scopes": scopes, "via": who.via})
 
 
-@access("GET", "/keys", READ, answers.KeyList)
+@access("GET", "/keys", READ, {"server": KeyCard, "keys": list[RegisteredKey]})
 def keys(server: TheServer) -> Response:
     """Registered public keys, and the server's own, which signs what is pulled."""
     return answer({"server": server.signing_key().card, "keys": server.keys.list()})
@@ -38,14 +39,14 @@ def register_key(server: TheServer, by: TheActor, body: NewKey) -> Response:
     return answer(server.administration.register_key(by, body.card.encode()), 201)
 
 
-@route("POST", "/keys/{keyid}/revoke", ADMINISTER, answers.Revoked)
+@route("POST", "/keys/{keyid}/revoke", ADMINISTER, {"revoked": str})
 def revoke_key(server: TheServer, by: TheActor, keyid: Short, body: Why) -> Response:
     """What the key signs from now on counts no longer."""
     server.administration.revoke_key(by, keyid, body.reason)
     return answer({"revoked": keyid})
 
 
-@route("GET", "/users", ADMINISTER, answers.UserList)
+@route("GET", "/users", ADMINISTER, {"users": list[User]})
 def users(server: TheServer) -> Response:
     """Everybody who may come in."""
     return answer({"users": server.access.users()})
@@ -57,20 +58,20 @@ def add_user(server: TheServer, by: TheActor, body: NewUser) -> Response:
     return answer(server.administration.add_user(by, body.name, body.team, body.scopes, body.password), 201)
 
 
-@route("POST", "/users/{user}/disable", ADMINISTER, answers.Disabled)
+@route("POST", "/users/{user}/disable", ADMINISTER, {"disabled": str})
 def disable_user(server: TheServer, by: TheActor, user: Short) -> Response:
     """From now on neither password, sessions nor tokens of this user count."""
     server.administration.disable_user(by, user)
     return answer({"disabled": user})
 
 
-@route("GET", "/tokens", ADMINISTER, answers.TokenList)
+@route("GET", "/tokens", ADMINISTER, {"tokens": list[Token]})
 def tokens(server: TheServer) -> Response:
     """Every token, without its text."""
     return answer({"tokens": server.access.tokens()})
 
 
-@route("POST", "/tokens", ADMINISTER, answers.NewTokenAnswer, status=201)
+@route("POST", "/tokens", ADMINISTER, {"token_id": str, "token": str}, status=201)
 def make_token(server: TheServer, by: TheActor, body: NewToken) -> Response:
     """A token of a user; its text is in this answer and nowhere else."""
     made = server.administration.make_token(by, body.user, body.label, body.scopes, body.days)
@@ -79,14 +80,14 @@ def make_token(server: TheServer, by: TheActor, body: NewToken) -> Response:
     return response
 
 
-@route("DELETE", "/tokens/{token_id}", ADMINISTER, answers.Revoked)
+@route("DELETE", "/tokens/{token_id}", ADMINISTER, {"revoked": str})
 def revoke_token(server: TheServer, by: TheActor, token_id: Short) -> Response:
     """End a token."""
     server.administration.revoke_token(by, token_id)
     return answer({"revoked": token_id})
 
 
-@route("GET", "/contacts", ADMINISTER, answers.ContactList)
+@route("GET", "/contacts", ADMINISTER, {"contacts": list[Contact]})
 def contacts(server: TheServer) -> Response:
     """Who is told of regressions, and where."""
     return answer({"contacts": server.contacts.list()})
@@ -98,7 +99,7 @@ def put_contact(server: TheServer, by: TheActor, body: NewContact) -> Response:
     return answer(server.administration.set_contact(by, body.owner, body.channel, body.address, body.secret))
 
 
-@route("DELETE", "/contacts", ADMINISTER, answers.Removed)
+@route("DELETE", "/contacts", ADMINISTER, {"removed": str})
 def remove_contact(
     server: TheServer,
     by: TheActor,
@@ -110,7 +111,7 @@ def remove_contact(
     return answer({"removed": owner})
 
 
-@route("GET", "/audit", ADMINISTER, answers.AuditList)
+@route("GET", "/audit", ADMINISTER, {"lines": list[AuditLine]})
 def audit(
     server: TheServer, before: Annotated[int | None, Query(ge=0, le=MOST_NUMBER)] = None, limit: Limit = 100
 ) -> Response:

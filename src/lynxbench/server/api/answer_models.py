@@ -1,40 +1,24 @@
-"""What the API answers, by name: the forms of its documents. Stored documents are those of `model`, as they are."""
+"""What the API's answers are made of, besides the stored documents of `model`, which stand in them as they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from lynxbench.evidence.keys import KeyCard
 from lynxbench.ledger.checkpoints import Checkpoint
-from lynxbench.ledger.queries import OpenRun
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import Concluded, Entry, PrecisionSummary
-from lynxbench.model.executor import Executor, FieldChange
+from lynxbench.model.executor import FieldChange
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport
-from lynxbench.model.layers import Layer
-from lynxbench.model.result import Result, ValidityVerdict
+from lynxbench.model.result import ValidityVerdict
 from lynxbench.model.standing import Remark, Voice
 from lynxbench.model.tuning import TuningDocument
-from lynxbench.server.access import Token, User
-from lynxbench.server.administration import AuditLine
-from lynxbench.server.key_registry import RegisteredKey
-from lynxbench.server.rights import AccessScope
-from lynxbench.watch.notifying import Contact
+from lynxbench.server.routing import AnswerModel
 from lynxbench.watch.regressions import Notice, NoticeDelivery
-from lynxbench.watch.schedules import RegisteredAgent, ScheduledRun
+from lynxbench.watch.schedules import ScheduledRun
 from lynxbench.workload.representative import Likeness
-
-
-class AnswerModel(BaseModel):
-    """An answer: nothing in it that is not named here."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
-# --- evidence ---------------------------------------------------------------------------------------------------------
 
 
 class StandingAnswer(AnswerModel):
@@ -70,15 +54,6 @@ class ListedResult(AnswerModel):
     standing: StandingAnswer
 
 
-class ResultList(AnswerModel):
-    """`lynxbench results list --json`."""
-
-    tree_size: int
-    root_hash: str
-    results: list[ListedResult]
-    unfinished: list[OpenRun]
-
-
 class EntryAbout(AnswerModel):
     """What somebody said about a result."""
 
@@ -89,14 +64,6 @@ class EntryAbout(AnswerModel):
     entry: Entry
 
 
-class ResultAnswer(AnswerModel):
-    """`lynxbench results show --json`."""
-
-    result: Result
-    standing: StandingAnswer
-    entries: list[EntryAbout]
-
-
 class ContractLineAnswer(AnswerModel):
     """A contract, and how many results it has."""
 
@@ -105,18 +72,9 @@ class ContractLineAnswer(AnswerModel):
     results: int
 
 
-class ContractList(AnswerModel):
-    contracts: list[ContractLineAnswer]
-
-
-class ContractAnswer(AnswerModel):
-    """A contract's text in its canonical form."""
-
-    contract_id: str
-    contract: Contract | None
-
-
 class LikenessDimension(AnswerModel):
+    """One dimension in which a production log was held against a contract."""
+
     name: str
     measure: str
     distance: float | None
@@ -126,27 +84,11 @@ class LikenessDimension(AnswerModel):
     says: str
 
 
-class LikenessAnswer(AnswerModel):
-    """How far a contract's workload is from a production log."""
-
-    contract_id: str
-    requests: int
-    log: str
-    verdict: Likeness
-    sentence: str
-    dimensions: list[LikenessDimension]
-
-
 class ExecutorName(AnswerModel):
+    """Which of two executors."""
+
     executor_id: str
     instance_id: str
-
-
-class ExecutorAnswer(ExecutorName):
-    """An executor as its newest result recorded it."""
-
-    result_id: str
-    executor: Executor
 
 
 class ChangedField(FieldChange):
@@ -156,25 +98,11 @@ class ChangedField(FieldChange):
     items: list[str]
 
 
-class ExecutorDifference(AnswerModel):
-    """`lynxbench executor diff --json`."""
-
-    a: ExecutorName
-    b: ExecutorName
-    same: bool
-    layers: list[Layer]
-    changes: list[ChangedField]
-
-
 class ForeignLine(Entry):
     """A result of another tool."""
 
     seq: int
     by: str
-
-
-class ForeignList(AnswerModel):
-    foreign: list[ForeignLine]
 
 
 class EntryLine(AnswerModel):
@@ -186,14 +114,6 @@ class EntryLine(AnswerModel):
     entry: Entry
 
 
-class EntryList(AnswerModel):
-    entries: list[EntryLine]
-
-
-class DecisionList(AnswerModel):
-    decisions: list[EntryLine]
-
-
 class CheckpointLine(Checkpoint):
     """A signed state of the log."""
 
@@ -201,18 +121,9 @@ class CheckpointLine(Checkpoint):
     teams: list[str]
 
 
-class LogAnswer(AnswerModel):
-    """`lynxbench results log --json`."""
-
-    ledger: str
-    origin: str
-    tree_size: int
-    root_hash: str
-    verified: str | None
-    checkpoints: list[CheckpointLine]
-
-
 class SignatureAnswer(AnswerModel):
+    """One key's signature, in base64."""
+
     keyid: str
     sig: str
 
@@ -225,35 +136,12 @@ class EnvelopeAnswer(AnswerModel):
     signatures: list[SignatureAnswer]
 
 
-class ConsistencyProof(AnswerModel):
-    """That the log begins with what it was (RFC 9162)."""
-
-    earlier: int
-    tree_size: int
-    root_hash: str
-    path: list[str]
-
-
-class InclusionProof(AnswerModel):
-    """The path from an entry to the root (RFC 9162)."""
-
-    seq: int
-    leaf: str
-    tree_size: int
-    root_hash: str
-    path: list[str]
-
-
 class AnalysisLine(Concluded):
     """An experiment, tuning or fleet run in a list."""
 
     seq: int
     made_at: str
     teams: list[str]
-
-
-class AnalysisList(AnswerModel):
-    analyses: list[AnalysisLine]
 
 
 class ExperimentAnswer(ExperimentDocument):
@@ -274,9 +162,6 @@ class FleetAnswer(FleetReport):
     analysis_id: str
 
 
-# --- running ----------------------------------------------------------------------------------------------------------
-
-
 class ScheduleAnswer(AnswerModel):
     """A contract on a timetable."""
 
@@ -291,11 +176,6 @@ class ScheduleAnswer(AnswerModel):
     paused_at: str | None
 
 
-class ScheduleList(AnswerModel):
-    schedules: list[ScheduleAnswer]
-    agents: list[RegisteredAgent]
-
-
 class ClaimedRunAnswer(AnswerModel):
     """What an agent is to do now; `run` is null where nothing is due."""
 
@@ -305,76 +185,8 @@ class ClaimedRunAnswer(AnswerModel):
     last_node: str | None = None
 
 
-class RunList(AnswerModel):
-    runs: list[ScheduledRun]
-
-
-class EventCount(AnswerModel):
-    events: int
-
-
 @dataclass(frozen=True, slots=True)
 class ToldNotice(Notice):
     """A regression with the messages about it."""
 
     told: list[NoticeDelivery]
-
-
-class NoticeList(AnswerModel):
-    notices: list[ToldNotice]
-
-
-# --- administering ----------------------------------------------------------------------------------------------------
-
-
-class CallerAnswer(AnswerModel):
-    """Who asks, and what they may do."""
-
-    name: str
-    team: str
-    scopes: list[AccessScope]
-    via: str
-
-
-class KeyList(AnswerModel):
-    server: KeyCard
-    keys: list[RegisteredKey]
-
-
-class UserList(AnswerModel):
-    users: list[User]
-
-
-class TokenList(AnswerModel):
-    tokens: list[Token]
-
-
-class NewTokenAnswer(AnswerModel):
-    """A new token; its text is here and nowhere else."""
-
-    token_id: str
-    token: str
-
-
-class ContactList(AnswerModel):
-    contacts: list[Contact]
-
-
-class AuditList(AnswerModel):
-    lines: list[AuditLine]
-
-
-class Disabled(AnswerModel):
-    disabled: str
-
-
-class Revoked(AnswerModel):
-    revoked: str
-
-
-class Removed(AnswerModel):
-    removed: str
-
-
-class Discarded(AnswerModel):
-    discarded: str

@@ -21,11 +21,15 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis
-from lynxbench.ledger.queries import list_foreign, open_runs, standings, voice_of
+from lynxbench.ledger.queries import OpenRun, list_foreign, open_runs, standings, voice_of
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.comparison import Comparison
+from lynxbench.model.contract import Contract
 from lynxbench.model.entries import ANALYSES, EntryKind
+from lynxbench.model.executor import Executor
 from lynxbench.model.history import History
+from lynxbench.model.layers import Layer
+from lynxbench.model.result import Result
 from lynxbench.model.signals import Signals
 from lynxbench.record.listing import (
     about_document,
@@ -38,7 +42,7 @@ from lynxbench.record.listing import (
 from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.api import answer_models as answers
-from lynxbench.server.api.request_models import MOST_NUMBER, Claim, Limit, Named, Result, Seq, Word
+from lynxbench.server.api.request_models import MOST_NUMBER, Asked, Claim, Limit, Named, Seq, Word
 from lynxbench.server.pages import claims_page as claim_pages
 from lynxbench.server.pages.compare_page import comparison_of, diff_names
 from lynxbench.server.pages.contracts_page import signals_of
@@ -47,12 +51,40 @@ from lynxbench.server.routing import READ, SUBMIT, Routes, TheActor, TheServer, 
 from lynxbench.server.server_state import Server
 from lynxbench.watch.store import now_text
 from lynxbench.watch.store_tables import likenesses
-from lynxbench.workload.representative import distance
+from lynxbench.workload.representative import Likeness, distance
 from lynxbench.workload.request_log import parse_log
 
 BUNDLE_TYPE = "application/x-tar"
 Analysis = Annotated[str, Path(min_length=4, max_length=200)]
 AnalysisAnswer = answers.ExperimentAnswer | answers.TuningAnswer | answers.FleetAnswer
+
+STATE = {"tree_size": int, "root_hash": str}
+PROVEN = {**STATE, "path": list[str]}
+RESULTS = {**STATE, "results": list[answers.ListedResult], "unfinished": list[OpenRun]}
+RESULT = {"result": Result, "standing": answers.StandingAnswer, "entries": list[answers.EntryAbout]}
+LIKENESS = {
+    "contract_id": str,
+    "requests": int,
+    "log": str,
+    "verdict": Likeness,
+    "sentence": str,
+    "dimensions": list[answers.LikenessDimension],
+}
+EXECUTOR = {"executor_id": str, "instance_id": str, "result_id": str, "executor": Executor}
+DIFFERENCE = {
+    "a": answers.ExecutorName,
+    "b": answers.ExecutorName,
+    "same": bool,
+    "layers": list[Layer],
+    "changes": list[answers.ChangedField],
+}
+LOG = {
+    "ledger": str,
+    "origin": str,
+    **STATE,
+    "verified": str | None,
+    "checkpoints": list[answers.CheckpointLine],
+}
 
 route = Routes(API, "evidence")
 
@@ -65,7 +97,7 @@ class AnalysisKind(StrEnum):
     FLEET = "fleet"
 
 
-@route("GET", "/results", READ, answers.ResultList)
+@route("GET", "/results", READ, RESULTS)
 def list_results_(
     server: TheServer,
     contract: Word = None,
@@ -83,7 +115,7 @@ def list_results_(
     return answer(list_document(listed, standing, unfinished, server.ledger.log.head()))
 
 
-@route("GET", "/results/{result}", READ, answers.ResultAnswer)
+@route("GET", "/results/{result}", READ, RESULT)
 def result(server: TheServer, result: Named) -> Response:
     """One result with everything that was said about it: `lynxbench results show --json`."""
     name = reading.named(server, result, "result")
@@ -100,7 +132,7 @@ def bundle(server: TheServer, result: Named) -> Response:
     return _bundle(server, [name], name)
 
 
-@route("GET", "/contracts", READ, answers.ContractList)
+@route("GET", "/contracts", READ, {"contracts": list[answers.ContractLineAnswer]})
 def contracts(server: TheServer) -> Response:
     """Every contract, by its newest result."""
     rows = []
@@ -110,7 +142,7 @@ def contracts(server: TheServer) -> Response:
     return answer({"contracts": rows})
 
 
-@route("GET", "/contracts/{contract}", READ, answers.ContractAnswer)
+@route("GET", "/contracts/{contract}", READ, {"contract_id": str, "contract": Contract | None})
 def contract(server: TheServer, contract: Named) -> Response:
     """A contract's text in its canonical form."""
     name = reading.named(server, contract, "contract")
@@ -135,7 +167,7 @@ def signals(server: TheServer, contract: Named) -> Response:
     return answer(signals_of(server, reading.named(server, contract, "contract")))
 
 
-@route("POST", "/contracts/{contract}/likeness", SUBMIT, answers.LikenessAnswer, status=201, takes="text/plain")
+@route("POST", "/contracts/{contract}/likeness", SUBMIT, LIKENESS, status=201, takes="text/plain")
 async def likeness(request: Request, server: TheServer, by: TheActor, contract: Named) -> Response:
     """Hold a production log (JSONL or CSV, as the body) against a contract; its page shows what came of it."""
     data = await request.body()
@@ -162,13 +194,13 @@ async def likeness(request: Request, server: TheServer, by: TheActor, contract: 
 
 
 @route("GET", "/compare", READ, Comparison)
-def compare(server: TheServer, a: Result, b: Result, precision: Word = None) -> Response:
+def compare(server: TheServer, a: Asked, b: Asked, precision: Word = None) -> Response:
     """B held against A: `lynxbench compare --json`; an unsound pair gets no ratio."""
     left, right = (reading.named(server, text, "result") for text in (a, b))
     return answer(comparison_of(server, left, right, reading.precision_of(precision)))
 
 
-@route("GET", "/executors/{executor}", READ, answers.ExecutorAnswer)
+@route("GET", "/executors/{executor}", READ, EXECUTOR)
 def executor(server: TheServer, executor: Named) -> Response:
     """An executor as its newest result recorded it."""
     name = reading.named(server, executor, "executor")
@@ -177,14 +209,14 @@ def executor(server: TheServer, executor: Named) -> Response:
     return answer({**names, "executor": newest.executor})
 
 
-@route("GET", "/executors-diff", READ, answers.ExecutorDifference)
-def executors_diff(server: TheServer, a: Result, b: Result, all_tiers: bool = False) -> Response:
+@route("GET", "/executors-diff", READ, DIFFERENCE)
+def executors_diff(server: TheServer, a: Asked, b: Asked, all_tiers: bool = False) -> Response:
     """Two executors, field by field, each named by itself or by a result: `lynxbench executor diff --json`."""
     first, second = (reading.document(server, diff_names(server, text)).executor for text in (a, b))
     return answer(difference_document(first, second, compared_fields(first, second, all_tiers=all_tiers)))
 
 
-@route("GET", "/foreign", READ, answers.ForeignList)
+@route("GET", "/foreign", READ, {"foreign": list[answers.ForeignLine]})
 def foreign(server: TheServer, limit: Limit = 20) -> Response:
     """Results of other tools, with what each fails to state: `lynxbench results foreign --json`."""
     trust = server.trust
@@ -192,7 +224,7 @@ def foreign(server: TheServer, limit: Limit = 20) -> Response:
     return answer(foreign_document([(logged, voice_of(logged, trust)) for logged in entries]))
 
 
-@route("GET", "/decisions", READ, answers.DecisionList)
+@route("GET", "/decisions", READ, {"decisions": list[answers.EntryLine]})
 def decisions(server: TheServer, limit: Limit = 20) -> Response:
     """Decisions with the results they cite, newest first."""
     return answer({"decisions": _lines(reading.entries_of_kind(server, [EntryKind.DECISION.value], limit))})
@@ -204,7 +236,7 @@ def claim(body: Claim) -> Response:
     return answer(claim_pages.lint(body.text, "the API"))
 
 
-@route("GET", "/analyses", READ, answers.AnalysisList)
+@route("GET", "/analyses", READ, {"analyses": list[answers.AnalysisLine]})
 def analyses(server: TheServer, kind: AnalysisKind | None = None, limit: Limit = 20) -> Response:
     """Experiments, tunings and fleet runs, newest first, with the results that each is made from."""
     kinds = [one.value for one in ANALYSES if kind is None or one.value == kind.value]
@@ -237,7 +269,7 @@ def analysis_bundle(server: TheServer, analysis: Analysis) -> Response:
     return _bundle(server, body.cites, body.analysis_id)
 
 
-@route("GET", "/ledger", READ, answers.LogAnswer)
+@route("GET", "/ledger", READ, LOG)
 def ledger(server: TheServer) -> Response:
     """The log's size, root and checkpoints: `lynxbench results log --json`."""
     trust, log = server.trust, server.ledger.log
@@ -249,7 +281,7 @@ def ledger(server: TheServer) -> Response:
     return answer(log_document("this server", log.origin, log.head(), list(map(checked, stored_checkpoints(log)))))
 
 
-@route("GET", "/ledger/entries", READ, answers.EntryList)
+@route("GET", "/ledger/entries", READ, {"entries": list[answers.EntryLine]})
 def entries(
     server: TheServer, before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None, limit: Limit = 50
 ) -> Response:
@@ -264,7 +296,7 @@ def entry(server: TheServer, seq: Seq) -> Response:
     return Response(server.ledger.log.read(seq).envelope.to_bytes(), media_type="application/json")
 
 
-@route("GET", "/ledger/proofs/{seq}", READ, answers.InclusionProof)
+@route("GET", "/ledger/proofs/{seq}", READ, {"seq": int, "leaf": str, **PROVEN})
 def proof(server: TheServer, seq: Seq, size: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None) -> Response:
     """The path from an entry to the root (RFC 9162)."""
     found = server.ledger.log.prove(seq, size)
@@ -272,7 +304,7 @@ def proof(server: TheServer, seq: Seq, size: Annotated[int | None, Query(ge=1, l
     return answer({"seq": seq, "leaf": found.leaf.hex(), **state, "path": [step.hex() for step in found.path]})
 
 
-@route("GET", "/ledger/consistency", READ, answers.ConsistencyProof)
+@route("GET", "/ledger/consistency", READ, {"earlier": int, **PROVEN})
 def consistency(server: TheServer, earlier: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0) -> Response:
     """The proof that the log begins with what it was when it held so many entries (RFC 9162)."""
     head, path = server.ledger.log.prove_extends(earlier)

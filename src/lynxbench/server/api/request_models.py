@@ -33,7 +33,7 @@ Named = Annotated[str, Path(min_length=4, max_length=80)]
 Short = Annotated[str, Path(min_length=1, max_length=80)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Word = Annotated[str | None, Query(max_length=80)]
-Result = Annotated[str, Query(min_length=4, max_length=80)]
+Asked = Annotated[str, Query(min_length=4, max_length=80)]
 
 
 class RequestBody(BaseModel):

@@ -10,7 +10,6 @@ from fastapi import Header, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from lynxbench.server.api.answer_models import Discarded
 from lynxbench.server.api.request_models import MOST_NUMBER, FinishUpload, NewUpload, Short
 from lynxbench.server.ingest import take_in
 from lynxbench.server.rights import API, Principal
@@ -75,7 +74,7 @@ def finish(
         return answer(server.uploads.finish(held, taken))
 
 
-@route("DELETE", "/uploads/{upload}", SUBMIT, Discarded)
+@route("DELETE", "/uploads/{upload}", SUBMIT, {"discarded": str})
 def discard(server: TheServer, who: TheCaller, by: TheActor, upload: Short) -> Response:
     """Forget a bundle that is on its way."""
     held = server.uploads.get(upload, who.team)

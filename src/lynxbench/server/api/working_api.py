@@ -18,12 +18,12 @@ from lynxbench.server.page_cache import WORK
 from lynxbench.server.rights import API
 from lynxbench.server.routing import CONTEST, READ, SUBMIT, Routes, TheActor, TheCaller, TheServer, answer
 from lynxbench.watch.regressions import Notice
-from lynxbench.watch.schedules import LEASE_S, RunState, ScheduledRun
+from lynxbench.watch.schedules import LEASE_S, RegisteredAgent, RunState, ScheduledRun
 
 route = Routes(API, "running")
 
 
-@route("GET", "/schedules", READ, answers.ScheduleList)
+@route("GET", "/schedules", READ, {"schedules": list[answers.ScheduleAnswer], "agents": list[RegisteredAgent]})
 def schedules(server: TheServer) -> Response:
     """Every schedule, and the agents that came."""
     return answer({"schedules": server.scheduler.schedules(), "agents": server.scheduler.agents()})
@@ -37,7 +37,7 @@ def put_schedule(server: TheServer, who: TheCaller, by: TheActor, schedule: Shor
     return answer(put(by, schedule, who.team, body.timetable, contract, body.agents))
 
 
-@route("DELETE", "/schedules/{schedule}", SUBMIT, answers.Removed)
+@route("DELETE", "/schedules/{schedule}", SUBMIT, {"removed": str})
 def remove_schedule(server: TheServer, who: TheCaller, by: TheActor, schedule: Short) -> Response:
     """Take a schedule away; what came of it stays in the book."""
     server.administration.remove_schedule(by, schedule, who.team)
@@ -57,7 +57,7 @@ def poll(server: TheServer, who: TheCaller, by: TheActor, agent: Short, body: Po
     return answer({"run": run, "contract": schedule.contract, "lease_s": LEASE_S, "last_node": last_node})
 
 
-@route("GET", "/runs", READ, answers.RunList)
+@route("GET", "/runs", READ, {"runs": list[ScheduledRun]})
 def runs(server: TheServer, limit: Limit = 100, active: bool = False) -> Response:
     """Every time a schedule was due, newest first: run, missed, lost, or kept from overlapping."""
     return answer({"runs": server.scheduler.runs(limit=limit, active=active)})
@@ -69,7 +69,7 @@ def run(server: TheServer, run: Short) -> Response:
     return answer(server.scheduler.run(run))
 
 
-@route("POST", "/runs/{run}/live", SUBMIT, answers.EventCount)
+@route("POST", "/runs/{run}/live", SUBMIT, {"events": int})
 def live(server: TheServer, who: TheCaller, run: Short, body: Live) -> Response:
     """What a run says while it runs; also keeps its claim."""
     server.scheduler.beat(run, who.team, node=body.node)
@@ -111,7 +111,7 @@ async def events(
     return StreamingResponse(server.board.stream(run, after, caller), media_type=EVENT_STREAM, headers=headers)
 
 
-@route("GET", "/notices", READ, answers.NoticeList)
+@route("GET", "/notices", READ, {"notices": list[answers.ToldNotice]})
 def notices(server: TheServer, contract: Word = None, still: bool = False, limit: Limit = 100) -> Response:
     """Regressions, the layer and owner that are suspected, and whether the owner was told."""
     contract_id = reading.named(server, contract, "contract") if contract else None

@@ -5,24 +5,19 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from lynxbench.ledger.ledger_tables import open_runs
+
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None
 
-_NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-
 
 def upgrade() -> None:
-    """Create the table and fill it from the entries."""
-    op.create_table(
-        "ledger_open_runs",
-        sa.Column("seq", _NUMBER, sa.ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
-        sa.Column("run_id", sa.String(200), nullable=False),
-        sa.Column("contract_id", sa.String(64), nullable=False),
-        sa.Column("made_at", sa.String(40), nullable=False),
-    )
-    op.create_index("ledger_open_runs_run", "ledger_open_runs", ["run_id"])
+    """Create the table and fill it from the entries, where the index is older than it."""
+    if sa.inspect(op.get_bind()).has_table(open_runs.name):
+        return
+    open_runs.create(op.get_bind())
     op.get_bind().execute(
         sa.text(
             "INSERT INTO ledger_open_runs (seq, run_id, contract_id, made_at) "
