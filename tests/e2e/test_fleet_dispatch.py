@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
@@ -31,8 +32,9 @@ from lynxbench.fleet.fleet_jobs import JobDone, JobOptions
 from lynxbench.fleet.local import LocalCluster
 from lynxbench.record.remote import Remote
 from lynxbench.server.rights import API, SCOPES
-from lynxbench.watch.agent import AgentSettings, Errands
+from lynxbench.watch.agent import AgentClient, AgentSettings
 from lynxbench.watch.fleet_agent import FleetAgent
+from lynxbench.watch.json_log import make_log
 from wheels import tiny_lock
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -187,7 +189,6 @@ SPIN = QUICK_CONTRACT.replace("name: spin", "name: spin-fleet").replace("restart
 class Seen:
     """What happened to runs, and when."""
 
-    said: list[str] = field(default_factory=list)
     began: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
     ports: set[str] = field(default_factory=set)
@@ -238,21 +239,24 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     environment = {**world.team.environment, "LYNXBENCH_LEDGER": str(folder / "ledger")}
     seen = Seen()
     settings = AgentSettings("chief", folder / "results", None, 0.2)
-    errands = Errands(settings, Remote(f"http://127.0.0.1:{world.port}", token), environment, seen.said.append)
+    remote, lines = Remote(f"http://127.0.0.1:{world.port}", token), io.StringIO()
+    client = AgentClient(settings, remote, environment, make_log("chief", lines))
     agent = Watched(
-        cluster, seen, errands, fleet, nodes=f"node-3,{LATE_DOOMED}", options=JobOptions(together=True, cwd=folder)
+        cluster, seen, client, fleet, nodes=f"node-3,{LATE_DOOMED}", options=JobOptions(together=True, cwd=folder)
     )
     assert agent.work(threading.Event(), runs=2) == 2
 
     done = {one["schedule"]: one for one in caller.get(f"{API}/runs").json()["runs"] if one["state"] == "done"}
-    assert set(done) == {"first", "second"}, seen.said
+    assert set(done) == {"first", "second"}, lines.getvalue()
     assert {one["node"] for one in done.values()} == {"node-3"}
     first_tries = [unit for unit in seen.began if unit.endswith("-1")]
     assert len(first_tries) == 2
     assert max(seen.began[unit][0][0] for unit in first_tries) < min(seen.ended.values()), "one after another"
     assert sorted(seen.began[unit][0][1] for unit in first_tries) == ["node-3", LATE_DOOMED]
     assert [node for unit, starts in seen.began.items() if unit.endswith("-2") for _, node in starts] == ["node-3"]
-    assert any(f"{LATE_DOOMED} was lost" in line and "tried on another node" in line for line in seen.said)
+    assert any(
+        f"{LATE_DOOMED} was lost" in line and "tried on another node" in line for line in lines.getvalue().splitlines()
+    )
     assert seen.ports == {"127.0.0.1"}
     results = caller.get(f"{API}/results?contract={contract.contract_id}").json()["results"]
     assert {one["result_id"] for one in results} == {one["result_id"] for one in done.values()}

@@ -113,22 +113,21 @@ def agent(
 
     With --ray or --nodes what is due goes to the nodes of a fleet, each run alone on one, several side by side.
     """
+    import logging
     import os
     import signal
-    import sys
     import threading
 
     from lynxbench.cli.fleet_options import asked_nodes, job_options, joined, refuse_fleet_options
     from lynxbench.executor.declaration import read_declaration
     from lynxbench.record.remote import remote_from
-    from lynxbench.watch.agent import AgentSettings, Errands, SchedulingAgent
+    from lynxbench.watch.agent import AgentClient, AgentSettings, SchedulingAgent
+    from lynxbench.watch.json_log import make_log
 
-    def said(line: str) -> None:
-        print(f"lynxbench agent {name}: {line}", file=sys.stderr, flush=True)
-
+    log = logging.LoggerAdapter(make_log("lynxbench.agent"), {"agent": name})
     remote = remote_from(server, token, os.environ)
     settings = AgentSettings(name, out, ledger, poll, tuple(one.lower() for one in only))
-    errands = Errands(settings, remote, os.environ, said)
+    client = AgentClient(settings, remote, os.environ, log)
     declaration = read_declaration(declare) if declare else None
     stop = threading.Event()
     asking = "once" if once else f"every {poll:g} s"
@@ -139,18 +138,18 @@ def agent(
         options = job_options(together, ship, env)
         with joined(ray, nodes, ship) as fleet:
             wait_for(fleet, wait, WAIT_S)
-            chief = FleetAgent(errands, fleet, nodes=asked_nodes(ray, nodes), options=options, declaration=declaration)
+            chief = FleetAgent(client, fleet, nodes=asked_nodes(ray, nodes), options=options, declaration=declaration)
             signal.signal(signal.SIGTERM, lambda *_: stop.set())
-            said(f"asking {remote.url} {asking} for the fleet at {fleet.address}")
+            log.info("asking %s %s for the fleet at %s", remote.url, asking, fleet.address)
             if not chief.work(stop, runs, once=once) and once:
-                said("nothing is due")
+                log.info("nothing is due")
         return
     refuse_fleet_options(together, wait, ship, env)
-    worker = SchedulingAgent(errands, declaration)
+    worker = SchedulingAgent(client, declaration)
     if once:
         if not worker.poll():
-            said("nothing is due")
+            log.info("nothing is due")
         return
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    said(f"asking {remote.url} {asking}")
+    log.info("asking %s %s", remote.url, asking)
     worker.work(stop, runs)

@@ -11,10 +11,11 @@ import os
 import re
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
+from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, LynxbenchError
 from lynxbench.model.canonical import short
 
 MAX_BLOB_BYTES = 4 << 30
@@ -124,33 +125,37 @@ class UrlBlobs:
         """One object a document; object stores write whole or not at all."""
         sha256 = hashlib.sha256(data).hexdigest()
         if not self.has(sha256):
-            try:
+            with self._translated("; the document was not kept"):
                 self._system.pipe_file(self._path(sha256), data)
-            except Exception as error:  # every store has errors of its own
-                raise BadLedger(f"{self._url}: {_said(error)}; the document was not kept") from error
         return sha256
 
     def get(self, sha256: str) -> bytes:
         """Fetch and hash."""
         path = self._path(sha256)
-        try:
-            if int(self._system.info(path)["size"]) > MAX_BLOB_BYTES:
-                raise EvidenceInvalid(f"{path}: not a document of this ledger")
-            data = self._system.cat_file(path)
-        except FileNotFoundError:
-            raise EvidenceInvalid(f"{path}: document {short(sha256)} is not there") from None
-        except EvidenceInvalid:
-            raise
-        except Exception as error:
-            raise BadLedger(f"{self._url}: {_said(error)}") from error
+        with self._translated():
+            try:
+                size = int(self._system.info(path)["size"])
+                data = self._system.cat_file(path) if size <= MAX_BLOB_BYTES else None
+            except FileNotFoundError:
+                raise EvidenceInvalid(f"{path}: document {short(sha256)} is not there") from None
+        if data is None:
+            raise EvidenceInvalid(f"{path}: not a document of this ledger")
         return _proven(bytes(data), sha256, path)
 
     def has(self, sha256: str) -> bool:
         """Whether the object is there."""
-        try:
+        with self._translated():
             return bool(self._system.isfile(self._path(sha256)))
-        except Exception as error:
-            raise BadLedger(f"{self._url}: {_said(error)}") from error
+
+    @contextlib.contextmanager
+    def _translated(self, consequence: str = "") -> Iterator[None]:
+        try:
+            yield
+        except LynxbenchError:
+            raise
+        except Exception as error:  # every store has errors of its own
+            words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise BadLedger(f"{self._url}: {words}{consequence}") from error
 
     def _path(self, sha256: str) -> str:
         _refuse_name(sha256)
@@ -176,7 +181,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _said(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

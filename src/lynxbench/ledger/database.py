@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ BUSY_TIMEOUT_MS = 60_000
 WAL_PAGES = 4000
 """Pages (16 MB) that gather in the write-ahead log before they are carried over: one written often goes once."""
 
+Values = Mapping[str, object]
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """SQLite makes a column the row's own number, without a second index, only where its type is spelled INTEGER."""
 
@@ -182,6 +183,13 @@ class Database:
             yield
         except SQLAlchemyError as error:
             raise BadLedger(f"{self.name}: {_explain(error)}") from error
+
+
+def upsert(connection: Connection, table: Table, key: Values, values: Values, first: Values | None = None) -> None:
+    """Change the row of a key, or make it, then with what only a new row is given."""
+    mine = [table.c[name] == value for name, value in key.items()]
+    if connection.execute(table.update().where(*mine).values(values)).rowcount == 0:
+        connection.execute(table.insert(), [{**key, **values, **(first or {})}])
 
 
 _REFUSAL = "the ledger is append-only"

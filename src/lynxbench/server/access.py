@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import delete, func, insert, or_, select, update
@@ -38,21 +38,15 @@ class MadeToken:
     """A new token; its text is known here and nowhere else."""
 
     token_id: str
-    text: str
-
-    def __repr__(self) -> str:
-        return f"MadeToken({self.token_id})"
+    text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class MadeSession:
     """A new session."""
 
-    text: str
-    csrf: str
-
-    def __repr__(self) -> str:
-        return "MadeSession()"
+    text: str = field(repr=False)
+    csrf: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
         keep_blobs(ledger.blobs, bundle.blobs)
         numbers = ledger.log.append_all(bundle.envelopes)
         ledger.seen.check(ledger.log)
-    made = [open_entry(one).body for one in fresh]
-    results = tuple(body.result_id for body in made if isinstance(body, ResultRecorded))
-    return Taken(bundle.manifest.results, len(numbers), len(fresh), results)
+    bodies = [open_entry(envelope).body for envelope in fresh]
+    results = [body.result_id for body in bodies if isinstance(body, ResultRecorded)]
+    return Taken(list(bundle.manifest.results), len(numbers), len(fresh), results)
 
 
 def _known(ledger: OpenLedger, envelopes: tuple[Envelope, ...]) -> list[bool]:

@@ -66,7 +66,8 @@ def listen(
     )
     runner = uvicorn.Server(config)
     _look_around(server)
-    _settle()
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: the collector need not walk over it while somebody waits for a page
     if ready is not None:
         ready(bound.getsockname()[1])
     try:
@@ -87,22 +88,10 @@ def _look_around(server: Server) -> None:
             contract_page(server, contract_id, None)
 
 
-def _settle() -> None:
-    """What is loaded by now stays: the collector need not walk over all of it while somebody waits for a page."""
-    gc.collect()
-    gc.freeze()
-
-
 def _bound(settings: ServerSettings) -> socket.socket:
     host = settings.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, settings.port))
-        made.listen(BACKLOG)
-    except OSError:
-        made.close()
-        raise
-    made.setblocking(False)
-    return made
+    both = family is socket.AF_INET6 and socket.has_dualstack_ipv6()
+    bound = socket.create_server((host, settings.port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
+    bound.setblocking(False)
+    return bound

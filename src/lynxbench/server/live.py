@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -47,7 +47,7 @@ class LiveBoard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._channels: OrderedDict[str, _Channel] = OrderedDict()
-        self._streams: dict[str, int] = {}
+        self._streams: Counter[str] = Counter()
 
     def post(self, run: str, events: Sequence[tuple[float, str, str, float | None, int]]) -> int:
         """Take what a run says; how many events it has said."""
@@ -74,26 +74,19 @@ class LiveBoard:
     def open_stream(self, caller: str) -> bool:
         """Whether one more stream may be opened; it must be closed again."""
         with self._lock:
-            mine = self._streams.get(caller, 0)
-            if sum(self._streams.values()) >= MOST_STREAMS or mine >= MOST_STREAMS_A_CALLER:
-                return False
-            self._streams[caller] = mine + 1
-            return True
+            fits = self._streams.total() < MOST_STREAMS and self._streams[caller] < MOST_STREAMS_A_CALLER
+            self._streams[caller] += fits
+            return fits
 
     def close_stream(self, caller: str) -> None:
         """A stream has ended."""
         with self._lock:
-            left = self._streams.get(caller, 1) - 1
-            if left:
-                self._streams[caller] = left
-            else:
-                self._streams.pop(caller, None)
+            self._streams -= Counter([caller])
 
     @property
     def streams(self) -> int:
         """Streams that are open now."""
-        with self._lock:
-            return sum(self._streams.values())
+        return self._streams.total()
 
     async def stream(self, run: str, after: int, caller: str) -> AsyncIterator[str]:
         """The same, from an event on until the run ends or the reader leaves."""

@@ -22,7 +22,7 @@ from lynxbench.server.page_cache import OWN, WORK, ChangeCounter, PageCache, Pag
 from lynxbench.server.settings import ServerSettings
 from lynxbench.server.uploads import Uploads
 from lynxbench.watch.json_log import make_log
-from lynxbench.watch.notifying import Courier
+from lynxbench.watch.notifying import Courier, CourierSettings
 from lynxbench.watch.regressions import Watch
 from lynxbench.watch.store import Store
 
@@ -56,7 +56,8 @@ class Server:
         self.scheduler = self.administration.scheduler
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
         self.watch = Watch(self.store, self.ledger)
-        self.courier = Courier(self.store, settings)
+        letters = CourierSettings(settings.base_url, settings.smtp_url, settings.mail_from)
+        self.courier = Courier(self.store, letters)
         self.board = LiveBoard()
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)
@@ -133,11 +134,9 @@ class Server:
                 due = time.monotonic() - swept > SWEEP_S
                 self.look(sweep=due)
                 swept = time.monotonic() if due else swept
-            except LynxbenchError as error:
-                self.log.warning("looking after things failed", extra={"error": str(error)})
-                self._stop.wait(1.0)
             except Exception as error:  # the thread lives on: one odd result must not stop every notification
-                self.log.error("looking after things failed", extra={"error": f"{type(error).__name__}: {error}"})
+                level = logging.WARNING if isinstance(error, LynxbenchError) else logging.ERROR
+                self.log.log(level, "looking after things failed", extra={"error": f"{type(error).__name__}: {error}"})
                 self._stop.wait(1.0)
 
     def _judge(self) -> None:

@@ -44,7 +44,7 @@ class ServerSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not _HOST.fullmatch(self.host) and not _is_address(self.host):
+        if not _HOST.fullmatch(self.host) and _address(self.host) is None:
             raise BadInput(f"--host {self.host!r}: give an address or a name")
         if not 0 <= self.port <= 65535:
             raise BadInput(f"--port {self.port}: 0 to 65535")
@@ -92,18 +92,12 @@ def refuse_open(settings: ServerSettings, *, has_administrator: bool) -> None:
 
 def is_loopback(host: str) -> bool:
     """Whether an address can be reached from this machine alone."""
-    bare = host.strip("[]")
-    if bare == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(bare).is_loopback
-    except ValueError:
-        return False
+    address = _address(host.strip("[]"))
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
-def _is_address(host: str) -> bool:
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(host)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-    return True
+        return None

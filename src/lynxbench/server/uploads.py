@@ -27,10 +27,10 @@ KEPT_OPEN_S = 7 * 86400.0
 class Taken:
     """What a submission added."""
 
-    results: tuple[str, ...]
+    results: list[str]
     entries: int
     new: int
-    new_results: tuple[str, ...]
+    new_results: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """An agent: asks a server what is due, runs it here, says how it goes, and pushes what came of it.
 
-`Errands` is what any agent says to its server; `Agent` is the one that measures on its own machine.
+`AgentClient` is what any agent says to its server; `SchedulingAgent` is the one that measures on its own machine.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ SAY_S = 1.0
 MOST_WAITING = 200
 END_ATTEMPTS = 8
 
+AgentLog = logging.Logger | logging.LoggerAdapter[logging.Logger]
+
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
@@ -48,14 +51,14 @@ class AgentSettings:
 class LiveProgress:
     """Tells the server how far a run is; a server that does not answer never stops a run."""
 
-    def __init__(self, remote: Remote, run: str, said: Callable[[str], None]) -> None:
+    def __init__(self, remote: Remote, run: str, log: AgentLog) -> None:
         self._remote = remote
         self._run = run
-        self._said = said
+        self._log = log
         self._began = time.monotonic()
         self._waiting: list[dict[str, Any]] = []
         self._last: tuple[str, int, float] = ("", 0, 0.0)
-        self._phase, self._label, self._iterations = "starting", "", 0
+        self._phase = "starting"
         self._node: str | None = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -101,7 +104,7 @@ class LiveProgress:
             elif label == last_label and iterations == last_count and phase == self._phase:
                 return  # nothing new to say
             self._last = (label, iterations, now)
-            self._phase, self._label, self._iterations = phase, label, iterations
+            self._phase = phase
             self._waiting.append(
                 {
                     "at_s": round(now, 3),
@@ -125,14 +128,14 @@ class LiveProgress:
                 with self._lock:
                     self._waiting = [*events, *self._waiting][-MOST_WAITING:]
             except LynxbenchError as error:
-                self._said(f"the server takes no word of this run: {error}")
+                self._log.warning("the server takes no word of this run: %s", error)
                 return
             if ended:
                 return
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ClaimedRun:
     """One run that is due."""
 
     run: str
@@ -142,17 +145,15 @@ class Errand:
     """Of a fleet: where this schedule was last measured."""
 
 
-class Errands:
+class AgentClient:
     """What an agent and its server say to each other."""
 
-    def __init__(
-        self, settings: AgentSettings, remote: Remote, environment: Mapping[str, str], said: Callable[[str], None]
-    ) -> None:
-        self.settings, self.said = settings, said
+    def __init__(self, settings: AgentSettings, remote: Remote, environment: Mapping[str, str], log: AgentLog) -> None:
+        self.settings, self.log = settings, log
         self._remote = remote
         self._environment = environment
 
-    def ask(self, places: int = 1) -> Errand | None:
+    def claim(self, places: int = 1) -> ClaimedRun | None:
         """What is due, claimed for this agent; one that it will not run is refused at once, and the next is asked for.
 
         With `places` it may have so many runs at a time.
@@ -167,15 +168,15 @@ class Errands:
             if run is None:
                 return None
             name, schedule = str(run["run"]), str(run["schedule"])
-            self.said(f"{schedule}: due {run['due_at']}, run {name}")
+            self.log.info("%s: due %s, run %s", schedule, run["due_at"], name)
             try:
-                return Errand(name, schedule, self._agreed(answer), answer.get("last_node"))
+                return ClaimedRun(name, schedule, self._agreed(answer), answer.get("last_node"))
             except LynxbenchError as error:
                 self.fail(name, schedule, str(error))
 
-    def live(self, errand: Errand) -> LiveProgress:
+    def live(self, claimed: ClaimedRun) -> LiveProgress:
         """Tells the server how far a run is, from `with` to its end."""
-        return LiveProgress(self._remote, errand.run, self.said)
+        return LiveProgress(self._remote, claimed.run, self.log)
 
     def recorder(self) -> LedgerRecorder:
         """Who records a run."""
@@ -184,20 +185,20 @@ class Errands:
             raise BadLedger("an agent records what it measures; give it a ledger")
         return LedgerRecorder(location, self._environment)
 
-    def deliver(self, errand: Errand, result_id: str) -> None:
+    def deliver(self, claimed: ClaimedRun, result_id: str) -> None:
         """Push a run's result, and say that it is done; or that it could not be pushed."""
         try:
-            pushed = push_results([result_id], self.settings.ledger, self._remote, self._environment, run=errand.run)
+            pushed = push_results([result_id], self.settings.ledger, self._remote, self._environment, run=claimed.run)
         except LynxbenchError as error:
-            self.fail(errand.run, errand.schedule, str(error))
+            self.fail(claimed.run, claimed.schedule, str(error))
             return
-        self._end(errand.run, {"state": "done", "said": "", "result_id": result_id})
-        self.said(f"{errand.schedule}: result {result_id[:12]} pushed, {pushed.new} entries new there")
+        self._end(claimed.run, {"state": "done", "said": "", "result_id": result_id})
+        self.log.info("%s: result %s pushed, %d entries new there", claimed.schedule, result_id[:12], pushed.new)
 
     def fail(self, run: str, schedule: str, why: str) -> None:
         """Say that a run came to nothing."""
         self._end(run, {"state": "failed", "said": why[:2000]})
-        self.said(f"{schedule}: failed: {why}")
+        self.log.warning("%s: failed: %s", schedule, why)
 
     def _agreed(self, answer: Mapping[str, Any]) -> Contract:
         contract = parse_document(json.dumps(answer["contract"]), "the server's contract")
@@ -213,33 +214,33 @@ class Errands:
                 self._remote.ask("POST", f"/api/v1/runs/{run}/end", document)
                 return
             except Unreachable as error:
-                self.said(f"{error}; saying it again")
+                self.log.warning("%s; saying it again", error)
                 if attempt < END_ATTEMPTS - 1:
                     time.sleep(wait_s)
                     wait_s *= 2
             except LynxbenchError as error:
-                self.said(str(error))
+                self.log.warning(str(error))
                 return
 
 
 class SchedulingAgent:
     """One machine that runs what its team put on a timetable."""
 
-    def __init__(self, errands: Errands, declaration: Declaration | None = None) -> None:
-        self._errands = errands
+    def __init__(self, client: AgentClient, declaration: Declaration | None = None) -> None:
+        self._client = client
         self._declaration = declaration
 
     def poll(self) -> bool:
         """Ask once, and carry out what is due; whether something was."""
-        errand = self._errands.ask()
-        if errand is None:
+        claimed = self._client.claim()
+        if claimed is None:
             return False
         try:
-            finished = self._measure(errand)
+            finished = self._measure(claimed)
         except LynxbenchError as error:
-            self._errands.fail(errand.run, errand.schedule, str(error))
+            self._client.fail(claimed.run, claimed.schedule, str(error))
             return True
-        self._errands.deliver(errand, finished.result.result_id)
+        self._client.deliver(claimed, finished.result.result_id)
         return True
 
     def work(self, stop: threading.Event, runs: int | None = None) -> int:
@@ -251,15 +252,15 @@ class SchedulingAgent:
                     done += 1
                     continue
             except Unreachable as error:
-                self._errands.said(f"{error}; asking again")
-            stop.wait(self._errands.settings.poll_s)
+                self._client.log.warning("%s; asking again", error)
+            stop.wait(self._client.settings.poll_s)
         return done
 
-    def _measure(self, errand: Errand) -> Finished:
-        recorder = self._errands.recorder()
-        out = self._errands.settings.out
-        with self._errands.live(errand) as progress:
-            finished = run_contract(errand.contract, out, self._declaration, progress, None, recorder)
+    def _measure(self, claimed: ClaimedRun) -> Finished:
+        recorder = self._client.recorder()
+        out = self._client.settings.out
+        with self._client.live(claimed) as progress:
+            finished = run_contract(claimed.contract, out, self._declaration, progress, None, recorder)
         if recorder.recorded is None:
             raise BadInput(f"the result was not recorded: {recorder.problem}; it is kept in {finished.folder}")
         return finished

@@ -25,7 +25,7 @@ from lynxbench.fleet.fleet_run import new_fleet_id
 from lynxbench.fleet.node_work import clear_scratch
 from lynxbench.model.fleet import FleetUnit
 from lynxbench.record.remote import Unreachable
-from lynxbench.watch.agent import Errand, Errands, LiveProgress
+from lynxbench.watch.agent import AgentClient, ClaimedRun, LiveProgress
 
 PLACES_A_NODE = 4
 """One run at work, and a few that wait for the node their schedule belongs to."""
@@ -36,7 +36,7 @@ LONGEST_NAME = 48
 class _Going:
     """A run that was claimed and has no end yet."""
 
-    errand: Errand
+    claimed: ClaimedRun
     live: LiveProgress
     node: FleetNode | None = None
     tries: int = 0
@@ -58,22 +58,22 @@ class FleetAgent(Silent):
 
     def __init__(
         self,
-        errands: Errands,
+        client: AgentClient,
         fleet: Fleet,
         *,
         nodes: str | None = None,
         options: JobOptions | None = None,
         declaration: Declaration | None = None,
     ) -> None:
-        errands.recorder()  # without a ledger nothing is asked for
+        client.recorder()  # without a ledger nothing is asked for
         chosen, _ = choose(fleet.nodes(), nodes)
         self._named = None if nodes is None or nodes.strip().isdigit() else frozenset(node.name for node in chosen)
         self._most = len(chosen) if nodes is not None and self._named is None else None
-        self._errands, self._fleet, self._declaration = errands, fleet, declaration
+        self._client, self._fleet, self._declaration = client, fleet, declaration
         self._options = options or JobOptions()
-        self._fleet_id = new_fleet_id(f"agent-{errands.settings.name}", datetime.now(UTC))
+        self._fleet_id = new_fleet_id(f"agent-{client.settings.name}", datetime.now(UTC))
         self._places = len(chosen)
-        self._due: queue.Queue[Errand] = queue.Queue()
+        self._due: queue.Queue[ClaimedRun] = queue.Queue()
         self._going: dict[str, _Going] = {}
         self._waiting: list[_Going] = []
         self._gone: set[str] = set()
@@ -95,11 +95,11 @@ class FleetAgent(Silent):
             serve_jobs(
                 self._fleet,
                 self,
-                self._errands.settings.out,
+                self._client.settings.out,
                 fleet_id=self._fleet_id,
                 options=self._options,
                 progress=self,
-                recorders=self._errands.recorder,
+                recorders=self._client.recorder,
             )
         except KeyboardInterrupt:
             raise Interrupted("interrupted; runs that had begun are failed on the server") from None
@@ -119,8 +119,8 @@ class FleetAgent(Silent):
         """What was claimed since, each for a node of its own choice."""
         asking = self._asking  # before the queue is looked at: what was put there first is not missed
         while not self._due.empty():
-            errand = self._due.get()
-            self._waiting.append(_Going(errand, self._errands.live(errand).__enter__()))
+            claimed = self._due.get()
+            self._waiting.append(_Going(claimed, self._client.live(claimed).__enter__()))
         if not self._waiting:
             return [] if asking or self._going else None
         nodes = self._nodes()
@@ -135,7 +135,8 @@ class FleetAgent(Silent):
         if done.node_lost:
             self._gone.add(going.node.node_id)
             if going.tries < MOST_ATTEMPTS:
-                self._errands.said(f"{going.errand.schedule}: {done.unit.why}; it is tried on another node")
+                schedule = going.claimed.schedule
+                self._client.log.warning("%s: %s; it is tried on another node", schedule, done.unit.why)
                 going.live.say("lost", f"{going.node.name} was lost: tried on another node")
                 self._waiting.append(going)
                 return
@@ -154,7 +155,7 @@ class FleetAgent(Silent):
         going = self._going[unit]
         going.live.on(server_name(node))
         going.live.say("starting", f"on {node}")
-        self._errands.said(f"{going.errand.schedule}: starts on {node}")
+        self._client.log.info("%s: starts on %s", going.claimed.schedule, node)
 
     def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
         """A node says how far its run is."""
@@ -182,17 +183,17 @@ class FleetAgent(Silent):
         try:
             while not self._stop.is_set() and (runs is None or self._claimed < runs):
                 try:
-                    errand = self._errands.ask(self._places * PLACES_A_NODE)
+                    claimed = self._client.claim(self._places * PLACES_A_NODE)
                 except Unreachable as error:
-                    self._errands.said(f"{error}; asking again")
-                    errand = None
-                if errand is not None:
+                    self._client.log.warning("%s; asking again", error)
+                    claimed = None
+                if claimed is not None:
                     self._claimed += 1
-                    self._due.put(errand)
+                    self._due.put(claimed)
                 elif once:
                     return
                 else:
-                    self._stop.wait(self._errands.settings.poll_s)
+                    self._stop.wait(self._client.settings.poll_s)
         except LynxbenchError as error:
             self._problem = error
         finally:
@@ -210,17 +211,17 @@ class FleetAgent(Silent):
             return None
         names: list[str] = [one.node.name for one in self._going.values() if one.node is not None]
         load = {name: names.count(name) for name in names}
-        chosen = pick_node([node.name for node in nodes], going.errand.last_node, load)
+        chosen = pick_node([node.name for node in nodes], going.claimed.last_node, load)
         node = next(node for node in nodes if node.name == chosen)
         tries = going.tries + 1
-        name = f"{going.errand.run}-{tries}"  # a new try never goes on with what a lost node had begun
+        name = f"{going.claimed.run}-{tries}"  # a new try never goes on with what a lost node had begun
         self._going[name] = replace(going, node=node, tries=tries)
-        return FleetJob(name, going.errand.contract, self._declaration, node=node)
+        return FleetJob(name, going.claimed.contract, self._declaration, node=node)
 
     def _deliver(self, going: _Going, result_id: str) -> None:
         going.live.__exit__()
-        self._errands.deliver(going.errand, result_id)
+        self._client.deliver(going.claimed, result_id)
 
     def _fail(self, going: _Going, why: str) -> None:
         going.live.__exit__()
-        self._errands.fail(going.errand.run, going.errand.schedule, why)
+        self._client.fail(going.claimed.run, going.claimed.schedule, why)

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import formatdate, parseaddr
-from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, select, update
 
 from lynxbench.errors import BadInput, NotFound
 from lynxbench.https import request
+from lynxbench.ledger.database import upsert
 from lynxbench.model.canonical import short
 from lynxbench.report.words import clean
 from lynxbench.watch.regressions import EVERYBODY, Notice
@@ -61,10 +61,10 @@ class Contacts:
         _refuse_address(channel, address)
         if secret is not None and not 8 <= len(secret) <= 64:
             raise BadInput("a webhook's secret has 8 to 64 characters")
-        mine = contacts.c.owner == name, contacts.c.channel == channel
-        row = {"owner": name, "channel": channel, "address": address, "secret": secret, "made_at": now_text()}
-        self._store.change(delete(contacts).where(*mine), insert(contacts).values(row))
-        return Contact(name, channel, address, row["made_at"] or "")
+        values = {"address": address, "secret": secret, "made_at": now_text()}
+        with self._store.writing() as connection:
+            upsert(connection, contacts, {"owner": name, "channel": channel}, values)
+        return Contact(name, channel, address, str(values["made_at"]))
 
     def remove(self, owner: str, channel: str) -> None:
         """Tell this owner no longer."""
@@ -75,28 +75,21 @@ class Contacts:
     def secret(self, owner: str) -> str | None:
         """What signs a webhook to this owner."""
         for name in (owner, EVERYBODY):
-            row = self._store.row(
-                select(contacts.c.secret).where(contacts.c.owner == name, contacts.c.channel == WEBHOOK)
-            )
+            chosen = select(contacts.c.secret).where(contacts.c.owner == name, contacts.c.channel == WEBHOOK)
+            row = self._store.row(chosen)
             if row is not None:
                 return None if row.secret is None else str(row.secret)
         return None
 
 
-class CourierSettings(Protocol):
+@dataclass(frozen=True, slots=True)
+class CourierSettings:
     """What the courier must know of the server it writes for."""
 
-    @property
-    def base_url(self) -> str:
-        """How links in messages begin."""
-
-    @property
-    def smtp_url(self) -> str | None:
-        """The mail server, where there is one."""
-
-    @property
-    def mail_from(self) -> str:
-        """Who the mail is from."""
+    base_url: str
+    """How links in messages begin."""
+    smtp_url: str | None = None
+    mail_from: str = "lynxbench@localhost"
 
 
 class Courier:
@@ -141,17 +134,16 @@ class Courier:
 
     def document(self, notice: Notice) -> dict[str, object]:
         """What a webhook gets."""
+        effect = {"low": notice.low, "estimate": notice.estimate, "high": notice.high}
+        return {"kind": "regression", **asdict(notice), "effect": effect, "evidence": self._links(notice)}
+
+    def _links(self, notice: Notice) -> dict[str, str]:
         base = self._settings.base_url
         return {
-            "kind": "regression",
-            **asdict(notice),
-            "effect": {"low": notice.low, "estimate": notice.estimate, "high": notice.high},
-            "evidence": {
-                "before": f"{base}/results/{notice.baseline_id}",
-                "after": f"{base}/results/{notice.result_id}",
-                "compare": f"{base}/compare?a={notice.baseline_id}&b={notice.result_id}",
-                "contract": f"{base}/contracts/{notice.contract_id}",
-            },
+            "before": f"{base}/results/{notice.baseline_id}",
+            "after": f"{base}/results/{notice.result_id}",
+            "compare": f"{base}/compare?a={notice.baseline_id}&b={notice.result_id}",
+            "contract": f"{base}/contracts/{notice.contract_id}",
         }
 
     def _post(self, address: str, notice: Notice) -> None:
@@ -172,42 +164,34 @@ class Courier:
         message = EmailMessage()
         message["From"] = self._settings.mail_from
         message["To"] = address
-        message["Subject"] = _line(f"regression: {notice.contract_name} at {notice.place}, {notice.precision}")
+        subject = clean(f"regression: {notice.contract_name} at {notice.place}, {notice.precision}")
+        message["Subject"] = subject[:180]
         message["Date"] = formatdate(datetime.now(UTC).timestamp())
         message["Message-ID"] = f"<{notice.notice}@lynxbench>"
         message.set_content(self.letter(notice, text))
-        server: smtplib.SMTP
-        if parts.scheme == "smtps":
-            server = smtplib.SMTP_SSL(parts.hostname or "", parts.port or 465, timeout=TIMEOUT_S)
-        else:
-            server = smtplib.SMTP(parts.hostname or "", parts.port or 25, timeout=TIMEOUT_S)
-        with server:
+        secure = parts.scheme == "smtps"
+        kind, port = (smtplib.SMTP_SSL, 465) if secure else (smtplib.SMTP, 25)
+        with kind(parts.hostname or "", parts.port or port, timeout=TIMEOUT_S) as server:
             if parts.username:
-                if parts.scheme != "smtps":
+                if not secure:
                     server.starttls(context=ssl.create_default_context())
                 server.login(unquote(parts.username), unquote(parts.password or ""))
             server.send_message(message)
 
     def letter(self, notice: Notice, text: str) -> str:
         """The mail: whose it is, the evidence, and where to look."""
-        base = self._settings.base_url
-        layer = notice.layer or "no layer"
-        return "\n".join(
-            [
-                f"{clean(notice.contract_name)} regressed at {clean(notice.place)}.",
-                f"Suspected layer: {layer}. Owner: {clean(notice.owner)}.",
-                clean(notice.sentence),
-                "",
-                text.rstrip(),
-                "",
-                f"before   {base}/results/{notice.baseline_id}",
-                f"after    {base}/results/{notice.result_id}",
-                f"compare  {base}/compare?a={notice.baseline_id}&b={notice.result_id}",
-                f"history  {base}/contracts/{notice.contract_id}",
-                "",
-                f"You are told once. Notice {short(notice.notice)}.",
-            ]
-        )
+        lines = [
+            f"{clean(notice.contract_name)} regressed at {clean(notice.place)}.",
+            f"Suspected layer: {notice.layer or 'no layer'}. Owner: {clean(notice.owner)}.",
+            clean(notice.sentence),
+            "",
+            text.rstrip(),
+            "",
+            *(f"{what:<8} {link}" for what, link in self._links(notice).items()),
+            "",
+            f"You are told once. Notice {short(notice.notice)}.",
+        ]
+        return "\n".join(lines)
 
 
 def _refuse_address(channel: str, address: str) -> None:
@@ -227,7 +211,3 @@ def _refuse_address(channel: str, address: str) -> None:
             raise BadInput(f"{address[:80]!r} is no mail address")
     else:
         raise BadInput(f"{channel[:40]!r}: a contact is a {WEBHOOK} or a {MAIL}")
-
-
-def _line(text: str) -> str:
-    return clean(text)[:180]

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from lynxbench.compare.pair import ComparedSide
 from lynxbench.errors import BadInput, LynxbenchError, NotFound
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.database import upsert
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import standings
@@ -29,8 +30,7 @@ from lynxbench.model.result import ValidityVerdict
 from lynxbench.record.comparing_results import compare_sides, side_of
 from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.watch.store import Store, fresh_id, now_text
-from lynxbench.watch.store_tables import baselines, notices, outbox, properties
-from lynxbench.watch.store_tables import contacts as contact_table
+from lynxbench.watch.store_tables import baselines, contacts, notices, outbox, properties
 
 CURSOR = "judged_seq"
 EVERYBODY = "*"
@@ -55,8 +55,8 @@ class Notice:
     high: float | None
     sentence: str
     opened_at: str
-    closed_at: str | None
-    closed_by: str | None
+    closed_at: str | None = None
+    closed_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,7 @@ class Watch:
             .order_by(entries.c.seq)
             .limit(limit)
         )
-        with self._ledger.log.database.reading() as connection:
-            return [row.seq for row in connection.execute(chosen)]
+        return [row.seq for row in self._ledger.log.database.rows(chosen)]
 
     def judge(self, seq: int, place: str | None, trust: TrustList) -> Notice | None:
         """Judge the result of one entry; the notice, where one was opened now."""
@@ -189,34 +188,33 @@ class Watch:
 
     def _open(self, body: ResultRecorded, place: str, baseline: str, found: Comparison) -> Notice | None:
         assert found.effect is not None
-        precision = found.precision.value if found.precision else ""
         layer, owner, sentence = _suspect(found)
-        row = {
-            "notice": fresh_id(),
-            "contract_id": body.contract_id,
-            "contract_name": body.contract_name,
-            "place": place,
-            "precision": precision,
-            "baseline_id": baseline,
-            "result_id": body.result_id,
-            "layer": layer,
-            "owner": owner,
-            "low": found.effect.low,
-            "estimate": found.effect.estimate,
-            "high": found.effect.high,
-            "sentence": sentence,
-            "opened_at": now_text(),
-            "open_key": f"{body.contract_id}:{place}:{precision}"[:200],
-        }
+        notice = Notice(
+            notice=fresh_id(),
+            contract_id=body.contract_id,
+            contract_name=body.contract_name,
+            place=place,
+            precision=found.precision.value if found.precision else "",
+            baseline_id=baseline,
+            result_id=body.result_id,
+            layer=layer,
+            owner=owner,
+            low=found.effect.low,
+            estimate=found.effect.estimate,
+            high=found.effect.high,
+            sentence=sentence,
+            opened_at=now_text(),
+        )
+        open_key = f"{notice.contract_id}:{place}:{notice.precision}"[:200]
         with self._store.writing() as connection:
-            there = connection.execute(select(notices.c.notice).where(notices.c.open_key == row["open_key"])).first()
-            if there is not None:
+            if connection.execute(select(notices.c.notice).where(notices.c.open_key == open_key)).first() is not None:
                 return None  # known, and told already
-            connection.execute(insert(notices), [row])
-            for message in _messages(connection, str(row["notice"]), owner):
-                connection.execute(insert(outbox), [message])
+            connection.execute(insert(notices), [{**asdict(notice), "open_key": open_key}])
+            messages = _messages(connection, notice)
+            if messages:
+                connection.execute(insert(outbox), messages)
         self._moved.add(body.contract_id)
-        return self.notice(str(row["notice"]))
+        return notice
 
     def _close(self, contract_id: str, place: str, by: str) -> None:
         mine = notices.c.contract_id == contract_id, notices.c.place == place, notices.c.closed_at.is_(None)
@@ -226,11 +224,10 @@ class Watch:
             self._moved.add(contract_id)
 
     def _set_baseline(self, contract_id: str, place: str, result_id: str, judged_id: str) -> None:
-        mine = baselines.c.contract_id == contract_id, baselines.c.place == place
+        key = {"contract_id": contract_id, "place": place}
         values = {"result_id": result_id, "judged_id": judged_id, "at": now_text()}
         with self._store.writing() as connection:
-            if connection.execute(update(baselines).where(*mine).values(values)).rowcount == 0:
-                connection.execute(insert(baselines), [{"contract_id": contract_id, "place": place, **values}])
+            upsert(connection, baselines, key, values)
 
     def _cursor(self) -> int | None:
         row = self._store.row(select(properties.c.value).where(properties.c.name == CURSOR))
@@ -238,9 +235,7 @@ class Watch:
 
     def _move(self, seq: int) -> None:
         with self._store.writing() as connection:
-            mine = properties.c.name == CURSOR
-            if connection.execute(update(properties).where(mine).values(value=str(seq))).rowcount == 0:
-                connection.execute(insert(properties), [{"name": CURSOR, "value": str(seq)}])
+            upsert(connection, properties, {"name": CURSOR}, {"value": str(seq)})
 
 
 def _suspect(found: Comparison) -> tuple[str | None, str, str]:
@@ -255,22 +250,12 @@ def _suspect(found: Comparison) -> tuple[str | None, str, str]:
     return None, NOBODY, sentence
 
 
-def _messages(connection: Any, notice: str, owner: str) -> list[dict[str, object]]:
-    asked = select(contact_table.c.channel, contact_table.c.address)
-    rows = connection.execute(asked.where(contact_table.c.owner == owner)).all()
-    rows = rows or connection.execute(asked.where(contact_table.c.owner == EVERYBODY)).all()
-    return [
-        {
-            "notice": notice,
-            "channel": row.channel,
-            "address": row.address,
-            "state": "pending",
-            "attempts": 0,
-            "next_at": now_text(),
-            "said": "",
-        }
-        for row in rows
-    ]
+def _messages(connection: Connection, notice: Notice) -> list[dict[str, object]]:
+    reached = select(contacts.c.channel, contacts.c.address)
+    rows = connection.execute(reached.where(contacts.c.owner == notice.owner)).all()
+    rows = rows or connection.execute(reached.where(contacts.c.owner == EVERYBODY)).all()
+    waiting = {"notice": notice.notice, "state": "pending", "attempts": 0, "next_at": now_text(), "said": ""}
+    return [{**waiting, "channel": row.channel, "address": row.address} for row in rows]
 
 
 def _notice(row: Any) -> Notice:

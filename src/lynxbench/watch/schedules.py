@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from lynxbench.errors import BadInput, NotFound, Refused
+from lynxbench.ledger.database import upsert
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.contract import Contract
 from lynxbench.watch.store import Store, fresh_id, later_text, now_text
@@ -81,11 +82,11 @@ class ScheduledRun:
     contract_id: str
     due_at: str
     state: str
-    claimed_at: str | None
-    lease_until: str | None
-    ended_at: str | None
-    result_id: str | None
-    said: str
+    claimed_at: str | None = None
+    lease_until: str | None = None
+    ended_at: str | None = None
+    result_id: str | None = None
+    said: str = ""
     node: str | None = None
     """Of the agent's fleet, where it works for one."""
 
@@ -108,8 +109,8 @@ class Scheduler:
     ) -> Schedule:
         """Add a schedule, or change the team's own."""
         _refuse_name(name, "schedule")
-        for one in named:
-            _refuse_name(one, "agent")
+        for agent in named:
+            _refuse_name(agent, "agent")
         if len(named) > MOST_AGENTS:
             raise BadInput(f"a schedule names at most {MOST_AGENTS} agents; leave them out for all of the team")
         parse_timetable(timetable)
@@ -126,10 +127,7 @@ class Scheduler:
             known = connection.execute(select(schedules.c.team).where(schedules.c.name == name)).first()
             if known is not None and known.team != team:
                 raise Refused(f"schedule {name} is of team {known.team}")
-            if known is None:
-                connection.execute(insert(schedules), [{"name": name, "made_at": now_text(), **values}])
-            else:
-                connection.execute(update(schedules).where(schedules.c.name == name).values(values))
+            upsert(connection, schedules, {"name": name}, values, {"made_at": now_text()})
         return self.get(name)
 
     def get(self, name: str) -> Schedule:
@@ -174,44 +172,38 @@ class Scheduler:
                 select(func.count()).select_from(runs).where(runs.c.agent == agent, runs.c.state.in_(ACTIVE))
             ).scalar_one()
             for row in connection.execute(select(schedules).order_by(schedules.c.name)).all():
-                one = _schedule(row)
-                if one.team != team or one.paused_at is not None or (one.agents and agent not in one.agents):
+                schedule = _schedule(row)
+                if schedule.team != team or schedule.paused_at or (schedule.agents and agent not in schedule.agents):
                     continue
-                claimed = self._settle(connection, one, agent, moment, claim=going < places)
+                claimed = _settle(connection, schedule, agent, moment, claim=going < places)
                 if claimed is not None:
-                    return claimed, one
+                    return claimed, schedule
         return None
 
     def beat(self, run: str, team: str, now: datetime | None = None, *, node: str | None = None) -> ScheduledRun:
         """The agent lives: its claim holds for another while; `node` says where in its fleet the run now is."""
-        found = self._own(run, team)
-        if found.state not in ACTIVE:
-            raise Refused(f"run {run} is {found.state}; it takes no further word")
-        values = {"lease_until": later_text(LEASE_S, now), "state": RunState.RUNNING.value}
-        if node is not None:
-            values["node"] = node
-        self._store.change(update(runs).where(runs.c.run == run).values(values))
-        return self.run(run)
+        state = self._own(run, team).state
+        if state not in ACTIVE:
+            raise Refused(f"run {run} is {state}; it takes no further word")
+        where = {} if node is None else {"node": node}
+        return self._change(run, lease_until=later_text(LEASE_S, now), state=RunState.RUNNING.value, **where)
 
     def end(self, run: str, team: str, state: RunState, said: str, result_id: str | None) -> ScheduledRun:
         """What came of a run. The same word again changes nothing; another word is refused."""
         if state not in (RunState.DONE, RunState.FAILED):
             raise BadInput(f"a run ends {RunState.DONE} or {RunState.FAILED}, not {state}")
-        found = self._own(run, team)
-        if found.state == state.value:
-            return found
-        if found.state not in (*ACTIVE, RunState.LOST.value):
-            raise Refused(f"run {run} is {found.state} already")
-        values: dict[str, object] = {"state": state.value, "ended_at": now_text(), "said": said[:MOST_SAID]}
-        if result_id is not None:
-            values["result_id"] = result_id
-        self._store.change(update(runs).where(runs.c.run == run).values(values))
-        return self.run(run)
+        known = self._own(run, team)
+        if known.state == state.value:
+            return known
+        if known.state not in (*ACTIVE, RunState.LOST.value):
+            raise Refused(f"run {run} is {known.state} already")
+        result = {} if result_id is None else {"result_id": result_id}
+        return self._change(run, state=state.value, ended_at=now_text(), said=said[:MOST_SAID], **result)
 
     def attach(self, run: str, team: str, result_id: str) -> None:
         """The result of a run has come in."""
         self._own(run, team)
-        self._store.change(update(runs).where(runs.c.run == run).values(result_id=result_id))
+        self._change(run, result_id=result_id)
 
     def place_of(self, result_id: str) -> str | None:
         """Which agent, and which node of its fleet, a result came from, where it was scheduled."""
@@ -232,13 +224,10 @@ class Scheduler:
             before = connection.execute(select(func.count()).select_from(runs)).scalar_one()
             _expire(connection, moment)
             known = connection.execute(select(agents)).all()
-            for row in connection.execute(select(schedules)).all():
-                one = _schedule(row)
-                if one.paused_at is not None:
-                    continue
-                names = one.agents or tuple(each.name for each in known if each.team == one.team)
-                for name in names:
-                    self._settle(connection, one, name, moment, claim=False)
+            for row in connection.execute(select(schedules).where(schedules.c.paused_at.is_(None))).all():
+                schedule = _schedule(row)
+                for agent in schedule.agents or [agent.name for agent in known if agent.team == schedule.team]:
+                    _settle(connection, schedule, agent, moment, claim=False)
             return int(connection.execute(select(func.count()).select_from(runs)).scalar_one()) - int(before)
 
     def run(self, run: str) -> ScheduledRun:
@@ -265,56 +254,44 @@ class Scheduler:
         if known is not None and known.team != team:
             raise Refused(f"agent {agent} is of team {known.team}; choose another name")
         values = {"last_seen_at": now_text(moment), "version": version[:40]}
-        if known is None:
-            row = {"name": agent, "team": team, "first_seen_at": now_text(moment), **values}
-            connection.execute(insert(agents), [row])
-        else:
-            connection.execute(update(agents).where(agents.c.name == agent).values(values))
-
-    def _settle(
-        self, connection: Connection, one: Schedule, agent: str, moment: datetime, *, claim: bool
-    ) -> ScheduledRun | None:
-        """Account for every time that was due since the last one in the book; claim the newest where that is asked."""
-        mine = (runs.c.schedule == one.name, runs.c.agent == agent)
-        last = connection.execute(select(func.max(runs.c.due_at)).where(*mine)).scalar()
-        active = connection.execute(select(runs.c.run).where(*mine, runs.c.state.in_(ACTIVE)).limit(1)).first()
-        since = max(filter(None, (last, one.made_at)))
-        slots = list(slots_between(parse_timetable(one.timetable), datetime.fromisoformat(since), moment))
-        made: ScheduledRun | None = None
-        for place, slot in enumerate(slots):
-            newest = place == 0
-            if active is not None:
-                state, said = RunState.OVERLAP, f"run {active.run} was still going"
-            elif newest and claim:
-                state, said = RunState.CLAIMED, ""
-            elif newest:
-                continue  # somebody may still come before the next time is due
-            else:
-                state, said = RunState.MISSED, f"{agent} did not come before the next time was due"
-            row: dict[str, object] = {
-                "run": fresh_id(),
-                "schedule": one.name,
-                "agent": agent,
-                "contract_id": one.contract_id,
-                "due_at": now_text(slot),
-                "state": state.value,
-                "said": said,
-                "ended_at": None if state is RunState.CLAIMED else now_text(moment),
-                "claimed_at": now_text(moment) if state is RunState.CLAIMED else None,
-                "lease_until": later_text(LEASE_S, moment) if state is RunState.CLAIMED else None,
-            }
-            connection.execute(insert(runs), [row])
-            if state is RunState.CLAIMED:
-                found = connection.execute(select(runs).where(runs.c.run == row["run"])).one()
-                made = ScheduledRun(*found)
-        return made
+        upsert(connection, agents, {"name": agent}, values, {"team": team, "first_seen_at": now_text(moment)})
 
     def _own(self, run: str, team: str) -> ScheduledRun:
-        found = self.run(run)
-        owner = self._store.row(select(agents.c.team).where(agents.c.name == found.agent))
+        scheduled = self.run(run)
+        owner = self._store.row(select(agents.c.team).where(agents.c.name == scheduled.agent))
         if owner is None or owner.team != team:
             raise Refused(f"run {run} is of another team")
-        return found
+        return scheduled
+
+    def _change(self, run: str, **values: str) -> ScheduledRun:
+        self._store.change(update(runs).where(runs.c.run == run).values(values))
+        return self.run(run)
+
+
+def _settle(
+    connection: Connection, schedule: Schedule, agent: str, moment: datetime, *, claim: bool
+) -> ScheduledRun | None:
+    """Account for every time that was due since the last one in the book; claim the newest where that is asked."""
+    mine = (runs.c.schedule == schedule.name, runs.c.agent == agent)
+    last = connection.execute(select(func.max(runs.c.due_at)).where(*mine)).scalar()
+    active = connection.execute(select(runs.c.run).where(*mine, runs.c.state.in_(ACTIVE)).limit(1)).first()
+    since = datetime.fromisoformat(max(filter(None, (last, schedule.made_at))))
+    at, claimed = now_text(moment), None
+    for place, slot in enumerate(list(slots_between(parse_timetable(schedule.timetable), since, moment))):
+        run = ScheduledRun(
+            fresh_id(), schedule.name, agent, schedule.contract_id, now_text(slot), RunState.MISSED.value
+        )
+        if active is not None:
+            run = replace(run, state=RunState.OVERLAP.value, ended_at=at, said=f"run {active.run} was still going")
+        elif place == 0 and claim:
+            lease = later_text(LEASE_S, moment)
+            claimed = run = replace(run, state=RunState.CLAIMED.value, claimed_at=at, lease_until=lease)
+        elif place == 0:
+            continue  # somebody may still come before the next time is due
+        else:
+            run = replace(run, ended_at=at, said=f"{agent} did not come before the next time was due")
+        connection.execute(insert(runs), [asdict(run)])
+    return claimed
 
 
 def _expire(connection: Connection, moment: datetime) -> None:
@@ -326,17 +303,8 @@ def _expire(connection: Connection, moment: datetime) -> None:
 
 
 def _schedule(row: Any) -> Schedule:
-    return Schedule(
-        row.name,
-        row.team,
-        row.timetable,
-        row.contract_id,
-        json.loads(row.contract),
-        tuple(json.loads(row.agents)),
-        row.made_at,
-        row.made_by,
-        row.paused_at,
-    )
+    read = {"contract": json.loads(row.contract), "agents": tuple(json.loads(row.agents))}
+    return Schedule(**{**row._mapping, **read})
 
 
 def _refuse_name(name: str, what: str) -> None:

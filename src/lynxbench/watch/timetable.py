@@ -23,6 +23,7 @@ _RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
 _NAMES = ("minute", "hour", "day", "month", "weekday")
 _PART = re.compile(r"(\*|\d{1,2}(?:-\d{1,2})?)(?:/(\d{1,2}))?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,7 @@ class Every:
 
     def after(self, moment: datetime) -> datetime:
         """The next time strictly after a moment."""
-        step = timedelta(seconds=self.seconds)
-        return _EPOCH + ((moment - _EPOCH) // step + 1) * step
+        return self.newest(moment) + timedelta(seconds=self.seconds)
 
     def newest(self, moment: datetime) -> datetime:
         """The latest time at or before a moment."""
@@ -62,15 +62,14 @@ class Cron:
 
     def after(self, moment: datetime) -> datetime:
         """The next time strictly after a moment; BadInput where a year holds none."""
-        at = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        end = moment + WINDOW
-        while at <= end:
+        at = moment.replace(second=0, microsecond=0) + _MINUTE
+        while at <= moment + WINDOW:
             if not self.fits_day(at):
                 at = at.replace(hour=0, minute=0) + timedelta(days=1)
             elif at.hour not in self.hours:
                 at = at.replace(minute=0) + timedelta(hours=1)
             elif at.minute not in self.minutes:
-                at += timedelta(minutes=1)
+                at += _MINUTE
             else:
                 return at
         raise BadInput("this timetable is never due within a year")
@@ -78,16 +77,14 @@ class Cron:
     def newest(self, moment: datetime) -> datetime:
         """The latest time at or before a moment."""
         at = moment.replace(second=0, microsecond=0)
-        end = moment - WINDOW
-        while at >= end:
+        while at >= moment - WINDOW:
             if not self.fits_day(at):
-                at = at.replace(hour=0, minute=0) - timedelta(minutes=1)
+                at = at.replace(hour=0, minute=0)
             elif at.hour not in self.hours:
-                at = at.replace(minute=0) - timedelta(minutes=1)
-            elif at.minute not in self.minutes:
-                at -= timedelta(minutes=1)
-            else:
+                at = at.replace(minute=0)
+            elif at.minute in self.minutes:
                 return at
+            at -= _MINUTE
         raise BadInput("this timetable was never due within a year")
 
 

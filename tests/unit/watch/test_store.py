@@ -17,9 +17,8 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.server.access import Access, fits, hash_password
 from lynxbench.server.administration import Actor, AuditLog
 from lynxbench.server.rights import SCOPES, AccessScope
-from lynxbench.server.settings import ServerSettings
-from lynxbench.server.uploads import Uploads
-from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier
+from lynxbench.server.uploads import Taken, Uploads
+from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier, CourierSettings
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.schedules import LEASE_S, RunState, Scheduler
 from lynxbench.watch.store import Store
@@ -136,7 +135,8 @@ def test_an_upload_survives_the_server(store: Store, tmp_path: Path) -> None:
         first.append(again, 0, data)
     whole = first.append(again, 300, data[300:])
     assert first.whole(whole).read_bytes() == data
-    assert first.finish(whole, {"new": 1}).outcome == {"new": 1}
+    taken = Taken(["a" * 64], 3, 1, ["a" * 64])
+    assert first.finish(whole, taken).outcome == taken
     with pytest.raises(BadInput, match="are taken here"):
         first.begin("ml", digest, 10_001, "ada")
 
@@ -215,9 +215,7 @@ def test_mail_is_sent_once_with_the_evidence(tmp_path: Path) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        settings = ServerSettings(
-            smtp_url=f"smtp://127.0.0.1:{server.server_address[1]}", origin="https://bench.example"
-        )
+        settings = CourierSettings("https://bench.example", f"smtp://127.0.0.1:{server.server_address[1]}")
         Contacts(store).put("ops", "mail", "ops@example.org")
         notice = Notice(
             "n" * 32, "c" * 64, "chat\r\nBcc: x@y", "agent a", "fp32", "a" * 64, "b" * 64, "framework", "ops",
@@ -250,7 +248,7 @@ def test_a_webhook_that_does_not_answer_is_tried_again_and_then_given_up(tmp_pat
     row = {"notice": "n", "channel": "webhook", "address": "http://127.0.0.1:9/closed", "state": "pending"}
     store.change(insert(outbox).values({**row, "attempts": 0, "next_at": long_ago, "said": ""}))
     notice = Notice("n", "c", "chat", "p", "fp32", "a", "b", None, "ops", None, None, None, "", long_ago, None, None)
-    courier = Courier(store, ServerSettings())
+    courier = Courier(store, CourierSettings("http://127.0.0.1:8420"))
     states = []
     for _ in range(MOST_ATTEMPTS):
         ((number, _name),) = courier.waiting()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import Field
 
@@ -189,4 +189,4 @@ class ClaimedRunAnswer(AnswerModel):
 class ToldNotice(Notice):
     """A regression with the messages about it."""
 
-    told: list[NoticeDelivery]
+    told: list[NoticeDelivery] = field(default_factory=list)
