@@ -84,7 +84,7 @@ class _Beside:
 
 
 def walk_lanes(walker: Walker, lanes: int, order: Sequence[Sequence[int]]) -> None:
-    """Each lane takes every so-manieth block; the first failure ends the others in order and is raised."""
+    """Each lane takes every n-th block; the first failure ends the others in order and is raised."""
     stop, lock = Stop(), threading.Lock()
     quiet = LaneProgress(walker.progress, stop)
     beside = _Beside()

@@ -90,10 +90,10 @@ def _header(name: str, size: int) -> bytes:
 
 def _parse_header(block: bytes, file: str) -> tuple[str, int]:
     """Name and size where USTAR has them; everything else about the block must follow from these two."""
-    found = _SIZE.fullmatch(block[_SIZE_AT])
-    if len(block) != BLOCK or block[_MAGIC_AT] != b"ustar" or found is None:
+    digits = _SIZE.fullmatch(block[_SIZE_AT])
+    if len(block) != BLOCK or block[_MAGIC_AT] != b"ustar" or digits is None:
         raise EvidenceInvalid(f"{file}: not a bundle of lynxbench, or truncated or damaged")
-    name, size = block[_NAME_AT].rstrip(b"\0").decode("ascii", "replace"), int(found[1], 8)
+    name, size = block[_NAME_AT].rstrip(b"\0").decode("ascii", "replace"), int(digits[1], 8)
     if not _NAME.fullmatch(name) or _header(name, size) != block:
         raise EvidenceInvalid(f"{file}: member {name[:80]!r} is not a plain file as lynxbench writes it")
     return name, size

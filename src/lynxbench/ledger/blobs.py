@@ -163,9 +163,9 @@ class UrlBlobs:
 
 
 def _proven(data: bytes, sha256: str, where: str) -> bytes:
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
-        raise EvidenceInvalid(f"{where}: holds {short(found)}…, not {short(sha256)}…: the document was changed")
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != sha256:
+        raise EvidenceInvalid(f"{where}: holds {short(actual)}…, not {short(sha256)}…: the document was changed")
     return data
 
 

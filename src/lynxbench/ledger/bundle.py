@@ -117,15 +117,15 @@ def export_bundle(
     about = _everything_about(ledger.log, results)
     checkpoint = sign_checkpoint(ledger.log, key, now)
     size = checkpoint.checkpoint.tree_size
-    blobs = sorted({blob.sha256 for one in about for blob in one.entry.blobs})
-    signers = {signature.keyid for one in about for signature in one.envelope.signatures} | {key.keyid}
-    proofs = ledger.log.prove_all([one.seq for one in about], size)
+    blobs = sorted({blob.sha256 for logged in about for blob in logged.entry.blobs})
+    signers = {signature.keyid for logged in about for signature in logged.envelope.signatures} | {key.keyid}
+    proofs = ledger.log.prove_all([logged.seq for logged in about], size)
     paths = {str(proof.seq): tuple(step.hex() for step in proof.path) for proof in proofs}
     small: list[tuple[str, bytes]] = [
         (CHECKPOINT, checkpoint.envelope.to_bytes()),
         (PROOFS, _bytes_of(Proofs(paths=paths))),
         (KEYS, _bytes_of(Keys(cards=_cards(signers, trust, key)))),
-        *((f"entries/{one.seq:010d}.json", leaf_bytes(one.envelope)) for one in about),
+        *((f"entries/{logged.seq:010d}.json", leaf_bytes(logged.envelope)) for logged in about),
     ]
     held = [Held(name=name, size_bytes=len(data), sha256=_sha256(data)) for name, data in small]
     held += [Held(name=f"blobs/{name}", size_bytes=len(ledger.blobs.get(name)), sha256=name) for name in blobs]
@@ -217,13 +217,13 @@ def check_result_document(data: bytes, body: ResultRecorded, where: str) -> Resu
 def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
     """Entries about results, about their runs, and about the results those entries cite in turn."""
     known: dict[int, Logged] = {}
-    names, asked = set(results), set[str]()
-    while names - asked:
-        fresh = names - asked
-        asked |= fresh
-        for one in entries_about(ledger, fresh):
-            known[one.seq] = one
-            body = one.entry.body
+    names, read = set(results), set[str]()
+    while names - read:
+        fresh = names - read
+        read |= fresh
+        for logged in entries_about(ledger, fresh):
+            known[logged.seq] = logged
+            body = logged.entry.body
             if isinstance(body, ResultRecorded):
                 names |= {body.run_id, body.result_id}
             elif isinstance(body, ResultRerun):
@@ -231,26 +231,24 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
             elif isinstance(body, Concluded) and cited_by(body) <= names:
                 names |= set(body.without_result)
     # an experiment travels with all its cells or not at all: without them nobody could make its analysis again
-    known = {seq: one for seq, one in known.items() if cited_by(one.entry.body) <= names}
-    contracts = {one.entry.body.contract_id for one in known.values() if isinstance(one.entry.body, ResultRecorded)}
-    for contract_id in contracts:
-        known |= {one.seq: one for one in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
-    recorded = {one.entry.body.result_id for one in known.values() if isinstance(one.entry.body, ResultRecorded)}
-    missing = set(results) - recorded
+    known = {seq: logged for seq, logged in known.items() if cited_by(logged.entry.body) <= names}
+    results_there = [
+        body for body in (logged.entry.body for logged in known.values()) if isinstance(body, ResultRecorded)
+    ]
+    for contract_id in {body.contract_id for body in results_there}:
+        known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
+    missing = set(results) - {body.result_id for body in results_there}
     if missing:
         raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")
     return [known[seq] for seq in sorted(known)]
 
 
 def _cards(keyids: set[str], trust: TrustList, key: SigningKey) -> tuple[KeyCard, ...]:
-    cards = {
-        one.keyid: KeyCard(
-            keyid=one.keyid, public_key=one.public_key, team=one.team, roles=one.roles, made_at=one.valid_from
-        )
-        for one in trust.keys
-        if one.keyid in keyids
-    }
-    cards.setdefault(key.keyid, key.card)
+    cards = {key.keyid: key.card}
+    for known in trust.keys:
+        if known.keyid in keyids:
+            keyid, public_key, team, roles = known.keyid, known.public_key, known.team, known.roles
+            cards[keyid] = KeyCard(keyid=keyid, public_key=public_key, team=team, roles=roles, made_at=known.valid_from)
     return tuple(cards[keyid] for keyid in sorted(cards))
 
 

@@ -130,10 +130,10 @@ def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
     chosen = select(checkpoints.c.envelope).order_by(checkpoints.c.number.desc()).limit(limit)
     with ledger.database.reading() as connection:
         stored = [row.envelope for row in connection.execute(chosen)]
-    if not all(isinstance(one, bytes) for one in stored):
+    if not all(isinstance(envelope, bytes) for envelope in stored):
         raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
-    envelopes = [parse_envelope(one) for one in stored]
-    return [Signed(open_checkpoint(one), one) for one in envelopes]
+    envelopes = [parse_envelope(envelope) for envelope in stored]
+    return [Signed(open_checkpoint(envelope), envelope) for envelope in envelopes]
 
 
 def prove_stored(ledger: Ledger) -> int:

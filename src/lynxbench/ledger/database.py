@@ -173,8 +173,8 @@ class Database:
         table = self._schema.version_table
         if not inspect(connection).has_table(table):
             return None
-        found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
-        return None if found is None else str(found)
+        version = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
+        return None if version is None else str(version)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -304,8 +304,8 @@ _CAUSES = (
 
 
 def _explain(error: SQLAlchemyError) -> str:
-    said = " ".join(str(getattr(error, "orig", None) or error).split())
-    for mark, words in _CAUSES:
-        if mark in said:
-            return words
-    return said[:300]
+    message = " ".join(str(getattr(error, "orig", None) or error).split())
+    for mark, explanation in _CAUSES:
+        if mark in message:
+            return explanation
+    return message[:300]

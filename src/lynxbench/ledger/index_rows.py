@@ -67,18 +67,15 @@ def index_rows(seq: int, entry: Entry) -> IndexRows:
     figures = [
         {
             "seq": seq,
-            "precision": one.precision.value,
+            "precision": summary.precision.value,
             "contract_id": body.contract_id,
             "started_s": result["started_s"],
-            "low": one.throughput.low if one.throughput else None,
-            "estimate": one.throughput.estimate if one.throughput else None,
-            "high": one.throughput.high if one.throughput else None,
-            "unit": one.throughput.unit if one.throughput else None,
-            "run_means": json.dumps(one.run_means),
-            "validity": one.validity.value,
-            "steady": one.steady,
+            **{name: getattr(summary.throughput, name, None) for name in ("low", "estimate", "high", "unit")},
+            "run_means": json.dumps(summary.run_means),
+            "validity": summary.validity.value,
+            "steady": summary.steady,
         }
-        for one in body.per_precision
+        for summary in body.per_precision
     ]
     return IndexRows(subjects, result, figures, ends=body.run_id)
 
@@ -95,24 +92,24 @@ def entry_columns(entry: Entry) -> Row:
 
 def _subjects(entry: Entry) -> set[tuple[str, str]]:
     body = entry.body
-    found: set[tuple[str, str]] = set()
+    subjects: set[tuple[str, str]] = set()
     for what in ("contract", "executor", "result"):
         name = getattr(body, f"{what}_id", None)
         if name is not None:
-            found.add((name, what))
+            subjects.add((name, what))
     if isinstance(body, (RunRegistered, ResultRecorded, RunAbandoned)):
-        found.add((body.run_id, "run"))
+        subjects.add((body.run_id, "run"))
     if isinstance(body, ResultRerun):
-        found.add((body.rerun_id, "result"))
+        subjects.add((body.rerun_id, "result"))
     if isinstance(body, ChangeDeclared | ChangeMeasured):
-        found.add((body.change_id, "change"))
+        subjects.add((body.change_id, "change"))
     if isinstance(body, ChangeMeasured):
-        found |= {(body.before, "result"), (body.after, "result")}
+        subjects |= {(body.before, "result"), (body.after, "result")}
     if isinstance(body, ForeignImported):
-        found |= {(blob.sha256, "foreign") for blob in entry.blobs}
+        subjects |= {(blob.sha256, "foreign") for blob in entry.blobs}
     if isinstance(body, Concluded):
-        found |= {(body.analysis_id, "analysis"), (body.name, "named"), (body.base_contract_id, "cited")}
-        found |= {(name, "cited") for name in body.without_result}
+        subjects |= {(body.analysis_id, "analysis"), (body.name, "named"), (body.base_contract_id, "cited")}
+        subjects |= {(name, "cited") for name in body.without_result}
     if isinstance(body, (ResultContested, DecisionTaken, Concluded)):
-        found |= {(name, "cited") for name in body.cites}
-    return found
+        subjects |= {(name, "cited") for name in body.cites}
+    return subjects

@@ -42,9 +42,9 @@ class OpenLedger:
         self.log.close()
 
 
-def locate(asked: str | None, environment: Mapping[str, str]) -> Location | None:
+def locate(name: str | None, environment: Mapping[str, str]) -> Location | None:
     """The ledger that is meant; None where none is wanted."""
-    named = asked or environment.get(LEDGER_VARIABLE) or ""
+    named = name or environment.get(LEDGER_VARIABLE) or ""
     if named == NO_LEDGER:
         return None
     blobs = environment.get(BLOBS_VARIABLE) or None

@@ -148,12 +148,12 @@ class Ledger:
         """Entries by their numbers, in the log's order."""
         with self.database.reading() as connection:
             chosen = (_ENTRY.where(entries.c.seq.in_(some)) for some in batched(seqs))
-            found = [_logged(*row) for statement in chosen for row in connection.execute(statement)]
-        return sorted(found, key=lambda logged: logged.seq)
+            rows = [row for statement in chosen for row in connection.execute(statement)]
+        return [_logged(*row) for row in sorted(rows, key=lambda row: row.seq)]
 
-    def read_where(self, *asked: ColumnElement[bool]) -> list[Logged]:
+    def read_where(self, *conditions: ColumnElement[bool]) -> list[Logged]:
         """Entries by what is asked of their columns, in the log's order: one question instead of two."""
-        return [_logged(*row) for row in sorted(self.database.rows(_ENTRY.where(*asked)), key=lambda row: row.seq)]
+        return [_logged(*row) for row in sorted(self.database.rows(_ENTRY.where(*conditions)), key=lambda row: row.seq)]
 
     def prove(self, seq: int, size: int | None = None) -> Proof:
         """That an entry is in the log, or in the log as it was when it held `size` entries."""
@@ -303,13 +303,13 @@ def _with_nodes(connection: Connection, use: Callable[[ReadNode], T]) -> T:
         return b""
 
     use(note)
-    found: dict[tuple[int, int], Any] = {}
+    digests: dict[tuple[int, int], Any] = {}
     if places:
         rows = connection.exec_driver_sql(_nodes_statement(places))
-        found = {(level, position): digest for level, position, digest in rows}
+        digests = {(level, position): digest for level, position, digest in rows}
 
     def read(level: int, position: int) -> bytes:
-        digest = found.get((level, position))
+        digest = digests.get((level, position))
         if not isinstance(digest, bytes) or len(digest) != HASH_BYTES:
             raise EvidenceInvalid(f"the ledger's tree lacks node {position} of level {level}; it was damaged")
         return digest

@@ -25,14 +25,14 @@ def looks_like_id(text: str) -> bool:
 
 def find_analysis(ledger: Ledger, text: str) -> Logged | None:
     """The experiment, tuning or fleet run of an id, a unique beginning of one, or a name; None where there is none."""
-    found: str | None = None
+    analysis_id: str | None = None
     if looks_like_id(text):
         ids = _beginning(ledger, text, "analysis")
         if len(ids) > 1:
             raise NotFound(f"{text}: analyses {', '.join(short(name) for name in ids)} begin so; give more digits")
-        found = ids[0] if ids else None
+        analysis_id = ids[0] if ids else None
     chosen = select(func.max(subjects.c.seq)).where(
-        subjects.c.id == (found or text), subjects.c.what == ("analysis" if found else "named")
+        subjects.c.id == (analysis_id or text), subjects.c.what == ("analysis" if analysis_id else "named")
     )
     with ledger.database.reading() as connection:
         seq = connection.execute(chosen).scalar()
@@ -64,9 +64,9 @@ def find_id(ledger: Ledger, text: str, what: str) -> str:
     """The one id of that kind (`result`, `contract`, `executor`, `change`) that begins so; NotFound otherwise."""
     if not looks_like_id(text):
         raise NotFound(f"{text!r}: no {what}; give a path, an id, or at least {LEAST_DIGITS} of its first hex digits")
-    found = _beginning(ledger, text, what)
-    if not found:
+    ids = _beginning(ledger, text, what)
+    if not ids:
         raise NotFound(f"{text}: no {what} in {ledger.database.name} begins so; lynxbench results list shows them")
-    if len(found) > 1:
-        raise NotFound(f"{text}: {what}s {', '.join(short(name) for name in found)} begin so; give more digits")
-    return found[0]
+    if len(ids) > 1:
+        raise NotFound(f"{text}: {what}s {', '.join(short(name) for name in ids)} begin so; give more digits")
+    return ids[0]

@@ -120,14 +120,14 @@ def find_result(ledger: Ledger, result_id: str) -> Logged | None:
 
 def find_results(ledger: Ledger, names: Iterable[str]) -> dict[str, Logged]:
     """The first record of each of these results, by its id; those that are not here are left out."""
-    found: dict[str, Logged] = {}
+    recorded: dict[str, Logged] = {}
     for some in batched(sorted(set(names))):
         # By groups: asked for the first of one alone, PostgreSQL walks the whole table in its order.
         first = select(func.min(results.c.seq)).where(results.c.result_id.in_(some)).group_by(results.c.result_id)
-        for one in ledger.read_where(entries.c.seq.in_(first)):
-            if isinstance(one.entry.body, ResultRecorded):
-                found[one.entry.body.result_id] = one
-    return found
+        for logged in ledger.read_where(entries.c.seq.in_(first)):
+            if isinstance(logged.entry.body, ResultRecorded):
+                recorded[logged.entry.body.result_id] = logged
+    return recorded
 
 
 def find_run(ledger: Ledger, run_id: str, kind: EntryKind) -> list[Logged]:
@@ -150,8 +150,8 @@ def entries_about(ledger: Ledger, names: Iterable[str], kinds: Sequence[EntryKin
 
 def entries_of_contract(ledger: Ledger, contract_id: str, kinds: Sequence[EntryKind]) -> list[Logged]:
     """Entries of these kinds whose contract this is, in the log's order; its results are not looked at."""
-    asked = entries.c.kind.in_([kind.value for kind in kinds])
-    return ledger.read_where(entries.c.contract_id == contract_id, asked)
+    wanted = entries.c.kind.in_([kind.value for kind in kinds])
+    return ledger.read_where(entries.c.contract_id == contract_id, wanted)
 
 
 def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
@@ -170,13 +170,13 @@ def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, St
 
     The rest of a long history need not be opened for it, nor looked at where few results of the ledger are disputed.
     """
-    said = [EntryKind.CONTEST.value, EntryKind.RETRACTION.value, EntryKind.VERIFICATION.value, EntryKind.RERUN.value]
-    about = select(entries.c.result_id).where(entries.c.kind.in_(said)).distinct()
+    kinds = [EntryKind.CONTEST.value, EntryKind.RETRACTION.value, EntryKind.VERIFICATION.value, EntryKind.RERUN.value]
+    about = select(entries.c.result_id).where(entries.c.kind.in_(kinds)).distinct()
     mine = select(results.c.result_id).where(results.c.contract_id == contract_id).distinct()
     with ledger.database.reading() as connection:
         anywhere = set(connection.execute(about.limit(FEW + 1)).scalars())
         if len(anywhere) > FEW:
-            chosen = mine.join(entries, entries.c.result_id == results.c.result_id).where(entries.c.kind.in_(said))
+            chosen = mine.join(entries, entries.c.result_id == results.c.result_id).where(entries.c.kind.in_(kinds))
             names = list(connection.execute(chosen).scalars())
         else:
             names = []
@@ -188,20 +188,22 @@ def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, St
 def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, Standing]:
     """The standing of each of these results, as the reader's trust list has it."""
     about = entries_about(ledger, result_ids)
-    runs = {one.entry.body.run_id for one in about if isinstance(one.entry.body, ResultRecorded)}
-    there = {one.seq for one in about}
+    runs = {logged.entry.body.run_id for logged in about if isinstance(logged.entry.body, ResultRecorded)}
+    there = {logged.seq for logged in about}
     registrations = entries_about(ledger, runs, [EntryKind.REGISTRATION]) if runs else []
-    about += [one for one in registrations if one.seq not in there]
-    said = [VoicedEntry(one.seq, one.entry, voice_of(one, trust)) for one in about]
+    about += [logged for logged in registrations if logged.seq not in there]
+    voiced = [VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust)) for logged in about]
     by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
     by_run = {
-        one.entry.body.run_id: one.entry.body.result_id for one in said if isinstance(one.entry.body, ResultRecorded)
+        logged.entry.body.run_id: logged.entry.body.result_id
+        for logged in voiced
+        if isinstance(logged.entry.body, ResultRecorded)
     }
-    for one in said:
-        body = one.entry.body
+    for logged in voiced:
+        body = logged.entry.body
         named = by_run.get(body.run_id) if isinstance(body, RunRegistered) else getattr(body, "result_id", None)
         if named in by_id:
-            by_id[named].append(one)
+            by_id[named].append(logged)
     return {result_id: standing_of(result_id, mine) for result_id, mine in by_id.items()}
 
 
@@ -217,13 +219,13 @@ def voice_of(logged: Logged, trust: TrustList) -> Voice:
 
 
 def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tuple[object, ...]]:
-    for column, asked in ((results.c.contract_id, wanted.contract), (results.c.executor_id, wanted.executor)):
-        if asked is None:
+    for column, text in ((results.c.contract_id, wanted.contract), (results.c.executor_id, wanted.executor)):
+        if text is None:
             continue
-        if len(asked) == FULL_ID:  # then the index has the order too, and no more is read than is shown
-            chosen = chosen.where(column == asked)
+        if len(text) == FULL_ID:  # then the index has the order too, and no more is read than is shown
+            chosen = chosen.where(column == text)
         else:  # a range, not LIKE: every database answers it from the index
-            chosen = chosen.where(column >= asked, column < asked + "g")
+            chosen = chosen.where(column >= text, column < text + "g")
     if wanted.since_s is not None:
         chosen = chosen.where(results.c.started_s >= wanted.since_s)
     if wanted.validity is not None:
@@ -248,8 +250,8 @@ def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]], *, precision: st
     within = chosen.with_only_columns(results.c.seq).subquery()
     with ledger.database.reading() as connection:
         rows: Sequence[Any] = connection.execute(chosen).all()
-        found: dict[int, list[ListedFigure]] = {row[0]: [] for row in rows}
-        asked = select(
+        by_result: dict[int, list[ListedFigure]] = {row[0]: [] for row in rows}
+        question = select(
             figures.c.seq,
             figures.c.precision,
             figures.c.low,
@@ -260,22 +262,22 @@ def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]], *, precision: st
             figures.c.validity,
             figures.c.steady,
         ).order_by(figures.c.seq, figures.c.precision)
-        asked = asked.where(figures.c.seq.in_(select(within.c.seq)))
+        question = question.where(figures.c.seq.in_(select(within.c.seq)))
         if precision is not None:
-            asked = asked.where(figures.c.precision == precision)
-        for seq, name, low, estimate, high, unit, means, validity, steady in connection.execute(asked):
+            question = question.where(figures.c.precision == precision)
+        for seq, name, low, estimate, high, unit, means, validity, steady in connection.execute(question):
             throughput = None if unit is None else Figure(low=low, estimate=estimate, high=high, unit=unit)
-            found[seq].append(ListedFigure(name, throughput, validity, steady, tuple(json.loads(means))))
+            by_result[seq].append(ListedFigure(name, throughput, validity, steady, tuple(json.loads(means))))
     layers: dict[str, dict[str, str]] = {}
     listed: list[Listed] = []
     for row in rows:  # unpacked, not asked by name: a history has ten thousand of them
         seq, result, run, contract, name, executor, instance, weights, layer_ids, *rest = row
         _, started_at, validity, attempts, bottleneck = rest
-        if precision is not None and not found[seq]:
+        if precision is not None and not by_result[seq]:
             continue
         if layer_ids not in layers:  # most results of a contract share their layers
             layers[layer_ids] = json.loads(layer_ids)
-        found_layers, figures_ = layers[layer_ids], tuple(found[seq])
-        head = (seq, result, run, contract, name, executor, instance, weights, found_layers)
+        its_layers, figures_ = layers[layer_ids], tuple(by_result[seq])
+        head = (seq, result, run, contract, name, executor, instance, weights, its_layers)
         listed.append(Listed(*head, started_at, validity, attempts, bottleneck, figures_))
     return listed

@@ -30,13 +30,13 @@ def summary_of(result: Result, *, nonce: str, attempts: int) -> ResultRecorded:
         validity=result.validity.verdict,
         per_precision=tuple(
             PrecisionSummary(
-                precision=one.precision,
-                throughput=one.throughput,
-                run_means=one.run_means,
-                validity=one.validity.verdict,
-                steady=one.steady.verdict.value if one.steady is not None else None,
+                precision=figures.precision,
+                throughput=figures.throughput,
+                run_means=figures.run_means,
+                validity=figures.validity.verdict,
+                steady=figures.steady.verdict.value if figures.steady is not None else None,
             )
-            for one in result.per_precision
+            for figures in result.per_precision
         ),
         attempts=attempts,
         bottleneck=result.attribution.bottleneck if result.attribution is not None else None,
@@ -45,13 +45,13 @@ def summary_of(result: Result, *, nonce: str, attempts: int) -> ResultRecorded:
 
 def layer_ids(executor: Executor) -> dict[Layer, str]:
     """The hash of each layer's configuration: which layer changed shows without opening a document."""
-    found = {}
+    ids = {}
     for layer in Layer:
         fields = executor.layers.get(layer, {})
-        found[layer] = content_id(
+        ids[layer] = content_id(
             {name: field.value for name, field in sorted(fields.items()) if field.tier is Tier.CONFIGURATION}
         )
-    return found
+    return ids
 
 
 def weights_of(executor: Executor) -> str | None:

@@ -47,20 +47,20 @@ def push_results(
     *,
     run: str | None = None,
     everything: bool = False,
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Pushed:
     """Send results with all that was said about them; sending them again adds only what is new."""
     keyring, now = Keyring(environment=environment), datetime.now(UTC)
     with opened(ledger, environment) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
         if everything:
-            ids = [one.result_id for one in list_results(open_.log, Wanted(limit=None))]
+            ids = [listed.result_id for listed in list_results(open_.log, Wanted(limit=None))]
         else:
-            ids = [found for name in names for found in results_named(open_, name)]
+            ids = [result_id for name in names for result_id in results_named(open_, name)]
         if not ids:
             return Pushed((), 0, 0, 0)
         path = Path(folder) / BUNDLE_FILE
         export_bundle(open_, ids, path, keyring.signing_key(now).key, keyring.trust, now)
-        outcome = remote.push(path, run, told)
+        outcome = remote.push(path, run, progress)
         size = path.stat().st_size
     return Pushed(tuple(dict.fromkeys(ids)), size, int(outcome.get("entries", 0)), int(outcome.get("new", 0)))
 

@@ -44,17 +44,17 @@ class Remote:
         """One question; the JSON document of the answer."""
         data = None if body is None else json.dumps(body).encode()
         headers = {} if data is None else {"Content-Type": "application/json"}
-        found = json.loads(self._send(method, _address(path, query), data, headers))
-        if not isinstance(found, dict):
+        document = json.loads(self._send(method, _address(path, query), data, headers))
+        if not isinstance(document, dict):
             raise BadInput(f"{self.url}{path}: no server of lynxbench answers so")
-        return found
+        return document
 
     def fetch(self, path: str) -> bytes:
         """A file."""
         return self._send("GET", _address(path, None), None, {})
 
     def push(
-        self, bundle: Path, run: str | None = None, told: Callable[[int, int], None] | None = None
+        self, bundle: Path, run: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> dict[str, Any]:
         """Send a bundle, from wherever an earlier attempt stopped, and have it taken in; what came of it."""
         size = bundle.stat().st_size
@@ -63,7 +63,7 @@ class Remote:
         wait_s = FIRST_WAIT_S
         for attempt in range(ATTEMPTS):
             try:
-                return self._push(bundle, size, sha256, run, told)
+                return self._push(bundle, size, sha256, run, progress)
             except Unreachable:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -72,7 +72,7 @@ class Remote:
         raise AssertionError("every attempt returns or raises")
 
     def _push(
-        self, bundle: Path, size: int, sha256: str, run: str | None, told: Callable[[int, int], None] | None
+        self, bundle: Path, size: int, sha256: str, run: str | None, progress: Callable[[int, int], None] | None
     ) -> dict[str, Any]:
         upload = self.ask("POST", "/api/v1/uploads", {"sha256": sha256, "size_bytes": size})
         place = f"/api/v1/uploads/{upload['upload_id']}"
@@ -83,8 +83,8 @@ class Remote:
                 chunk = stream.read(CHUNK_BYTES)
                 headers = {"Content-Type": "application/octet-stream", "Upload-Offset": str(at)}
                 upload = json.loads(self._send("PATCH", place, chunk, headers))
-                if told is not None:
-                    told(int(upload["received_bytes"]), size)
+                if progress is not None:
+                    progress(int(upload["received_bytes"]), size)
         if upload["state"] == "open":
             upload = self.ask("POST", f"{place}/finish", {"run": run})
         outcome = upload["outcome"]
@@ -122,9 +122,9 @@ def _error(url: str, status: int, body: bytes) -> LynxbenchError:
         line = str(json.loads(body)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         line = f"answered {status}"
-    said = f"{url}: {line}"
+    problem = f"{url}: {line}"
     if status in (401, 403, 409):
-        return Refused(said)
+        return Refused(problem)
     if status in (429, 502, 503, 504):
-        return Unreachable(said)
-    return EvidenceInvalid(said) if status == 422 and "signature" in line else BadInput(said)
+        return Unreachable(problem)
+    return EvidenceInvalid(problem) if status == 422 and "signature" in line else BadInput(problem)

@@ -63,14 +63,14 @@ class Guard:
         began, status = time.perf_counter(), 500
         headers = dict(scope["headers"])
 
-        async def told(message: Message) -> None:
+        async def respond(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 # whoever parsed the body may have called what was cut off a wrong one
                 status = 413 if counted.overflowed else message["status"]
                 spent = f"app;dur={1000 * (time.perf_counter() - began):.1f}".encode()
                 given = {name.lower() for name, _ in message["headers"]}
-                added = [one for one in _HEADERS if one[0] not in given]
+                added = [header for header in _HEADERS if header[0] not in given]
                 headers_ = [*message["headers"], *added, (b"server-timing", spent)]
                 message = {**message, "status": status, "headers": headers_}
             await send(message)
@@ -79,9 +79,9 @@ class Guard:
         refusal = self._refusal(scope, headers)
         try:
             if refusal is not None:
-                await refusal(scope, receive, told)
+                await refusal(scope, receive, respond)
             else:
-                await self._app(scope, counted, told)
+                await self._app(scope, counted, respond)
         finally:
             self._tell(scope, status, time.perf_counter() - began)
 
@@ -144,15 +144,15 @@ class Doorkeeper:
         given = request.headers.get("authorization")
         if given is not None:
             kind, _, text = given.partition(" ")
-            found = await self._ask(f"token {text}", lambda: self._server.access.by_token(text))
-            if kind.lower() != "bearer" or found is None:
+            principal = await self._ask(f"token {text}", lambda: self._server.access.by_token(text))
+            if kind.lower() != "bearer" or principal is None:
                 raise HTTPException(401, "this token opens nothing here", {"WWW-Authenticate": "Bearer"})
-            return found
+            return principal
         cookie = request.cookies.get(SESSION_COOKIE)
         if cookie:
-            found = await self._ask(f"session {cookie}", lambda: self._server.access.by_session(cookie))
-            if found is not None:
-                return found
+            principal = await self._ask(f"session {cookie}", lambda: self._server.access.by_session(cookie))
+            if principal is not None:
+                return principal
         return nobody(may_read=self._server.settings.public_read or await self._is_open())
 
     async def _is_open(self) -> bool:
@@ -169,11 +169,11 @@ class Doorkeeper:
         held = self._remembered.get(key)
         if held is not None and held[1] == generation and time.monotonic() - held[0] < ACCESS_FRESH_S:
             return held[2]
-        found = await run_in_threadpool(ask)
+        principal = await run_in_threadpool(ask)
         if len(self._remembered) > MOST_REMEMBERED:
             self._remembered.clear()
-        self._remembered[key] = (time.monotonic(), generation, found)
-        return found
+        self._remembered[key] = (time.monotonic(), generation, principal)
+        return principal
 
     async def _deny(self, request: Request, who: Principal, need: AccessScope | None, *, page: bool) -> None:
         if who.via == ANONYMOUS:
@@ -251,7 +251,7 @@ def safe_target(text: str) -> str:
     if (
         not text.startswith("/")
         or text.startswith(("//", "/\\"))
-        or any(ord(one) < 33 or ord(one) == 127 for one in text)
+        or any(ord(letter) < 33 or ord(letter) == 127 for letter in text)
     ):
         return "/"
     parts = urlsplit(text)

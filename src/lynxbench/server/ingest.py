@@ -41,7 +41,7 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
         raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {who.team}")
     with _one_at_a_time:
         known = _known(ledger, bundle.envelopes)
-        fresh = [one for one, seen in zip(bundle.envelopes, known, strict=True) if not seen]
+        fresh = [envelope for envelope, seen in zip(bundle.envelopes, known, strict=True) if not seen]
         for envelope in fresh:
             _refuse(envelope, trust, who, now_s)
         _refuse_inflating(bundle)
@@ -55,7 +55,7 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
 
 
 def _known(ledger: OpenLedger, envelopes: tuple[Envelope, ...]) -> list[bool]:
-    leaves = [leaf_hash(leaf_bytes(one)) for one in envelopes]
+    leaves = [leaf_hash(leaf_bytes(envelope)) for envelope in envelopes]
     there: set[bytes] = set()
     with ledger.log.database.reading() as connection:
         for some in batched(leaves):

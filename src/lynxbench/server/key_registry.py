@@ -46,13 +46,13 @@ class KeyRegistry:
     def trust(self) -> TrustList:
         """Whose signatures count: what the server's home trusts, and what was registered here."""
         trust = self._own
-        for one in self.list():
-            if trust.find(one.card.keyid) is None:
-                trust = trust.adding(one.card, datetime.fromisoformat(one.card.made_at))
-            known = trust.find(one.card.keyid)
-            if one.revoked_at is not None and known is not None and known.revoked is None:
-                at = datetime.fromisoformat(one.revoked_at)
-                trust = trust.revoking(one.card.keyid, one.reason or "revoked", at)
+        for key in self.list():
+            if trust.find(key.card.keyid) is None:
+                trust = trust.adding(key.card, datetime.fromisoformat(key.card.made_at))
+            known = trust.find(key.card.keyid)
+            if key.revoked_at is not None and known is not None and known.revoked is None:
+                at = datetime.fromisoformat(key.revoked_at)
+                trust = trust.revoking(key.card.keyid, key.reason or "revoked", at)
         return trust
 
     def register(self, data: bytes, by: str) -> KeyCard:

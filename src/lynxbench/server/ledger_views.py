@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import func, select
 
@@ -41,6 +43,10 @@ from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 from lynxbench.server.page_cache import EVERYTHING
 from lynxbench.server.server_state import Server
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Ask = Callable[Concatenate[Server, P], T]
 
 TREND = 60
 """Results of a contract that its line in the overview is drawn from."""
@@ -86,11 +92,11 @@ class PagePast(Past):
         try:
             return super().recorded(ledger, names)
         except EvidenceInvalid:
-            found: dict[str, Logged] = {}
+            readable: dict[str, Logged] = {}
             for name in names:
                 with suppress(EvidenceInvalid):
-                    found |= super().recorded(ledger, [name])
-            return found
+                    readable |= super().recorded(ledger, [name])
+            return readable
 
     def document(self, ledger: OpenLedger, recorded: Logged) -> Result | None:
         """A result's whole document, where it is there and holds."""
@@ -115,9 +121,9 @@ def precision_of(text: str | None) -> Precision | None:
         raise BadInput(f"precision is one of {', '.join(Precision)}") from None
 
 
-def wanted_of(server: Server, asked: Mapping[str, str], limit: int) -> Wanted:
+def wanted_of(server: Server, fields: Mapping[str, str], limit: int) -> Wanted:
     """Which results a URL asks for; BadInput where a value is none."""
-    valid, since, since_s = asked.get("valid"), asked.get("since"), None
+    valid, since, since_s = fields.get("valid"), fields.get("since"), None
     if valid is not None and valid not in set(ValidityVerdict):
         raise BadInput(f"valid is one of {', '.join(ValidityVerdict)}")
     if since is not None:
@@ -126,10 +132,10 @@ def wanted_of(server: Server, asked: Mapping[str, str], limit: int) -> Wanted:
             since_s = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
         except (ValueError, OverflowError):
             raise BadInput("since is a date such as 2026-11-15") from None
-    precision = precision_of(asked.get("precision"))
+    precision = precision_of(fields.get("precision"))
     return Wanted(
-        contract=named(server, asked["contract"], "contract") if "contract" in asked else None,
-        executor=named(server, asked["executor"], "executor") if "executor" in asked else None,
+        contract=named(server, fields["contract"], "contract") if "contract" in fields else None,
+        executor=named(server, fields["executor"], "executor") if "executor" in fields else None,
         precision=precision.value if precision else None,
         since_s=since_s,
         validity=valid,
@@ -137,54 +143,56 @@ def wanted_of(server: Server, asked: Mapping[str, str], limit: int) -> Wanted:
     )
 
 
+def _kept(*topics: str) -> Callable[[Ask[P, T]], Ask[P, T]]:
+    """Keep what a function answers until a topic changes; without topics, until that changes which it is about."""
+
+    def decorate(ask: Ask[P, T]) -> Ask[P, T]:
+        @wraps(ask)
+        def answered(server: Server, /, *given: P.args, **named: P.kwargs) -> T:
+            about = topics or (str(given[0]),)
+            name = (ask.__name__, *given, *named.items())
+            return server.cache.get(name, about, lambda: (ask(server, *given, **named),))[0]
+
+        return answered
+
+    return decorate
+
+
+@_kept(EVERYTHING)
 def contract_ids(server: Server) -> list[tuple[str, int]]:
     """Contracts with results, by how recently they had one, with how many."""
-
-    def ask() -> list[tuple[str, int]]:
-        newest = func.max(results.c.started_s)
-        chosen = select(results.c.contract_id, func.count()).group_by(results.c.contract_id).order_by(newest.desc())
-        measured = [(str(row[0]), int(row[1])) for row in server.ledger.log.database.rows(chosen)]
-        agreed = select(entries.c.contract_id).where(entries.c.kind == EntryKind.CONTRACT.value).distinct()
-        known = {name for name, _ in measured}
-        return measured + [(str(row[0]), 0) for row in server.ledger.log.database.rows(agreed) if row[0] not in known]
-
-    return server.cache.get("contract ids", (EVERYTHING,), ask)
+    newest = func.max(results.c.started_s)
+    chosen = select(results.c.contract_id, func.count()).group_by(results.c.contract_id).order_by(newest.desc())
+    measured = [(str(row[0]), int(row[1])) for row in server.ledger.log.database.rows(chosen)]
+    agreed = select(entries.c.contract_id).where(entries.c.kind == EntryKind.CONTRACT.value).distinct()
+    known = {name for name, _ in measured}
+    return measured + [(str(row[0]), 0) for row in server.ledger.log.database.rows(agreed) if row[0] not in known]
 
 
+@_kept()
 def contract_of(server: Server, contract_id: str) -> Contract | None:
     """The contract's text, where the ledger has it."""
-
-    def ask() -> Contract | str:
-        for logged in entries_of_contract(server.ledger.log, contract_id, [EntryKind.CONTRACT]):
-            if isinstance(logged.entry.body, ContractAgreed):
-                return logged.entry.body.contract
-        return ""
-
-    found = server.cache.get(("contract", contract_id), (contract_id,), ask)
-    return found if isinstance(found, Contract) else None
+    for logged in entries_of_contract(server.ledger.log, contract_id, [EntryKind.CONTRACT]):
+        if isinstance(logged.entry.body, ContractAgreed):
+            return logged.entry.body.contract
+    return None
 
 
+@_kept()
 def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
     """One line of the overview."""
-
-    def ask() -> ContractLine:
-        contract = contract_of(server, contract_id)
-        listed = list_results(server.ledger.log, Wanted(contract=contract_id, limit=1))
-        latest = listed[0] if listed else None
-        name = contract.name if contract else latest.contract_name if latest else contract_id[:12]
-        past = history(server, contract_id, None, TREND) if contract is not None and latest is not None else None
-        return ContractLine(contract_id, name, contract, count, latest, past)
-
-    return server.cache.get(("line", contract_id, count), (contract_id,), ask)
+    contract = contract_of(server, contract_id)
+    listed = list_results(server.ledger.log, Wanted(contract=contract_id, limit=1))
+    latest = listed[0] if listed else None
+    name = contract.name if contract else latest.contract_name if latest else contract_id[:12]
+    past = history(server, contract_id, None, TREND) if contract is not None and latest is not None else None
+    return ContractLine(contract_id, name, contract, count, latest, past)
 
 
+@_kept()
 def history(server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST) -> History:
     """The series of a contract, as `lynxbench history` reads it."""
-
-    def ask() -> History:
-        return history_of(PagePast.over(server.ledger, server.trust), contract_id, precision, newest)
-
-    return server.cache.get(("history", contract_id, precision, newest), (contract_id,), ask)
+    return history_of(PagePast.over(server.ledger, server.trust), contract_id, precision, newest)
 
 
 def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, Standing]]:
@@ -214,14 +222,11 @@ def _spoken(server: Server, entries: Sequence[Logged]) -> list[Spoken]:
     return [Spoken(logged, voice_of(logged, trust)) for logged in entries]
 
 
+@_kept(EVERYTHING)
 def known_kinds(server: Server) -> dict[str, int]:
     """How many entries of each kind there are."""
-
-    def ask() -> dict[str, int]:
-        chosen = select(entries.c.kind, func.count()).group_by(entries.c.kind)
-        return {str(row[0]): int(row[1]) for row in server.ledger.log.database.rows(chosen)}
-
-    return server.cache.get("kinds", (EVERYTHING,), ask)
+    chosen = select(entries.c.kind, func.count()).group_by(entries.c.kind)
+    return {str(row[0]): int(row[1]) for row in server.ledger.log.database.rows(chosen)}
 
 
 def document(server: Server, result_id: str) -> Result:
@@ -244,23 +249,20 @@ def files_of(server: Server, result_id: str) -> ResultFiles:
     return ResultFiles(result, processes, telemetry, None)
 
 
+@_kept(EVERYTHING)
 def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]:
     """Executors with how many results they have and the newest of them."""
-
-    def ask() -> list[tuple[str, int, str]]:
-        # The second of the newest is in an index, its text is not: that is read of those that are listed alone.
-        newest = func.max(results.c.started_s)
-        chosen = select(results.c.executor_id, func.count().label("many"), newest.label("newest_s"))
-        listed = chosen.group_by(results.c.executor_id).order_by(newest.desc()).limit(limit).subquery()
-        text = (
-            select(func.max(results.c.started_at))
-            .where(results.c.executor_id == listed.c.executor_id, results.c.started_s == listed.c.newest_s)
-            .scalar_subquery()
-        )
-        rows = server.ledger.log.database.rows(select(listed.c.executor_id, listed.c.many, text))
-        return sorted(((str(row[0]), int(row[1]), str(row[2])) for row in rows), key=lambda row: row[2], reverse=True)
-
-    return server.cache.get(("executors", limit), (EVERYTHING,), ask)
+    # The second of the newest is in an index, its text is not: that is read of those that are listed alone.
+    newest = func.max(results.c.started_s)
+    chosen = select(results.c.executor_id, func.count().label("many"), newest.label("newest_s"))
+    listed = chosen.group_by(results.c.executor_id).order_by(newest.desc()).limit(limit).subquery()
+    text = (
+        select(func.max(results.c.started_at))
+        .where(results.c.executor_id == listed.c.executor_id, results.c.started_s == listed.c.newest_s)
+        .scalar_subquery()
+    )
+    rows = server.ledger.log.database.rows(select(listed.c.executor_id, listed.c.many, text))
+    return sorted(((str(row[0]), int(row[1]), str(row[2])) for row in rows), key=lambda row: row[2], reverse=True)
 
 
 def result_with_executor(server: Server, executor_id: str) -> Result:

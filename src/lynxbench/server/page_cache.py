@@ -81,18 +81,18 @@ class ChangeCounter:
 
     def _topics(self, after: int) -> set[str]:
         chosen = select(entries.c.contract_id, entries.c.executor_id, entries.c.result_id, entries.c.kind)
-        found: set[str] = set()
+        topics: set[str] = set()
         names: set[str] = set()
         with self._ledger.database.reading() as connection:
             for row in connection.execute(chosen.where(entries.c.seq > after)):
-                found |= {f"kind:{row.kind}"}
-                found |= {name for name in (row.contract_id, row.executor_id, row.result_id) if name}
+                topics |= {f"kind:{row.kind}"}
+                topics |= {name for name in (row.contract_id, row.executor_id, row.result_id) if name}
                 if row.result_id and not row.contract_id:
                     names.add(row.result_id)
             if names:
                 about = select(results.c.contract_id).where(results.c.result_id.in_(names))
-                found |= {row.contract_id for row in connection.execute(about)}
-        return found
+                topics |= {row.contract_id for row in connection.execute(about)}
+        return topics
 
 
 _NEWEST = select(func.coalesce(func.max(entries.c.seq), -1))
@@ -136,9 +136,9 @@ class PageCache:
 
     def get(self, name: Hashable, topics: Sequence[str], make: Callable[[], T]) -> T:
         """What is kept and still true, or made now. Whoever comes while it is being made gets what was true before."""
-        found: T | None = self.peek(name, topics)
-        if found is not None:
-            return found
+        value: T | None = self.peek(name, topics)
+        if value is not None:
+            return value
         with self._lock:
             gate = self._making.setdefault(name, threading.Lock())
         kept = self._kept.get(name)

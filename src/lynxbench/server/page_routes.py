@@ -132,13 +132,13 @@ def series_(here: Here, contract: Named, form: str, precision: str | None = None
 async def results_(
     here: Here, contract: str = "", executor: str = "", precision: str = "", valid: str = "", since: str = ""
 ) -> Response:
-    given = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
-    asked = {name: text[:80] for name, text in given.items() if text}
+    texts = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
+    fields = {name: text[:80] for name, text in texts.items() if text}
 
     def make() -> Page:
-        return results.results_page(here.server, reading.wanted_of(here.server, asked, results.PER_PAGE), asked)
+        return results.results_page(here.server, reading.wanted_of(here.server, fields, results.PER_PAGE), fields)
 
-    return await here.show(("results", tuple(sorted(asked.items()))), (EVERYTHING, OWN), make)
+    return await here.show(("results", tuple(sorted(fields.items()))), (EVERYTHING, OWN), make)
 
 
 @route("GET", "/results/{result}", READ)

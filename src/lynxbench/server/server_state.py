@@ -161,8 +161,8 @@ class Server:
     def _send(self) -> None:
         for number, name in self.courier.waiting():
             notice = self.watch.notice(name)
-            found = self.watch.compare(notice.baseline_id, notice.result_id, self.trust)
-            state = self.courier.send(number, notice, render_comparison(found, width=LETTER_WIDTH))
+            comparison = self.watch.compare(notice.baseline_id, notice.result_id, self.trust)
+            state = self.courier.send(number, notice, render_comparison(comparison, width=LETTER_WIDTH))
             self.metrics.messages.labels(state).inc()
             level = logging.INFO if state == "sent" else logging.WARNING
             self.log.log(level, "message", extra={"notice": name, "state": state})

@@ -113,8 +113,8 @@ class Uploads:
             raise Refused(f"{upload.received_bytes} of {upload.size_bytes} bytes are here; send the rest first")
         file = self.file(upload)
         with file.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != upload.sha256:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if digest != upload.sha256:
             self.discard(upload)
             raise EvidenceInvalid("the bytes that came are not those that were announced; send the bundle again")
         return file

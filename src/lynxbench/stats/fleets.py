@@ -122,7 +122,7 @@ def simulate_latencies(
 ) -> Float64:
     """Latencies [requests, queues] of independent queues at a rate each, from empty.
 
-    `shared` nodes pool their slots in one queue; `gaps` > 1 is every so-manieth arrival of a Poisson stream.
+    `shared` nodes pool their slots in one queue; `gaps` > 1 is every n-th arrival of a Poisson stream.
     """
     free = np.zeros((queues, node.slots * shared))
     rows = np.arange(queues)

@@ -203,7 +203,7 @@ class AgentClient:
     def _agreed(self, answer: Mapping[str, Any]) -> Contract:
         contract = parse_document(json.dumps(answer["contract"]), "the server's contract")
         only = self.settings.only
-        if only and not any(contract.contract_id.startswith(one) for one in only):
+        if only and not any(contract.contract_id.startswith(beginning) for beginning in only):
             raise Refused(f"contract {contract.contract_id[:12]} is none of those that this agent runs (--only)")
         return contract
 

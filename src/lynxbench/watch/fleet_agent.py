@@ -209,7 +209,7 @@ class FleetAgent(Silent):
         if not nodes:
             self._messenger.submit(self._fail, going, "no node of the fleet is there to run it")
             return None
-        names: list[str] = [one.node.name for one in self._going.values() if one.node is not None]
+        names: list[str] = [other.node.name for other in self._going.values() if other.node is not None]
         load = {name: names.count(name) for name in names}
         chosen = pick_node([node.name for node in nodes], going.claimed.last_node, load)
         node = next(node for node in nodes if node.name == chosen)

@@ -126,8 +126,8 @@ class Courier:
                 self._mail(row.address, notice, text)
         except (OSError, smtplib.SMTPException, BadInput) as error:
             state = "failed" if attempts >= MOST_ATTEMPTS else "pending"
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            self._store.change(update(outbox).where(mine).values(state=state, said=said))
+            problem = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            self._store.change(update(outbox).where(mine).values(state=state, said=problem))
             return state
         self._store.change(update(outbox).where(mine).values(state="sent", sent_at=now_text(), said=""))
         return "sent"

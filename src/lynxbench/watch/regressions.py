@@ -81,8 +81,8 @@ class Watch:
 
     def moved(self) -> set[str]:
         """Contracts of which a notice was opened or closed since this was asked last: their pages show it."""
-        found, self._moved = self._moved, set()
-        return found
+        moved, self._moved = self._moved, set()
+        return moved
 
     def pending(self, limit: int = 50) -> list[int]:
         """Numbers of result entries that were not judged yet; a ledger that is new to this server starts at its end."""
@@ -110,11 +110,11 @@ class Watch:
 
     def accept(self, notice: str, who: str) -> Notice:
         """The new level is the level from now on: the notice is closed, and results are held against its result."""
-        found = self.notice(notice)
-        if found.closed_at is not None:
-            raise BadInput(f"this notice was closed at {found.closed_at}")
-        self._set_baseline(found.contract_id, found.place, found.result_id, found.result_id)
-        self._close(found.contract_id, found.place, f"accepted by {who}"[:64])
+        opened = self.notice(notice)
+        if opened.closed_at is not None:
+            raise BadInput(f"this notice was closed at {opened.closed_at}")
+        self._set_baseline(opened.contract_id, opened.place, opened.result_id, opened.result_id)
+        self._close(opened.contract_id, opened.place, f"accepted by {who}"[:64])
         return self.notice(notice)
 
     def notice(self, notice: str) -> Notice:
@@ -156,19 +156,19 @@ class Watch:
         if standing.retracted:
             self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
             return None
-        found = self.compare(known.result_id, body.result_id, trust)
-        if found.refused or found.verdict is None:
-            if found.a.validity != ValidityVerdict.VALID.value:  # nothing could ever be held against it
+        comparison = self.compare(known.result_id, body.result_id, trust)
+        if comparison.refused or comparison.verdict is None:
+            if comparison.a.validity != ValidityVerdict.VALID.value:  # nothing could ever be held against it
                 self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
             return None
-        made = None
-        if found.verdict is EffectVerdict.REGRESSED:
-            made = self._open(body, place, known.result_id, found)
-        elif found.verdict in (EffectVerdict.WITHIN_BUDGET, EffectVerdict.IMPROVED):
+        notice = None
+        if comparison.verdict is EffectVerdict.REGRESSED:
+            notice = self._open(body, place, known.result_id, comparison)
+        elif comparison.verdict in (EffectVerdict.WITHIN_BUDGET, EffectVerdict.IMPROVED):
             self._close(body.contract_id, place, body.result_id)
-        baseline = body.result_id if found.verdict is EffectVerdict.IMPROVED else known.result_id
+        baseline = body.result_id if comparison.verdict is EffectVerdict.IMPROVED else known.result_id
         self._set_baseline(body.contract_id, place, baseline, body.result_id)
-        return made
+        return notice
 
     def compare(self, a: str, b: str, trust: TrustList, precision: Precision | None = None) -> Comparison:
         """B held against A, with their samples where they are at hand."""
@@ -186,22 +186,22 @@ class Watch:
                 sides.append(side_of(result, folder=folder, standing=known[name], name=short(name)))
             return compare_sides(sides[0], sides[1], precision)
 
-    def _open(self, body: ResultRecorded, place: str, baseline: str, found: Comparison) -> Notice | None:
-        assert found.effect is not None
-        layer, owner, sentence = _suspect(found)
+    def _open(self, body: ResultRecorded, place: str, baseline: str, comparison: Comparison) -> Notice | None:
+        assert comparison.effect is not None
+        layer, owner, sentence = _suspect(comparison)
         notice = Notice(
             notice=fresh_id(),
             contract_id=body.contract_id,
             contract_name=body.contract_name,
             place=place,
-            precision=found.precision.value if found.precision else "",
+            precision=comparison.precision.value if comparison.precision else "",
             baseline_id=baseline,
             result_id=body.result_id,
             layer=layer,
             owner=owner,
-            low=found.effect.low,
-            estimate=found.effect.estimate,
-            high=found.effect.high,
+            low=comparison.effect.low,
+            estimate=comparison.effect.estimate,
+            high=comparison.effect.high,
             sentence=sentence,
             opened_at=now_text(),
         )
@@ -238,14 +238,14 @@ class Watch:
             upsert(connection, properties, {"name": CURSOR}, {"value": str(seq)})
 
 
-def _suspect(found: Comparison) -> tuple[str | None, str, str]:
+def _suspect(comparison: Comparison) -> tuple[str | None, str, str]:
     """Layer, owner and sentence: the one layer that changed, or the strongest suspect of several."""
-    cause = found.cause
+    cause = comparison.cause
     sentence = cause.sentence if cause is not None else "nothing is known of the cause"
     if cause is not None and cause.layer is not None:
         return cause.layer.value, cause.owner or NOBODY, sentence
-    if found.layers:
-        first = min(found.layers, key=lambda one: one.rank)
+    if comparison.layers:
+        first = min(comparison.layers, key=lambda difference: difference.rank)
         return first.layer.value, first.owner, sentence
     return None, NOBODY, sentence
 

@@ -24,14 +24,14 @@ class Store(Database):
             raise
 
 
-def store_url(asked: str | None, ledger: Location) -> str:
+def store_url(url: str | None, ledger: Location) -> str:
     """Where the tables are: as asked, in the ledger's PostgreSQL, or in a file beside an SQLite ledger.
 
     A file of its own: whoever is given a copy of the ledger gets no hashes of tokens with it, and a page view never
     waits for an append.
     """
-    if asked:
-        return asked
+    if url:
+        return url
     if not ledger.database.startswith("sqlite:"):
         return ledger.database
     folder = ledger.database.removeprefix("sqlite:///").rpartition("/")[0]

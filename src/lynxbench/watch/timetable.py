@@ -123,7 +123,7 @@ def slots_between(table: Timetable, after: datetime, until: datetime) -> Iterato
 
 
 def _field(word: str, low: int, high: int, name: str) -> frozenset[int]:
-    found: set[int] = set()
+    values: set[int] = set()
     for piece in word.split(","):
         form = _PART.fullmatch(piece)
         if form is None:
@@ -134,8 +134,8 @@ def _field(word: str, low: int, high: int, name: str) -> frozenset[int]:
             last = high
         if not (low <= first <= last <= high and step >= 1):
             raise BadInput(f"timetable: {name} {word[:40]!r} lies outside {low} to {high}")
-        found |= set(range(first, last + 1, step))
-    return frozenset(found)
+        values |= set(range(first, last + 1, step))
+    return frozenset(values)
 
 
 def _span(text: str) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from lynxbench.errors import NotFound
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
-from lynxbench.ledger.log import Logged
+from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.names import find_analysis
 from lynxbench.ledger.queries import OpenRun, list_foreign, open_runs, standings, voice_of
 from lynxbench.model.claims import ClaimReport
@@ -108,8 +108,8 @@ def list_results_(
     limit: Limit = 20,
 ) -> Response:
     """Results, newest first: the document of `lynxbench results list --json`."""
-    asked = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
-    wanted = reading.wanted_of(server, {name: text for name, text in asked.items() if text}, limit)
+    fields = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
+    wanted = reading.wanted_of(server, {name: text for name, text in fields.items() if text}, limit)
     listed, standing = reading.list_page(server, wanted)
     unfinished = open_runs(server.ledger.log, wanted.contract)
     return answer(list_document(listed, standing, unfinished, server.ledger.log.head()))
@@ -239,7 +239,7 @@ def claim(body: Claim) -> Response:
 @route("GET", "/analyses", READ, {"analyses": list[answers.AnalysisLine]})
 def analyses(server: TheServer, kind: AnalysisKind | None = None, limit: Limit = 20) -> Response:
     """Experiments, tunings and fleet runs, newest first, with the results that each is made from."""
-    kinds = [one.value for one in ANALYSES if kind is None or one.value == kind.value]
+    kinds = [known.value for known in ANALYSES if kind is None or known.value == kind.value]
     rows = [
         {
             "seq": entry.logged.seq,
@@ -299,17 +299,15 @@ def entry(server: TheServer, seq: Seq) -> Response:
 @route("GET", "/ledger/proofs/{seq}", READ, {"seq": int, "leaf": str, **PROVEN})
 def proof(server: TheServer, seq: Seq, size: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None) -> Response:
     """The path from an entry to the root (RFC 9162)."""
-    found = server.ledger.log.prove(seq, size)
-    state = {"tree_size": found.head.size, "root_hash": found.head.root.hex()}
-    return answer({"seq": seq, "leaf": found.leaf.hex(), **state, "path": [step.hex() for step in found.path]})
+    inclusion = server.ledger.log.prove(seq, size)
+    return answer({"seq": seq, "leaf": inclusion.leaf.hex(), **_proven(inclusion.head, inclusion.path)})
 
 
 @route("GET", "/ledger/consistency", READ, {"earlier": int, **PROVEN})
 def consistency(server: TheServer, earlier: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0) -> Response:
     """The proof that the log begins with what it was when it held so many entries (RFC 9162)."""
     head, path = server.ledger.log.prove_extends(earlier)
-    state = {"tree_size": head.size, "root_hash": head.root.hex()}
-    return answer({"earlier": min(earlier, head.size), **state, "path": [step.hex() for step in path]})
+    return answer({"earlier": min(earlier, head.size), **_proven(head, path)})
 
 
 def _lines(entries: Sequence[reading.Spoken]) -> list[answers.EntryLine]:
@@ -321,11 +319,15 @@ def _lines(entries: Sequence[reading.Spoken]) -> list[answers.EntryLine]:
     ]
 
 
+def _proven(head: TreeHead, path: Sequence[bytes]) -> dict[str, object]:
+    return {"tree_size": head.size, "root_hash": head.root.hex(), "path": [step.hex() for step in path]}
+
+
 def _analysis(server: Server, text: str) -> Logged:
-    found = find_analysis(server.ledger.log, text)
-    if found is None:
+    logged = find_analysis(server.ledger.log, text)
+    if logged is None:
         raise NotFound(f"{text[:80]}: no experiment, tuning or fleet run of this ledger is called so")
-    return found
+    return logged
 
 
 def _bundle(server: Server, results: Sequence[str], name: str) -> Response:
