@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
+class ChangeAuthor:
     """Who changes something, and from where."""
 
     label: str
     remote: str = ""
 
 
-COMMAND_LINE = Actor("command line")
+COMMAND_LINE = ChangeAuthor("command line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class AuditLog:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def note(self, by: Actor, action: str, subject: str = "", *, outcome: str = OK, detail: str = "") -> None:
+    def note(self, by: ChangeAuthor, action: str, subject: str = "", *, outcome: str = OK, detail: str = "") -> None:
         """Append one line."""
         row = {
             "at": now_text(),
@@ -72,7 +72,7 @@ class AuditLog:
         self._store.change(insert(audit).values(row))
 
     def carry_out(
-        self, by: Actor, action: str, subject: str, work: Callable[P, T], *given: P.args, **named: P.kwargs
+        self, by: ChangeAuthor, action: str, subject: str, work: Callable[P, T], *given: P.args, **named: P.kwargs
     ) -> T:
         """Do something, and write down who asked for it and what came of it."""
         try:
@@ -102,63 +102,63 @@ class Administration:
         self.scheduler = Scheduler(store)
         self._changed = changed
 
-    def add_user(self, by: Actor, name: str, team: str, scopes: Scopes, password: str | None) -> User:
+    def add_user(self, by: ChangeAuthor, name: str, team: str, scopes: Scopes, password: str | None) -> User:
         """Let somebody in; the team is made where it is new."""
         return self._carry_out(by, "add user", name, self.access.add_user, name, team, scopes, password)
 
-    def disable_user(self, by: Actor, name: str) -> None:
+    def disable_user(self, by: ChangeAuthor, name: str) -> None:
         """From now on neither password, sessions nor tokens of this user count."""
         self._carry_out(by, "disable user", name, self.access.disable_user, name)
 
-    def change_password(self, by: Actor, name: str, old: str, new: str) -> None:
+    def change_password(self, by: ChangeAuthor, name: str, old: str, new: str) -> None:
         """A new password, for whoever knows the one of now."""
         self._carry_out(by, "change password", name, self.access.change_password, name, old, new)
 
-    def add_team(self, by: Actor, name: str) -> None:
+    def add_team(self, by: ChangeAuthor, name: str) -> None:
         """A team; adding it again changes nothing."""
         self._carry_out(by, "add team", name, self.access.add_team, name)
 
-    def make_token(self, by: Actor, user: str, label: str, scopes: Scopes, days: float | None) -> MadeToken:
+    def make_token(self, by: ChangeAuthor, user: str, label: str, scopes: Scopes, days: float | None) -> MadeToken:
         """A token of a user, with no more scopes than the user has."""
         return self._carry_out(by, "make token", user, self.access.make_token, user, label, scopes, days)
 
-    def revoke_token(self, by: Actor, token_id: str, user: str | None = None) -> None:
+    def revoke_token(self, by: ChangeAuthor, token_id: str, user: str | None = None) -> None:
         """End a token; with a user, only one of theirs."""
         self._carry_out(by, "revoke token", token_id, self.access.revoke_token, token_id, user)
 
-    def register_key(self, by: Actor, card: bytes) -> KeyCard:
+    def register_key(self, by: ChangeAuthor, card: bytes) -> KeyCard:
         """Register a team's public key: what it signs is taken from now on."""
         return self._carry_out(by, "register key", "", self.keys.register, card, by.label)
 
-    def revoke_key(self, by: Actor, keyid: str, reason: str) -> None:
+    def revoke_key(self, by: ChangeAuthor, keyid: str, reason: str) -> None:
         """What the key signs from now on counts no longer."""
         self._carry_out(by, "revoke key", keyid, self.keys.revoke, keyid, reason)
 
-    def set_contact(self, by: Actor, owner: str, channel: str, address: str, secret: str | None) -> Contact:
+    def set_contact(self, by: ChangeAuthor, owner: str, channel: str, address: str, secret: str | None) -> Contact:
         """Where an owner is reached; `*` is everybody who has no contact of their own."""
         return self._carry_out(by, "set contact", owner, self.contacts.put, owner, channel, address, secret)
 
-    def remove_contact(self, by: Actor, owner: str, channel: str) -> None:
+    def remove_contact(self, by: ChangeAuthor, owner: str, channel: str) -> None:
         """Tell this owner no longer."""
         self._carry_out(by, "remove contact", owner, self.contacts.remove, owner, channel)
 
     def put_schedule(
-        self, by: Actor, name: str, team: str, timetable: str, contract: Contract, agents: Sequence[str]
+        self, by: ChangeAuthor, name: str, team: str, timetable: str, contract: Contract, agents: Sequence[str]
     ) -> Schedule:
         """Put a contract on a timetable, or change the team's own."""
         put = self.scheduler.put
         return self._carry_out(by, "put schedule", name, put, name, team, timetable, contract, by.label, agents)
 
-    def pause_schedule(self, by: Actor, name: str, paused: bool) -> None:
+    def pause_schedule(self, by: ChangeAuthor, name: str, paused: bool) -> None:
         """Stop a schedule for now, or let it go on from now."""
         self._carry_out(by, "pause schedule", name, self.scheduler.pause, name, paused)
 
-    def remove_schedule(self, by: Actor, name: str, team: str) -> None:
+    def remove_schedule(self, by: ChangeAuthor, name: str, team: str) -> None:
         """Take a team's schedule away; its runs stay in the book."""
         self._carry_out(by, "remove schedule", name, self.scheduler.remove, name, team)
 
     def _carry_out(
-        self, by: Actor, action: str, subject: str, work: Callable[P, T], *given: P.args, **named: P.kwargs
+        self, by: ChangeAuthor, action: str, subject: str, work: Callable[P, T], *given: P.args, **named: P.kwargs
     ) -> T:
         made = self.audit.carry_out(by, action, subject, work, *given, **named)
         self._changed()

@@ -22,7 +22,7 @@ from lynxbench.report.sections.section_parts import section
 from lynxbench.server import form_routes, page_routes
 from lynxbench.server.api import administering_api, evidence_api, submitting_api, working_api
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
-from lynxbench.server.page_routes import Visit, shown_line
+from lynxbench.server.page_routes import PageVisit, shown_line
 from lynxbench.server.pages.page_shell import make_page
 from lynxbench.server.rights import API, nobody
 from lynxbench.server.routing import right_of, server_of
@@ -101,7 +101,7 @@ def _respond(request: Request, status: int, line: str, headers: dict[str, str] |
             request.state.principal = nobody(may_read=False)
         words = {404: "Not there", 403: "Not allowed", 429: "Too many requests"}.get(status, "That did not work")
         page = make_page(words, "", section("why", "Why", tag("p", said(line), role="alert")), status=status)
-        made = Visit(request).html(page)
+        made = PageVisit(request).html(page)
     made.headers.update(headers or {})
     return made
 

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.server.access import SESSION_S
-from lynxbench.server.administration import OK, REFUSED, Actor, Administration
+from lynxbench.server.administration import OK, REFUSED, Administration, ChangeAuthor
 from lynxbench.server.api.request_models import Named
 from lynxbench.server.guard import (
     FORM_COOKIE,
@@ -21,13 +21,13 @@ from lynxbench.server.guard import (
     read_form,
     safe_target,
 )
-from lynxbench.server.page_routes import Here, Visit, shown_line
+from lynxbench.server.page_routes import Here, PageVisit, shown_line
 from lynxbench.server.pages import claims_page as claims
 from lynxbench.server.pages import contesting_page as contesting
 from lynxbench.server.pages.account_page import account_page, sign_in_page
 from lynxbench.server.pages.administration_page import admin_page, audit_page
 from lynxbench.server.pages.page_shell import Page
-from lynxbench.server.routing import ADMINISTER, CONTEST, OPEN, READ, Routes, TheActor, TheCaller
+from lynxbench.server.routing import ADMINISTER, CONTEST, OPEN, READ, Routes, TheAuthor, TheCaller
 from lynxbench.server.server_state import Server
 
 route = Routes()
@@ -42,14 +42,14 @@ async def signin_form(here: Here, request: Request, next: str = "/") -> Response
 
 
 @route("POST", "/signin", OPEN)
-async def signin(here: Here, request: Request, by: TheActor) -> Response:
+async def signin(here: Here, request: Request, by: TheAuthor) -> Response:
     server, form = here.server, await read_form(request)
     name, target = form.text("name", 200), safe_target(form.text("next"))
     if max(server.sign_ins.wait_s(f"address {by.remote}"), server.sign_ins.wait_s(f"user {name}")) > 0:
         raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
     made = await run_in_threadpool(server.access.sign_in, name, form.text("password", 400))
-    actor, outcome = Actor(name or "nobody", by.remote), OK if made is not None else REFUSED
-    await run_in_threadpool(lambda: server.audit.note(actor, "sign in", outcome=outcome))
+    author, outcome = ChangeAuthor(name or "nobody", by.remote), OK if made is not None else REFUSED
+    await run_in_threadpool(lambda: server.audit.note(author, "sign in", outcome=outcome))
     if made is None:
         server.metrics.sign_ins_refused.inc()
         return here.html(sign_in_page(request.cookies.get(FORM_COOKIE, ""), target, "Name or password is wrong."))
@@ -74,7 +74,7 @@ async def account(here: Here, who: TheCaller) -> Response:
 
 
 @route("POST", "/account/tokens", READ)
-async def account_token(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+async def account_token(here: Here, request: Request, who: TheCaller, by: TheAuthor) -> Response:
     form, server = await read_form(request), here.server
 
     def work() -> Page:
@@ -91,7 +91,7 @@ async def account_token(here: Here, request: Request, who: TheCaller, by: TheAct
 
 
 @route("POST", "/account/tokens/revoke", READ)
-async def account_token_revoke(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+async def account_token_revoke(here: Here, request: Request, who: TheCaller, by: TheAuthor) -> Response:
     token_id, server = (await read_form(request)).text("token_id", 40), here.server
 
     def work() -> str:
@@ -102,7 +102,7 @@ async def account_token_revoke(here: Here, request: Request, who: TheCaller, by:
 
 
 @route("POST", "/account/password", READ)
-async def account_password(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+async def account_password(here: Here, request: Request, who: TheCaller, by: TheAuthor) -> Response:
     form, server = await read_form(request), here.server
     if server.sign_ins.wait_s(f"user {who.name}") > 0:
         raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
@@ -115,7 +115,7 @@ async def account_password(here: Here, request: Request, who: TheCaller, by: The
 
 
 @route("POST", "/claims", CONTEST)
-async def keep_claim(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+async def keep_claim(here: Here, request: Request, who: TheCaller, by: TheAuthor) -> Response:
     text, server = (await read_form(request)).text("text", claims.MOST_TEXT), here.server
 
     def work() -> str:
@@ -132,7 +132,7 @@ async def contest_form(here: Here, request: Request, who: TheCaller, result: Nam
 
 
 @route("POST", "/results/{result}/contest", CONTEST)
-async def contest(here: Here, request: Request, who: TheCaller, by: TheActor, result: Named) -> Response:
+async def contest(here: Here, request: Request, who: TheCaller, by: TheAuthor, result: Named) -> Response:
     server, name, url = here.server, await here.find(result, "result"), _address_of(request)
     form = await read_form(request)
     reason, cites = form.text("reason", 2 * contesting.MOST_REASON), form.text("cites", 4000)
@@ -157,11 +157,11 @@ async def audit(here: Here, before: int | None = None) -> Response:
     return here.html(await run_in_threadpool(audit_page, here.server, bounded))
 
 
-def _administering(path: str, change: Callable[[Administration, Actor, FormFields], object]) -> None:
+def _administering(path: str, change: Callable[[Administration, ChangeAuthor, FormFields], object]) -> None:
     """A form of the administration's page, which it leads back to."""
 
     @route("POST", f"/admin/{path}", ADMINISTER)
-    async def administer(here: Here, request: Request, who: TheCaller, by: TheActor) -> Response:
+    async def administer(here: Here, request: Request, who: TheCaller, by: TheAuthor) -> Response:
         form = await read_form(request)
 
         def work() -> str:
@@ -171,12 +171,12 @@ def _administering(path: str, change: Callable[[Administration, Actor, FormField
         return await _submitted(here, work, lambda line: admin_page(here.server, who, line))
 
 
-def _add_user(administration: Administration, by: Actor, form: FormFields) -> None:
+def _add_user(administration: Administration, by: ChangeAuthor, form: FormFields) -> None:
     password = form.text("password", 400) or None
     administration.add_user(by, form.text("name", 200), form.text("team", 200), form.all("scope"), password)
 
 
-def _set_contact(administration: Administration, by: Actor, form: FormFields) -> None:
+def _set_contact(administration: Administration, by: ChangeAuthor, form: FormFields) -> None:
     channel, secret = form.text("channel", 20), form.text("secret", 200) or None
     administration.set_contact(by, form.text("owner", 400), channel, form.text("address"), secret)
 
@@ -196,7 +196,7 @@ _administering(
 )
 
 
-async def _submitted(here: Visit, work: Callable[[], str | Page], again: Callable[[str], Page]) -> Response:
+async def _submitted(here: PageVisit, work: Callable[[], str | Page], again: Callable[[str], Page]) -> Response:
     """Carry out what a form asks for, and show the page or lead to the address that comes of it; or the form again."""
     try:
         outcome = await run_in_threadpool(work)

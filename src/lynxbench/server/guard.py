@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from lynxbench.errors import BadInput
-from lynxbench.server.administration import REFUSED, Actor
+from lynxbench.server.administration import REFUSED, ChangeAuthor
 from lynxbench.server.pages.page_shell import POLICY
 from lynxbench.server.rights import ANONYMOUS, API, AccessScope, Principal, nobody
 from lynxbench.server.server_state import ACCESS, Server
@@ -129,8 +129,8 @@ class Doorkeeper:
         server = self._server
         who = await self.principal(request)
         request.state.principal = who
-        request.state.actor = Actor(who.label, remote_of(request.scope, server))
-        wait_s = server.reads.wait_s(who.credential or request.state.actor.remote)
+        request.state.author = ChangeAuthor(who.label, remote_of(request.scope, server))
+        wait_s = server.reads.wait_s(who.credential or request.state.author.remote)
         if wait_s > 0:
             raise HTTPException(429, "too many requests; wait a little", {"Retry-After": str(int(wait_s) + 1)})
         page = not template_of(request.scope).startswith(API)
@@ -181,7 +181,7 @@ class Doorkeeper:
                 target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
                 raise NeedsSignIn(target)
             raise HTTPException(401, "say who you are: Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"})
-        action, by = f"{request.method} {template_of(request.scope)}", request.state.actor
+        action, by = f"{request.method} {template_of(request.scope)}", request.state.author
         note = self._server.audit.note
         await run_in_threadpool(lambda: note(by, action, outcome=REFUSED, detail=f"needs {need}"))
         raise HTTPException(403, f"{who.name} may not {need}")

@@ -52,7 +52,7 @@ FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 route = Routes()
 
 
-class Visit:
+class PageVisit:
     """One request for a page: what its address names, and how the page is shown to whoever asks."""
 
     def __init__(self, request: Request) -> None:
@@ -88,11 +88,11 @@ class Visit:
         return str(known) if known is not None else await run_in_threadpool(self.named, text, what)
 
 
-async def _visit(request: Request) -> Visit:
-    return Visit(request)
+async def _visit(request: Request) -> PageVisit:
+    return PageVisit(request)
 
 
-Here = Annotated[Visit, Depends(_visit)]
+Here = Annotated[PageVisit, Depends(_visit)]
 
 
 def _listing(path: str, topics: Sequence[str], make: Callable[[Server], Page]) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from lynxbench.server.administration import Actor
+from lynxbench.server.administration import ChangeAuthor
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.server_state import Server
 
@@ -31,13 +31,13 @@ class ProblemLine(AnswerModel):
     message: str
 
 
-class Problem(AnswerModel):
+class ApiProblem(AnswerModel):
     """Every answer of the API that is no success."""
 
     error: ProblemLine
 
 
-_PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+_PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/ApiProblem"}}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"content": _PROBLEM, "description": "The request cannot be read."},
     401: {"content": _PROBLEM, "description": "Nobody known asks."},
@@ -46,7 +46,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     409: {"content": _PROBLEM, "description": "It would be unsound, or it is not its turn; the line says which."},
     413: {"content": _PROBLEM, "description": "More was sent than is taken."},
     415: {"content": _PROBLEM, "description": "Not sent as it is."},
-    422: {"model": Problem, "description": "A value is wrong, or evidence does not hold."},
+    422: {"model": ApiProblem, "description": "A value is wrong, or evidence does not hold."},
     429: {"content": _PROBLEM, "description": "Too many requests."},
 }
 
@@ -153,15 +153,15 @@ async def _principal(request: Request) -> Principal:
     return principal
 
 
-async def _actor(request: Request) -> Actor:
-    actor = request.state.actor
-    assert isinstance(actor, Actor)
-    return actor
+async def _author(request: Request) -> ChangeAuthor:
+    author = request.state.author
+    assert isinstance(author, ChangeAuthor)
+    return author
 
 
 TheServer = Annotated[Server, Depends(_server)]
 TheCaller = Annotated[Principal, Depends(_principal)]
-TheActor = Annotated[Actor, Depends(_actor)]
+TheAuthor = Annotated[ChangeAuthor, Depends(_author)]
 
 
 def answer(document: object, status: int = 200) -> Response:

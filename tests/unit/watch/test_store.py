@@ -15,7 +15,7 @@ from compared import make_contract
 from ledgers import postgres_server
 from lynxbench.errors import BadInput, Refused
 from lynxbench.server.access import Access, fits, hash_password
-from lynxbench.server.administration import Actor, AuditLog
+from lynxbench.server.administration import AuditLog, ChangeAuthor
 from lynxbench.server.rights import SCOPES, AccessScope
 from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier, CourierSettings
@@ -117,7 +117,7 @@ def test_equal_passwords_have_different_hashes() -> None:
 def test_the_audit_log_comes_newest_first(store: Store) -> None:
     log = AuditLog(store)
     for number in range(5):
-        log.note(Actor("ada"), f"did {number}", detail="x" * 5000)
+        log.note(ChangeAuthor("ada"), f"did {number}", detail="x" * 5000)
     found = log.list(limit=2)
     assert [one.action for one in found] == ["did 4", "did 3"]
     assert [one.action for one in log.list(before=found[-1].number, limit=2)] == ["did 2", "did 1"]

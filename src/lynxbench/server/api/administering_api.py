@@ -13,7 +13,7 @@ from lynxbench.server.administration import AuditLine
 from lynxbench.server.api.request_models import MOST_NUMBER, Limit, NewContact, NewKey, NewToken, NewUser, Short, Why
 from lynxbench.server.key_registry import RegisteredKey
 from lynxbench.server.rights import API, SCOPES, AccessScope
-from lynxbench.server.routing import ADMINISTER, READ, Routes, TheActor, TheCaller, TheServer, answer
+from lynxbench.server.routing import ADMINISTER, READ, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.watch.notifying import Contact
 
 access = Routes(API, "access")
@@ -34,13 +34,13 @@ def keys(server: TheServer) -> Response:
 
 
 @route("POST", "/keys", ADMINISTER, KeyCard, status=201)
-def register_key(server: TheServer, by: TheActor, body: NewKey) -> Response:
+def register_key(server: TheServer, by: TheAuthor, body: NewKey) -> Response:
     """Register a team's public key."""
     return answer(server.administration.register_key(by, body.card.encode()), 201)
 
 
 @route("POST", "/keys/{keyid}/revoke", ADMINISTER, {"revoked": str})
-def revoke_key(server: TheServer, by: TheActor, keyid: Short, body: Why) -> Response:
+def revoke_key(server: TheServer, by: TheAuthor, keyid: Short, body: Why) -> Response:
     """What the key signs from now on counts no longer."""
     server.administration.revoke_key(by, keyid, body.reason)
     return answer({"revoked": keyid})
@@ -53,13 +53,13 @@ def users(server: TheServer) -> Response:
 
 
 @route("POST", "/users", ADMINISTER, User, status=201)
-def add_user(server: TheServer, by: TheActor, body: NewUser) -> Response:
+def add_user(server: TheServer, by: TheAuthor, body: NewUser) -> Response:
     """Let somebody in."""
     return answer(server.administration.add_user(by, body.name, body.team, body.scopes, body.password), 201)
 
 
 @route("POST", "/users/{user}/disable", ADMINISTER, {"disabled": str})
-def disable_user(server: TheServer, by: TheActor, user: Short) -> Response:
+def disable_user(server: TheServer, by: TheAuthor, user: Short) -> Response:
     """From now on neither password, sessions nor tokens of this user count."""
     server.administration.disable_user(by, user)
     return answer({"disabled": user})
@@ -72,7 +72,7 @@ def tokens(server: TheServer) -> Response:
 
 
 @route("POST", "/tokens", ADMINISTER, {"token_id": str, "token": str}, status=201)
-def make_token(server: TheServer, by: TheActor, body: NewToken) -> Response:
+def make_token(server: TheServer, by: TheAuthor, body: NewToken) -> Response:
     """A token of a user; its text is in this answer and nowhere else."""
     made = server.administration.make_token(by, body.user, body.label, body.scopes, body.days)
     response = answer({"token_id": made.token_id, "token": made.text}, 201)
@@ -81,7 +81,7 @@ def make_token(server: TheServer, by: TheActor, body: NewToken) -> Response:
 
 
 @route("DELETE", "/tokens/{token_id}", ADMINISTER, {"revoked": str})
-def revoke_token(server: TheServer, by: TheActor, token_id: Short) -> Response:
+def revoke_token(server: TheServer, by: TheAuthor, token_id: Short) -> Response:
     """End a token."""
     server.administration.revoke_token(by, token_id)
     return answer({"revoked": token_id})
@@ -94,7 +94,7 @@ def contacts(server: TheServer) -> Response:
 
 
 @route("PUT", "/contacts", ADMINISTER, Contact)
-def put_contact(server: TheServer, by: TheActor, body: NewContact) -> Response:
+def put_contact(server: TheServer, by: TheAuthor, body: NewContact) -> Response:
     """Tell an owner; `*` is everybody who has no contact of their own."""
     return answer(server.administration.set_contact(by, body.owner, body.channel, body.address, body.secret))
 
@@ -102,7 +102,7 @@ def put_contact(server: TheServer, by: TheActor, body: NewContact) -> Response:
 @route("DELETE", "/contacts", ADMINISTER, {"removed": str})
 def remove_contact(
     server: TheServer,
-    by: TheActor,
+    by: TheAuthor,
     owner: Annotated[str, Query(min_length=1, max_length=200)],
     channel: Annotated[str, Query(pattern="^(webhook|mail)$")],
 ) -> Response:

@@ -47,7 +47,7 @@ from lynxbench.server.pages import claims_page as claim_pages
 from lynxbench.server.pages.compare_page import comparison_of, diff_names
 from lynxbench.server.pages.contracts_page import signals_of
 from lynxbench.server.rights import API
-from lynxbench.server.routing import READ, SUBMIT, Routes, TheActor, TheServer, answer
+from lynxbench.server.routing import READ, SUBMIT, Routes, TheAuthor, TheServer, answer
 from lynxbench.server.server_state import Server
 from lynxbench.watch.store import now_text
 from lynxbench.watch.store_tables import likenesses
@@ -168,7 +168,7 @@ def signals(server: TheServer, contract: Named) -> Response:
 
 
 @route("POST", "/contracts/{contract}/likeness", SUBMIT, LIKENESS, status=201, takes="text/plain")
-async def likeness(request: Request, server: TheServer, by: TheActor, contract: Named) -> Response:
+async def likeness(request: Request, server: TheServer, by: TheAuthor, contract: Named) -> Response:
     """Hold a production log (JSONL or CSV, as the body) against a contract; its page shows what came of it."""
     data = await request.body()
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from lynxbench.server.api.request_models import MOST_NUMBER, FinishUpload, NewUpload, Short
 from lynxbench.server.ingest import take_in
 from lynxbench.server.rights import API, Principal
-from lynxbench.server.routing import SUBMIT, Routes, TheActor, TheCaller, TheServer, answer
+from lynxbench.server.routing import SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.server.server_state import Server
 from lynxbench.server.uploads import DONE, Taken, Upload
 
@@ -23,7 +23,7 @@ _finishing_lock = Lock()
 
 
 @route("POST", "/uploads", SUBMIT, Upload, status=201, or_status=200)
-def begin(server: TheServer, who: TheCaller, by: TheActor, body: NewUpload) -> Response:
+def begin(server: TheServer, who: TheCaller, by: TheAuthor, body: NewUpload) -> Response:
     """Announce a bundle. The answer says how much of it is here already; the same bundle is always the same upload."""
     wait_s = server.submissions.wait_s(who.credential or who.name)
     if wait_s > 0:
@@ -59,7 +59,7 @@ async def append(
 
 @route("POST", "/uploads/{upload}/finish", SUBMIT, Upload)
 def finish(
-    server: TheServer, who: TheCaller, by: TheActor, upload: Short, body: FinishUpload | None = None
+    server: TheServer, who: TheCaller, by: TheAuthor, upload: Short, body: FinishUpload | None = None
 ) -> Response:
     """Verify the bundle and append what is new. It must be signed by a key that the submitting team registered."""
     run = body.run if body is not None else None
@@ -75,7 +75,7 @@ def finish(
 
 
 @route("DELETE", "/uploads/{upload}", SUBMIT, {"discarded": str})
-def discard(server: TheServer, who: TheCaller, by: TheActor, upload: Short) -> Response:
+def discard(server: TheServer, who: TheCaller, by: TheAuthor, upload: Short) -> Response:
     """Forget a bundle that is on its way."""
     held = server.uploads.get(upload, who.team)
     server.audit.carry_out(by, "discard bundle", held.sha256[:12], server.uploads.discard, held)

@@ -16,7 +16,7 @@ from lynxbench.server.api.request_models import MOST_NUMBER, EndRun, Limit, Live
 from lynxbench.server.live import EVENT_STREAM, event_text
 from lynxbench.server.page_cache import WORK
 from lynxbench.server.rights import API
-from lynxbench.server.routing import CONTEST, READ, SUBMIT, Routes, TheActor, TheCaller, TheServer, answer
+from lynxbench.server.routing import CONTEST, READ, SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.schedules import LEASE_S, RegisteredAgent, RunState, ScheduledRun
 
@@ -30,7 +30,7 @@ def schedules(server: TheServer) -> Response:
 
 
 @route("PUT", "/schedules/{schedule}", SUBMIT, answers.ScheduleAnswer)
-def put_schedule(server: TheServer, who: TheCaller, by: TheActor, schedule: Short, body: NewSchedule) -> Response:
+def put_schedule(server: TheServer, who: TheCaller, by: TheAuthor, schedule: Short, body: NewSchedule) -> Response:
     """Put a contract on a timetable: `every 6 h`, or five fields of cron in UTC."""
     contract = parse_document(json.dumps(body.contract), "contract")
     put = server.administration.put_schedule
@@ -38,14 +38,14 @@ def put_schedule(server: TheServer, who: TheCaller, by: TheActor, schedule: Shor
 
 
 @route("DELETE", "/schedules/{schedule}", SUBMIT, {"removed": str})
-def remove_schedule(server: TheServer, who: TheCaller, by: TheActor, schedule: Short) -> Response:
+def remove_schedule(server: TheServer, who: TheCaller, by: TheAuthor, schedule: Short) -> Response:
     """Take a schedule away; what came of it stays in the book."""
     server.administration.remove_schedule(by, schedule, who.team)
     return answer({"removed": schedule})
 
 
 @route("POST", "/agents/{agent}/poll", SUBMIT, answers.ClaimedRunAnswer)
-def poll(server: TheServer, who: TheCaller, by: TheActor, agent: Short, body: Poll) -> Response:
+def poll(server: TheServer, who: TheCaller, by: TheAuthor, agent: Short, body: Poll) -> Response:
     """What an agent is to do now; `run` is null where nothing is due."""
     claimed = server.scheduler.poll(agent, who.team, body.version, places=body.places)
     if claimed is None:
@@ -78,7 +78,7 @@ def live(server: TheServer, who: TheCaller, run: Short, body: Live) -> Response:
 
 
 @route("POST", "/runs/{run}/end", SUBMIT, ScheduledRun)
-def end(server: TheServer, who: TheCaller, by: TheActor, run: Short, body: EndRun) -> Response:
+def end(server: TheServer, who: TheCaller, by: TheAuthor, run: Short, body: EndRun) -> Response:
     """What came of a run."""
     given = (run, who.team, RunState(body.state), body.said, body.result_id)
     ended = server.audit.carry_out(by, "end run", run, server.scheduler.end, *given)
@@ -91,7 +91,7 @@ def end(server: TheServer, who: TheCaller, by: TheActor, run: Short, body: EndRu
 async def events(
     server: TheServer,
     who: TheCaller,
-    by: TheActor,
+    by: TheAuthor,
     run: Short,
     after: Annotated[int, Query(ge=-1, le=MOST_NUMBER)] = -1,
     last_event_id: Annotated[str | None, Header(max_length=20)] = None,
@@ -121,7 +121,7 @@ def notices(server: TheServer, contract: Word = None, still: bool = False, limit
 
 
 @route("POST", "/notices/{notice}/accept", CONTEST, Notice)
-def accept(server: TheServer, who: TheCaller, by: TheActor, notice: Short) -> Response:
+def accept(server: TheServer, who: TheCaller, by: TheAuthor, notice: Short) -> Response:
     """Accept the new level: later results are held against it. A team accepts what its own agents or machines found."""
     accepted = server.audit.carry_out(by, "accept level", notice, server.watch.accept, notice, who.name)
     server.changed()
