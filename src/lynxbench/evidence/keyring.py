@@ -46,14 +46,14 @@ class Keyring:
 
     def change_trust(self, change: Callable[[TrustList], TrustList]) -> TrustList:
         """Change the trust list; two programs at once do not lose each other's change."""
-        with self._locked():
+        with locked(self.where / ".lock"):
             changed = change(read_trust(self.where))
             self._write_trust(changed)
         return changed
 
     def create(self, name: str, team: str, roles: tuple[Role, ...], now: datetime) -> SigningKey:
         """A fresh key, which its owner trusts from the start."""
-        with self._locked():
+        with locked(self.where / ".lock"):
             return self._create(name, team, roles, now)
 
     def signing_key(self, now: datetime, name: str | None = None) -> Chosen:
@@ -63,7 +63,7 @@ class Keyring:
             return Chosen(self.keys.open(name))
         names = self.keys.names()
         if not names:
-            with self._locked():
+            with locked(self.where / ".lock"):
                 names = self.keys.names()  # somebody may have been quicker
                 if not names:
                     key = self._create(FIRST_KEY, LOCAL_TEAM, (Role.RUNNER,), now)
@@ -90,17 +90,17 @@ class Keyring:
         except OSError as error:
             raise BadInput(f"{self.where / TRUST_FILE}: {error.strerror or error}") from error
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            self.where.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self.where / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise BadInput(
-                f"{self.where}: {error.strerror or error}; set {HOME_VARIABLE} to a folder of yours"
-            ) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Alone with what lies beside a lock file of this person's home, until the block ends."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise BadInput(f"{file.parent}: {error.strerror or error}; set {HOME_VARIABLE} to a folder of yours") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

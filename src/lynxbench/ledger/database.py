@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     Engine,
     Executable,
@@ -22,13 +23,15 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    func,
     inspect,
+    select,
     text,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from lynxbench.errors import BadLedger
+from lynxbench.errors import BadLedger, NotFound
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -107,6 +110,17 @@ class Database:
         """The first row of a question, where there is one."""
         with self.reading() as connection:
             return connection.execute(statement).first()
+
+    def one(self, statement: Executable, missing: str) -> Any:
+        """The row that was asked for by its name; NotFound with these words where there is none."""
+        row = self.row(statement)
+        if row is None:
+            raise NotFound(missing)
+        return row
+
+    def count(self, table: Table, *conditions: ColumnElement[bool]) -> int:
+        """How many rows there are."""
+        return int(self.one(select(func.count()).select_from(table).where(*conditions), "")[0])
 
     def change(self, *statements: Executable) -> int:
         """Carry out statements together; how many rows the last one touched."""

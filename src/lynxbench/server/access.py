@@ -10,7 +10,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import delete, insert, or_, select, update
 
 from lynxbench.errors import BadInput, NotFound
 from lynxbench.evidence.teams import team_problem
@@ -113,10 +113,7 @@ class Access:
 
     def user(self, name: str) -> User:
         """One user; NotFound where there is none."""
-        row = self._store.row(select(users).where(users.c.name == name))
-        if row is None:
-            raise NotFound(f"no user {name[:80]!r}")
-        return _user(row)
+        return _user(self._store.one(select(users).where(users.c.name == name), f"no user {name[:80]!r}"))
 
     def users(self) -> list[User]:
         """All users, by name."""
@@ -254,8 +251,7 @@ class Access:
 
     def count_sessions(self) -> int:
         """Sessions that are open now."""
-        row = self._store.row(select(func.count()).select_from(sessions).where(sessions.c.expires_at > now_text()))
-        return 0 if row is None else int(row[0])
+        return self._store.count(sessions, sessions.c.expires_at > now_text())
 
 
 def hash_password(password: str) -> str:

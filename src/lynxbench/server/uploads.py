@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.sql import Select
 
-from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, NotFound, Refused
+from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid, Refused
 from lynxbench.watch.store import Store, fresh_id, later_text, now_text
 from lynxbench.watch.store_tables import uploads
 
@@ -137,13 +137,10 @@ class Uploads:
 
     def count_open(self) -> int:
         """Bundles on their way."""
-        row = self._store.row(select(func.count()).select_from(uploads).where(uploads.c.state == OPEN))
-        return 0 if row is None else int(row[0])
+        return self._store.count(uploads, uploads.c.state == OPEN)
 
     def _one(self, chosen: Select[Any], name: str) -> Upload:
-        row = self._store.row(chosen)
-        if row is None:
-            raise NotFound(f"no upload {name[:80]!r} of your team")
+        row = self._store.one(chosen, f"no upload {name[:80]!r} of your team")
         file = self._folder / f"{row.upload_id}.part"
         done = row.state == DONE
         received = row.size_bytes if done else file.stat().st_size if file.exists() else 0

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from lynxbench.compare.pair import ComparedSide
-from lynxbench.errors import BadInput, LynxbenchError, NotFound
+from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.database import upsert
 from lynxbench.ledger.ledger_tables import entries
@@ -119,10 +119,8 @@ class Watch:
 
     def notice(self, notice: str) -> Notice:
         """One notice; NotFound where there is none."""
-        row = self._store.row(select(notices).where(notices.c.notice == notice))
-        if row is None:
-            raise NotFound(f"no notice {notice[:80]!r}")
-        return _notice(row)
+        chosen = select(notices).where(notices.c.notice == notice)
+        return _notice(self._store.one(chosen, f"no notice {notice[:80]!r}"))
 
     def notices(self, *, contract_id: str | None = None, still: bool = False, limit: int = 100) -> list[Notice]:
         """Newest first; `still`: only those that are open."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from lynxbench.errors import BadInput, NotFound, Refused
+from lynxbench.errors import BadInput, Refused
 from lynxbench.ledger.database import upsert
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.contract import Contract
@@ -132,10 +132,9 @@ class Scheduler:
 
     def get(self, name: str) -> Schedule:
         """One schedule; NotFound where there is none."""
-        row = self._store.row(select(schedules).where(schedules.c.name == name))
-        if row is None:
-            raise NotFound(f"no schedule {name[:80]!r}")
-        return _schedule(row)
+        return _schedule(
+            self._store.one(select(schedules).where(schedules.c.name == name), f"no schedule {name[:80]!r}")
+        )
 
     def schedules(self) -> list[Schedule]:
         """All of them, by name."""
@@ -232,10 +231,7 @@ class Scheduler:
 
     def run(self, run: str) -> ScheduledRun:
         """One run; NotFound where there is none."""
-        row = self._store.row(select(runs).where(runs.c.run == run))
-        if row is None:
-            raise NotFound(f"no run {run[:80]!r}")
-        return ScheduledRun(*row)
+        return ScheduledRun(*self._store.one(select(runs).where(runs.c.run == run), f"no run {run[:80]!r}"))
 
     def runs(self, *, limit: int = 100, active: bool = False) -> list[ScheduledRun]:
         """The newest first, or those that are going on now."""
