@@ -58,7 +58,8 @@ def serve(
     import os
     import sys
 
-    from lynxbench.server.listening import listen, open_server
+    from lynxbench.server.listening import listen
+    from lynxbench.server.server_state import Server
     from lynxbench.server.settings import ServerSettings
     from lynxbench.watch.json_log import make_log
     from lynxbench.watch.notifying import SMTP_VARIABLE
@@ -83,7 +84,7 @@ def serve(
         mail_from=os.environ.get("LYNXBENCH_MAIL_FROM", "lynxbench@localhost"),
         environment=dict(os.environ),
     )
-    server = open_server(settings, location, store_at, make_log("lynxbench.server", quiet=quiet))
+    server = Server(settings, location, store_at, make_log("lynxbench.server", quiet=quiet))
 
     def ready(bound: int) -> None:
         scheme = "https" if tls_cert else "http"

@@ -9,25 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    Executable,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    create_engine,
-    event,
-    func,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
@@ -43,7 +25,7 @@ WAL_PAGES = 4000
 """Pages (16 MB) that gather in the write-ahead log before they are carried over: one written often goes once."""
 
 Values = Mapping[str, object]
-NUMBER = BigInteger().with_variant(Integer, "sqlite")
+NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 """SQLite makes a column the row's own number, without a second index, only where its type is spelled INTEGER."""
 
 _ADVISORY_LOCK = 0x6C796E78  # "lynx": one number that every lynxbench writer of a PostgreSQL database takes
@@ -58,7 +40,7 @@ class Schema:
     name: str
     newest: str
     """The newest migration; tables of an older one are brought here when they are opened."""
-    tables: MetaData
+    tables: sa.MetaData
     migrations: Path
     guarded: tuple[str, ...] = ()
     """Tables whose rows are never changed nor deleted; the database itself refuses."""
@@ -87,42 +69,42 @@ class Database:
         return self.url.render_as_string(hide_password=True)
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[sa.Connection]:
         """One snapshot of the tables."""
         with self._translated(), self._snapshots.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[sa.Connection]:
         """The only writer, until the block ends; committed when it ends well, and then durable."""
         connect = self._engine.connect
         with self._translated(), connect().execution_options(**{_WRITING: True}) as connection, connection.begin():
             if not self.is_sqlite:
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
             yield connection
 
-    def rows(self, statement: Executable) -> Sequence[Any]:
+    def rows(self, statement: sa.Executable) -> Sequence[Any]:
         """All rows of a question."""
         with self.reading() as connection:
             return connection.execute(statement).all()
 
-    def row(self, statement: Executable) -> Any | None:
+    def row(self, statement: sa.Executable) -> Any | None:
         """The first row of a question, where there is one."""
         with self.reading() as connection:
             return connection.execute(statement).first()
 
-    def one(self, statement: Executable, missing: str) -> Any:
+    def one(self, statement: sa.Executable, missing: str) -> Any:
         """The row that was asked for by its name; NotFound with these words where there is none."""
         row = self.row(statement)
         if row is None:
             raise NotFound(missing)
         return row
 
-    def count(self, table: Table, *conditions: ColumnElement[bool]) -> int:
+    def count(self, table: sa.Table, *conditions: sa.ColumnElement[bool]) -> int:
         """How many rows there are."""
-        return int(self.one(select(func.count()).select_from(table).where(*conditions), "")[0])
+        return int(self.one(sa.select(sa.func.count()).select_from(table).where(*conditions), "")[0])
 
-    def change(self, *statements: Executable) -> int:
+    def change(self, *statements: sa.Executable) -> int:
         """Carry out statements together; how many rows the last one touched."""
         with self.writing() as connection:
             touched = 0
@@ -150,7 +132,7 @@ class Database:
             at = self._schema_in(connection)
             if target == "head" and at == self._schema.newest:
                 return  # somebody was quicker
-            if at is None and not set(inspect(connection).get_table_names()) & set(self._schema.tables.tables):
+            if at is None and not set(sa.inspect(connection).get_table_names()) & set(self._schema.tables.tables):
                 self._create(connection)
                 return
             from alembic import command  # heavy, and only needed where there are older tables
@@ -169,25 +151,25 @@ class Database:
         """Let go of every connection."""
         self._engine.dispose()
 
-    def _create(self, connection: Connection) -> None:
+    def _create(self, connection: sa.Connection) -> None:
         self._schema.tables.create_all(connection)
         if self._schema.guarded:
             put_guards(connection, self._schema.guarded)
         name = self._schema.version_table
-        version = Table(
+        version = sa.Table(
             name,
-            MetaData(),
-            Column("version_num", String(32), nullable=False),
-            PrimaryKeyConstraint("version_num", name=f"{name}_pkc"),
+            sa.MetaData(),
+            sa.Column("version_num", sa.String(32), nullable=False),
+            sa.PrimaryKeyConstraint("version_num", name=f"{name}_pkc"),
         )
         version.create(connection, checkfirst=True)
         connection.execute(version.insert(), [{"version_num": self._schema.newest}])
 
-    def _schema_in(self, connection: Connection) -> str | None:
+    def _schema_in(self, connection: sa.Connection) -> str | None:
         table = self._schema.version_table
-        if not inspect(connection).has_table(table):
+        if not sa.inspect(connection).has_table(table):
             return None
-        version = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
+        version = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalar()
         return None if version is None else str(version)
 
     @contextmanager
@@ -199,7 +181,9 @@ class Database:
             raise BadLedger(f"{self.name}: {_explain(error)}") from error
 
 
-def upsert(connection: Connection, table: Table, key: Values, values: Values, first: Values | None = None) -> None:
+def upsert(
+    connection: sa.Connection, table: sa.Table, key: Values, values: Values, first: Values | None = None
+) -> None:
     """Change the row of a key, or make it, then with what only a new row is given."""
     mine = [table.c[name] == value for name, value in key.items()]
     if connection.execute(table.update().where(*mine).values(values)).rowcount == 0:
@@ -209,41 +193,41 @@ def upsert(connection: Connection, table: Table, key: Values, values: Values, fi
 _REFUSAL = "the ledger is append-only"
 
 
-def put_guards(connection: Connection, tables: tuple[str, ...]) -> None:
+def put_guards(connection: sa.Connection, tables: tuple[str, ...]) -> None:
     """Refuse UPDATE, DELETE and TRUNCATE on these tables from now on."""
     if connection.dialect.name == "sqlite":
         for table in tables:
             for verb in ("UPDATE", "DELETE"):
                 connection.execute(
-                    text(
+                    sa.text(
                         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
                         f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
                     )
                 )
         return
     connection.execute(
-        text(
+        sa.text(
             "CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
             f"$body$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $body$"
         )
     )
     for table in tables:
         connection.execute(
-            text(
+            sa.text(
                 f"CREATE TRIGGER {table}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
                 "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
             )
         )
 
 
-def drop_guards(connection: Connection, tables: tuple[str, ...]) -> None:
+def drop_guards(connection: sa.Connection, tables: tuple[str, ...]) -> None:
     """Take the triggers away, for a migration."""
     for table in tables:
         if connection.dialect.name == "sqlite":
-            connection.execute(text(f"DROP TRIGGER IF EXISTS {table}_no_update"))
-            connection.execute(text(f"DROP TRIGGER IF EXISTS {table}_no_delete"))
+            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {table}_no_update"))
+            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {table}_no_delete"))
         else:
-            connection.execute(text(f"DROP TRIGGER IF EXISTS {table}_guard ON {table}"))
+            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {table}_guard ON {table}"))
 
 
 def _parse_url(url: str) -> URL:
@@ -261,10 +245,10 @@ def _parse_url(url: str) -> URL:
     return parsed
 
 
-def _engine(url: URL, is_sqlite: bool) -> Engine:
+def _engine(url: URL, is_sqlite: bool) -> sa.Engine:
     try:
         if not is_sqlite:
-            return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
         if not url.database or url.database == ":memory:":
             raise BadLedger("a ledger needs a file: give sqlite:///FILE or a folder")
         file = Path(url.database)
@@ -274,11 +258,11 @@ def _engine(url: URL, is_sqlite: bool) -> Engine:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadLedger(f"{file.parent}: {error.strerror or error}; give another --ledger") from None
-        engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise BadLedger(f"{url.get_backend_name()}: {error}; pip install 'lynxbench[postgres]'") from None
-    event.listen(engine, "connect", _prepare_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
+    sa.event.listen(engine, "connect", _prepare_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
@@ -295,7 +279,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _record: Any) -> None:
     cursor.close()
 
 
-def _begin_sqlite(connection: Connection) -> None:
+def _begin_sqlite(connection: sa.Connection) -> None:
     exclusive = connection.get_execution_options().get(_WRITING, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if exclusive else "BEGIN")
 

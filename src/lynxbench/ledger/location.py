@@ -70,7 +70,8 @@ def open_ledger(
     location: Location, environment: Mapping[str, str], *, create: bool = False, unseen: bool = False
 ) -> OpenLedger:
     """Open a ledger; EvidenceInvalid where it does not continue what was last seen of it (unless `unseen`)."""
-    log = Ledger(location.database, create=create, blobs=None if log_is_local(location) else location.blobs)
+    is_local = location.database.startswith("sqlite:")  # its documents lie beside it: the folder can be moved
+    log = Ledger(location.database, create=create, blobs=None if is_local else location.blobs)
     try:
         where = location.blobs or log.blobs_url
         assert where is not None
@@ -81,8 +82,3 @@ def open_ledger(
     except BaseException:
         log.close()
         raise
-
-
-def log_is_local(location: Location) -> bool:
-    """Whether the documents lie beside the database, so that its folder can be moved."""
-    return location.database.startswith("sqlite:")

@@ -111,8 +111,7 @@ class Ledger:
         incoming = [_incoming(envelope) for envelope in envelopes]
         with self.database.writing() as connection:
             leaves = [row["leaf"] for row, _ in incoming]
-            rows = [row for some in batched(leaves) for row in connection.execute(_KNOWN, {"leaves": some})]
-            known = {row.leaf: row.seq for row in rows}
+            known = _known(connection, leaves)
             frontier, now = _frontier(connection), datetime.now(UTC).isoformat(timespec="milliseconds")
             fresh: list[tuple[Row, Entry]] = []
             completed: list[TreeNode] = []
@@ -154,6 +153,12 @@ class Ledger:
     def read_where(self, *conditions: ColumnElement[bool]) -> list[Logged]:
         """Entries by what is asked of their columns, in the log's order: one question instead of two."""
         return [_logged(*row) for row in sorted(self.database.rows(_ENTRY.where(*conditions)), key=lambda row: row.seq)]
+
+    def known(self, envelopes: Sequence[Envelope]) -> set[Envelope]:
+        """Those that the log has already."""
+        leaves = {leaf_hash(leaf_bytes(envelope)): envelope for envelope in envelopes}
+        with self.database.reading() as connection:
+            return {leaves[leaf] for leaf in _known(connection, list(leaves))}
 
     def prove(self, seq: int, size: int | None = None) -> Proof:
         """That an entry is in the log, or in the log as it was when it held `size` entries."""
@@ -265,6 +270,11 @@ def _refuse_second_result(connection: Connection, entry: Entry, pending: Sequenc
     other = earlier - {body.result_id}
     if other:
         raise EvidenceInvalid(f"run {body.run_id} already has result {short(other.pop())}; a run has one result")
+
+
+def _known(connection: Connection, leaves: Sequence[bytes]) -> dict[bytes, int]:
+    rows = [row for some in batched(leaves) for row in connection.execute(_KNOWN, {"leaves": some})]
+    return {row.leaf: row.seq for row in rows}
 
 
 def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -125,18 +125,10 @@ def includes(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: by
     """Whether the path leads from the leaf to the root (RFC 9162, 2.1.3.2)."""
     if not 0 <= index < size or any(len(step) != HASH_BYTES for step in path):
         return False
-    position, last, digest = index, size - 1, leaf
-    for step in path:
-        if last == 0:
-            return False
-        if position & 1 or position == last:
-            digest = node_hash(step, digest)
-            while not position & 1 and position:
-                position, last = position >> 1, last >> 1
-        else:
-            digest = node_hash(digest, step)
-        position, last = position >> 1, last >> 1
-    return last == 0 and digest == root
+    sides, digest = _climb(index, size - 1, len(path)), leaf
+    for step, is_left in zip(path, sides, strict=False):
+        digest = node_hash(step, digest) if is_left else node_hash(digest, step)
+    return len(sides) == len(path) and digest == root
 
 
 def extends(earlier: int, earlier_root: bytes, size: int, root: bytes, path: Sequence[bytes]) -> bool:
@@ -155,18 +147,24 @@ def extends(earlier: int, earlier_root: bytes, size: int, root: bytes, path: Seq
     position, last = earlier - 1, size - 1
     while position & 1:
         position, last = position >> 1, last >> 1
-    old = new = steps[0]
-    for step in steps[1:]:
-        if last == 0:
-            return False
-        if position & 1 or position == last:
-            old, new = node_hash(step, old), node_hash(step, new)
-            while not position & 1 and position:
-                position, last = position >> 1, last >> 1
-        else:
-            new = node_hash(new, step)
+    old = new = steps.pop(0)
+    sides = _climb(position, last, len(steps))
+    for step, is_left in zip(steps, sides, strict=False):
+        old = node_hash(step, old) if is_left else old
+        new = node_hash(step, new) if is_left else node_hash(new, step)
+    return len(sides) == len(steps) and old == earlier_root and new == root
+
+
+def _climb(position: int, last: int, steps: int) -> list[bool]:
+    """On which side each sibling stands on the way up to the root; fewer or more of them than steps: no such way."""
+    sides: list[bool] = []
+    while last and len(sides) <= steps:
+        is_left = bool(position & 1) or position == last
+        sides.append(is_left)
+        while is_left and not position & 1 and position:
+            position, last = position >> 1, last >> 1
         position, last = position >> 1, last >> 1
-    return last == 0 and old == earlier_root and new == root
+    return sides
 
 
 def _range_hash(read: ReadNode, start: int, end: int) -> bytes:

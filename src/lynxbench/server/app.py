@@ -79,11 +79,8 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
         part.join(app)
     for route in app.routes:
         right_of(route)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(LynxbenchError, _said)
-    app.add_exception_handler(NeedsSignIn, _sign_in)
-    app.add_exception_handler(Exception, _broken)
+    for kind in (HTTPException, RequestValidationError, LynxbenchError, NeedsSignIn, Exception):
+        app.add_exception_handler(kind, _refused)
     return app
 
 
@@ -106,29 +103,17 @@ def _respond(request: Request, status: int, line: str, headers: dict[str, str] |
     return made
 
 
-async def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _respond(request, error.status_code, str(error.detail), dict(error.headers or {}))
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return _respond(request, 422, f"{where}: {first['msg']}"[:500])
-
-
-async def _said(request: Request, error: Exception) -> Response:
-    assert isinstance(error, LynxbenchError)
-    return _respond(request, _status_of(error), shown_line(server_of(request), error))
-
-
-async def _sign_in(request: Request, error: Exception) -> Response:
-    assert isinstance(error, NeedsSignIn)
-    return RedirectResponse(f"/signin?next={quote(error.target, safe='')}", 303)
-
-
-async def _broken(request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, NeedsSignIn):
+        return RedirectResponse(f"/signin?next={quote(error.target, safe='')}", 303)
+    if isinstance(error, HTTPException):
+        return _respond(request, error.status_code, str(error.detail), dict(error.headers or {}))
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return _respond(request, 422, f"{where}: {first['msg']}"[:500])
+    if isinstance(error, LynxbenchError):
+        return _respond(request, _status_of(error), shown_line(server_of(request), error))
     fields = {"path": request.url.path, "error": f"{type(error).__name__}: {error}"}
     server_of(request).log.error("broken", extra=fields)
     return problem(500, "this should not have happened; the server's log says what it was")

@@ -7,17 +7,12 @@ import zipfile
 from pathlib import Path
 from threading import Lock
 
-from sqlalchemy import select
-
 from lynxbench.errors import EvidenceInvalid, Refused
 from lynxbench.evidence.envelope import Envelope, check_signatures
-from lynxbench.evidence.statement import leaf_bytes, open_entry, parse_time
+from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
-from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.log import batched
-from lynxbench.ledger.merkle import leaf_hash
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import EntryKind, ResultRecorded
 from lynxbench.server.rights import AccessScope, Principal
@@ -40,8 +35,8 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
         by = ", ".join(bundle.submitters) or "nobody known here"
         raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {who.team}")
     with _one_at_a_time:
-        known = _known(ledger, bundle.envelopes)
-        fresh = [envelope for envelope, seen in zip(bundle.envelopes, known, strict=True) if not seen]
+        known = ledger.log.known(bundle.envelopes)
+        fresh = [envelope for envelope in bundle.envelopes if envelope not in known]
         for envelope in fresh:
             _refuse(envelope, trust, who, now_s)
         _refuse_inflating(bundle)
@@ -52,16 +47,6 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
     bodies = [open_entry(envelope).body for envelope in fresh]
     results = [body.result_id for body in bodies if isinstance(body, ResultRecorded)]
     return Taken(list(bundle.manifest.results), len(numbers), len(fresh), results)
-
-
-def _known(ledger: OpenLedger, envelopes: tuple[Envelope, ...]) -> list[bool]:
-    leaves = [leaf_hash(leaf_bytes(envelope)) for envelope in envelopes]
-    there: set[bytes] = set()
-    with ledger.log.database.reading() as connection:
-        for some in batched(leaves):
-            chosen = select(entries.c.leaf).where(entries.c.leaf.in_(some))
-            there |= {bytes(row.leaf) for row in connection.execute(chosen)}
-    return [leaf in there for leaf in leaves]
 
 
 def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) -> None:

@@ -1,36 +1,20 @@
-"""A server that listens: opened, refused where it would be open to everybody, and ended in order."""
+"""A server that listens, and ends in order."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from lynxbench.errors import BadInput, LynxbenchError
-from lynxbench.ledger.location import Location
-from lynxbench.server.access import Access
 from lynxbench.server.server_state import Server
-from lynxbench.server.settings import ServerSettings, refuse_open
-from lynxbench.watch.store import Store
+from lynxbench.server.settings import ServerSettings
 
 GRACE_S = 10
 BACKLOG = 2048
-
-
-def open_server(
-    settings: ServerSettings, location: Location, store_at: str, log: logging.Logger | None = None
-) -> Server:
-    """Everything but the socket; Refused where it would be open to a network without a name."""
-    store = Store(store_at)
-    try:
-        refuse_open(settings, has_administrator=Access(store).has_administrator())
-    finally:
-        store.close()
-    return Server(settings, location, store_at, log)
 
 
 def listen(

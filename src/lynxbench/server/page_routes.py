@@ -29,16 +29,9 @@ from lynxbench.server.pages import decisions_page as decisions
 from lynxbench.server.pages import executors_page as executors
 from lynxbench.server.pages import ledger_page as ledger
 from lynxbench.server.pages import overview_page as overview
+from lynxbench.server.pages import page_shell as shell
 from lynxbench.server.pages import results_page as results
 from lynxbench.server.pages import runs_page as runs
-from lynxbench.server.pages.page_shell import (
-    Page,
-    render_shell,
-    script_name,
-    script_text,
-    style_name,
-    style_text,
-)
 from lynxbench.server.pages.svg_file import standalone_svg
 from lynxbench.server.rights import API
 from lynxbench.server.routing import OPEN, READ, Routes, TheCaller, TheServer, answer, server_of
@@ -60,16 +53,16 @@ class PageVisit:
         self.server = server_of(request)
 
     async def show(
-        self, name: Hashable, topics: Sequence[str], make: Callable[[], Page], *, keep: bool = True
+        self, name: Hashable, topics: Sequence[str], make: Callable[[], shell.Page], *, keep: bool = True
     ) -> Response:
         """A page in its shell; made once for everybody and kept while its topics do not change."""
         pages = self.server.pages
         return self.html(await (pages.page(("page", name), topics, make) if keep else pages.alone(make)))
 
-    def html(self, page: Page) -> Response:
+    def html(self, page: shell.Page) -> Response:
         """A page in its shell, for whoever asks."""
         request = self.request
-        text = render_shell(page, request.state.principal, request.url.path).encode()
+        text = shell.render_shell(page, request.state.principal, request.url.path).encode()
         mark = f'"{hashlib.blake2b(text, digest_size=12).hexdigest()}"'
         headers = {"Cache-Control": "private, no-cache", "ETag": mark}
         if page.status == 200 and request.headers.get("if-none-match") == mark:
@@ -95,7 +88,7 @@ async def _visit(request: Request) -> PageVisit:
 Here = Annotated[PageVisit, Depends(_visit)]
 
 
-def _listing(path: str, topics: Sequence[str], make: Callable[[Server], Page]) -> None:
+def _listing(path: str, topics: Sequence[str], make: Callable[[Server], shell.Page]) -> None:
     """A page that is the same whoever asks, and asks nothing."""
 
     @route("GET", path, READ)
@@ -135,7 +128,7 @@ async def results_(
     texts = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
     fields = {name: text[:80] for name, text in texts.items() if text}
 
-    def make() -> Page:
+    def make() -> shell.Page:
         return results.results_page(here.server, reading.wanted_of(here.server, fields, results.PER_PAGE), fields)
 
     return await here.show(("results", tuple(sorted(fields.items()))), (EVERYTHING, OWN), make)
@@ -277,7 +270,10 @@ def openapi_(request: Request) -> Response:
 
 @route("GET", "/static/{name}", OPEN)
 async def static_(name: str) -> Response:
-    kept = {style_name(): (style_text, "text/css"), script_name(): (script_text, "text/javascript")}.get(name)
+    kept = {
+        shell.style_name(): (shell.style_text, "text/css"),
+        shell.script_name(): (shell.script_text, "text/javascript"),
+    }.get(name)
     if kept is None:
         raise HTTPException(404, "no such file")
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}

@@ -19,7 +19,7 @@ from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, Limit
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
 from lynxbench.server.page_cache import OWN, WORK, ChangeCounter, PageCache, PageMaker
-from lynxbench.server.settings import ServerSettings
+from lynxbench.server.settings import ServerSettings, refuse_open
 from lynxbench.server.uploads import Uploads
 from lynxbench.watch.json_log import make_log
 from lynxbench.watch.notifying import Courier, CourierSettings
@@ -36,7 +36,7 @@ ACCESS = "access"
 
 
 class Server:
-    """The parts, wired together."""
+    """The parts, wired together; Refused where they would be open to a network without a name."""
 
     def __init__(
         self, settings: ServerSettings, location: Location, store_at: str, log: logging.Logger | None = None
@@ -44,13 +44,14 @@ class Server:
         self.settings = settings
         self.log = log or make_log("lynxbench.server", quiet=True)
         self.keyring = Keyring(environment=settings.environment)
-        self.ledger: OpenLedger = open_ledger(location, settings.environment, create=True)
+        self.store = Store(store_at)
         try:
-            self.store = Store(store_at)
+            self.administration = Administration(self.store, self.keyring.trust, self.changed)
+            refuse_open(settings, has_administrator=self.administration.access.has_administrator())
+            self.ledger: OpenLedger = open_ledger(location, settings.environment, create=True)
         except BaseException:
-            self.ledger.log.close()
+            self.store.close()
             raise
-        self.administration = Administration(self.store, self.keyring.trust, self.changed)
         self.access, self.audit = self.administration.access, self.administration.audit
         self.keys, self.contacts = self.administration.keys, self.administration.contacts
         self.scheduler = self.administration.scheduler

@@ -31,14 +31,7 @@ from lynxbench.model.history import History
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.model.signals import Signals
-from lynxbench.record.listing import (
-    about_document,
-    compared_fields,
-    difference_document,
-    foreign_document,
-    list_document,
-    log_document,
-)
+from lynxbench.record import listing
 from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.api import answer_models as answers
@@ -112,7 +105,7 @@ def list_results_(
     wanted = reading.wanted_of(server, {name: text for name, text in fields.items() if text}, limit)
     listed, standing = reading.list_page(server, wanted)
     unfinished = open_runs(server.ledger.log, wanted.contract)
-    return answer(list_document(listed, standing, unfinished, server.ledger.log.head()))
+    return answer(listing.list_document(listed, standing, unfinished, server.ledger.log.head()))
 
 
 @route("GET", "/results/{result}", READ, RESULT)
@@ -122,7 +115,7 @@ def result(server: TheServer, result: Named) -> Response:
     document = reading.document(server, name)
     about = [(entry.logged, entry.voice) for entry in reading.spoken_of(server, [name, document.run_id])]
     standing = standings(server.ledger.log, [name], server.trust)[name]
-    return answer({"result": document, **about_document(about, standing)})
+    return answer({"result": document, **listing.about_document(about, standing)})
 
 
 @route("GET", "/results/{result}/bundle", READ, media=BUNDLE_TYPE)
@@ -213,7 +206,9 @@ def executor(server: TheServer, executor: Named) -> Response:
 def executors_diff(server: TheServer, a: Asked, b: Asked, all_tiers: bool = False) -> Response:
     """Two executors, field by field, each named by itself or by a result: `lynxbench executor diff --json`."""
     first, second = (reading.document(server, diff_names(server, text)).executor for text in (a, b))
-    return answer(difference_document(first, second, compared_fields(first, second, all_tiers=all_tiers)))
+    return answer(
+        listing.difference_document(first, second, listing.compared_fields(first, second, all_tiers=all_tiers))
+    )
 
 
 @route("GET", "/foreign", READ, {"foreign": list[answers.ForeignLine]})
@@ -221,7 +216,7 @@ def foreign(server: TheServer, limit: Limit = 20) -> Response:
     """Results of other tools, with what each fails to state: `lynxbench results foreign --json`."""
     trust = server.trust
     entries = list_foreign(server.ledger.log, limit)
-    return answer(foreign_document([(logged, voice_of(logged, trust)) for logged in entries]))
+    return answer(listing.foreign_document([(logged, voice_of(logged, trust)) for logged in entries]))
 
 
 @route("GET", "/decisions", READ, {"decisions": list[answers.EntryLine]})
@@ -278,7 +273,9 @@ def ledger(server: TheServer) -> Response:
         signatures = check_signatures(state.envelope, trust, payload_type=state.envelope.payload_type)
         return Signed(state.checkpoint, state.envelope, signatures.signers)
 
-    return answer(log_document("this server", log.origin, log.head(), list(map(checked, stored_checkpoints(log)))))
+    return answer(
+        listing.log_document("this server", log.origin, log.head(), list(map(checked, stored_checkpoints(log))))
+    )
 
 
 @route("GET", "/ledger/entries", READ, {"entries": list[answers.EntryLine]})
