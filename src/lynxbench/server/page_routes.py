@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, HTTPException, Path, Query, Request
@@ -42,6 +43,8 @@ Short = Annotated[str, Path(max_length=40)]
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """For files that are opened by themselves: nothing in them runs, and they are no part of this site."""
 
+MakePage = Callable[..., shell.Page]
+
 route = Routes()
 
 
@@ -53,11 +56,12 @@ class PageVisit:
         self.server = server_of(request)
 
     async def show(
-        self, name: Hashable, topics: Sequence[str], make: Callable[[], shell.Page], *, keep: bool = True
+        self, topics: Sequence[str], make: MakePage, *given: Hashable, keep: bool = True, **named: Hashable
     ) -> Response:
-        """A page in its shell; made once for everybody and kept while its topics do not change."""
-        pages = self.server.pages
-        return self.html(await (pages.page(("page", name), topics, make) if keep else pages.alone(make)))
+        """What a function makes of the server and what is given: made once, and kept while its topics do not change."""
+        work = partial(make, self.server, *given, **named)
+        name = ("page", make.__module__, make.__qualname__, given, *named.items())
+        return self.html(await (self.server.pages.page(name, topics, work) if keep else self.server.pages.alone(work)))
 
     def html(self, page: shell.Page) -> Response:
         """A page in its shell, for whoever asks."""
@@ -88,12 +92,12 @@ async def _visit(request: Request) -> PageVisit:
 Here = Annotated[PageVisit, Depends(_visit)]
 
 
-def _listing(path: str, topics: Sequence[str], make: Callable[[Server], shell.Page]) -> None:
+def _listing(path: str, topics: Sequence[str], make: MakePage) -> None:
     """A page that is the same whoever asks, and asks nothing."""
 
     @route("GET", path, READ)
     async def page(here: Here) -> Response:
-        return await here.show(path, topics, lambda: make(here.server))
+        return await here.show(topics, make)
 
 
 _listing("/", (EVERYTHING, OWN, WORK), overview.overview_page)
@@ -108,8 +112,7 @@ _listing("/runs", (OWN, WORK, CLOCK), runs.runs_page)
 @route("GET", "/contracts/{contract}", READ)
 async def contract_(here: Here, contract: Named, precision: str | None = None, signs: bool = False) -> Response:
     chosen, name = reading.precision_of(precision), await here.find(contract, "contract")
-    make = lambda: contracts.contract_page(here.server, name, chosen, signs=signs)  # noqa: E731
-    return await here.show(("contract", name, chosen, signs), (name, OWN), make)
+    return await here.show((name, OWN), contracts.contract_page, name, chosen, signs=signs)
 
 
 @route("GET", "/contracts/{contract}/series.{form}", READ)
@@ -126,18 +129,18 @@ async def results_(
     here: Here, contract: str = "", executor: str = "", precision: str = "", valid: str = "", since: str = ""
 ) -> Response:
     texts = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
-    fields = {name: text[:80] for name, text in texts.items() if text}
+    asked = {name: text[:80] for name, text in texts.items() if text}
 
-    def make() -> shell.Page:
-        return results.results_page(here.server, reading.wanted_of(here.server, fields, results.PER_PAGE), fields)
+    def make(server: Server, *_: object) -> shell.Page:
+        return results.results_page(server, reading.wanted_of(server, asked, results.PER_PAGE), asked)
 
-    return await here.show(("results", tuple(sorted(fields.items()))), (EVERYTHING, OWN), make)
+    return await here.show((EVERYTHING, OWN), make, *sorted(asked.items()))
 
 
 @route("GET", "/results/{result}", READ)
 async def result_(here: Here, result: Named) -> Response:
     name = await here.find(result, "result")
-    return await here.show(("result", name), (name, OWN), lambda: results.result_page(here.server, name))
+    return await here.show((name, OWN), results.result_page, name)
 
 
 @route("GET", "/results/{result}/result.json", READ)
@@ -169,8 +172,7 @@ async def compare_(here: Here, a: str = "", b: str = "", precision: str | None =
         return here.html(compare.compare_form_page(a, b))
     try:
         left, right = await here.find(a, "result"), await here.find(b, "result")
-        make = lambda: compare.compare_page(here.server, left, right, chosen)  # noqa: E731
-        return await here.show(("compare", left, right, chosen), (left, right, OWN), make)
+        return await here.show((left, right, OWN), compare.compare_page, left, right, chosen)
     except BadInput as error:
         return here.html(compare.refused_compare(a, b, shown_line(here.server, error)))
 
@@ -182,20 +184,18 @@ async def diff_(here: Here, a: str = "", b: str = "", all: bool = False) -> Resp
         return here.html(executors.diff_form_page(a, b))
     left = await run_in_threadpool(compare.diff_names, here.server, a)
     right = await run_in_threadpool(compare.diff_names, here.server, b)
-    make = lambda: executors.diff_page(here.server, left, right, all_tiers=all)  # noqa: E731
-    return await here.show(("diff", left, right, all), (left, right), make)
+    return await here.show((left, right), executors.diff_page, left, right, all_tiers=all)
 
 
 @route("GET", "/executors/{executor}", READ)
 async def executor_(here: Here, executor: Named) -> Response:
     name = await here.find(executor, "executor")
-    return await here.show(("executor", name), (name, OWN), lambda: executors.executor_page(here.server, name))
+    return await here.show((name, OWN), executors.executor_page, name)
 
 
 @route("GET", "/decisions/{seq}", READ)
 async def decision_(here: Here, seq: Seq) -> Response:
-    make = lambda: decisions.decision_page(here.server, seq)  # noqa: E731
-    return await here.show(("decision", seq), (EVERYTHING, OWN), make)
+    return await here.show((EVERYTHING, OWN), decisions.decision_page, seq)
 
 
 @route("GET", "/decisions/{seq}/pack.html", READ)
@@ -206,30 +206,28 @@ def pack_(server: TheServer, seq: Seq) -> Response:
 
 @route("GET", "/ledger", READ)
 async def ledger_(here: Here, before: Annotated[int | None, Query(ge=1, le=MOST_NUMBER)] = None) -> Response:
-    make = lambda: ledger.ledger_page(here.server, before)  # noqa: E731
-    return await here.show(("ledger", before), (EVERYTHING, OWN), make)
+    return await here.show((EVERYTHING, OWN), ledger.ledger_page, before)
 
 
 @route("GET", "/ledger/{seq}", READ)
 async def entry_(here: Here, seq: Seq) -> Response:
-    return await here.show(("entry", seq), (EVERYTHING, OWN), lambda: ledger.entry_page(here.server, seq))
+    return await here.show((EVERYTHING, OWN), ledger.entry_page, seq)
 
 
 @route("GET", "/claims", READ)
 async def claims_(here: Here, viewer: TheCaller) -> Response:
     keep = viewer.via != "session"  # the form of a session is that session's own
-    return await here.show("claims", (OWN,), lambda: claims.claims_page(here.server, viewer), keep=keep)
+    return await here.show((OWN,), claims.claims_page, viewer, keep=keep)
 
 
 @route("GET", "/claims/{claim}", READ)
 async def claim_(here: Here, claim: Short) -> Response:
-    make = lambda: claims.claim_page(claims.kept_claim(here.server, claim))  # noqa: E731
-    return await here.show(("claim", claim), (OWN,), make, keep=False)
+    return await here.show((OWN,), lambda server: claims.claim_page(claims.kept_claim(server, claim)), keep=False)
 
 
 @route("GET", "/runs/{run}", READ)
 async def run_(here: Here, run: Short) -> Response:
-    return await here.show(("run", run), (OWN,), lambda: runs.run_page(here.server, run), keep=False)
+    return await here.show((OWN,), runs.run_page, run, keep=False)
 
 
 def _analyses(place: str) -> None:
@@ -238,8 +236,8 @@ def _analyses(place: str) -> None:
     @route("GET", f"{place}/{{analysis}}", READ)
     async def page(here: Here, analysis: Analysis) -> Response:
         logged = await run_in_threadpool(analyses.find, here.server, analysis, place)
-        make = lambda: analyses.analysis_page(here.server, logged)  # noqa: E731
-        return await here.show(("analysis", body_of(logged).analysis_id), (EVERYTHING, OWN), make)
+        make = lambda server, _: analyses.analysis_page(server, logged)  # noqa: E731
+        return await here.show((EVERYTHING, OWN), make, body_of(logged).analysis_id)
 
     @route("GET", f"{place}/{{analysis}}/analysis.json", READ)
     def document(server: TheServer, analysis: Analysis) -> Response:

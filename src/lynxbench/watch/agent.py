@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,6 +174,25 @@ class AgentClient:
             except LynxbenchError as error:
                 self.fail(name, schedule, str(error))
 
+    def claims(
+        self, stop: threading.Event, runs: int | None, places: Callable[[], int] = lambda: 1, *, once: bool = False
+    ) -> Iterator[ClaimedRun]:
+        """What is due, run after run: until told to stop, so many were claimed, or, with `once`, nothing is due."""
+        count = 0
+        while not stop.is_set() and (runs is None or count < runs):
+            try:
+                claimed = self.claim(places())
+            except Unreachable as error:
+                self.log.warning("%s; asking again", error)
+                claimed = None
+            if claimed is not None:
+                count += 1
+                yield claimed
+            elif once:
+                return
+            else:
+                stop.wait(self.settings.poll_s)
+
     def live(self, claimed: ClaimedRun) -> LiveProgress:
         """Tells the server how far a run is, from `with` to its end."""
         return LiveProgress(self._remote, claimed.run, self.log)
@@ -233,28 +252,22 @@ class SchedulingAgent:
     def poll(self) -> bool:
         """Ask once, and carry out what is due; whether something was."""
         claimed = self._client.claim()
-        if claimed is None:
-            return False
+        if claimed is not None:
+            self._carry_out(claimed)
+        return claimed is not None
+
+    def work(self, stop: threading.Event, runs: int | None = None) -> None:
+        """Carry out what is due until told to stop, or until so many runs were carried out."""
+        for claimed in self._client.claims(stop, runs):
+            self._carry_out(claimed)
+
+    def _carry_out(self, claimed: ClaimedRun) -> None:
         try:
             finished = self._measure(claimed)
         except LynxbenchError as error:
             self._client.fail(claimed.run, claimed.schedule, str(error))
-            return True
-        self._client.deliver(claimed, finished.result.result_id)
-        return True
-
-    def work(self, stop: threading.Event, runs: int | None = None) -> int:
-        """Poll until told to stop, or until so many runs were carried out; how many were."""
-        done = 0
-        while not stop.is_set() and (runs is None or done < runs):
-            try:
-                if self.poll():
-                    done += 1
-                    continue
-            except Unreachable as error:
-                self._client.log.warning("%s; asking again", error)
-            stop.wait(self._client.settings.poll_s)
-        return done
+        else:
+            self._client.deliver(claimed, finished.result.result_id)
 
     def _measure(self, claimed: ClaimedRun) -> Finished:
         recorder = self._client.recorder()

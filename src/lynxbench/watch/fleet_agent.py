@@ -24,7 +24,6 @@ from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, serve_jobs
 from lynxbench.fleet.fleet_run import new_fleet_id
 from lynxbench.fleet.node_work import clear_scratch
 from lynxbench.model.fleet import FleetUnit
-from lynxbench.record.remote import Unreachable
 from lynxbench.watch.agent import AgentClient, ClaimedRun, LiveProgress
 
 PLACES_A_NODE = 4
@@ -181,19 +180,10 @@ class FleetAgent(Silent):
     def _ask(self, runs: int | None, once: bool) -> None:
         """In a thread of its own: a server that does not answer must not keep nodes waiting for an answer of ours."""
         try:
-            while not self._stop.is_set() and (runs is None or self._claimed < runs):
-                try:
-                    claimed = self._client.claim(self._places * PLACES_A_NODE)
-                except Unreachable as error:
-                    self._client.log.warning("%s; asking again", error)
-                    claimed = None
-                if claimed is not None:
-                    self._claimed += 1
-                    self._due.put(claimed)
-                elif once:
-                    return
-                else:
-                    self._stop.wait(self._client.settings.poll_s)
+            places = lambda: self._places * PLACES_A_NODE  # noqa: E731
+            for claimed in self._client.claims(self._stop, runs, places, once=once):
+                self._claimed += 1
+                self._due.put(claimed)
         except LynxbenchError as error:
             self._problem = error
         finally:

@@ -27,10 +27,9 @@ from lynxbench.model.comparison import Comparison
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import ANALYSES, EntryKind
 from lynxbench.model.executor import Executor
-from lynxbench.model.history import History
+from lynxbench.model.history import History, Signals
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
-from lynxbench.model.signals import Signals
 from lynxbench.record import listing
 from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.server import ledger_views as reading
