@@ -23,10 +23,10 @@ from lynxbench.fleet.cluster import Fleet, FleetNode
 from lynxbench.fleet.dispatch import End, FleetTask, TaskOutcome, dispatch
 from lynxbench.fleet.fleet_book import Silent
 from lynxbench.fleet.fleet_jobs import FleetJob, JobOptions, run_jobs
+from lynxbench.fleet.fleet_probe import FleetProbe
 from lynxbench.fleet.fleet_report import report_fleet
 from lynxbench.fleet.fleet_run import FleetOptions, run_fleet
 from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
-from lynxbench.fleet.load_clients import FleetProbe
 from lynxbench.fleet.local import LocalCluster
 from lynxbench.fleet.rank_run import RANKS_FILE, run_ranks
 from lynxbench.load import send_schedule as schedule
@@ -263,8 +263,8 @@ def test_planted_clock_offsets_are_corrected_and_samples_merged_exactly(fleet: F
         truth = server.stop()
     # One machine has one clock, so the planted error is the whole truth.
     for client, by_ns in zip(clients, planted, strict=True):
-        assert abs(client.offset_ns - by_ns) <= 1_000_000, client
-        assert abs(client.offset_ns - by_ns) <= client.bound_ns, client
+        assert abs(client.clock_offset_ns - by_ns) <= 1_000_000, client
+        assert abs(client.clock_offset_ns - by_ns) <= client.clock_bound_ns, client
     assert merged.counts()["ok"] == len(merged) == len(offsets) == truth.count(Answered.OK)
     assert np.array_equal(np.sort(merged.number), np.arange(len(offsets)))
     assert sorted(set(merged.process.tolist())) == [0, 1, 2]

@@ -5,6 +5,9 @@ What cannot be written in two ways cannot be changed without its hash and signat
 
 from __future__ import annotations
 
+import base64
+import binascii
+
 import rfc8785
 
 from lynxbench.errors import EvidenceInvalid
@@ -28,6 +31,19 @@ def parse_canonical(data: bytes, what: str, most_bytes: int) -> JsonValue:
     if _canonical(value) != data:
         raise EvidenceInvalid(f"{what}: not in canonical form (RFC 8785); the same content has another spelling")
     return value
+
+
+def parse_base64(value: JsonValue, what: str) -> bytes:
+    """Standard base64 with padding, in its only spelling: decoders that skip characters or bits let texts differ."""
+    if not isinstance(value, str):
+        raise EvidenceInvalid(f"{what}: not a base64 text")
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise EvidenceInvalid(f"{what}: not standard base64") from None
+    if base64.b64encode(data).decode("ascii") != value:
+        raise EvidenceInvalid(f"{what}: base64 in another spelling than the standard one")
+    return data
 
 
 def as_written(value: JsonValue) -> JsonValue:

@@ -7,7 +7,6 @@ standard padded base64, no unknown keys, no key twice.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_base64, parse_canonical
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import Revocation, TrustedKey, TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, short
@@ -105,7 +104,7 @@ def _envelope(value: JsonValue) -> Envelope:
     signatures = tuple(_signature(one) for one in listed)
     if len({one.keyid for one in signatures}) != len(signatures):
         raise EvidenceInvalid("envelope: one key signs twice; a key counts once")
-    return Envelope(payload_type, _decode(parts["payload"], "payload"), signatures)
+    return Envelope(payload_type, parse_base64(parts["payload"], "payload"), signatures)
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
@@ -198,7 +197,7 @@ def _signature(value: JsonValue) -> Signature:
     keyid = parts["keyid"]
     if not isinstance(keyid, str) or len(keyid) != 64 or not set(keyid) <= set("0123456789abcdef"):
         raise EvidenceInvalid("signature: keyid is not the SHA-256 of a public key in hex")
-    sig = _decode(parts["sig"], "sig")
+    sig = parse_base64(parts["sig"], "sig")
     if len(sig) != SIGNATURE_BYTES:
         raise EvidenceInvalid(f"signature: {len(sig)} bytes, an Ed25519 signature has {SIGNATURE_BYTES}")
     return Signature(keyid, sig)
@@ -215,16 +214,3 @@ def _object(value: JsonValue, keys: tuple[str, ...], what: str) -> dict[str, Jso
 
 def _encode(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-def _decode(value: JsonValue, what: str) -> bytes:
-    """Standard base64 with padding, in its only spelling: decoders that skip characters or bits let texts differ."""
-    if not isinstance(value, str):
-        raise EvidenceInvalid(f"{what}: not a base64 text")
-    try:
-        data = base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise EvidenceInvalid(f"{what}: not standard base64") from None
-    if _encode(data) != value:
-        raise EvidenceInvalid(f"{what}: base64 in another spelling than the standard one")
-    return data

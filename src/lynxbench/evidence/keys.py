@@ -9,7 +9,6 @@ HOME is $LYNXBENCH_HOME, else $XDG_CONFIG_HOME/lynxbench, else ~/.config/lynxben
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import os
 import re
@@ -24,7 +23,7 @@ from pydantic import AfterValidator, ValidationError
 from pydantic import Field as Bound_
 
 from lynxbench.errors import BadInput, EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_base64, parse_canonical
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.ed25519_points import public_key_problem
 from lynxbench.evidence.teams import Team
@@ -76,13 +75,7 @@ class PublicKey:
 
 def parse_public_key(text: str) -> PublicKey:
     """A public key from standard base64; EvidenceInvalid for any other spelling."""
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise EvidenceInvalid("public key: not standard base64") from None
-    if base64.b64encode(raw).decode("ascii") != text:
-        raise EvidenceInvalid("public key: base64 in another spelling than the standard one")
-    return PublicKey(raw)
+    return PublicKey(parse_base64(text, "public key"))
 
 
 def _honest(text: str) -> str:
@@ -178,13 +171,6 @@ class KeyFolder:
         """The keys under a home folder, with the passphrase that the environment gives."""
         known = os.environ if environment is None else environment
         return cls(where / "keys", known.get(PASSPHRASE_VARIABLE) or None)
-
-    def create(self, name: str, team: str, roles: tuple[Role, ...], now: datetime) -> SigningKey:
-        """A fresh key, kept; a name is used once."""
-        self.refuse_taken(name)
-        key = new_signing_key(team, roles, now)
-        self.store(name, key)
-        return key
 
     def store(self, name: str, key: SigningKey) -> None:
         """Keep a key. The private file appears last and whole: whoever sees it can use it."""

@@ -26,13 +26,19 @@ TRUST_FILE: Final = "trust.json"
 MAX_TRUST_BYTES: Final = 4 << 20
 
 
-def _in_utc(text: str) -> str:
+def parse_moment(text: str) -> datetime:
+    """A moment in UTC as ISO 8601 with its offset; ValueError otherwise."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text[:40]!r} is not an ISO 8601 time") from None
     if moment.utcoffset() != timedelta(0):
         raise ValueError(f"{text[:40]!r} is not in UTC")
+    return moment.astimezone(UTC)
+
+
+def _in_utc(text: str) -> str:
+    parse_moment(text)
     return text
 
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from lynxbench.experiment.definition import Definition
-from lynxbench.experiment.owners import judge_owner
-from lynxbench.experiment.wording import finding_words, term_words, word_sentence
+from lynxbench.experiment.wording import finding_words, percent_words, term_words, word_sentence
 from lynxbench.model.experiment import (
     EffectShown,
     ExperimentAnalysis,
@@ -34,7 +33,7 @@ from lynxbench.stats.contrasts import (
 )
 from lynxbench.stats.decomposing import ERROR, decompose
 from lynxbench.stats.designs import Cell, Design
-from lynxbench.stats.factorial import FactorialFit, Observation, holm, variation
+from lynxbench.stats.factorial import ContrastEstimate, FactorialFit, Observation, holm, variation
 
 
 def observe(values: Mapping[tuple[Cell, int], float]) -> tuple[Observation, ...]:
@@ -190,13 +189,62 @@ def _stepwise(definition: Definition, fit: FactorialFit, step: FactorStep, confi
 
 
 def _owner(definition: Definition, fit: FactorialFit, step: FactorStep, position: int, confidence: float) -> OwnerShown:
+    """What an owner would have concluded alone: a change's effect with all else as it was, against that in company."""
     delta = math.log1p(definition.smallest_effect)
     before, after = fit.estimate(alone(step, position)), fit.estimate(in_company(step, position))
     weights = dict(in_company(step, position).weights)
     for cell, weight in alone(step, position).weights.items():
         weights[cell] = weights.get(cell, 0.0) - weight
     shift = fit.estimate(Contrast(weights))
-    return judge_owner(definition, position, before, after, shift, delta, confidence)
+    factor = definition.factors[position]
+    owner = definition.contract.owner(factor.layer)
+    change = f"{factor.name} {factor.level_names[0]} → {factor.level_names[factor.target_index]}"
+    judgement = _judge(before, after, shift, delta, better_up=higher_is_better(definition))
+    first, last = before.interval(confidence), after.interval(confidence)
+    sentence = _sentence(owner, change, first, last, judgement, definition.response)
+    return OwnerShown(
+        factor=factor.name,
+        layer=factor.layer,
+        owner=owner,
+        change=change,
+        alone=ratio_of(first),
+        in_company=ratio_of(last),
+        judgement=judgement,
+        sentence=sentence,
+    )
+
+
+def higher_is_better(definition: Definition) -> bool:
+    """Throughput is; every latency is not."""
+    return definition.response == "throughput"
+
+
+def _judge(
+    alone: ContrastEstimate, company: ContrastEstimate, shift: ContrastEstimate, delta: float, *, better_up: bool
+) -> OwnerJudgement:
+    if alone.p < ERROR and company.p < ERROR and alone.value * company.value < 0 and abs(shift.value) > delta:
+        return OwnerJudgement.WRONG_SIGN
+    if shift.p_beyond(delta) < ERROR:
+        gained, kept = (alone.value, company.value) if better_up else (-alone.value, -company.value)
+        return OwnerJudgement.OVERSTATED if gained > kept else OwnerJudgement.UNDERSTATED
+    if shift.p_within(delta) < ERROR:
+        return OwnerJudgement.HOLDS
+    return OwnerJudgement.UNRESOLVED
+
+
+def _sentence(
+    owner: str, change: str, alone: Interval, company: Interval, judgement: OwnerJudgement, response: str
+) -> str:
+    said = f"{owner}, changing {change} alone, would have concluded {percent_words(alone)} {response}"
+    then = f"with the other changes made it is {percent_words(company)}"
+    ends = {
+        OwnerJudgement.HOLDS: "the conclusion holds in company",
+        OwnerJudgement.WRONG_SIGN: "the conclusion has the wrong sign",
+        OwnerJudgement.OVERSTATED: "the gain alone overstates what the change adds",
+        OwnerJudgement.UNDERSTATED: "the gain alone understates what the change adds",
+        OwnerJudgement.UNRESOLVED: "whether the conclusion holds in company is not settled",
+    }
+    return f"{said}; {then}: {ends[judgement]}"
 
 
 def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
@@ -239,8 +287,3 @@ def cell_intervals(values: Mapping[tuple[Cell, int], float], confidence: float) 
     fit = FactorialFit(observed)
     # A cell's level over blocks is no contrast: its error is that of its own mean.
     return {cell: ratio_of(fit.estimate(Contrast({cell: 1.0})).interval(confidence)) for cell in fit.cells}
-
-
-def complete(values: Mapping[tuple[Cell, int], float], cells: Sequence[Cell], blocks: int) -> bool:
-    """Whether every visit of these cells has a value."""
-    return all((cell, block) in values for cell in cells for block in range(blocks))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,21 +10,17 @@ from pydantic import ValidationError
 
 from lynxbench import __version__
 from lynxbench.errors import BadInput, BadResult
-from lynxbench.evidence.documents import RESULT_FILE, check_samples, read_result
+from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
-from lynxbench.evidence.sample_file import read_samples
-from lynxbench.experiment.analysing import analyse, cell_intervals
+from lynxbench.experiment.analysing import analyse, cell_intervals, higher_is_better
 from lynxbench.experiment.cells import CellPlan, plan_cells
 from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder
-from lynxbench.experiment.owners import higher_is_better
-from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, responses, restarts_of, visit_response
+from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, run_responses
 from lynxbench.experiment.wording import alias_words, design_words
 from lynxbench.measure.responses import response_unit
 from lynxbench.model.experiment import CellShown, CellStatus, ExperimentAnalysis, ExperimentDocument, FactorShown
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Result
-from lynxbench.model.serving import ServedEngine
-from lynxbench.run.run_outcome import Finished
 from lynxbench.stats.designs import Cell
 
 
@@ -104,34 +99,18 @@ def blocks_of_lane(folder: ExperimentFolder, lane: int) -> dict[int, int]:
 
 
 def kept_values(folder: ExperimentFolder, cells: Sequence[CellPlan]) -> dict[tuple[Cell, int], float]:
-    """The response of every process, read again from the results that the cells left."""
+    """The response of every visit by cell and block, read from the results that the cells left."""
     definition = folder.plan.definition
+    alone = folder.state.dispatched or isinstance(definition.contract.engine, ServedEngine)
     values: dict[tuple[Cell, int], float] = {}
     for cell in cells:
         state = folder.cell(cell.number)
-        if state.infeasible:
-            continue
-        for key, name in state.runs.items():
-            path = folder.runs / name
-            if folder.state.dispatched or isinstance(definition.contract.engine, ServedEngine):
-                value = visit_response(path, definition.response)
-                found, blocks = {} if value is None else {0: value}, {0: int(key)}
-            else:
-                result = read_result(path)
-                finished = Finished(result, path, read_samples(check_samples(result, path)), None)
-                found = responses(finished, restarts_of(RunFolder.open(path)), definition.response)
-                blocks = blocks_of_lane(folder, int(key))
-            values |= in_blocks(cell.cell, found, blocks)
+        for key, name in () if state.infeasible else state.runs.items():
+            blocks = {0: int(key)} if alone else blocks_of_lane(folder, int(key))
+            for restart, value in run_responses(folder.runs / name, definition.response).items():
+                if restart in blocks:
+                    values[cell.cell, blocks[restart]] = value
     return values
-
-
-def in_blocks(cell: Cell, found: Mapping[int, float], blocks: Mapping[int, int]) -> dict[tuple[Cell, int], float]:
-    """Responses of a run's repetitions by block of time; what is no positive number is no response."""
-    return {
-        (cell, blocks[restart]): value
-        for restart, value in found.items()
-        if restart in blocks and math.isfinite(value) and value > 0
-    }
 
 
 def _missing(found: ExperimentAnalysis | str, now: datetime | None) -> str:

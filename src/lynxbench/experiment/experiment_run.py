@@ -17,26 +17,13 @@ from lynxbench.experiment.cells import CellPlan, changed, plan_cells
 from lynxbench.experiment.defining import Defined
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder, find_unfinished_experiment
-from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, in_blocks
-from lynxbench.experiment.lanes import disturbance, walk_lanes
-from lynxbench.experiment.visiting import (
-    Recorders,
-    Setting,
-    Where,
-    abandon,
-    begin,
-    end,
-    responses,
-    restarts_of,
-    take,
-    visit_response,
-    visit_server,
-)
+from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, kept_values
+from lynxbench.experiment.lanes import disturbance, own_tree, walk_lanes
+from lynxbench.experiment.visiting import Recorders, Setting, Where, abandon, begin, end, take, visit_server
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.serving import ServedEngine
 from lynxbench.run.run_outcome import Progress
-from lynxbench.stats.designs import Cell
 
 ENVIRONMENTS = "environments"
 """Beside the experiments: environments are used again by the next one."""
@@ -136,7 +123,7 @@ class Experiment:
                 if cell.contract is None and not self.folder.cell(cell.number).infeasible:
                     self.rule_out(cell, cell.reason)
             self.visit_all()
-            values = self._conclude()
+            self._end_runs()
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted; what was measured is kept in {self.folder.path}. "
@@ -144,6 +131,7 @@ class Experiment:
             ) from None
         finally:
             self.folder.set(spent_s=self.folder.state.spent_s + perf_counter() - began)
+        values = kept_values(self.folder, self.cells)
         document = describe(self.folder, self.cells, values, datetime.now(UTC))
         write_text(self.folder.path / ANALYSIS_FILE, document.model_dump_json(indent=1))
         return ExperimentFinished(document, self.folder.path)
@@ -152,52 +140,51 @@ class Experiment:
 
     def visit_all(self) -> None:
         """Every cell in every block, unless it was before."""
-        if self.definition.lanes and not self.folder.state.serial:
-            self._in_lanes()
-        else:
-            self._one_after_another()
+        if self.definition.lanes and not self.folder.state.serial and self._lanes_are_apart():
+            walk_lanes(self._visit_block, len(self.definition.lanes), len(self.folder.plan.order), self.progress)
+            return
+        for block in range(len(self.folder.plan.order)):
+            self._visit_block(block, 0, block, self.progress, beside=tuple)
 
-    def _one_after_another(self) -> None:
-        for block, order in enumerate(self.folder.plan.order):
-            for place, position in enumerate(order):
-                self.visit(block, place, self.cells[position], lane=0, restart=block)
+    def _lanes_are_apart(self) -> bool:
+        baseline = next((cell for cell in self.cells if not self.folder.cell(cell.number).infeasible), None)
+        if baseline is None:
+            return False
+        settings = [self.setting(baseline, lane) for lane in range(len(self.definition.lanes))]
+        judged = disturbance(settings, self.where, self.progress, self.definition)
+        self.folder.add_note(judged.words)
+        self.folder.set(serial=judged.disturbed)
+        return not judged.disturbed
 
-    def visit(
-        self,
-        block: int,
-        place: int,
-        cell: CellPlan,
-        *,
-        lane: int,
-        restart: int,
-        beside: Callable[[], tuple[int, ...]] = tuple,
-        progress: Progress | None = None,
+    def _visit_block(
+        self, block: int, lane: int, restart: int, progress: Progress, beside: Callable[[], tuple[int, ...]] = own_tree
     ) -> None:
-        """One fresh process of a cell, unless it was taken before or cannot be."""
-        state = self.folder.cell(cell.number)
-        if state.infeasible or block in state.visited:
-            return
-        self.progress.visit(block, place, cell)
-        bound = self.definition.contract.protocol.foreign_load
-        if self._patience_s and wait_until_calm(bound, self._patience_s) is None:
-            self.folder.add_note(
-                f"{cell.words}, block {block + 1}: the machine was not calm within {self._patience_s:g} s"
-            )
-        try:
-            why = (
-                self._ask(cell, block)
-                if self.served
-                else self._take(cell, lane, restart, beside, progress or self.progress)
-            )
-        except CannotRun as error:
-            why = str(error)
-        state = self.folder.cell(cell.number)
-        if why and not state.visited:
-            self.rule_out(cell, why)
-            return
-        self.folder.add_visit(cell.number, block)
-        if why:
-            self.folder.add_note(f"{cell.words}, block {block + 1}: {why}")
+        for place, position in enumerate(self.folder.plan.order[block]):
+            cell = self.cells[position]
+            state = self.folder.cell(cell.number)
+            if state.infeasible or block in state.visited:
+                continue
+            self.progress.visit(block, place, cell)
+            bound = self.definition.contract.protocol.foreign_load
+            if self._patience_s and wait_until_calm(bound, self._patience_s) is None:
+                self._note(cell, block, f"the machine was not calm within {self._patience_s:g} s")
+            try:
+                if self.served:
+                    self._ask(cell, block)
+                    why = ""
+                else:
+                    why = take(self._run_of(cell, lane), restart, progress, beside)
+            except CannotRun as error:
+                why = str(error)
+            if why and not self.folder.cell(cell.number).visited:
+                self.rule_out(cell, why)
+                continue
+            self.folder.add_visit(cell.number, block)
+            if why:
+                self._note(cell, block, why)
+
+    def _note(self, cell: CellPlan, block: int, words: str) -> None:
+        self.folder.add_note(f"{cell.words}, block {block + 1}: {words}")
 
     def setting(self, cell: CellPlan, lane: int = 0) -> Setting:
         """What a cell runs, in a lane."""
@@ -214,26 +201,19 @@ class Experiment:
             server_values=cell.server,
         )
 
-    def run_of(self, cell: CellPlan, lane: int) -> RunFolder:
+    def _run_of(self, cell: CellPlan, lane: int) -> RunFolder:
         """The run that a cell's processes in a lane belong to; registered when it is first needed."""
         state = self.folder.cell(cell.number)
         if str(lane) in state.runs:
             return RunFolder.open(self.folder.runs / state.runs[str(lane)])
-        setting = self.setting(cell, lane)
-        run = begin(setting, self.where)
+        run = begin(self.setting(cell, lane), self.where)
         self.folder.add_run(cell.number, lane, run.path.name)
         return run
 
-    def _take(
-        self, cell: CellPlan, lane: int, restart: int, beside: Callable[[], tuple[int, ...]], progress: Progress
-    ) -> str:
-        return take(self.run_of(cell, lane), restart, progress, beside)
-
-    def _ask(self, cell: CellPlan, block: int) -> str:
+    def _ask(self, cell: CellPlan, block: int) -> None:
         log = self.folder.path / f"server-{cell.number:03d}-{block:02d}.txt"
         finished = visit_server(self.setting(cell), self.where, self.progress, log)
         self.folder.add_run(cell.number, block, finished.folder.name)
-        return ""
 
     def rule_out(self, cell: CellPlan, reason: str) -> None:
         """A cell that cannot be run is a finding, recorded with its reason."""
@@ -243,38 +223,13 @@ class Experiment:
             for name in self.folder.cell(cell.number).runs.values():
                 abandon(RunFolder.open(self.folder.runs / name), self.where, reason)
 
-    def _in_lanes(self) -> None:
-        baseline = next((cell for cell in self.cells if not self.folder.cell(cell.number).infeasible), None)
-        if baseline is None:
+    def _end_runs(self) -> None:
+        """Conclude the runs that were measured in pieces; those of a server or a fleet have ended with their visits."""
+        if self.served or self.folder.state.dispatched:
             return
-        lanes = self.definition.lanes
-        settings = [self.setting(baseline, lane) for lane in range(len(lanes))]
-        said = disturbance(settings, self.where, self.progress, self.definition)
-        self.folder.add_note(said.words)
-        self.folder.set(serial=said.disturbed)
-        if said.disturbed:
-            self._one_after_another()
-            return
-        walk_lanes(self, len(lanes), self.folder.plan.order)
-
-    # --- concluding ---
-
-    def _conclude(self) -> dict[tuple[Cell, int], float]:
-        values: dict[tuple[Cell, int], float] = {}
-        response = self.definition.response
         for cell in self.cells:
             state = self.folder.cell(cell.number)
-            if state.infeasible:
-                continue
-            for key, name in state.runs.items():
-                path = self.folder.runs / name
-                if self.served or self.folder.state.dispatched:
-                    value = visit_response(path, response)
-                    found, blocks = {} if value is None else {0: value}, {0: int(key)}
-                else:
-                    run = RunFolder.open(path)
-                    finished = end(run, self.where, self.progress)
-                    found = responses(finished, restarts_of(run), response)
-                    blocks = blocks_of_lane(self.folder, int(key))
-                values |= in_blocks(cell.cell, found, blocks)
-        return values
+            for name in () if state.infeasible else state.runs.values():
+                run = RunFolder.open(self.folder.runs / name)
+                if not run.finished:
+                    end(run, self.where, self.progress)

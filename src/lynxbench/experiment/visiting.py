@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lynxbench.errors import BadInput, BadResult, CannotRun, Interrupted
+from lynxbench.errors import BadInput, BadResult, CannotRun
 from lynxbench.evidence.documents import check_samples, read_result
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import read_samples
@@ -25,12 +25,10 @@ from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.responses import process_response, result_response
 from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
-from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.precision import reference_of
-from lynxbench.model.result import Accuracy, Result, ValidityVerdict
-from lynxbench.model.serving import ServedEngine
+from lynxbench.model.result import Accuracy, ValidityVerdict
 from lynxbench.model.surroundings import Surroundings
-from lynxbench.run.concluding import Attempt, kept_attempts
+from lynxbench.run.attempts import kept_attempts
 from lynxbench.run.pipeline import begin_contract, end_contract, run_contract, take_restart
 from lynxbench.run.run_outcome import Finished, Progress, Recorder
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs
@@ -63,16 +61,13 @@ class Where:
         with self._making:
             if lock not in self._made:
                 try:
-                    made: MadeEnvironment | str = make_environment(
-                        self.base / lock, self.environments, inherits=self.inherits
-                    )
+                    self._made[lock] = make_environment(self.base / lock, self.environments, inherits=self.inherits)
                 except CannotRun as error:
-                    made = str(error)
-                self._made[lock] = made
-            found = self._made[lock]
-        if isinstance(found, str):
-            raise CannotRun(found)
-        return found
+                    self._made[lock] = str(error)
+        made = self._made[lock]
+        if isinstance(made, str):
+            raise CannotRun(made)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +105,9 @@ def begin(setting: Setting, where: Where) -> RunFolder:
 def take(run: RunFolder, restart: int, progress: Progress, beside: Callable[[], tuple[int, ...]] = tuple) -> str:
     """One repetition; empty, or why it gave nothing."""
     attempts = take_restart(run, restart, progress, beside)
-    if any(attempt.report.status is JobStatus.DONE for attempt in attempts):
+    if any(attempt.done for attempt in attempts):
         return ""
-    return _why(attempts)
-
-
-def _why(attempts: tuple[Attempt, ...]) -> str:
-    for attempt in attempts:
-        report: JobReport = attempt.report
-        if report.error or report.skip:
-            return report.error or (report.skip.reason if report.skip else "")
-    return "the process left no report"
+    return next(attempt.why for attempt in attempts)
 
 
 def end(run: RunFolder, where: Where, progress: Progress) -> Finished:
@@ -155,54 +142,36 @@ def visit_server(setting: Setting, where: Where, progress: Progress, log: Path) 
         return run_contract(contract, where.runs, where.declaration, progress, None, where.recorders())
 
 
-def responses(finished: Finished, plan_restart: Mapping[int, int], response: str) -> dict[int, float]:
-    """The response of every restart of an in-process run; none of a void one: its figures are nobody's."""
-    if finished.result.validity.verdict is ValidityVerdict.VOID:
+def run_responses(path: Path, response: str) -> dict[int, float]:
+    """The response of every repetition of a finished run; none of a void one: its figures are nobody's."""
+    result = read_result(path)
+    if result.validity.verdict is ValidityVerdict.VOID:
         return {}
-    found = {}
-    for process in finished.processes:
-        value = process_response(process, response)
-        if math.isfinite(value) and value > 0:
-            found[plan_restart[process.samples.process]] = value
-    return found
-
-
-def restarts_of(run: RunFolder) -> dict[int, int]:
-    """Position in the plan to repetition."""
-    return {slot.index: slot.restart for slot in run.registration.plan}
-
-
-def served_response(result: Result, response: str) -> float:
-    """The response of a run against a server; NaN of a void one."""
-    if result.validity.verdict is ValidityVerdict.VOID:
-        return math.nan
-    return result_response(result.per_precision[0], response)
-
-
-def visit_response(folder: Path, response: str) -> float | None:
-    """The response of a finished run of one visit; None where it is void or has none."""
-    result = read_result(folder)
     if isinstance(result.contract.engine, ServedEngine):
-        value = served_response(result, response)
-        return value if math.isfinite(value) and value > 0 else None
-    if result.validity.verdict is ValidityVerdict.VOID:
-        return None
-    finished = Finished(result, folder, read_samples(check_samples(result, folder)), None)
-    found = responses(finished, restarts_of(RunFolder.open(folder)), response)
-    return next(iter(found.values()), None)
+        values = {0: result_response(result.per_precision[0], response)}
+    else:
+        restarts = {slot.index: slot.restart for slot in RunFolder.open(path).registration.plan}
+        processes = read_samples(check_samples(result, path))
+        values = {restarts[process.samples.process]: process_response(process, response) for process in processes}
+    return {restart: value for restart, value in values.items() if math.isfinite(value) and value > 0}
+
+
+def visit_response(path: Path, response: str) -> float | None:
+    """The response of a finished run of one visit; None where it is void or has none."""
+    return next(iter(run_responses(path, response).values()), None)
 
 
 def hold_against(reference: Path, candidate: Path, contract: Contract) -> Accuracy | str:
     """What one run's answers lose against another's on the same inputs, by the contract's policy; or why not known."""
     if isinstance(contract.engine, ServedEngine):
         return NO_SERVED_ACCURACY
-    kept = [_outputs(folder) for folder in (reference, candidate)]
-    if kept[0] is None or kept[1] is None:
+    expected, answered = (_outputs(folder) for folder in (reference, candidate))
+    if expected is None or answered is None:
         return "no answers were kept"
     try:
         return compare_outputs(
-            read_outputs(kept[0]),
-            read_outputs(kept[1]),
+            read_outputs(expected),
+            read_outputs(answered),
             contract.policy.accuracy,
             reference_precision=reference_of(RunFolder.open(reference).registration.contract.workload.precisions),
         )
@@ -216,19 +185,3 @@ def _outputs(folder: Path) -> Path | None:
     except BadInput:
         return None
     return next((a.folder / OUTPUTS_FILE for a in attempts if (a.folder / OUTPUTS_FILE).exists()), None)
-
-
-class Stop:
-    """Lets several lanes end in order: a watched process is ended when the others were told to stop."""
-
-    def __init__(self) -> None:
-        self._told = threading.Event()
-
-    def tell(self) -> None:
-        """Everybody is to stop."""
-        self._told.set()
-
-    def check(self) -> None:
-        """Interrupted, if told."""
-        if self._told.is_set():
-            raise Interrupted("another lane stopped")

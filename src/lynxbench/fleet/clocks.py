@@ -7,7 +7,7 @@ question and its arrival; so the offset is known to half the round trip, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -65,8 +65,3 @@ def joined(before: Offset, after: Offset) -> Offset:
     middle = (before.offset_ns + after.offset_ns) // 2
     moved = abs(after.offset_ns - before.offset_ns)
     return Offset(middle, max(before.bound_ns, after.bound_ns) + (moved + 1) // 2, before.exchanges + after.exchanges)
-
-
-def widest(offsets: Sequence[Offset]) -> int:
-    """The largest bound among several clocks."""
-    return max((one.bound_ns for one in offsets), default=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lynxbench.fleet.cluster import Fleet
-from lynxbench.fleet.ray_module import import_ray
+from lynxbench.fleet.local import import_ray
 
 ANSWER_S = 60.0
 """A node waits this long for an answer, then goes on without: a run is never lost to its record."""

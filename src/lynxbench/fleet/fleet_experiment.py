@@ -27,7 +27,7 @@ from lynxbench.experiment.experiment_run import (
 from lynxbench.experiment.visiting import Where
 from lynxbench.experiment.walking import Visit, Walk
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
-from lynxbench.fleet.fleet_book import Recorders, Silent, flat
+from lynxbench.fleet.fleet_book import FleetProgress, Recorders, flat
 from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, serve_jobs
 from lynxbench.fleet.node_process import Given, LockFile
 from lynxbench.model.fleet import FleetUnit
@@ -100,7 +100,7 @@ class FleetExperiment(Experiment):
             self.folder.runs,
             fleet_id=f"fleet-{self.folder.plan.experiment_id}",
             options=self._options,
-            progress=_Told(self),
+            progress=_VisitProgress(self),
             recorders=self._recorders,
         )
         for cell in self.cells:
@@ -110,7 +110,7 @@ class FleetExperiment(Experiment):
                 self.rule_out(cell, failed[0][1])
                 continue
             for block, why in failed:
-                self._note(f"{cell.words}, block {block + 1} on {self.folder.state.nodes[block]}: {why}")
+                self._note_once(f"{cell.words}, block {block + 1} on {self.folder.state.nodes[block]}: {why}")
         self._note_unlike_nodes()
 
     # --- a source of jobs ---
@@ -223,14 +223,14 @@ class FleetExperiment(Experiment):
                 kinds.setdefault(executor.executor_id, set()).add(self.folder.state.nodes[int(block)])
         if len(kinds) > 1:
             groups = "; ".join(", ".join(sorted(nodes)) for nodes in sorted(kinds.values(), key=sorted))
-            self._note(f"the nodes are {len(kinds)} kinds of executor ({groups}): effects are means over them")
+            self._note_once(f"the nodes are {len(kinds)} kinds of executor ({groups}): effects are means over them")
 
-    def _note(self, said: str) -> None:
-        if said not in self.folder.state.notes:
-            self.folder.add_note(said)
+    def _note_once(self, words: str) -> None:
+        if words not in self.folder.state.notes:
+            self.folder.add_note(words)
 
 
-class _Told(Silent):
+class _VisitProgress(FleetProgress):
     """What a fleet says, in an experiment's words."""
 
     def __init__(self, experiment: FleetExperiment) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from lynxbench.errors import BadInput
-from lynxbench.evidence.run_folder import find_unfinished
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, choose
-from lynxbench.model.contract import Contract
-from lynxbench.model.serving import ServedEngine
-from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.client.client_job import ClientFleet
+from lynxbench.model.contract import Contract, SaturatingArrival, ServedEngine
+from lynxbench.run.client_job import ClientFleet
+from lynxbench.run.pipeline import resume_contract, run_contract
 from lynxbench.run.run_outcome import Finished, Progress, Recorder
-from lynxbench.run.served_run import RemoteClients, resume_served, run_served
+from lynxbench.run.served_run import RemoteClients
 
 CLIENT_PROGRAM = "lynxbench.fleet.load_client_process"
 
@@ -40,11 +38,6 @@ def run_load(
             "Give the arrival a process and a rate"
         )
     chosen, _ = choose(fleet.nodes(), nodes)
-    where = ClientFleet(address=address, nodes=nodes)
-    remote = RemoteClients(CLIENT_PROGRAM, where, clients or len(chosen))
-    if resume:
-        run = find_unfinished(out, contract.contract_id)
-        if run is None:
-            raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
-        return resume_served(run, declaration, progress, recorder, remote)
-    return run_served(contract, out, declaration, progress, recorder, remote=remote)
+    remote = RemoteClients(CLIENT_PROGRAM, ClientFleet(address=address, nodes=nodes), clients or len(chosen))
+    carry_out = resume_contract if resume else run_contract
+    return carry_out(contract, out, declaration, progress, recorder=recorder, remote=remote)

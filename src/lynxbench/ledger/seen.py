@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from lynxbench.errors import BadLedger, EvidenceInvalid
-from lynxbench.evidence.documents import write_text
+from lynxbench.evidence.documents import locked, write_text
 from lynxbench.ledger.checkpoints import Checkpoint, prove_head
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.model.document import Document
@@ -44,7 +40,7 @@ class Seen:
 
     def check(self, ledger: Ledger) -> TreeHead:
         """Hold a ledger against what was last seen of it (trust on first use), then remember it as it is now."""
-        with self._locked():
+        with locked(self._file.with_suffix(".lock"), BadLedger):
             book = self._read()
             place = ledger.database.name
             last = book.places.get(place)
@@ -64,7 +60,7 @@ class Seen:
 
     def accept(self, ledger: Ledger) -> TreeHead:
         """Forget what was seen of a ledger and trust what it is now."""
-        with self._locked():
+        with locked(self._file.with_suffix(".lock"), BadLedger):
             book = self._read()
             places = {place: seen for place, seen in book.places.items() if place != ledger.database.name}
             self._write(book.model_copy(update={"places": places}))
@@ -72,7 +68,7 @@ class Seen:
 
     def check_bundle(self, checkpoint: Checkpoint) -> None:
         """Refuse a bundle whose ledger showed somebody here another history of the same length."""
-        with self._locked():
+        with locked(self._file.with_suffix(".lock"), BadLedger):
             book = self._read()
             known = book.bundles.get(checkpoint.origin, {})
             size = str(checkpoint.tree_size)
@@ -100,18 +96,3 @@ class Seen:
             write_text(self._file, book.model_dump_json(indent=1) + "\n")
         except OSError as error:
             raise BadLedger(f"{self._file}: {error.strerror or error}") from error
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._file.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise BadLedger(
-                f"{self._file.parent}: {error.strerror or error}; set LYNXBENCH_HOME to a folder of yours"
-            ) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)

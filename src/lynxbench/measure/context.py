@@ -29,7 +29,7 @@ from lynxbench.model.workload import (
 )
 
 
-def conditions_of(contract: Contract, threads: int) -> Conditions:
+def conditions_of(contract: Contract, threads: int, clients: int | None = None) -> Conditions:
     """What was asked of the executor, and how."""
     workload, engine = contract.workload, contract.engine
     return Conditions(
@@ -42,8 +42,8 @@ def conditions_of(contract: Contract, threads: int) -> Conditions:
         regime=contract.regime.value,
         engine=engine.name,
         graph=engine.graph.value if isinstance(engine, TorchEngine) else None,
-        threads=threads,
-        clients=threads if isinstance(engine, ServedEngine) else None,
+        threads=clients or threads,  # beside clients it says nothing, and published results repeat them
+        clients=clients,
         division=contract.optimisation.division.value,
         restarts_planned=contract.protocol.restarts,
         loosened=loosened(contract.protocol),

@@ -6,36 +6,43 @@ then the line says what today's rules make of the same evidence; everything else
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lynxbench.model.attribution import Attribution, Bound
-from lynxbench.model.result import RULES, Result, Validity
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import RULES, PrecisionResult, Result, Validity
 from lynxbench.model.verification import Check, CheckOutcome, cannot, fails
-from lynxbench.record.recomputing import Recomputed
 from lynxbench.record.value_check import same_trace
 
 
-def under_older_rules(result: Result, again: Recomputed, checks: Sequence[Check]) -> list[Check]:
+def under_older_rules(
+    result: Result,
+    per_precision: Mapping[Precision, PrecisionResult],
+    validity: Validity | None,
+    checks: Sequence[Check],
+) -> list[Check]:
     """The checks with those excused that an earlier edition explains; one that is not known here explains nothing."""
     if not 1 <= result.rules < RULES:
         return [*checks, fails("rules", f"edition {result.rules} is not known; this program has 1 to {RULES}")]
     excused: dict[str, Check] = {}
-    if again.validity is not None and _fewer_doubts(result.validity, again.validity):
-        excused["validity"] = _said_anew("validity", result.rules, again.validity.verdict.value)
+
+    def excuse(name: str, verdict: str) -> None:
+        excused[name] = cannot(name, f"reached by edition {result.rules} of the rules; by edition {RULES}: {verdict}")
+
+    if validity is not None and _fewer_doubts(result.validity, validity):
+        excuse("validity", validity.verdict.value)
     for stated in result.per_precision:
-        label, found = stated.precision.value, again.per_precision.get(stated.precision)
-        if found is None:
+        label, today = stated.precision.value, per_precision.get(stated.precision)
+        if today is None:
             continue
-        if _fewer_doubts(stated.validity, found.validity):
-            excused[f"{label} validity"] = _said_anew(f"{label} validity", result.rules, found.validity.verdict.value)
-        said, now = stated.attribution, found.attribution
-        if said is not None and now is not None and _says_more(said, now):
-            excused[f"{label} attribution"] = _said_anew(f"{label} attribution", result.rules, now.sentence)
-    return [excused.get(one.name, one) if one.outcome is CheckOutcome.DOES_NOT_HOLD else one for one in checks]
-
-
-def _said_anew(name: str, edition: int, verdict: str) -> Check:
-    return cannot(name, f"reached by edition {edition} of the rules; by edition {RULES}: {verdict}")
+        if _fewer_doubts(stated.validity, today.validity):
+            excuse(f"{label} validity", today.validity.verdict.value)
+        before, now = stated.attribution, today.attribution
+        if before is not None and now is not None and _says_more(before, now):
+            excuse(f"{label} attribution", now.sentence)
+    return [
+        excused.get(check.name, check) if check.outcome is CheckOutcome.DOES_NOT_HOLD else check for check in checks
+    ]
 
 
 def _fewer_doubts(stated: Validity, found: Validity) -> bool:
@@ -45,5 +52,5 @@ def _fewer_doubts(stated: Validity, found: Validity) -> bool:
 
 def _says_more(stated: Attribution, found: Attribution) -> bool:
     """Edition 2 says more where the first said undetermined for want of operands, from the same trace and evidence."""
-    kept = set(stated.evidence) <= set(found.evidence)
-    return stated.bound is Bound.UNDETERMINED and kept and same_trace(stated, found)
+    same_evidence = set(stated.evidence) <= set(found.evidence)
+    return stated.bound is Bound.UNDETERMINED and same_evidence and same_trace(stated, found)

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import traceback
 from pathlib import Path
 
 from lynxbench.engines.engine_registry import load_engine
 from lynxbench.errors import ExitCode
 from lynxbench.load.engine_session import Engine
+from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
 from lynxbench.model.job import Job
 from lynxbench.model.secrets import secret_values, withhold
+from lynxbench.run.fresh_job import JOB_FILE
 
-JOB_FILE = "job.json"
 FOR_EVER_S = 1e9
 
 
@@ -34,15 +34,9 @@ def follow(folder: Path) -> None:
         drive(session, journal, StopRule(FOR_EVER_S, FOR_EVER_S, lambda iterations: False))
 
 
-def _leave_with_parent() -> None:
-    while os.read(0, 4096):
-        pass
-    os._exit(int(ExitCode.DONE))
-
-
 def main() -> None:
     """Follow until standard input closes; an error is left in one line."""
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    leave_with_parent(lambda: os._exit(int(ExitCode.DONE)))
     try:
         follow(Path(sys.argv[1]))
     except Exception:  # a user's step can raise anything; rank 0 sees the broken collective and reports it

@@ -57,7 +57,7 @@ class Recorder(Protocol):
 
 
 @contextmanager
-def kept(run: RunFolder, recorder: Recorder | None) -> Iterator[None]:
+def recorded(run: RunFolder, recorder: Recorder | None) -> Iterator[None]:
     """Announce a run, and say what became of it, whatever that is."""
     if recorder is None:
         yield

@@ -7,7 +7,6 @@ from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.result import RULES, Result, Validity, ValidityVerdict
 from lynxbench.model.verification import Check, CheckOutcome, fails, holds
 from lynxbench.record.older_rules import under_older_rules
-from lynxbench.record.recomputing import Recomputed
 
 DOUBT = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("throttling: gpu0 power cap in 0% of 228 samples",))
 FINE = Validity(verdict=ValidityVerdict.VALID)
@@ -26,12 +25,10 @@ def judged(
         per_precision=(make_precision(validity=stated, attribution=said),), validity=stated, attribution=said
     ).model_copy(update={"rules": rules})
     (one,) = result.per_precision
-    recomputed = Recomputed(
-        {one.precision: one.model_copy(update={"validity": found, "attribution": again})}, (), validity=found
-    )
+    recomputed = {one.precision: one.model_copy(update={"validity": found, "attribution": again})}
     names = ("validity", "fp32 validity", "fp32 attribution")
     checks = [*(fails(name, "differs") for name in names), fails("fp32 throughput", "differs"), holds("manifest")]
-    return {check.name: check for check in under_older_rules(result, recomputed, checks)}
+    return {check.name: check for check in under_older_rules(result, recomputed, found, checks)}
 
 
 def test_a_doubt_that_the_rules_dropped_is_excused_and_said() -> None:
