@@ -21,7 +21,7 @@ from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.fleet.cluster import Fleet, FleetNode
 from lynxbench.fleet.dispatch import End, FleetTask, TaskOutcome, dispatch
-from lynxbench.fleet.fleet_book import Silent
+from lynxbench.fleet.fleet_book import FleetProgress
 from lynxbench.fleet.fleet_jobs import FleetJob, JobOptions, run_jobs
 from lynxbench.fleet.fleet_probe import FleetProbe
 from lynxbench.fleet.fleet_report import report_fleet
@@ -107,7 +107,7 @@ def test_tasks_end_in_every_way_and_none_is_missing(fleet: Fleet, tmp_path: Path
     assert b <= c or d <= a, "two nodes of one host ran at the same time"
 
 
-class Killing(Silent):
+class Killing(FleetProgress):
     """Kills a node as soon as its run has measured something."""
 
     def __init__(self, cluster: LocalCluster) -> None:
@@ -193,7 +193,7 @@ def test_the_command_line_records_every_node_and_shows_it_again(
     assert "verdict: does not hold: stated 'all alike'" in doubted.out
 
 
-class Impatient(Silent):
+class Impatient(FleetProgress):
     """Presses Ctrl-C once, as soon as a unit is done."""
 
     def __init__(self) -> None:

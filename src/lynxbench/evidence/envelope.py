@@ -16,7 +16,7 @@ from typing import Final
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_base64, parse_canonical
 from lynxbench.evidence.keys import SigningKey
-from lynxbench.evidence.trust import Revocation, TrustedKey, TrustList
+from lynxbench.evidence.trust import Revocation, TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, short
 from lynxbench.model.entries import Role
 
@@ -54,7 +54,7 @@ class Envelope:
             {
                 "payload": _encode(self.payload),
                 "payloadType": self.payload_type,
-                "signatures": [{"keyid": one.keyid, "sig": _encode(one.sig)} for one in self.signatures],
+                "signatures": [{"keyid": signed.keyid, "sig": _encode(signed.sig)} for signed in self.signatures],
             }
         )
 
@@ -89,7 +89,7 @@ def _parse_quickly(data: bytes) -> Envelope | None:
         return None
     if envelope.payload_type not in KNOWN_TYPES:  # the others may hold what has to be escaped
         return None
-    signatures = ",".join(f'{{"keyid":"{one["keyid"]}","sig":"{one["sig"]}"}}' for one in value["signatures"])
+    signatures = ",".join(f'{{"keyid":"{sig["keyid"]}","sig":"{sig["sig"]}"}}' for sig in value["signatures"])
     written = f'{{"payload":"{value["payload"]}","payloadType":"{envelope.payload_type}","signatures":[{signatures}]}}'
     return envelope if written.encode("ascii") == data else None
 
@@ -101,8 +101,8 @@ def _envelope(value: JsonValue) -> Envelope:
         raise EvidenceInvalid("envelope: payloadType is not a text")
     if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_SIGNATURES:
         raise EvidenceInvalid(f"envelope: signatures must be a list of 1 to {MAX_SIGNATURES}")
-    signatures = tuple(_signature(one) for one in listed)
-    if len({one.keyid for one in signatures}) != len(signatures):
+    signatures = tuple(_signature(part) for part in listed)
+    if len({signature.keyid for signature in signatures}) != len(signatures):
         raise EvidenceInvalid("envelope: one key signs twice; a key counts once")
     return Envelope(payload_type, parse_base64(parts["payload"], "payload"), signatures)
 
@@ -127,7 +127,7 @@ def sign(payload_type: str, payload: bytes, keys: Sequence[SigningKey]) -> Envel
 def add_signature(envelope: Envelope, key: SigningKey) -> Envelope:
     """The same envelope with one more signature; a key signs once."""
     _refuse_unknown_type(envelope.payload_type)
-    if any(one.keyid == key.keyid for one in envelope.signatures):
+    if any(signature.keyid == key.keyid for signature in envelope.signatures):
         raise EvidenceInvalid(f"key {short(key.keyid)} has already signed this")
     signed = key.sign(pre_authentication_encoding(envelope.payload_type, envelope.payload))
     return replace(envelope, signatures=(*envelope.signatures, Signature(key.keyid, signed)))
@@ -167,7 +167,7 @@ def check_signatures(
         if refusal is not None:
             ignored.append(f"key {short(signature.keyid)} ({known.team}) {refusal}")
         else:
-            signers.setdefault(known.public.raw, _signer(known))
+            signers.setdefault(known.public.raw, Signer(known.keyid, known.team, known.roles, known.revoked))
     return CheckedSignatures(tuple(signers.values()), tuple(ignored))
 
 
@@ -179,10 +179,6 @@ def verify_signatures(
     if not checked.signers:
         raise EvidenceInvalid(f"no trusted signature: {'; '.join(checked.ignored) or 'it is not signed'}")
     return checked.signers
-
-
-def _signer(key: TrustedKey) -> Signer:
-    return Signer(key.keyid, key.team, key.roles, key.revoked)
 
 
 def _refuse_unknown_type(payload_type: str) -> None:

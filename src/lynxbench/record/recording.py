@@ -128,7 +128,7 @@ def register_run(ledger: OpenLedger, run: RunFolder, key: SigningKey) -> int:
         processes_planned=len(registration.plan),
     )
     agreed = _contract_entry(ledger, run, key)
-    envelope = seal(body, key, (_blob(REGISTRATION_FILE, data),))
+    envelope = seal(body, key, (blob_of(REGISTRATION_FILE, data),))
     return ledger.log.append_all([*agreed, envelope])[-1]
 
 
@@ -185,7 +185,7 @@ def record_foreign(ledger: OpenLedger, path: Path, tool: str, key: SigningKey) -
     """Append a result of another tool, its file first. The same file again changes nothing."""
     body = read_foreign(path, tool)
     data = path.read_bytes()
-    blob = _blob(_flat(path.name, 0), data)
+    blob = blob_of(_flat(path.name, 0), data)
     known = entries_about(ledger.log, [blob.sha256], [EntryKind.FOREIGN])
     for one in known:
         if one.entry.body == body:
@@ -258,7 +258,8 @@ def _flat(path: str, number: int) -> str:
     return name if name[:1].isalnum() else f"{number}.{name}"[:_MAX_NAME]
 
 
-def _blob(name: str, data: bytes) -> Blob:
+def blob_of(name: str, data: bytes) -> Blob:
+    """What an entry says of a file that it brings."""
     return Blob(name=name, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
 
 

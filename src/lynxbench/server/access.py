@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, func, insert, or_, select, update
 
 from lynxbench.errors import BadInput
-from lynxbench.evidence.teams import team_problem
+from lynxbench.evidence.keys import team_problem
 from lynxbench.server.rights import AccessScope, Principal, parse_scopes, scopes_text
 from lynxbench.watch.store import Store, later_text, now_text
 from lynxbench.watch.store_tables import sessions, teams, tokens, users
