@@ -31,7 +31,7 @@ from fleet_tasks import write_rank_trace
 from lynxbench.attribute.rank_traces import RankSettings, compare_ranks, find_traces, gather_ranks, try_rank
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.fleet.cluster import Fleet, connected
-from lynxbench.fleet.fleet_probe import FleetProbe
+from lynxbench.fleet.fleet_load import FleetProbe
 from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.ground_truth import Behaviour

@@ -20,10 +20,10 @@ from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.fleet.cluster import Fleet, FleetNode
-from lynxbench.fleet.dispatch import End, FleetTask, TaskOutcome, dispatch
+from lynxbench.fleet.dispatch import Dispatch, End, FleetTask, TaskOutcome
 from lynxbench.fleet.fleet_book import FleetProgress
 from lynxbench.fleet.fleet_jobs import FleetJob, JobOptions, run_jobs
-from lynxbench.fleet.fleet_probe import FleetProbe
+from lynxbench.fleet.fleet_load import FleetProbe
 from lynxbench.fleet.fleet_report import report_fleet
 from lynxbench.fleet.fleet_run import FleetOptions, run_fleet
 from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
@@ -93,7 +93,7 @@ def test_tasks_end_in_every_way_and_none_is_missing(fleet: Fleet, tmp_path: Path
         FleetTask("late", ("alone", 0.3), other),
     ]
     ends: dict[str, TaskOutcome] = {
-        one.task.key: one for one in dispatch(fleet, answer, tasks, hear=lambda m, d: None, pool=(first,))
+        one.task.key: one for one in Dispatch(fleet, answer, pool=(first,)).run(tasks)
     }
     assert set(ends) == {task.key for task in tasks}
     assert (ends["good"].value, ends["anywhere"].value) == (7, 8)
@@ -101,7 +101,7 @@ def test_tasks_end_in_every_way_and_none_is_missing(fleet: Fleet, tmp_path: Path
     assert (ends["refused"].end, ends["refused"].why) == (End.FAILED, "no such device")
     assert ends["broken"].why == "ZeroDivisionError: in user code"
     assert (ends["once"].end, ends["once"].value) == (End.DONE, "second time")
-    assert [a.end for a in ends["once"].attempts] == [End.CRASHED, End.DONE]
+    assert [a.ended for a in ends["once"].attempts] == [End.CRASHED, End.DONE]
     assert (ends["always"].end, len(ends["always"].attempts)) == (End.CRASHED, 3)
     (a, b), (c, d) = ends["early"].value, ends["late"].value  # type: ignore[misc]
     assert b <= c or d <= a, "two nodes of one host ran at the same time"
@@ -157,7 +157,7 @@ def test_a_killed_node_is_replaced_and_the_slow_one_named_with_its_cause(
 def test_a_node_that_is_gone_is_reported_not_missing(fleet: Fleet, code: Path, tmp_path: Path) -> None:
     """DOOMED is dead by now: a task pinned to it ends as lost, with the reason."""
     gone = FleetNode("f" * 56, DOOMED, "127.0.0.1", 2.0, 0.0)
-    (lost,) = dispatch(fleet, answer, [FleetTask("unit", ("value", 1), gone)], hear=lambda m, d: None)
+    (lost,) = Dispatch(fleet, answer).run([FleetTask("unit", ("value", 1), gone)])
     assert lost.end is End.NODE_LOST
     assert DOOMED in lost.why
 
@@ -308,7 +308,7 @@ def test_rank_traces_give_the_single_process_result(fleet: Fleet, tmp_path: Path
     alone = analyse_ranks(find_traces([tmp_path]), RankSettings())
     told: list[int] = []
     many = analyse_fleet(
-        fleet, list_traces([str(tmp_path)]), RankSettings(), workers=2, told=lambda done, of: told.append(done)
+        fleet, list_traces([str(tmp_path)]), RankSettings(), workers=2, progress=lambda done, of: told.append(done)
     )
     assert many.report == alone
     assert many.report.straggler == 5

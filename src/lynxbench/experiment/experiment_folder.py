@@ -133,11 +133,11 @@ class ExperimentFolder:
                 cells[number] = cell.model_copy(
                     update={
                         "runs": {key: name for key, name in cell.runs.items() if key != str(block)},
-                        "visited": tuple(one for one in cell.visited if one != block),
-                        "failed": {one: why for one, why in cell.failed.items() if one != block},
+                        "visited": tuple(visited for visited in cell.visited if visited != block),
+                        "failed": {failed: why for failed, why in cell.failed.items() if failed != block},
                     }
                 )
-            self.set(cells=cells, nodes={one: node for one, node in self.state.nodes.items() if one != block})
+            self.set(cells=cells, nodes={b: node for b, node in self.state.nodes.items() if b != block})
             return dropped
 
     def rule_out(self, number: int, reason: str) -> None:

@@ -16,7 +16,7 @@ from lynxbench.experiment.cells import changed
 from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables
 from lynxbench.experiment.searching import Method, Point, search_of
 from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, find_unfinished_tuning
-from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, told_of
+from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, outcomes_of
 from lynxbench.experiment.visiting import (
     NO_SERVED_ACCURACY,
     Recorders,
@@ -32,8 +32,6 @@ from lynxbench.experiment.visiting import (
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.contract import Contract, Regime
 from lynxbench.model.fields import Scalar
-from lynxbench.model.result import ValidityVerdict
-from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
 from lynxbench.run.run_outcome import Progress
 
@@ -76,12 +74,12 @@ def run_tuning(
             "tune in-process, or leave the policy out and check the answers by other means"
         )
     if resume:
-        found = find_unfinished_tuning(out, contract.contract_id)
-        if found is None:
+        unfinished = find_unfinished_tuning(out, contract.contract_id)
+        if unfinished is None:
             raise BadInput(f"{out}: no unfinished tuning of {contract.name}; start one without --resume")
-        folder = found
+        folder = unfinished
     else:
-        search_of(method, space_of(contract), seed)
+        search_of(method, space_of(contract), seed)  # refused before anything is written
         response = response_of(contract)
         folder = TuningFolder.create(out, contract, method, response, seed, confirmations, datetime.now(UTC))
     where = Where(runs=folder.runs, environments=out, base=Path(), declaration=declaration, recorders=recorders)
@@ -159,9 +157,9 @@ class _Tuning:
             left = most - len(done)
             if allowed.time_s is not None and done:
                 left = max(1, min(left, int((allowed.time_s - spent_s) / (spent_s / len(done))) + 1))
-            point = search.ask(told_of(self.folder.state), left)
+            point = search.ask(outcomes_of(self.folder.state), left)
             self._try(len(done), point, most)
-        chosen = search.choose(told_of(self.folder.state))
+        chosen = search.choose(outcomes_of(self.folder.state))
         self.folder.set(chosen=chosen)
 
     def _try(self, number: int, point: Point, most: int) -> None:
@@ -189,9 +187,9 @@ class _Tuning:
             reason = "; ".join(result.validity.reasons)
             return base.model_copy(update={**known, "status": TrialStatus.VOID, "reason": reason})
         # Accuracy before speed: a setting that the gate refuses has no response in this search.
-        passes, said = gate(self.folder, name)
+        passes, words = gate(self.folder, name)
         status = TrialStatus.MEASURED if passes else TrialStatus.REFUSED
-        return base.model_copy(update={**known, "status": status, "response": value, "accuracy": said})
+        return base.model_copy(update={**known, "status": status, "response": value, "accuracy": words})
 
     def _run(self, contract: Contract, environment: Mapping[str, str]) -> tuple[str, float | None] | str:
         """One fresh process as a run of its own: its folder and its response, or why there is none."""
@@ -209,9 +207,7 @@ class _Tuning:
                 finished = end(run, self.where, self.progress)
         except CannotRun as error:
             return str(error)
-        void = finished.result.validity.verdict is ValidityVerdict.VOID
-        value = None if void else visit_response(finished.folder, self.folder.state.response)
-        return finished.folder.name, value
+        return finished.folder.name, visit_response(finished.folder, self.folder.state.response)
 
     # --- confirming ---
 

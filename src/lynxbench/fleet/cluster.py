@@ -69,13 +69,13 @@ class Fleet(AbstractContextManager["Fleet"]):
     def call_on(self, node: FleetNode, function: Callable[..., Any], *arguments: object) -> Any:
         """Start a small function on a node, beside whatever runs there; the reference of its answer."""
         remote = self.ray.remote(num_cpus=0, max_retries=0)(function)
-        return remote.options(scheduling_strategy=self.pinned(node)).remote(*arguments)
+        return remote.options(scheduling_strategy=self.pinned(node.node_id)).remote(*arguments)
 
-    def pinned(self, node: FleetNode) -> Any:
-        """On this node and no other."""
+    def pinned(self, node_id: str, *, soft: bool = False) -> Any:
+        """On this node and no other; where that is `soft`, on another one when it is gone."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        return NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        return NodeAffinitySchedulingStrategy(node_id, soft=soft)
 
     def __exit__(self, *_: object) -> None:
         self.close()

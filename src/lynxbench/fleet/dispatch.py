@@ -13,8 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from lynxbench.errors import LynxbenchError
+from lynxbench.fleet.actors import Desk, DeskLine, NodeMessage
 from lynxbench.fleet.cluster import Fleet, FleetNode, one_line
-from lynxbench.fleet.desk import Desk, DeskLine, NodeMessage
+from lynxbench.model.fleet import AttemptNote
 
 MOST_ATTEMPTS = 3
 """A task that took its worker down three times is what takes workers down."""
@@ -49,16 +50,6 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAttempt:
-    """One attempt at a task."""
-
-    node: FleetNode
-    end: End
-    why: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class TaskOutcome:
     """What became of a task, with every attempt at it. `error` is the deliberate piece, where there was piece."""
 
@@ -66,14 +57,14 @@ class TaskOutcome:
     end: End
     value: object
     why: str
-    attempts: tuple[TaskAttempt, ...]
+    attempts: tuple[AttemptNote, ...]
     error: LynxbenchError | None = None
 
 
 @dataclass(slots=True)
 class _Open:
     task: FleetTask
-    attempts: list[TaskAttempt] = field(default_factory=list)
+    attempts: list[AttemptNote] = field(default_factory=list)
     node: FleetNode | None = None
     reference: Any = None
     started: float = 0.0
@@ -81,7 +72,8 @@ class _Open:
     def note(self, end: End, why: str = "") -> None:
         """The attempt under way has ended."""
         assert self.node is not None
-        self.attempts.append(TaskAttempt(self.node, end, why, round(time.monotonic() - self.started, 3)))
+        seconds = round(time.monotonic() - self.started, 3)
+        self.attempts.append(AttemptNote(node=self.node.name, ended=end.value, why=why, seconds=seconds))
 
     def outcome(
         self, end: End, why: str = "", value: object = None, error: LynxbenchError | None = None
@@ -96,43 +88,24 @@ More = Callable[[], Sequence[FleetTask] | None]
 """Asked every turn for tasks to add to those that wait; None once and for all when there will be no more."""
 
 
-def dispatch(
-    fleet: Fleet,
-    work: Work,
-    tasks: Sequence[FleetTask],
-    *,
-    hear: Hear,
-    spare: Sequence[FleetNode] = (),
-    pool: Sequence[FleetNode] = (),
-    together: bool = False,
-    began: Callable[[FleetTask, FleetNode, int], None] = lambda task, node, attempt: None,
-    more: More = lambda: None,
-    late: Callable[[TaskOutcome], None] = lambda outcome: None,
-) -> Iterator[TaskOutcome]:
-    """Run every task and yield each outcome as it ends; every task has exactly piece, whatever happens to the nodes.
+@dataclass(slots=True)
+class Dispatch:
+    """Runs tasks on a fleet; each has exactly one outcome, whatever happens to the nodes.
 
     `pool` are the nodes for tasks that may go anywhere, `spare` those that may stand in; `more` may add tasks while
     others run. An interrupt ends what runs in order and is raised again; `late` is told what was done all the same.
     """
-    loop = _Dispatch(fleet, work, hear, list(spare), tuple(pool), together, began, more, late)
-    loop.add(tasks)
-    try:
-        yield from loop.run()
-    finally:
-        loop.close()
 
-
-@dataclass(slots=True)
-class _Dispatch:
     fleet: Fleet
     work: Work
-    hear: Hear
-    spare: list[FleetNode]
-    pool: tuple[FleetNode, ...]
-    together: bool
-    began: Callable[[FleetTask, FleetNode, int], None]
-    more: More
-    late: Callable[[TaskOutcome], None]
+    hear: Hear = lambda message, desk: None
+    spare: Sequence[FleetNode] = ()
+    pool: Sequence[FleetNode] = ()
+    together: bool = False
+    """Do not let nodes of one host take turns."""
+    began: Callable[[FleetTask, FleetNode, int], None] = lambda task, node, attempt: None
+    more: More = lambda: None
+    late: Callable[[TaskOutcome], None] = lambda outcome: None
     _waiting: list[_Open] = field(default_factory=list)
     _running: dict[Any, _Open] = field(default_factory=dict)
     _gone: set[str] = field(default_factory=set)
@@ -141,14 +114,19 @@ class _Dispatch:
     _desk: Desk = field(init=False)
     _function: Any = None
 
-    def __post_init__(self) -> None:
+    def run(self, tasks: Sequence[FleetTask]) -> Iterator[TaskOutcome]:
+        """Every task, and each outcome as it ends."""
         self._ray = self.fleet.ray
         self._learn((*self.pool, *self.spare))
+        self._add(tasks)
         self._desk = Desk(self.fleet)
         self._function = self._ray.remote(max_retries=0)(self.work)
+        try:
+            yield from self._turns()
+        finally:
+            self._close()
 
-    def add(self, tasks: Sequence[FleetTask]) -> None:
-        """More that waits for its node."""
+    def _add(self, tasks: Sequence[FleetTask]) -> None:
         self._learn([task.node for task in tasks if task.node is not None])
         self._waiting += [_Open(task) for task in tasks]
 
@@ -158,14 +136,13 @@ class _Dispatch:
         if unknown and not self.together:
             self._hosts |= self.fleet.hosts(list(unknown.values()))
 
-    def run(self) -> Iterator[TaskOutcome]:
-        """Until nothing waits, nothing runs, and nothing more will come."""
+    def _turns(self) -> Iterator[TaskOutcome]:
         coming = True
         while coming or self._waiting or self._running:
             if coming:
                 added = self.more()
                 coming = added is not None
-                self.add(added or ())
+                self._add(added or ())
             yield from self._start_what_can()
             if not self._running:
                 if coming and not self._waiting:
@@ -179,7 +156,7 @@ class _Dispatch:
                 if outcome is not None:
                     yield outcome
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """End what still runs: first asked, then made to."""
         for reference in self._running:
             self._ray.cancel(reference, force=False)
@@ -231,7 +208,7 @@ class _Dispatch:
                 continue
             self._gone.add(home.node_id)
             why = f"{home.name} was lost: {self.fleet.death_of(home.node_id)}"
-            piece.attempts.append(TaskAttempt(home, End.NODE_LOST, why, 0.0))
+            piece.attempts.append(AttemptNote(node=home.name, ended=End.NODE_LOST.value, why=why, seconds=0.0))
             self._waiting.append(piece)  # for a substitute, or to be given up
 
     def _host(self, node: FleetNode) -> str:
@@ -240,18 +217,16 @@ class _Dispatch:
     def _substitute(self, task: FleetTask) -> FleetNode | None:
         if not task.substitutes:
             return None
-        while self.spare:
-            node = self.spare.pop(0)
-            if self.fleet.alive(node.node_id):
-                return node
-        return None
+        alive = [node for node in self.spare if self.fleet.alive(node.node_id)]
+        self.spare = alive[1:]
+        return alive[0] if alive else None
 
     def _start(self, piece: _Open, node: FleetNode) -> None:
         piece.node, piece.started = node, time.monotonic()
         options = self._function.options(
             num_cpus=piece.task.cpus if piece.task.cpus is not None else node.cpus,
             num_gpus=piece.task.gpus,
-            scheduling_strategy=self.fleet.pinned(node),
+            scheduling_strategy=self.fleet.pinned(node.node_id),
         )
         piece.reference = options.remote(piece.task.payload, DeskLine(self._desk.handle, piece.task.key))
         self._running[piece.reference] = piece
@@ -306,7 +281,7 @@ class _Dispatch:
     def _given_up(self, piece: _Open) -> TaskOutcome:
         if not piece.attempts:
             return piece.outcome(End.NODE_LOST, "no node is left to run it on")
-        return piece.outcome(piece.attempts[-1].end, piece.attempts[-1].why)
+        return piece.outcome(End(piece.attempts[-1].ended), piece.attempts[-1].why)
 
 
 def _here() -> bool:

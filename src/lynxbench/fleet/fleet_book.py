@@ -11,12 +11,12 @@ from lynxbench.errors import EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.documents import read_document, write_text
 from lynxbench.evidence.folders import make_folder
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
-from lynxbench.fleet.desk import Desk, NodeMessage
+from lynxbench.fleet.actors import Desk, NodeMessage
 from lynxbench.fleet.dispatch import End, TaskOutcome
 from lynxbench.fleet.node_work import Parcel, unpack
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
-from lynxbench.model.fleet import AttemptNote, FleetUnit, UnitState
+from lynxbench.model.fleet import FleetUnit, UnitState
 from lynxbench.run.run_outcome import Recorder
 
 FLEET_FILE = "fleet.json"
@@ -119,11 +119,8 @@ class FleetBook(Generic[StateT]):
         """A unit has ended: keep its run, record it, write everything down."""
         name = outcome.task.key
         unit = self._unit(name)
-        attempts = (
-            *unit.attempts,
-            *(AttemptNote(node=a.node.name, ended=a.end.value, why=a.why, seconds=a.seconds) for a in outcome.attempts),
-        )
-        last = outcome.attempts[-1].node.name if outcome.attempts else unit.node
+        attempts = (*unit.attempts, *outcome.attempts)
+        last = outcome.attempts[-1].node if outcome.attempts else unit.node
         changes: dict[str, object] = {"attempts": attempts, "node": last, "why": outcome.why}
         if unit.node and last != unit.node:
             changes["stands_in_for"] = unit.node

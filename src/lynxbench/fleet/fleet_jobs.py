@@ -16,7 +16,7 @@ from lynxbench.errors import BadInput, Interrupted, LynxbenchError
 from lynxbench.evidence.folders import dated_name
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
-from lynxbench.fleet.dispatch import End, FleetTask, More, TaskOutcome, Work, dispatch
+from lynxbench.fleet.dispatch import Dispatch, End, FleetTask, More, TaskOutcome, Work
 from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, FleetUnits, Recorders
 from lynxbench.fleet.node_process import Given, NodeRequest
 from lynxbench.fleet.node_work import NodeTask, clear_scratch, measure_here
@@ -165,19 +165,11 @@ def carry_out(
         book.enter(outcome)
         entered(outcome.task.key)
 
+    def began(task: FleetTask, node: FleetNode, attempt: int) -> None:
+        book.progress.unit_began(task.key, node.name, attempt)
+
     try:
-        for outcome in dispatch(
-            fleet,
-            work,
-            tasks,
-            hear=book.hear,
-            spare=spare,
-            pool=pool,
-            together=together,
-            began=lambda task, node, attempt: book.progress.unit_began(task.key, node.name, attempt),
-            more=more,
-            late=enter,
-        ):
+        for outcome in Dispatch(fleet, work, book.hear, spare, pool, together, began, more, late=enter).run(tasks):
             enter(outcome)
     except KeyboardInterrupt:
         if not book.keeps_account:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lynxbench.fleet.cluster import choose, connected
-from lynxbench.fleet.fleet_probe import FleetProbe
+from lynxbench.fleet.fleet_load import FleetProbe
 from lynxbench.load.plan import LoadPlan
 from lynxbench.run.client_job import ClientHost, ClientJob
 from lynxbench.run.client_work import ask

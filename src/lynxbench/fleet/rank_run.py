@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit
 from lynxbench.model.serving import ServedEngine
 from lynxbench.run.fresh_job import JOB_FILE
+from lynxbench.run.worker import FOLLOW
 
 RANKS_FILE = "ranks.json"
 ANSWER_S = 120.0
@@ -110,11 +111,12 @@ class RankHost:
 
     def follow(self, seats: Sequence[Seat], job: str) -> None:
         """Start a follower for each seat."""
-        self._start(seats, [sys.executable, "-P", "-m", "lynxbench.run.rank_peer"], job)
+        worker = [sys.executable, "-P", "-m", "lynxbench.run.worker"]
+        self._start(seats, lambda folder: [*worker, str(folder), FOLLOW], job)
 
     def serve(self, seats: Sequence[Seat], command: str) -> None:
         """Start a server's command for each seat."""
-        self._start(seats, shlex.split(command), None)
+        self._start(seats, lambda folder: shlex.split(command), None)
 
     def stop(self) -> list[dict[str, Any]]:
         """End every rank; what each stamped."""
@@ -137,18 +139,16 @@ class RankHost:
         self.stop()
         self._folder.cleanup()
 
-    def _start(self, seats: Sequence[Seat], command: Sequence[str], job: str | None) -> None:
+    def _start(self, seats: Sequence[Seat], command: Callable[[Path], list[str]], job: str | None) -> None:
         self._count += 1
         for seat in seats:
             folder = Path(self._folder.name) / f"{self._count}-{seat.rank}"
             folder.mkdir()
-            words = [*command]
             if job is not None:
                 write_text(folder / JOB_FILE, job)
-                words.append(str(folder))
             with (folder / ERRORS_FILE).open("wb") as err:
                 process = subprocess.Popen(
-                    words,
+                    command(folder),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=err,

@@ -186,7 +186,8 @@ def history_of(past: Past, named: str, precision: Precision | None, newest: int 
         if isinstance(made.get(name, ""), str):
             made[name] = point_of(result, chosen)
     made = {name: point for name, point in made.items() if name not in results.retracted}
-    left_out = {**dict(sorted(results.retracted.items())), **{name: point for name, point in made.items() if isinstance(point, str)}}
+    left_out = dict(sorted(results.retracted.items()))
+    left_out |= {name: point for name, point in made.items() if isinstance(point, str)}
     return read_history(
         [point for point in made.values() if not isinstance(point, str)],
         contract_id=results.contract_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,7 @@ class Pushed:
 
     def document(self) -> dict[str, Any]:
         """For machines."""
-        return {
-            "results": list(self.results),
-            "size_bytes": self.size_bytes,
-            "entries": self.entries,
-            "new": self.new,
-        }
+        return {**asdict(self), "results": list(self.results)}
 
 
 def push_results(
@@ -53,9 +48,9 @@ def push_results(
     keyring, now = Keyring(environment=environment), datetime.now(UTC)
     with opened(ledger, environment) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
         if everything:
-            ids = [one.result_id for one in list_results(open_.log, Wanted(limit=None))]
+            ids = [listed.result_id for listed in list_results(open_.log, Wanted(limit=None))]
         else:
-            ids = [found for name in names for found in results_named(open_, name)]
+            ids = [result_id for name in names for result_id in results_named(open_, name)]
         if not ids:
             return Pushed((), 0, 0, 0)
         path = Path(folder) / BUNDLE_FILE

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, Refused
 
@@ -47,10 +47,10 @@ class Remote:
         """One question; the JSON document of the answer."""
         data = None if body is None else json.dumps(body).encode()
         headers = {} if data is None else {"Content-Type": "application/json"}
-        found = json.loads(self._send(method, _address(path, query), data, headers))
-        if not isinstance(found, dict):
+        answer = json.loads(self._send(method, _address(path, query), data, headers))
+        if not isinstance(answer, dict):
             raise BadInput(f"{self.url}{path}: no server of lynxbench answers so")
-        return found
+        return answer
 
     def fetch(self, path: str) -> bytes:
         """A file."""
@@ -128,7 +128,7 @@ def remote_from(url: str | None, token: str | None, environment: Mapping[str, st
 def _address(path: str, query: Mapping[str, str] | None) -> str:
     if not query:
         return path
-    return path + "?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+    return f"{path}?{urlencode(query, quote_via=quote, safe='')}"
 
 
 def _error(url: str, status: int, body: bytes) -> LynxbenchError:
@@ -136,9 +136,9 @@ def _error(url: str, status: int, body: bytes) -> LynxbenchError:
         line = str(json.loads(body)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         line = f"answered {status}"
-    said = f"{url}: {line}"
+    words = f"{url}: {line}"
     if status in (401, 403, 409):
-        return Refused(said)
+        return Refused(words)
     if status in (429, 502, 503, 504):
-        return Unreachable(said)
-    return EvidenceInvalid(said) if status == 422 and "signature" in line else BadInput(said)
+        return Unreachable(words)
+    return EvidenceInvalid(words) if status == 422 and "signature" in line else BadInput(words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -60,8 +60,8 @@ def check_attribution(name: str, stated: Attribution | None, recomputed: Attribu
 
 def same_trace(stated: Attribution, recomputed: Attribution) -> bool:
     """Whether two attributions agree in all that comes from the trace alone, whatever their verdicts."""
-    parts = [({part: getattr(one, part) for part in _UNTOUCHED}) for one in (stated, recomputed)]
-    return first_difference(plain(parts[0]), plain(parts[1])) is None
+    before, now = (plain({part: getattr(side, part) for part in _UNTOUCHED}) for side in (stated, recomputed))
+    return first_difference(before, now) is None
 
 
 def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
@@ -102,26 +102,22 @@ def first_difference(stated: JsonValue, recomputed: JsonValue, path: str = "") -
             if (apart := first_difference(stated[key], recomputed[key], below)) is not None:
                 return apart
         return None
-    if _is_list(stated) and _is_list(recomputed):
-        one, two = cast("Sequence[JsonValue]", stated), cast("Sequence[JsonValue]", recomputed)
-        if len(one) != len(two):
-            return Apart(path, f"{len(one)} of them", f"{len(two)} of them")
-        for index, (left, right) in enumerate(zip(one, two, strict=True)):
+    if isinstance(stated, (list, tuple)) and isinstance(recomputed, (list, tuple)):
+        if len(stated) != len(recomputed):
+            return Apart(path, f"{len(stated)} of them", f"{len(recomputed)} of them")
+        for index, (left, right) in enumerate(zip(stated, recomputed, strict=True)):
             if (apart := first_difference(left, right, f"{path}[{index}]")) is not None:
                 return apart
         return None
     return None if _same(stated, recomputed) else Apart(path, stated, recomputed)
 
 
-def _is_list(value: JsonValue) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _same(one: JsonValue, two: JsonValue) -> bool:
-    numbers = [value for value in (one, two) if isinstance(value, (int, float)) and not isinstance(value, bool)]
+def _same(stated: JsonValue, recomputed: JsonValue) -> bool:
+    sides = (stated, recomputed)
+    numbers = [value for value in sides if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if len(numbers) == 2 and any(isinstance(value, float) for value in numbers):
         return math.isclose(numbers[0], numbers[1], rel_tol=ROUNDING, abs_tol=0.0)
-    return type(one) is type(two) and one == two
+    return type(stated) is type(recomputed) and stated == recomputed
 
 
 def _shown(value: JsonValue) -> str:

@@ -20,36 +20,30 @@ from lynxbench.model.contract import ServedEngine
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
-from lynxbench.record.attempts_check import check_attempts
 from lynxbench.record.older_rules import under_older_rules
-from lynxbench.record.recomputing import Recomputed, recompute_run, recompute_samples
+from lynxbench.record.recomputing import Recomputed, check_attempts, recompute_run, recompute_samples
 from lynxbench.record.value_check import check_attribution, check_saturation, compare
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
 
-FIGURES: Final = {
-    "throughput": "throughput",
-    "run_means": "run means",
+FIGURES: Final = (
+    *("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo", "restarts", "governed_by"),
+    *("energy_j_per_unit", "energy_j_per_request", "activity", "accuracy", "native", "executed", "memory_bytes"),
+    *("device_memory_bytes", "skipped", "validity", "attribution_missing"),
+)
+"""Fields of a precision's result that have a line each. Attribution and load have lines of their own."""
+WORDS: Final = {
     "latency_ms": "latency percentiles",
-    "peak": "peak",
-    "sustained": "sustained",
     "steady": "steady state",
     "slo": "objective",
-    "restarts": "restarts",
     "governed_by": "governor",
     "energy_j_per_unit": "energy",
     "energy_j_per_request": "energy of a request",
-    "activity": "activity",
-    "accuracy": "accuracy",
-    "native": "native",
     "executed": "executed as",
     "memory_bytes": "memory",
     "device_memory_bytes": "device memory",
-    "skipped": "skipped",
-    "validity": "validity",
-    "attribution_missing": "attribution missing",
 }
-"""Field of a precision's result → how its line is called. Attribution and load have lines of their own."""
+"""How a field's line is called, where that is not its name."""
 LIVE: Final = "read live from the server; nobody can read it again"
 NOT_HERE: Final = "the processes' own files are not here"
 LOAD_FIGURES: Final = (
@@ -229,8 +223,8 @@ def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
             return [cannot(f"{label} skipped", NOT_HERE)]
         return [cannot(f"{label} figures", why) if again.unknown else fails(f"{label} figures", why)]
     checks = []
-    for name, words in FIGURES.items():
-        line = f"{label} {words}"
+    for name in FIGURES:
+        line = f"{label} {WORDS.get(name, name.replace('_', ' '))}"
         if name in again.unknown:
             checks.append(cannot(line, again.unknown[name]))
         elif again.conclusion is None and name not in (*SAMPLE_FIGURES, "restarts"):

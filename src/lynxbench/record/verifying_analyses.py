@@ -22,7 +22,7 @@ from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, ke
 from lynxbench.experiment.knobs import seeded, space_of, tuned, untuned
 from lynxbench.experiment.searching import search_of
 from lynxbench.experiment.tuning_folder import TuningFolder
-from lynxbench.experiment.tuning_outcome import confirmation_seeds, describe_tuning, gate, told_of
+from lynxbench.experiment.tuning_outcome import confirmation_seeds, describe_tuning, gate, outcomes_of
 from lynxbench.experiment.visiting import visit_response
 from lynxbench.fleet.fleet_book import FleetState, read_state
 from lynxbench.fleet.fleet_report import report_units
@@ -233,7 +233,7 @@ def _check_choice(folder: TuningFolder) -> list[Check]:
         search = search_of(state.method, space_of(state.contract), state.seed)
     except LynxbenchError as error:
         return [cannot("choice", str(error))]
-    return [compare("choice", state.chosen, search.choose(told_of(state)))]
+    return [compare("choice", state.chosen, search.choose(outcomes_of(state)))]
 
 
 def _is_of(path: Path, contract: Contract) -> bool:

@@ -133,8 +133,8 @@ def _measure(
             if elapsed_s >= protocol.limit_s:
                 break
             next_look_s = max(elapsed_s * (1 + LOOK_SHARE), elapsed_s + 1.0)
-            seen = requests_so_far(probe.rows(), probe.start_ns)
-            if len(seen) and find_load_phases(seen, protocol, stationary_open_loop=stationary).steady:
+            requests = requests_so_far(probe.rows(), probe.start_ns)
+            if len(requests) and find_load_phases(requests, protocol, stationary_open_loop=stationary).steady:
                 probe.close_load()
                 break
         return probe.finish()

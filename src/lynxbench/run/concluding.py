@@ -71,9 +71,9 @@ def conclude(run: RunFolder, live: LiveEvidence) -> Conclusion:
         ]
     results = [result for result, _ in concluded]
     processes = sorted((p for _, counted in concluded for p in counted), key=lambda process: process.samples.process)
-    attempted = [one for one in results if one.skipped is None or one.validity.verdict is ValidityVerdict.VOID]
+    attempted = [part for part in results if part.skipped is None or part.validity.verdict is ValidityVerdict.VOID]
     whole = [*judge_drift(live.drift), *([Doubt(RESTARTED, void=True)] if live.restarted else [])]
-    validity = combine_validity(whole, {one.precision.value: one.validity for one in attempted})
+    validity = combine_validity(whole, {part.precision.value: part.validity for part in attempted})
     if validity.verdict is ValidityVerdict.VOID:
         results = [_without_figures(result) for result in results]
     return Conclusion(

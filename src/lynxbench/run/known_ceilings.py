@@ -44,8 +44,8 @@ def read_ceilings(executor_id: str) -> tuple[Ceiling, ...]:
 
 def ceilings_for(known: Iterable[Ceiling], precision: Precision) -> tuple[Ceiling, ...]:
     """Those that a process at that precision measures: its own product, and what has no precision; () without one."""
-    mine = tuple(one for one in known if one.precision in (precision, None))
-    return mine if any(one.precision is precision for one in mine) else ()
+    mine = tuple(ceiling for ceiling in known if ceiling.precision in (precision, None))
+    return mine if any(ceiling.precision is precision for ceiling in mine) else ()
 
 
 def remember_ceilings(executor_id: str, reports: Iterable[JobReport]) -> None:
@@ -53,13 +53,13 @@ def remember_ceilings(executor_id: str, reports: Iterable[JobReport]) -> None:
     fresh: dict[tuple[str, Precision | None], Ceiling] = {}
     for report in reports:
         if report.status is JobStatus.DONE and str(report.facts.get("runtime.device", "")).startswith("cuda"):
-            for one in report.ceilings:
-                best = fresh.get((one.name, one.precision))
-                fresh[one.name, one.precision] = one if best is None or one.per_s > best.per_s else best
+            for ceiling in report.ceilings:
+                key = ceiling.name, ceiling.precision
+                fresh[key] = max(ceiling, fresh.get(key, ceiling), key=lambda measured: measured.per_s)
     if not fresh:
         return
     # What was measured now replaces what was known: a limit that has come down must not be believed for ever.
-    merged = {(one.name, one.precision): one for one in read_ceilings(executor_id)} | fresh
+    merged = {(ceiling.name, ceiling.precision): ceiling for ceiling in read_ceilings(executor_id)} | fresh
     path = ceilings_file(executor_id)
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

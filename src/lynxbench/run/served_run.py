@@ -6,32 +6,39 @@ The server goes on meanwhile; it is captured before and after. The instrument is
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lynxbench.engines.kserve import parse_triton_stats
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
+from lynxbench.engines.served import api_key_headers
+from lynxbench.errors import BadResult
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import CLIENT_THREADS, RunFolder, Slot
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
-from lynxbench.executor.server import CapturedServer, with_server
+from lynxbench.executor.server import Address, CapturedServer, capture_server, counted_between, with_server
 from lynxbench.load.arrivals import load_of
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.preflight import fly
-from lynxbench.model.contract import Contract, SaturatingArrival
-from lynxbench.model.executor import Executor
+from lynxbench.model.contract import Contract, KserveEngine, SaturatingArrival, ServedModel
+from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.result import PrecisionResult
 from lynxbench.run.attempts import Attempt, FreshProcess
 from lynxbench.run.client_job import ClientFleet, ClientJob, read_trace, seed_of
-from lynxbench.run.client_results import PREFLIGHT_FILE, engine_of, saturation_of
+from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of, saturation_of
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.greeting import Greeting, greet
-from lynxbench.run.observed_server import capture, observe
 from lynxbench.run.run_outcome import Progress
 
 CLIENT_PROGRAM = "lynxbench.run.client_work"
+COUNTED_PARTS = (
+    *("queue", "prefill", "decode", "prompt", "predicted", "inference", "first_token", "compute", "deferred"),
+    *("e2e_request", "tgi_request_duration", "tgi_request_validation"),
+)
+"""Counters of a server that say where requests spent their time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +118,20 @@ class ServedStrategy:
         return FreshProcess(program, job, registration.threads, beside=lambda: () if server is None else (server.pid,))
 
     def observe(self, run: RunFolder) -> LiveEvidence:
-        """Capture the server and this machine again."""
-        return observe(run.registration.contract, self._host, self._server, self._declaration)
+        """Capture the server and this machine again: what was counted, and whether they are still what they were."""
+        contract, host, before = run.registration.contract, self._host, self._server
+        after = _look_at(contract)
+        counters = counted_between(before.counters, after.counters)
+        first, last = before.process, after.process
+        restarted = first is not None and (last is None or (first.pid, first.started) != (last.pid, last.started))
+        return LiveEvidence(
+            executor=with_server(host, after),
+            drift=_drift(with_server(host, before), with_server(capture_host(self._declaration), after)),
+            restarted=restarted,
+            server=ServerCounts(
+                counters, {**_spent(counters), **_triton(contract, before, after)}, shares_host=before.is_local
+            ),
+        )
 
     def refine(self, run: RunFolder, conclusion: Conclusion, progress: Progress) -> tuple[PrecisionResult, ...]:
         """A server is not changed from outside."""
@@ -120,7 +139,7 @@ class ServedStrategy:
 
     def _capture(self, contract: Contract) -> None:
         self._greeting = self._greeting or greet(contract)
-        self._host, self._server = capture_host(self._declaration), capture(contract)
+        self._host, self._server = capture_host(self._declaration), _look_at(contract)
 
 
 def slots_of(contract: Contract) -> tuple[Slot, ...]:
@@ -159,3 +178,53 @@ def _fly(run: RunFolder, hosts: int) -> None:
 
     flown = fly(OpenAiLanguage(), build, load, protocol.min_duration_s)
     write_text(run.path / PREFLIGHT_FILE, flown.model_dump_json(indent=1))
+
+
+# --- what a server says of itself -------------------------------------------------------------------------------------
+
+
+def _look_at(contract: Contract) -> CapturedServer:
+    """The server as it stands."""
+    engine, model = engine_of(contract), contract.workload.model
+    assert isinstance(model, ServedModel)
+    address = Address(engine.url, engine.ca_file, engine.verify_tls, api_key_headers(engine))
+    return capture_server(address, model=model.name, launch=engine.launch, kserve=isinstance(engine, KserveEngine))
+
+
+def _spent(counters: Mapping[str, float]) -> dict[str, float]:
+    return {
+        name: round(value, 6)
+        for name, value in sorted(counters.items())
+        if any(part in name for part in COUNTED_PARTS) and name.endswith(("_sum", "_total", "_us", "_count"))
+    }
+
+
+def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -> dict[str, float]:
+    """Triton's own account of the run: where inferences spent their time, in seconds."""
+    model = contract.workload.model
+    if before.statistics is None or after.statistics is None or not isinstance(model, ServedModel):
+        return {}
+    version = getattr(contract.engine, "version", None)
+    try:
+        first, last = (parse_triton_stats(data, model.name, version) for data in (before.statistics, after.statistics))
+        spent = last.since(first)
+    except BadResult:
+        return {}
+    parts = ("queue", "compute_input", "compute_infer", "compute_output")
+    return {
+        "triton_inferences": float(spent.inferences),
+        "triton_executions": float(spent.executions),
+        "triton_cache_hits": float(spent.cache_hits),
+        **{f"triton_{name}_s": getattr(spent, f"{name}_ns") / 1e9 for name in parts},
+    }
+
+
+def _drift(before: Executor, after: Executor) -> tuple[FieldChange, ...]:
+    """What changed while the server was measured. Libraries loaded on first use are no change; replaced ones are."""
+    changes = []
+    for change in difference(before, after, (Tier.CONFIGURATION,)):
+        old, new = change.before, change.after
+        libraries = change.name.endswith("libraries") and isinstance(old, dict) and isinstance(new, dict)
+        if not libraries or any(new.get(name) != value for name, value in old.items()):  # type: ignore[union-attr]
+            changes.append(change)
+    return tuple(changes)

@@ -4,6 +4,8 @@ Started as `python -m lynxbench.run.worker FOLDER`. Beside what every fresh proc
 
     iterations.bin, marks.bin   samples, as they happen      outputs.npz     answers for accuracy
     trace.json.gz               the profiler's trace
+
+`python -m lynxbench.run.worker FOLDER follow` is one more rank of a run over several, with the variables torchrun sets.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import sys
+import traceback
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -22,6 +26,7 @@ from lynxbench.executor.facts import fields_from_facts
 from lynxbench.executor.process import capture_process
 from lynxbench.executor.python_packages import capture_packages
 from lynxbench.load.engine_session import Engine, Session
+from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
 from lynxbench.measure.phases import find_phases
@@ -29,10 +34,13 @@ from lynxbench.model.attribution import Ceiling
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.layers import Layer
 from lynxbench.model.samples import Iterations, Outputs
+from lynxbench.model.secrets import secret_values, withhold
 from lynxbench.run.fresh_job import JOB_FILE, leave_report, say_stage
 
 OUTPUTS_FILE = "outputs.npz"
 
+FOLLOW = "follow"
+FOR_EVER_S = 1e9
 PROFILED_S = 2.0
 """About how long the profiled pass may take; it never supplies timing figures, so a few steps are enough."""
 PROFILED_STEPS = (4, 12)
@@ -90,6 +98,30 @@ def work(folder: Path) -> JobReport:
     return report
 
 
+def follow(folder: Path) -> None:
+    """One more rank of a run: open the same session as rank 0 and take every step that it takes.
+
+    Rank 0 alone decides how long a run is; a step that holds a collective cannot run ahead of it.
+    """
+    job = Job.model_validate_json((folder / JOB_FILE).read_bytes())
+    engine: Engine = load_engine(job.contract.engine)
+    session = engine.open(job)
+    session.compile()
+    with Journal(folder) as journal:
+        drive(session, journal, StopRule(FOR_EVER_S, FOR_EVER_S, lambda iterations: False))
+
+
+def _follow_until_stopped(folder: Path) -> None:
+    """Until standard input closes; what this rank stamped is kept beside its job, an error left in words."""
+    leave_with_parent(lambda: os._exit(int(ExitCode.DONE)))
+    try:
+        follow(folder)
+    except Exception:  # a user's step can raise anything; rank 0 sees the broken collective and reports it
+        sys.stderr.write(withhold(traceback.format_exc(), secret_values(os.environ)))
+        sys.stderr.flush()
+        os._exit(int(ExitCode.VERDICT_NO))
+
+
 def _settle_garbage() -> None:
     """Take what set-up left out of the collector's scans, as servers do; what the steps allocate is collected as ever.
 
@@ -128,10 +160,13 @@ def write_outputs(path: Path, outputs: Outputs) -> None:
 
 def read_outputs(path: Path) -> Outputs:
     """Answers that a process kept."""
-    with np.load(path, allow_pickle=False) as kept:
-        arrays = {name: kept[name] for name in kept.files if not name.startswith("__")}
-        return Outputs(kind=str(kept["__kind__"]), arrays=arrays, inputs=str(kept["__inputs__"]))
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files if not name.startswith("__")}
+        return Outputs(kind=str(file["__kind__"]), arrays=arrays, inputs=str(file["__inputs__"]))
 
 
 if __name__ == "__main__":
-    leave_report(work, lambda: os._exit(int(ExitCode.INTERRUPTED)))
+    if sys.argv[2:] == [FOLLOW]:
+        _follow_until_stopped(Path(sys.argv[1]))
+    else:
+        leave_report(work, lambda: os._exit(int(ExitCode.INTERRUPTED)))

@@ -68,7 +68,7 @@ def test_a_busy_thread_is_named() -> None:
         until = time.process_time() + 0.4
         while time.process_time() < until:
             os.getpid()
-        said = watch.say(10.0)
+        said = watch.describe(10.0)
     assert "cores" in said
     assert said.startswith(("one thread of the server", "the CPUs", "not the CPUs"))
 
@@ -76,4 +76,4 @@ def test_a_busy_thread_is_named() -> None:
 def test_a_server_that_cannot_be_seen_is_said() -> None:
     watch = ServerWatch(1)  # nobody listens there
     watch.begin(10.0)
-    assert watch.say(None) == "unknown: the server's processes cannot be seen from here"
+    assert watch.describe(None) == "unknown: the server's processes cannot be seen from here"
