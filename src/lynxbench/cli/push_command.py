@@ -43,7 +43,7 @@ def push(
             print(f"\r{sent / 1e6:.1f} of {size / 1e6:.1f} MB", end="", file=sys.stderr, flush=True)
 
     remote = remote_from(server, token, os.environ)
-    done = push_results(results or [], ledger, remote, os.environ, everything=everything, told=told)
+    done = push_results(results or [], ledger, remote, os.environ, everything=everything, progress=told)
     if sys.stderr.isatty():
         print(file=sys.stderr)
     if as_json:

@@ -202,7 +202,7 @@ class FleetExperiment(Experiment):
             self._begin_anew(block, node, why)
             if self._walk.gives_up(block):
                 self.folder.add_note(f"block {block + 1} is given up: it lost its node too often")
-        alive = {one.node_id for one in self._fleet.nodes()}
+        alive = {there.node_id for there in self._fleet.nodes()}
         while self._spare:
             name = self._spare.pop(0)
             if self._nodes[name].node_id in alive:

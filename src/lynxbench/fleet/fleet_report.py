@@ -65,16 +65,12 @@ def _report(
         for name, result in results.items()
         if result.validity.verdict is ValidityVerdict.VOID
     ]
-    compared = [
-        found
+    budget, confidence = contract.policy.regression, contract.protocol.confidence
+    comparisons = [
+        compare_instances(results, precision, budget=budget, confidence=confidence)
         for precision in contract.workload.precisions
-        if (
-            found := compare_instances(
-                results, precision, budget=contract.policy.regression, confidence=contract.protocol.confidence
-            )
-        )
-        is not None
     ]
+    compared = [comparison for comparison in comparisons if comparison is not None]
     return FleetReport(
         fleet_id=fleet_id,
         contract=contract.name,
@@ -99,7 +95,12 @@ def _verdict(units: Sequence[FleetUnit], compared: Sequence[FleetComparison], le
         parts.append(f"INCOMPLETE: {len(missing)} of {len(units)} have no result: {names}")
     if left_out:
         parts.append(f"{len(left_out)} void")
-    apart = {row.unit: row for one in compared for row in one.instances if row.standing is InstanceStanding.OUTLIER}
+    apart = {
+        row.unit: row
+        for comparison in compared
+        for row in comparison.instances
+        if row.standing is InstanceStanding.OUTLIER
+    }
     for name, row in apart.items():
         cause = row.cause.sentence if row.cause is not None else "nothing that is recorded sets it apart"
         parts.append(f"{name} stands apart by {row.against_rest.estimate - 1:+.1%}: {cause}")

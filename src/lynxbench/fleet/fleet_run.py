@@ -112,10 +112,10 @@ def _missing(unit: FleetUnit) -> FleetNode:
 
 def environment_of(pairs: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE` pairs; a bare NAME takes this process's own value."""
-    found = {}
+    variables = {}
     for pair in pairs:
         name, given, value = pair.partition("=")
         if not name or (not given and name not in os.environ):
             raise BadInput(f"--env {pair!r}: write NAME=VALUE, or the name of a variable that is set here")
-        found[name] = value if given else os.environ[name]
-    return found
+        variables[name] = value if given else os.environ[name]
+    return variables

@@ -45,12 +45,12 @@ def under_older_rules(
     ]
 
 
-def _fewer_doubts(stated: Validity, found: Validity) -> bool:
+def _fewer_doubts(stated: Validity, today: Validity) -> bool:
     """Edition 2 dropped a doubt and added none."""
-    return set(found.reasons) < set(stated.reasons)
+    return set(today.reasons) < set(stated.reasons)
 
 
-def _says_more(stated: Attribution, found: Attribution) -> bool:
+def _says_more(stated: Attribution, today: Attribution) -> bool:
     """Edition 2 says more where the first said undetermined for want of operands, from the same trace and evidence."""
-    same_evidence = set(stated.evidence) <= set(found.evidence)
-    return stated.bound is Bound.UNDETERMINED and same_evidence and same_trace(stated, found)
+    same_evidence = set(stated.evidence) <= set(today.evidence)
+    return stated.bound is Bound.UNDETERMINED and same_evidence and same_trace(stated, today)

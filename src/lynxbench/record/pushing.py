@@ -42,7 +42,7 @@ def push_results(
     *,
     run: str | None = None,
     everything: bool = False,
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Pushed:
     """Send results with all that was said about them; sending them again adds only what is new."""
     keyring, now = Keyring(environment=environment), datetime.now(UTC)
@@ -55,7 +55,7 @@ def push_results(
             return Pushed((), 0, 0, 0)
         path = Path(folder) / BUNDLE_FILE
         export_bundle(open_, ids, path, keyring.signing_key(now).key, keyring.trust, now)
-        outcome = remote.push(path, run, told)
+        outcome = remote.push(path, run, progress)
         size = path.stat().st_size
     return Pushed(tuple(dict.fromkeys(ids)), size, int(outcome.get("entries", 0)), int(outcome.get("new", 0)))
 

@@ -50,21 +50,21 @@ class Recomputed:
 def recompute_run(result: Result, run: RunFolder) -> Recomputed:
     """Everything, from the folder of a run with all its attempts and what the result says was read live."""
     conclusion = conclude(run, _stated_live(result, run))
-    found = {part.precision: part for part in conclusion.per_precision}
+    parts = {part.precision: part for part in conclusion.per_precision}
     if conclusion.telemetry is not None:
-        return Recomputed(found, conclusion.processes, conclusion)
+        return Recomputed(parts, conclusion.processes, conclusion)
     missing = ["validity", "governed_by", "energy_j_per_unit", "energy_j_per_request", "activity"]
     if any(part.activity is not None or part.load is not None for part in result.per_precision):
         missing.append("attribution")  # the machine's own counters had a say in it
     unknown = dict.fromkeys(missing, f"{TELEMETRY_FILE} is not here")
-    return Recomputed(found, conclusion.processes, conclusion, unknown)
+    return Recomputed(parts, conclusion.processes, conclusion, unknown)
 
 
 def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Recomputed:
     """What the samples file alone gives, where the attempts are not at hand."""
     if isinstance(result.contract.engine, ServedEngine):
         return Recomputed({}, (), unknown={"throughput": "the request records of the run are not here"})
-    found: dict[Precision, PrecisionResult] = {}
+    parts: dict[Precision, PrecisionResult] = {}
     counted: list[CountedProcess] = []
     for stated in result.per_precision:
         mine = [process.samples for process in processes if process.samples.precision == stated.precision.value]
@@ -75,9 +75,9 @@ def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Re
         measured = measure_precision(result.contract, mine, unit)
         counted += measured.processes
         part = with_figures(stated.model_copy(update={"restarts": len(mine)}), measured)
-        found[stated.precision] = without_figures(part) if result.validity.verdict is ValidityVerdict.VOID else part
+        parts[stated.precision] = without_figures(part) if result.validity.verdict is ValidityVerdict.VOID else part
     counted.sort(key=lambda process: process.samples.process)
-    return Recomputed(found, tuple(counted))
+    return Recomputed(parts, tuple(counted))
 
 
 def _stated_live(result: Result, run: RunFolder) -> LiveEvidence:

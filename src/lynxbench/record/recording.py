@@ -193,8 +193,8 @@ def keep_files(store: BlobStore, folder: Path) -> tuple[Blob, ...]:
     manifest = read_manifest(folder) or take_manifest(folder)
     changed = differences(folder, manifest)
     if changed:
-        path, stated, found = folder / changed[0].path, changed[0].stated, changed[0].found
-        raise EvidenceInvalid(f"{path}: {stated} when the run ended, {found} now; not recorded")
+        path, before, now = folder / changed[0].path, changed[0].stated, changed[0].found
+        raise EvidenceInvalid(f"{path}: {before} when the run ended, {now} now; not recorded")
     blobs = [Blob(name=MANIFEST_FILE, sha256=store.put(manifest.to_bytes()), size_bytes=len(manifest.to_bytes()))]
     for file, name in zip(manifest.files, _names(manifest), strict=True):
         if not store.has(file.sha256) and store.put((folder / file.path).read_bytes()) != file.sha256:

@@ -57,7 +57,7 @@ class Remote:
         return self._send("GET", _address(path, None), None, {})
 
     def push(
-        self, bundle: Path, run: str | None = None, told: Callable[[int, int], None] | None = None
+        self, bundle: Path, run: str | None = None, progress: Callable[[int, int], None] | None = None
     ) -> dict[str, Any]:
         """Send a bundle, from wherever an earlier attempt stopped, and have it taken in; what came of it."""
         size = bundle.stat().st_size
@@ -66,7 +66,7 @@ class Remote:
         wait_s = FIRST_WAIT_S
         for attempt in range(ATTEMPTS):
             try:
-                return self._push(bundle, size, sha256, run, told)
+                return self._push(bundle, size, sha256, run, progress)
             except Unreachable:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -75,7 +75,7 @@ class Remote:
         raise AssertionError("every attempt returns or raises")
 
     def _push(
-        self, bundle: Path, size: int, sha256: str, run: str | None, told: Callable[[int, int], None] | None
+        self, bundle: Path, size: int, sha256: str, run: str | None, progress: Callable[[int, int], None] | None
     ) -> dict[str, Any]:
         upload = self.ask("POST", "/api/v1/uploads", {"sha256": sha256, "size_bytes": size})
         place = f"/api/v1/uploads/{upload['upload_id']}"
@@ -86,8 +86,8 @@ class Remote:
                 chunk = stream.read(CHUNK_BYTES)
                 headers = {"Content-Type": "application/octet-stream", "Upload-Offset": str(at)}
                 upload = json.loads(self._send("PATCH", place, chunk, headers))
-                if told is not None:
-                    told(int(upload["received_bytes"]), size)
+                if progress is not None:
+                    progress(int(upload["received_bytes"]), size)
         if upload["state"] == "open":
             upload = self.ask("POST", f"{place}/finish", {"run": run})
         outcome = upload["outcome"]

@@ -110,12 +110,13 @@ def _check_ids(result: Result, written_id: str) -> list[Check]:
         ("executor id", result.executor_id, result.executor.executor_id),
         ("instance id", result.instance_id, result.executor.instance_id),
     )
-    return [_same_digest(name, stated, found) for name, stated, found in pairs]
+    return [_same_digest(name, stated, recomputed) for name, stated, recomputed in pairs]
 
 
-def _same_digest(name: str, stated: str, found: str, words: str = "") -> Check:
-    same = stated == found
-    return holds(name, words) if same else fails(name, f"stated {stated[:12]}…, recomputed {found[:12]}…")
+def _same_digest(name: str, stated: str, recomputed: str, words: str = "") -> Check:
+    if stated == recomputed:
+        return holds(name, words)
+    return fails(name, f"stated {stated[:12]}…, recomputed {recomputed[:12]}…")
 
 
 def _check_stated_files(result: Result, folder: Path) -> list[Check]:
@@ -209,15 +210,15 @@ def _check_registration(result: Result, run: RunFolder) -> list[Check]:
         ("registration nonce", result.run_id.rpartition("-")[2], registered.nonce[:6]),
     )
     return [
-        holds(name) if stated == found else fails(name, f"stated {stated}, registered {found}")
-        for name, stated, found in pairs
+        holds(name) if stated == announced else fails(name, f"stated {stated}, registered {announced}")
+        for name, stated, announced in pairs
     ]
 
 
 def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
     label = stated.precision.value
-    found = again.per_precision.get(stated.precision)
-    if found is None:
+    part = again.per_precision.get(stated.precision)
+    if part is None:
         why = next(iter(again.unknown.values()), "no process of it is in the samples")
         if stated.throughput is None and stated.skipped is not None:
             return [cannot(f"{label} skipped", NOT_HERE)]
@@ -230,29 +231,29 @@ def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
         elif again.conclusion is None and name not in (*SAMPLE_FIGURES, "restarts"):
             continue
         elif name == "validity" and again.deaths:
-            checks.append(_after_a_death(line, stated, found))
+            checks.append(_after_a_death(line, stated, part))
         else:
-            checks.append(compare(line, getattr(stated, name), getattr(found, name)))
+            checks.append(compare(line, getattr(stated, name), getattr(part, name)))
     if again.conclusion is None:
         return [*checks, cannot(f"{label} accuracy, attribution, validity", NOT_HERE)]
     if "attribution" in again.unknown:
         checks.append(cannot(f"{label} attribution", again.unknown["attribution"]))
     else:
-        checks.append(check_attribution(f"{label} attribution", stated.attribution, found.attribution))
-    if stated.load is not None and found.load is not None:
+        checks.append(check_attribution(f"{label} attribution", stated.attribution, part.attribution))
+    if stated.load is not None and part.load is not None:
         for name in LOAD_FIGURES:
             line = f"{label} {name.removesuffix('_per_s').replace('_', ' ')}"
-            checks.append(compare(line, getattr(stated.load, name), getattr(found.load, name)))
+            checks.append(compare(line, getattr(stated.load, name), getattr(part.load, name)))
         checks += check_saturation(f"{label} saturation", stated.load.saturation)
         checks.append(cannot(f"{label} server counters", LIVE))
-    elif (stated.load is None) != (found.load is None):
+    elif (stated.load is None) != (part.load is None):
         checks.append(fails(f"{label} load", "stated and recomputed differ in whether a server was asked"))
     return checks
 
 
-def _after_a_death(line: str, stated: PrecisionResult, found: PrecisionResult) -> Check:
-    if stated.validity.verdict is not found.validity.verdict:
-        return compare(line, stated.validity, found.validity)
+def _after_a_death(line: str, stated: PrecisionResult, part: PrecisionResult) -> Check:
+    if stated.validity.verdict is not part.validity.verdict:
+        return compare(line, stated.validity, part.validity)
     return cannot(line, "a process died without a report, and its last words were known to the run alone")
 
 

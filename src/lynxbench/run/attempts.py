@@ -97,11 +97,11 @@ def earlier_attempt(run: RunFolder, slot: Slot, *, repeats_failures: bool) -> At
 
 def kept_attempts(run: RunFolder) -> tuple[Attempt, ...]:
     """What a run concludes from: of each process the attempt that finished, else the last one."""
-    kept: list[Attempt] = []
+    concluded: list[Attempt] = []
     for slot in run.registration.plan:
         attempts = [read_attempt(slot, folder) for folder in run.attempts(slot)]
-        kept += [next((attempt for attempt in attempts if attempt.done), attempts[-1])] if attempts else []
-    return tuple(kept)
+        concluded += [next((attempt for attempt in attempts if attempt.done), attempts[-1])] if attempts else []
+    return tuple(concluded)
 
 
 def kept_samples(run: RunFolder) -> int:

@@ -153,11 +153,11 @@ def _count(record: LoadRecord, exchange: Exchange) -> tuple[LoadRecord, str]:
 
 
 def _facts(record: LoadRecord, exchange: Exchange, source: str, clients: int, saturated: str) -> ClientFacts:
-    asked = np.array(exchange.asked_output, dtype=np.int64)
+    lengths = np.array(exchange.asked_output, dtype=np.int64)
     mean = shorter = None
     rows = (record.kind == RequestEnd.OK) & (record.output_tokens >= 0)
-    if len(asked) and rows.any():
-        wanted = asked[record.number[rows] % len(asked)]
+    if len(lengths) and rows.any():
+        wanted = lengths[record.number[rows] % len(lengths)]
         mean = float(wanted.mean())
         shorter = float((record.output_tokens[rows] < wanted).mean())
     return ClientFacts(
