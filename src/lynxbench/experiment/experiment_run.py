@@ -22,17 +22,7 @@ from lynxbench.experiment.defining import Defined
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder, find_unfinished_experiment
 from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, kept_values
-from lynxbench.experiment.visiting import (
-    Recorders,
-    Setting,
-    Where,
-    abandon,
-    begin,
-    end,
-    run_responses,
-    take,
-    visit_server,
-)
+from lynxbench.experiment.visiting import Recorders, Setting, Visits, run_responses, take
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.job import JobReport
@@ -78,8 +68,8 @@ def run_experiment(
     With patience, each visit waits so long for the machine to be as calm as the contract asks.
     """
     folder = open_experiment(defined, out, resume=resume)
-    where = where_of(defined, folder, out, declaration, recorders)
-    return Experiment(folder, where, progress, patience_s).carry_out()
+    visits = visits_of(defined, folder, out, declaration, recorders)
+    return Experiment(folder, visits, progress, patience_s).carry_out()
 
 
 def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bool = False) -> ExperimentFolder:
@@ -102,11 +92,11 @@ def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bo
     return begun
 
 
-def where_of(
+def visits_of(
     defined: Defined, folder: ExperimentFolder, out: Path, declaration: Declaration | None, recorders: Recorders
-) -> Where:
-    """What every visit of an experiment shares."""
-    return Where(
+) -> Visits:
+    """What the visits of an experiment share."""
+    return Visits(
         runs=folder.runs,
         environments=out / ENVIRONMENTS,
         base=defined.folder,
@@ -125,9 +115,9 @@ class Experiment:
     """One experiment at work on this machine."""
 
     def __init__(
-        self, folder: ExperimentFolder, where: Where, progress: ExperimentProgress, patience_s: float = 0.0
+        self, folder: ExperimentFolder, visits: Visits, progress: ExperimentProgress, patience_s: float = 0.0
     ) -> None:
-        self.folder, self.where, self._patience_s = folder, where, patience_s
+        self.folder, self.visits, self._patience_s = folder, visits, patience_s
         self.progress: ExperimentProgress = progress
         self.definition = folder.plan.definition
         self.cells = plan_cells(self.definition)
@@ -169,7 +159,7 @@ class Experiment:
         if baseline is None:
             return False
         settings = [self.setting(baseline, lane) for lane in range(len(self.definition.lanes))]
-        judged = disturbance(settings, self.where, self.progress, self.definition)
+        judged = disturbance(settings, self.visits, self.progress, self.definition)
         self.folder.add_note(judged.words)
         self.folder.set(serial=judged.disturbed)
         return not judged.disturbed
@@ -224,13 +214,13 @@ class Experiment:
         state = self.folder.cell(cell.number)
         if str(lane) in state.runs:
             return RunFolder.open(self.folder.runs / state.runs[str(lane)])
-        run = begin(self.setting(cell, lane), self.where)
+        run = self.visits.begin(self.setting(cell, lane))
         self.folder.add_run(cell.number, lane, run.path.name)
         return run
 
     def _ask(self, cell: CellPlan, block: int) -> None:
         log = self.folder.path / f"server-{cell.number:03d}-{block:02d}.txt"
-        finished = visit_server(self.setting(cell), self.where, self.progress, log)
+        finished = self.visits.ask(self.setting(cell), self.progress, log)
         self.folder.add_run(cell.number, block, finished.folder.name)
 
     def rule_out(self, cell: CellPlan, reason: str) -> None:
@@ -239,7 +229,7 @@ class Experiment:
         self.progress.skip(cell, reason)
         if not self.served and not self.folder.state.dispatched:
             for name in self.folder.cell(cell.number).runs.values():
-                abandon(RunFolder.open(self.folder.runs / name), self.where, reason)
+                self.visits.abandon(RunFolder.open(self.folder.runs / name), reason)
 
     def _end_runs(self) -> None:
         """Conclude the runs that were measured in pieces; those of a server or a fleet have ended with their visits."""
@@ -250,7 +240,7 @@ class Experiment:
             for name in () if state.infeasible else state.runs.values():
                 run = RunFolder.open(self.folder.runs / name)
                 if not run.finished:
-                    end(run, self.where, self.progress)
+                    self.visits.end(run, self.progress)
 
 
 # --- lanes: blocks side by side, where parts of the machine do not disturb each other ---------------------------------
@@ -314,13 +304,13 @@ def walk_lanes(
             raise
 
 
-def disturbance(settings: Sequence[Setting], where: Where, progress: Progress, definition: Definition) -> Disturbance:
+def disturbance(settings: Sequence[Setting], visits: Visits, progress: Progress, definition: Definition) -> Disturbance:
     """The baseline on the first lane alone, then on all lanes at once: they may differ by half of what counts."""
     single = [replace(setting, contract=changed(setting.contract, {}, restarts=1)) for setting in settings]
-    alone = _measured(single[0], where, progress, definition)
+    alone = _measured(single[0], visits, progress, definition)
     quiet = LaneProgress(progress, threading.Event())
     with ThreadPoolExecutor(max_workers=len(single)) as pool:
-        together = list(pool.map(lambda setting: _measured(setting, where, quiet, definition), single))
+        together = list(pool.map(lambda setting: _measured(setting, visits, quiet, definition), single))
     if not all(math.isfinite(value) for value in (alone, *together)):
         return Disturbance(
             True, "lanes: the baseline could not be measured in all of them; blocks go one after another"
@@ -332,8 +322,8 @@ def disturbance(settings: Sequence[Setting], where: Where, progress: Progress, d
     return Disturbance(False, f"lanes do not disturb each other: {words}")
 
 
-def _measured(setting: Setting, where: Where, progress: Progress, definition: Definition) -> float:
-    run = begin(setting, where)
+def _measured(setting: Setting, visits: Visits, progress: Progress, definition: Definition) -> float:
+    run = visits.begin(setting)
     take(run, 0, progress, own_tree)
-    finished = end(run, where, progress)
+    finished = visits.end(run, progress)
     return run_responses(finished.folder, definition.response).get(0, math.nan)

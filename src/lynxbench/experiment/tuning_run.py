@@ -17,18 +17,7 @@ from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, 
 from lynxbench.experiment.searching import Method, Point, search_of
 from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, find_unfinished_tuning
 from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, outcomes_of
-from lynxbench.experiment.visiting import (
-    NO_SERVED_ACCURACY,
-    Recorders,
-    Setting,
-    Where,
-    abandon,
-    begin,
-    end,
-    take,
-    visit_response,
-    visit_server,
-)
+from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, Recorders, Setting, Visits, take, visit_response
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.contract import Contract, Regime
 from lynxbench.model.fields import Scalar
@@ -82,8 +71,8 @@ def run_tuning(
         search_of(method, space_of(contract), seed)  # refused before anything is written
         response = response_of(contract)
         folder = TuningFolder.create(out, contract, method, response, seed, confirmations, datetime.now(UTC))
-    where = Where(runs=folder.runs, environments=out, base=Path(), declaration=declaration, recorders=recorders)
-    return _Tuning(folder, where, progress).carry_out()
+    visits = Visits(runs=folder.runs, environments=out, base=Path(), declaration=declaration, recorders=recorders)
+    return _Tuning(folder, visits, progress).carry_out()
 
 
 def response_of(contract: Contract) -> str:
@@ -100,8 +89,8 @@ def response_of(contract: Contract) -> str:
 class _Tuning:
     """One tuning at work."""
 
-    def __init__(self, folder: TuningFolder, where: Where, progress: TuningProgress) -> None:
-        self.folder, self.where, self.progress = folder, where, progress
+    def __init__(self, folder: TuningFolder, visits: Visits, progress: TuningProgress) -> None:
+        self.folder, self.visits, self.progress = folder, visits, progress
         self.contract = folder.state.contract
         self.space = space_of(self.contract)
         self.served = isinstance(self.contract.engine, ServedEngine)
@@ -196,15 +185,14 @@ class _Tuning:
         setting = Setting(contract=changed(contract, {}, restarts=1), environment=environment)
         try:
             if self.served:
-                log = self.folder.path / "server.txt"
-                finished = visit_server(setting, self.where, self.progress, log)
+                finished = self.visits.ask(setting, self.progress, self.folder.path / "server.txt")
             else:
-                run = begin(setting, self.where)
+                run = self.visits.begin(setting)
                 why = take(run, 0, self.progress)
                 if why:
-                    abandon(run, self.where, why)
+                    self.visits.abandon(run, why)
                     return why
-                finished = end(run, self.where, self.progress)
+                finished = self.visits.end(run, self.progress)
         except CannotRun as error:
             return str(error)
         return finished.folder.name, visit_response(finished.folder, self.folder.state.response)

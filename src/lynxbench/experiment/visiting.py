@@ -40,9 +40,21 @@ Recorders = Callable[[], Recorder | None]
 """A recorder for each run; it keeps one run's record alone."""
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is run: a contract and what surrounds it."""
+
+    contract: Contract
+    environment: Mapping[str, str] = field(default_factory=dict)
+    lock: str | None = None
+    cpus: tuple[int, ...] | None = None
+    server: ServerCommand | None = None
+    server_values: Mapping[str, Scalar] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
-class Where:
-    """What every visit shares: where runs go, who records them, and what is told to whom."""
+class Visits:
+    """What all visits share: where runs go, who records them, and the environments that were made for them."""
 
     runs: Path
     environments: Path
@@ -54,7 +66,52 @@ class Where:
     _made: dict[str, MadeEnvironment | str] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)
 
-    def environment(self, lock: str | None) -> MadeEnvironment | None:
+    def begin(self, setting: Setting) -> RunFolder:
+        """Register the run of an in-process setting; `take` and `end` go on with it."""
+        around = self.surroundings(setting)
+        return begin_contract(setting.contract, self.runs, self.declaration, self.recorders(), around)
+
+    def end(self, run: RunFolder, progress: Progress) -> Finished:
+        """Conclude an in-process run."""
+        return end_contract(run, self.declaration, progress, self.recorders())
+
+    def abandon(self, run: RunFolder, reason: str) -> None:
+        """Say in the ledger that a registered run has no result."""
+        recorder = self.recorders()
+        if recorder is not None:
+            recorder.register(run)
+            recorder.abandon(run, reason)
+
+    def ask(self, setting: Setting, progress: Progress, log: Path) -> Finished:
+        """Start the setting's server, where it has one, and run its contract against it once."""
+        contract = changed(setting.contract, {}, restarts=1)
+        with self.serving(setting, log):
+            return run_contract(contract, self.runs, self.declaration, progress, None, self.recorders())
+
+    @contextmanager
+    def serving(self, setting: Setting, log: Path) -> Iterator[None]:
+        """The setting's server, where it has one, is up and can be asked."""
+        if setting.server is None:
+            yield
+            return
+        made = self._environment(setting.lock)
+        command = command_of(setting.server, setting.server_values, None if made is None else str(made.interpreter))
+        with served(setting.server, command, setting.environment, log):
+            yield
+
+    def surroundings(self, setting: Setting) -> Surroundings | None:
+        """What the processes are given; None where they are given nothing special."""
+        made = self._environment(setting.lock)
+        if made is None and not setting.environment and setting.cpus is None:
+            return None
+        return Surroundings(
+            environment=dict(setting.environment),
+            interpreter=None if made is None else str(made.interpreter),
+            packages=None if made is None else made.packages,
+            cpus=setting.cpus,
+        )
+
+    def _environment(self, lock: str | None) -> MadeEnvironment | None:
         """The environment of a lock file, made when it is first asked for; CannotRun says why it cannot be."""
         if lock is None:
             return None
@@ -70,76 +127,12 @@ class Where:
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What is run: a contract and what surrounds it."""
-
-    contract: Contract
-    environment: Mapping[str, str] = field(default_factory=dict)
-    lock: str | None = None
-    cpus: tuple[int, ...] | None = None
-    server: ServerCommand | None = None
-    server_values: Mapping[str, Scalar] = field(default_factory=dict)
-
-
-def surroundings_of(setting: Setting, where: Where) -> Surroundings | None:
-    """What the processes are given; None where they are given nothing special."""
-    made = where.environment(setting.lock)
-    if made is None and not setting.environment and setting.cpus is None:
-        return None
-    return Surroundings(
-        environment=dict(setting.environment),
-        interpreter=None if made is None else str(made.interpreter),
-        packages=None if made is None else made.packages,
-        cpus=setting.cpus,
-    )
-
-
-def begin(setting: Setting, where: Where) -> RunFolder:
-    """Register the run of an in-process setting."""
-    return begin_contract(
-        setting.contract, where.runs, where.declaration, where.recorders(), surroundings_of(setting, where)
-    )
-
-
 def take(run: RunFolder, restart: int, progress: Progress, beside: Callable[[], tuple[int, ...]] = tuple) -> str:
     """One repetition; empty, or why it gave nothing."""
     attempts = take_restart(run, restart, progress, beside)
     if any(attempt.done for attempt in attempts):
         return ""
     return next(attempt.why for attempt in attempts)
-
-
-def end(run: RunFolder, where: Where, progress: Progress) -> Finished:
-    """Conclude an in-process run."""
-    return end_contract(run, where.declaration, progress, where.recorders())
-
-
-def abandon(run: RunFolder, where: Where, reason: str) -> None:
-    """Say in the ledger that a registered run has no result."""
-    recorder = where.recorders()
-    if recorder is not None:
-        recorder.register(run)
-        recorder.abandon(run, reason)
-
-
-@contextmanager
-def serving(setting: Setting, where: Where, log: Path) -> Iterator[None]:
-    """The setting's server, where it has one, is up and can be asked."""
-    if setting.server is None:
-        yield
-        return
-    made = where.environment(setting.lock)
-    command = command_of(setting.server, setting.server_values, None if made is None else str(made.interpreter))
-    with served(setting.server, command, setting.environment, log):
-        yield
-
-
-def visit_server(setting: Setting, where: Where, progress: Progress, log: Path) -> Finished:
-    """Start the setting's server, where it has one, and run its contract against it once."""
-    contract = changed(setting.contract, {}, restarts=1)
-    with serving(setting, where, log):
-        return run_contract(contract, where.runs, where.declaration, progress, None, where.recorders())
 
 
 def run_responses(path: Path, response: str) -> dict[int, float]:

@@ -22,9 +22,9 @@ from lynxbench.experiment.experiment_run import (
     ExperimentFinished,
     ExperimentProgress,
     open_experiment,
-    where_of,
+    visits_of,
 )
-from lynxbench.experiment.visiting import Where
+from lynxbench.experiment.visiting import Visits
 from lynxbench.experiment.walking import Visit, Walk
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.fleet_book import FleetProgress, Recorders, flat
@@ -67,8 +67,8 @@ def run_dispatched(
     refuse_undispatchable(defined.definition, options)
     chosen, spare = choose(fleet.nodes(), nodes)
     folder = open_experiment(defined, out, resume=resume, dispatched=True)
-    where = where_of(defined, folder, out, declaration, recorders or (lambda: None))
-    return FleetExperiment(folder, where, progress, patience_s, fleet, (chosen, spare), options, recorders).carry_out()
+    visits = visits_of(defined, folder, out, declaration, recorders or (lambda: None))
+    return FleetExperiment(folder, visits, progress, patience_s, fleet, (chosen, spare), options, recorders).carry_out()
 
 
 class FleetExperiment(Experiment):
@@ -77,7 +77,7 @@ class FleetExperiment(Experiment):
     def __init__(
         self,
         folder: ExperimentFolder,
-        where: Where,
+        visits: Visits,
         progress: ExperimentProgress,
         patience_s: float,
         fleet: Fleet,
@@ -85,7 +85,7 @@ class FleetExperiment(Experiment):
         options: JobOptions,
         recorders: Recorders | None,
     ) -> None:
-        super().__init__(folder, where, progress, patience_s)
+        super().__init__(folder, visits, progress, patience_s)
         self._fleet, self._options, self._recorders = fleet, options, recorders
         self._nodes = {node.name: node for group in nodes for node in group}
         self._spare = [node.name for node in nodes[1]]
@@ -180,12 +180,12 @@ class FleetExperiment(Experiment):
         cell = self.cells[visit.cell]
         assert cell.contract is not None
         definition = self.definition
-        text = None if cell.lock is None else (self.where.base / cell.lock).read_text(encoding="utf-8")
+        text = None if cell.lock is None else (self.visits.base / cell.lock).read_text(encoding="utf-8")
         return FleetJob(
             # With its node: what another one had begun of it is never gone on with.
             name=flat(f"block-{visit.block + 1:02d}-cell-{cell.number:03d}-{visit.node}"),
             contract=changed(cell.contract, {}, restarts=1),
-            declaration=self.where.declaration,
+            declaration=self.visits.declaration,
             given=Given(
                 environment=cell.environment,
                 lock=None if cell.lock is None or text is None else LockFile(name=Path(cell.lock).name, text=text),

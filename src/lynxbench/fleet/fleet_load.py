@@ -27,7 +27,7 @@ from lynxbench.load.record_parts import moved, moved_rows
 from lynxbench.model.contract import Contract, SaturatingArrival, ServedEngine
 from lynxbench.model.samples import Int64
 from lynxbench.run.client_job import ClientFleet, ClientHost
-from lynxbench.run.pipeline import resume_contract, run_contract
+from lynxbench.run.pipeline import run_contract
 from lynxbench.run.run_outcome import Finished, Progress, Recorder
 from lynxbench.run.served_run import RemoteClients
 
@@ -60,8 +60,7 @@ def run_load(
         )
     chosen, _ = choose(fleet.nodes(), nodes)
     remote = RemoteClients(CLIENT_PROGRAM, ClientFleet(address=address, nodes=nodes), clients or len(chosen))
-    carry_out = resume_contract if resume else run_contract
-    return carry_out(contract, out, declaration, progress, recorder=recorder, remote=remote)
+    return run_contract(contract, out, declaration, progress, recorder=recorder, remote=remote, resume=resume)
 
 
 class LoadPart:
@@ -140,6 +139,20 @@ class FleetProbe(AbstractContextManager["FleetProbe"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def clients(self) -> tuple[ClientHost, ...]:
+        """Where the clients were, and what is known of their clocks."""
+        offsets = [self._offset_of(part) for part in range(len(self._actors))]
+        return tuple(
+            ClientHost(
+                process=part,
+                node=self._actors[part].node.name,
+                clock_offset_ns=offset.offset_ns,
+                clock_bound_ns=offset.bound_ns,
+                lost=self._lost.get(part, ""),
+            )
+            for part, offset in enumerate(offsets)
+        )
+
     @property
     def running(self) -> bool:
         """Whether any client is still at work; their finished rows are fetched by the way."""
@@ -175,20 +188,6 @@ class FleetProbe(AbstractContextManager["FleetProbe"]):
             for part in range(len(self._actors))
         ]
         return gather(self.plan, self.parts, self.start_ns)
-
-    def clients(self) -> tuple[ClientHost, ...]:
-        """Where the clients were, and what is known of their clocks."""
-        offsets = [self._offset_of(part) for part in range(len(self._actors))]
-        return tuple(
-            ClientHost(
-                process=part,
-                node=self._actors[part].node.name,
-                clock_offset_ns=offset.offset_ns,
-                clock_bound_ns=offset.bound_ns,
-                lost=self._lost.get(part, ""),
-            )
-            for part, offset in enumerate(offsets)
-        )
 
     def close(self) -> None:
         """End every client and remove its files."""

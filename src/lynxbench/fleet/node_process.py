@@ -33,7 +33,7 @@ from lynxbench.evidence.manifest import MANIFEST_FILE
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder, Slot, find_unfinished
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.definition import ServerCommand
-from lynxbench.experiment.visiting import Setting, Where, serving, surroundings_of
+from lynxbench.experiment.visiting import Setting, Visits
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
@@ -41,7 +41,7 @@ from lynxbench.model.fields import Scalar
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.job import Job, JobReport
 from lynxbench.model.surroundings import VariableName
-from lynxbench.run.pipeline import resume_contract, run_contract
+from lynxbench.run.pipeline import run_contract
 
 REQUEST_FILE = "request.json"
 SERVER_LOG = "server.txt"
@@ -203,23 +203,22 @@ def measure(folder: Path, line: DriverPipes) -> Path:
     if before is not None:
         line.say(done={"folder": before.name, "result_id": read_result(before).result_id})
         return before
-    setting, where = _surrounded(request, folder)
+    setting, visits = _surrounded(request, folder)
     patience_s = 0.0 if request.given is None else request.given.patience_s
     if patience_s and wait_until_calm(contract.protocol.foreign_load, patience_s) is None:
         line.say(restless=patience_s)
-    with serving(setting, where, folder / SERVER_LOG):
-        if find_unfinished(folder, contract.contract_id) is not None:
-            finished = resume_contract(contract, folder, request.declaration, progress, request.intervening, recorder)
-        else:
-            finished = run_contract(
-                contract,
-                folder,
-                request.declaration,
-                progress,
-                request.intervening,
-                recorder,
-                around=surroundings_of(setting, where),
-            )
+    resume = find_unfinished(folder, contract.contract_id) is not None
+    with visits.serving(setting, folder / SERVER_LOG):
+        finished = run_contract(
+            contract,
+            folder,
+            request.declaration,
+            progress,
+            request.intervening,
+            recorder,
+            around=visits.surroundings(setting),
+            resume=resume,
+        )
     line.say(done={"folder": finished.folder.name, "result_id": finished.result.result_id})
     return finished.folder
 
@@ -233,7 +232,7 @@ def _finished_before(folder: Path, contract: Contract) -> Path | None:
     return None
 
 
-def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:
+def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Visits]:
     """The request as a visit on this machine; environments are shared by all visits of one fleet run."""
     given = request.given or Given()
     if given.lock is not None:
@@ -245,7 +244,7 @@ def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:
         server=given.server,
         server_values=given.server_values,
     )
-    where = Where(
+    visits = Visits(
         runs=folder,
         environments=folder.parent / ENVIRONMENTS,
         base=folder,
@@ -253,7 +252,7 @@ def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:
         recorders=lambda: None,
         inherits=given.inherits,
     )
-    return setting, where
+    return setting, visits
 
 
 def main() -> None:

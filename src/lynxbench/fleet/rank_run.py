@@ -188,11 +188,11 @@ def run_ranks(
     contract: Contract,
     out: Path,
     *,
+    server: str | None = None,
     nodes: str | None = None,
     options: FleetOptions | None = None,
     progress: FleetProgress | None = None,
     recorders: Recorders | None = None,
-    server: str | None = None,
 ) -> tuple[FleetState, Path]:
     """One contract over all chosen nodes; `server` starts a command as every rank, which the contract then asks."""
     options = options or FleetOptions()

@@ -45,8 +45,10 @@ def run_contract(
     greeting: Greeting | None = None,
     around: Surroundings | None = None,
     remote: RemoteClients | None = None,
+    *,
+    resume: bool = False,
 ) -> Finished:
-    """Run a contract from the beginning; `intervening` also tests the verdict by changing what it blames.
+    """Run a contract, or go on with its newest unfinished run; `intervening` also tests the verdict by what it blames.
 
     `greeting` is what its server, where it has one, has answered already, and `remote` where its clients are when they
     are not processes of this machine; `around` is given to in-process ones.
@@ -55,26 +57,11 @@ def run_contract(
         strategy: RunStrategy = ServedStrategy(declaration, greeting, remote)
     else:
         strategy = InProcessStrategy(declaration, intervening, around)
-    return _carry_out(strategy.register(contract, out), strategy, progress, recorder)
-
-
-def resume_contract(
-    contract: Contract,
-    out: Path,
-    declaration: Declaration | None,
-    progress: Progress,
-    intervening: InterventionScope | None = None,
-    recorder: Recorder | None = None,
-    remote: RemoteClients | None = None,
-) -> Finished:
-    """Go on with the newest unfinished run of a contract."""
+    if not resume:
+        return _carry_out(strategy.register(contract, out), strategy, progress, recorder)
     run = find_unfinished(out, contract.contract_id)
     if run is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
-    if isinstance(contract.engine, ServedEngine):
-        strategy: RunStrategy = ServedStrategy(declaration, remote=remote)
-    else:
-        strategy = InProcessStrategy(declaration, intervening)
     strategy.resume(run)
     return _carry_out(run, strategy, progress, recorder)
 
