@@ -16,9 +16,8 @@ from typing import Final
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_base64, parse_canonical
 from lynxbench.evidence.keys import SigningKey
-from lynxbench.evidence.trust import Revocation, TrustList
+from lynxbench.evidence.trust import Signer, TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, short
-from lynxbench.model.entries import Role
 
 STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
 """An in-toto statement: every entry of a ledger."""
@@ -57,17 +56,6 @@ class Envelope:
                 "signatures": [{"keyid": signed.keyid, "sig": _encode(signed.sig)} for signed in self.signatures],
             }
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """A trusted key that signed, and what it stands for."""
-
-    keyid: str
-    team: str
-    roles: tuple[Role, ...]
-    since_revoked: Revocation | None = None
-    """Set where the key was revoked after it signed: the signature stays, and people are told."""
 
 
 def parse_envelope(data: bytes) -> Envelope:

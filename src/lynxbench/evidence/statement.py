@@ -18,9 +18,9 @@ from rfc8785 import CanonicalizationError
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import as_written, parse_canonical
-from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, Signer, sign, verify_signatures
+from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, sign, verify_signatures
 from lynxbench.evidence.keys import SigningKey
-from lynxbench.evidence.trust import TrustList, parse_moment
+from lynxbench.evidence.trust import Signer, TrustList, parse_moment
 from lynxbench.model.canonical import JsonValue, canonical_bytes, content_id
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import ContractAgreed, Entry, EntryKind

@@ -6,10 +6,11 @@ HOME/trust.json, canonical JSON. Each person or ledger has one; nothing is trust
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, ValidationError, model_validator
 from pydantic import Field as Bound_
@@ -94,13 +95,15 @@ class Thresholds(Document):
     """Witnesses come from teams that are not the runner's, each from a team of its own."""
 
 
-class SignerLike(Protocol):
-    """What thresholds look at: whose key signed, and in which roles it may."""
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A trusted key that signed, and what it stands for."""
 
-    @property
-    def team(self) -> str: ...
-    @property
-    def roles(self) -> tuple[Role, ...]: ...
+    keyid: str
+    team: str
+    roles: tuple[Role, ...]
+    since_revoked: Revocation | None = None
+    """Set where the key was revoked after it signed: the signature stays, and people are told."""
 
 
 class TrustList(Document):
@@ -161,7 +164,7 @@ class TrustList(Document):
         """The list with other thresholds."""
         return self.model_copy(update={"thresholds": thresholds})
 
-    def shortfalls(self, signers: Sequence[SignerLike]) -> tuple[str, ...]:
+    def shortfalls(self, signers: Sequence[Signer]) -> tuple[str, ...]:
         """Which thresholds the signers of a result (and of its verifications) do not meet, in words; empty: all met."""
         runners = [signer for signer in signers if Role.RUNNER in signer.roles]
         teams = {runner.team for runner in runners}

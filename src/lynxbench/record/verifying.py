@@ -20,9 +20,8 @@ from lynxbench.model.contract import ServedEngine
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
-from lynxbench.record.older_rules import under_older_rules
 from lynxbench.record.recomputing import Recomputed, check_attempts, recompute_run, recompute_samples
-from lynxbench.record.value_check import check_attribution, check_saturation, compare
+from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
 

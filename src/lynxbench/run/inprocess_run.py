@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from lynxbench.errors import CannotRun
+from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.load.journal import read_journal
+from lynxbench.model.attribution import Ceiling
 from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine, TorchEngine
+from lynxbench.model.document import Document
 from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import InterventionScope
-from lynxbench.model.job import Job
-from lynxbench.model.precision import reference_of
+from lynxbench.model.job import Job, JobReport, JobStatus
+from lynxbench.model.precision import Precision, reference_of
 from lynxbench.model.result import PrecisionResult
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.run.attempts import Attempt, FreshProcess
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.intervening import WORKER, intervene
-from lynxbench.run.known_ceilings import ceilings_for, read_ceilings, remember_ceilings
 from lynxbench.run.run_outcome import Progress
+from lynxbench.workload.cache import cache_root
+
+CEILINGS_FOLDER = "ceilings"
 
 
 class InProcessStrategy:
@@ -114,3 +122,51 @@ def _reference_step_s(attempts: Sequence[Attempt]) -> float | None:
             seconds = read_journal(attempt.folder)[0].seconds
             return float(sorted(seconds)[len(seconds) // 2]) if len(seconds) else None
     return None
+
+
+# --- ceilings of devices from earlier runs: later ones re-check them instead of starting blind ------------------------
+
+
+class KnownCeilings(Document):
+    """What one executor's devices are known to reach; a CPU's ceilings move with whatever else runs."""
+
+    executor_id: str
+    ceilings: tuple[Ceiling, ...] = ()
+
+
+def ceilings_file(executor_id: str) -> Path:
+    """Where an executor's ceilings are kept."""
+    return cache_root() / CEILINGS_FOLDER / f"{executor_id}.json"
+
+
+def read_ceilings(executor_id: str) -> tuple[Ceiling, ...]:
+    """The ceilings known of an executor; nothing where none are, or where the file is damaged (it is made anew)."""
+    try:
+        known = KnownCeilings.model_validate_json(ceilings_file(executor_id).read_bytes())
+    except (OSError, ValidationError):
+        return ()
+    return known.ceilings if known.executor_id == executor_id else ()
+
+
+def ceilings_for(known: Iterable[Ceiling], precision: Precision) -> tuple[Ceiling, ...]:
+    """Those that a process at that precision measures: its own product, and what has no precision; () without one."""
+    mine = tuple(ceiling for ceiling in known if ceiling.precision in (precision, None))
+    return mine if any(ceiling.precision is precision for ceiling in mine) else ()
+
+
+def remember_ceilings(executor_id: str, reports: Iterable[JobReport]) -> None:
+    """Keep what the processes of a run measured on a device; a cache that cannot be written costs nothing but time."""
+    fresh: dict[tuple[str, Precision | None], Ceiling] = {}
+    for report in reports:
+        if report.status is JobStatus.DONE and str(report.facts.get("runtime.device", "")).startswith("cuda"):
+            for ceiling in report.ceilings:
+                key = ceiling.name, ceiling.precision
+                fresh[key] = max(ceiling, fresh.get(key, ceiling), key=lambda measured: measured.per_s)
+    if not fresh:
+        return
+    # What was measured now replaces what was known: a limit that has come down must not be believed for ever.
+    merged = {(ceiling.name, ceiling.precision): ceiling for ceiling in read_ceilings(executor_id)} | fresh
+    path = ceilings_file(executor_id)
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, KnownCeilings(executor_id=executor_id, ceilings=tuple(merged.values())).model_dump_json())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue
 
 from lynxbench.attribute.api import attribute_trace
 from lynxbench.attribute.unit_activity import weigh_activity
@@ -15,17 +17,23 @@ from lynxbench.measure.precision_figures import MeasuredPrecision, measure_preci
 from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.measure.validity import Doubt, judge_precision, validity_of
 from lynxbench.model.attribution import Attribution
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Contract, PresetModel, Task
 from lynxbench.model.job import Skip
 from lynxbench.model.precision import Native, Precision, reference_of
 from lynxbench.model.result import Accuracy, PrecisionResult
 from lynxbench.model.samples import CountedProcess, Outputs, ProcessSamples, Telemetry
+from lynxbench.model.step_work import StepWork
 from lynxbench.run.attempts import Attempt
-from lynxbench.run.least_work import least_work
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs
+from lynxbench.workload.lengths import typical
+from lynxbench.workload.presets import PRESETS, ModelFamily
 
 SAMPLE_FIGURES = ("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo")
 """Fields of a precision's result that follow from the samples alone."""
+FORMAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Of weights that were not quantised, and of the cache."""
+QUANTISED_BYTES = 1
+"""Every quantised format so far has eight bits."""
 
 
 def conclude_precision(
@@ -139,3 +147,36 @@ def _attribution(
     except BadInput as error:
         return None, str(error)
     return attribution, None
+
+
+def least_work(contract: Contract, facts: Mapping[str, JsonValue]) -> StepWork | None:
+    """The least work of a step of a named decoder shape: weights read once, the cache of its context, the products.
+
+    A recorded graph shows kernels and no operands, so its trace cannot say how near the ceiling a step ran. The
+    workload can: whatever the kernels, one token more reads every weight of the products once.
+    """
+    workload = contract.workload
+    if workload.task not in (Task.PREFILL, Task.DECODE) or not isinstance(workload.model, PresetModel):
+        return None
+    preset = PRESETS.get(workload.model.name)
+    each = FORMAT_BYTES.get(str(facts.get("application.weights_dtype")))
+    parameters, quantised = facts.get("application.parameters"), facts.get("application.quantised_parameters")
+    if preset is None or preset.family is not ModelFamily.DECODER or each is None or workload.input_tokens is None:
+        return None
+    if not isinstance(parameters, int) or not isinstance(quantised, int):
+        return None
+    config = preset.config
+    width, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
+    table = int(config["vocab_size"]) * width
+    looked_up = 0 if config.get("tie_word_embeddings") else table  # rows are gathered, the table is not read
+    multiplied = parameters - looked_up
+    weights = quantised * QUANTISED_BYTES + (multiplied - quantised) * each
+    tokens, layers = int(typical(workload.input_tokens)), workload.model.layers or int(config["num_hidden_layers"])
+    if workload.task is Task.PREFILL:
+        # One position alone goes through the output head.
+        operations = 2.0 * workload.batch * tokens * (multiplied - table)
+        return StepWork(float(weights), operations, f"weights once, products of {workload.batch * tokens} tokens")
+    head = int(config.get("head_dim") or width // heads)
+    cached = workload.batch * tokens * layers * 2 * int(config["num_key_value_heads"]) * head * each
+    how = f"weights once, keys and values of {workload.batch} × {tokens} tokens"
+    return StepWork(float(weights + cached), 2.0 * workload.batch * multiplied, how)
