@@ -55,10 +55,10 @@ class Keyring:
         with locked(self._lock):
             return self._create(name, team, roles, now)
 
-    def signing_key(self, now: datetime, name: str | None = None) -> Chosen:
-        """The key that signs: by name, by $LYNXBENCH_KEY, or the only one; made where there is none."""
-        name = name or self._environment.get(KEY_VARIABLE) or None
-        if name is not None:
+    def signing_key(self, now: datetime) -> Chosen:
+        """The key that signs: by $LYNXBENCH_KEY, or the only one; made where there is none."""
+        name = self._environment.get(KEY_VARIABLE)
+        if name:
             return Chosen(self.keys.open(name))
         names = self.keys.names()
         if not names:

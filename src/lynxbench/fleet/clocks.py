@@ -39,13 +39,12 @@ def measure_offset(
     *,
     clock: Callable[[], int] = perf_counter_ns,
     exchanges: int = EXCHANGES,
-    enough_ns: int = ENOUGH_NS,
     most: int = MOST_EXCHANGES,
 ) -> Offset:
     """Ask for their time until the bound is small enough, or often enough."""
     best: tuple[int, int] | None = None
     done = 0
-    while done < exchanges or (best is not None and best[0] > 2 * enough_ns and done < most):
+    while done < exchanges or (best is not None and best[0] > 2 * ENOUGH_NS and done < most):
         before = clock()
         theirs = ask()
         after = clock()

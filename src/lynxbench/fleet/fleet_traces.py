@@ -7,7 +7,7 @@ object store's prefix is listed here; every worker fetches its own trace, and no
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from time import process_time
@@ -59,9 +59,7 @@ def analyse_fleet(
     fleet: Fleet,
     traces: Sequence[str],
     settings: RankSettings,
-    *,
     workers: int | None = None,
-    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> FleetTrace:
     """Analyse every trace on the cluster's CPUs; a worker that is lost is replaced and its trace tried again."""
     ray = fleet.ray
@@ -84,7 +82,6 @@ def analyse_fleet(
             except ray.exceptions.RayError as error:
                 why = f"{traces[place]}: its worker was lost {MOST_ATTEMPTS} times: {one_line(error)}"
                 results[place] = RankDone(why, 0, 0.0)
-            progress(len(results), len(traces))
     ordered = [results[place] for place in range(len(traces))]
     sources = [Path(trace.partition("://")[2] or trace) for trace in traces]
     report = gather_ranks(sources, [rank.analysis for rank in ordered])

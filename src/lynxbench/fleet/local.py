@@ -52,7 +52,7 @@ def import_ray(*, loopback: bool = False) -> ModuleType:
 class LocalCluster(AbstractContextManager["LocalCluster"]):
     """Nodes named node-1, node-2 … on loopback. Closing it ends every process and removes every file of it."""
 
-    def __init__(self, nodes: int = 1, *, cpus: int | None = None, store_bytes: int = STORE_BYTES) -> None:
+    def __init__(self, nodes: int = 1, *, cpus: int | None = None) -> None:
         if not 1 <= nodes <= LARGEST_LOCAL:
             raise CannotRun(f"{nodes} local nodes; between 1 and {LARGEST_LOCAL} make sense on one machine")
         # Paths of sockets end at 107 characters, so the folder is short and never inside somebody's own long one.
@@ -60,7 +60,6 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self._before = os.environ.get("RAY_TMPDIR")
         os.environ["RAY_TMPDIR"] = str(self._folder)
         self._cpus = cpus or os.cpu_count() or 1
-        self._store_bytes = store_bytes
         self._nodes: dict[str, Any] = {}
         self._started = 0
         self._cluster: Any = None
@@ -94,7 +93,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
                 wait=False,
                 node_name=name,
                 num_cpus=self._cpus,
-                object_store_memory=self._store_bytes,
+                object_store_memory=STORE_BYTES,
                 include_dashboard=False,
                 include_log_monitor=False,
             )
