@@ -21,7 +21,7 @@ from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
-from lynxbench.model.entries import Sha256
+from lynxbench.model.fields import Sha256
 
 MANIFEST_FILE: Final = "manifest.json"
 ENVELOPE_FILE: Final = "entry.dsse.json"

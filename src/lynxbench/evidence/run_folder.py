@@ -16,11 +16,12 @@ from pathlib import Path
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.evidence.documents import RESULT_FILE, read_document, write_text
 from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
 from lynxbench.model.precision import Precision
 from lynxbench.model.secrets import find_literal, find_secret, secret_values
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 
 REGISTRATION_FILE = "registration.json"

@@ -20,7 +20,8 @@ from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, Team, looks_like, parse_public_key
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
-from lynxbench.model.entries import Reason, Role, Sha256
+from lynxbench.model.entries import Reason, Role
+from lynxbench.model.fields import Sha256
 
 TRUST_FILE: Final = "trust.json"
 MAX_TRUST_BYTES: Final = 4 << 20

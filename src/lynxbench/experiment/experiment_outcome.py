@@ -18,6 +18,7 @@ from lynxbench.measure.responses import response_unit
 from lynxbench.model.experiment import CellShown, CellStatus, ExperimentAnalysis, ExperimentDocument, FactorShown
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Result
+from lynxbench.model.serving import ServedEngine
 from lynxbench.stats.designs import Cell
 
 

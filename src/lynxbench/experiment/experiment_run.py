@@ -26,6 +26,7 @@ from lynxbench.experiment.visiting import Recorders, Setting, Visits, run_respon
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.job import JobReport
+from lynxbench.model.serving import ServedEngine
 from lynxbench.run.run_outcome import Progress
 
 ENVIRONMENTS = "environments"

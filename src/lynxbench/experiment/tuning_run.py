@@ -21,6 +21,7 @@ from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, Recorders, Setting
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.contract import Contract, Regime
 from lynxbench.model.fields import Scalar
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
 from lynxbench.run.run_outcome import Progress
 

@@ -27,6 +27,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
 from lynxbench.model.precision import reference_of
 from lynxbench.model.result import Accuracy, ValidityVerdict
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.run.attempts import kept_attempts
 from lynxbench.run.pipeline import begin_contract, end_contract, run_contract, take_restart

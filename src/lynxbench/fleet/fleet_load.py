@@ -24,8 +24,10 @@ from lynxbench.load.load_record import COLUMNS, LoadRecord
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.processes import GRACE_S, PartProcess, gather
 from lynxbench.load.record_parts import moved, moved_rows
-from lynxbench.model.contract import Contract, SaturatingArrival, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.samples import Int64
+from lynxbench.model.serving import ServedEngine
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client_job import ClientFleet, ClientHost
 from lynxbench.run.pipeline import run_contract
 from lynxbench.run.run_outcome import Finished, Progress, Recorder

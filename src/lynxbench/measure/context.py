@@ -7,7 +7,6 @@ from pathlib import PurePath
 from lynxbench.model.contract import Contract, Protocol, Timing, TorchEngine
 from lynxbench.model.quantities import format_duration, format_rate, format_ratio
 from lynxbench.model.result import Conditions
-from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import (
     Arrival,
     BurstArrival,

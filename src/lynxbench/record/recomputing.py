@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.measure.precision_figures import measure_precision
 from lynxbench.measure.validity import without_figures
-from lynxbench.model.contract import SaturatingArrival, ServedEngine
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result, Validity, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.verification import Check, cannot, fails, holds
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.attempts import NO_REPORT, kept_attempts
 from lynxbench.run.client_results import ServerCounts, saturation_of
 from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, conclude

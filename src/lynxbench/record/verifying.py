@@ -16,9 +16,9 @@ from lynxbench.evidence.documents import RESULT_FILE, parse_identified, read_byt
 from lynxbench.evidence.manifest import MANIFEST_FILE, Difference, differences, read_manifest, walk
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.sample_file import encode_samples, hash_file, read_samples
-from lynxbench.model.contract import ServedEngine
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
 from lynxbench.record.recomputing import Recomputed, check_attempts, recompute_run, recompute_samples
 from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules

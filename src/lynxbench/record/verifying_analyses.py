@@ -32,7 +32,7 @@ from lynxbench.ledger.log import Logged
 from lynxbench.ledger.queries import find_result, standings
 from lynxbench.model.analyses import AnalysisDocument, analysis_id
 from lynxbench.model.canonical import short
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.entries import Concluded
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport, UnitState

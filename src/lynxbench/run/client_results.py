@@ -23,13 +23,15 @@ from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
 from lynxbench.measure.validity import Doubt, judge_precision, validity_of
 from lynxbench.model.attribution import Attribution
-from lynxbench.model.contract import CacheState, Contract, SaturatingArrival, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
 from lynxbench.model.requests import Requests
 from lynxbench.model.result import PrecisionResult
 from lynxbench.model.samples import CountedProcess, Float64, Telemetry
+from lynxbench.model.serving import CacheState, ServedEngine
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.process_results import with_figures

@@ -27,6 +27,7 @@ from lynxbench.load.processes import RunningProbe
 from lynxbench.measure.load_phases import find_load_phases, is_stationary
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.samples import Int64
+from lynxbench.model.workload import PoissonArrival, ReplayArrival
 from lynxbench.run.client_job import RECORD_FILE, ClientFacts, ClientHost, ClientJob, plan_of, read_trace, seed_of
 from lynxbench.run.fresh_job import FINISHED_FILE, JOB_FILE, leave_report, say_stage
 from lynxbench.run.saturation_client import search

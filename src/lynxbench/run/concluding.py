@@ -13,10 +13,11 @@ from lynxbench.measure.load_context import served_assumptions
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.measure.validity import Doubt, combine_validity, judge_drift, without_figures
 from lynxbench.model.attribution import Attribution, Ceiling
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, FieldChange
 from lynxbench.model.result import Conditions, PrecisionResult, Validity, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
+from lynxbench.model.serving import ServedEngine
 from lynxbench.run.attempts import Attempt, kept_attempts
 from lynxbench.run.client_results import ServerCounts, conclude_clients
 from lynxbench.run.process_results import conclude_precision, reference_outputs

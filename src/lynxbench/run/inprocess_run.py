@@ -17,14 +17,16 @@ from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.load.journal import read_journal
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import ClosedArrival, Contract, ServedEngine, TorchEngine
+from lynxbench.model.contract import Contract, TorchEngine
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.precision import Precision, reference_of
 from lynxbench.model.result import PrecisionResult
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
+from lynxbench.model.workload import ClosedArrival
 from lynxbench.run.attempts import Attempt, FreshProcess
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.intervening import WORKER, intervene

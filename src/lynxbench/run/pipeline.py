@@ -19,10 +19,11 @@ from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
 from lynxbench.evidence.sample_file import write_samples
 from lynxbench.executor.declaration import Declaration
 from lynxbench.measure.telemetry import TelemetrySampler
-from lynxbench.model.contract import Contract, ServedEngine
+from lynxbench.model.contract import Contract
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES, PrecisionResult, Result
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.run.attempts import Attempt, earlier_attempt, kept_samples, run_attempt
 from lynxbench.run.concluding import Conclusion, LiveEvidence, conclude, context_of, first_attribution

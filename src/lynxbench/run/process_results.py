@@ -16,13 +16,13 @@ from lynxbench.measure.energy import counted_span_ns, energy_per_request, energy
 from lynxbench.measure.precision_figures import MeasuredPrecision, measure_precision
 from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.measure.validity import Doubt, judge_precision, validity_of
-from lynxbench.model.attribution import Attribution
-from lynxbench.model.contract import Contract, PresetModel, Task
+from lynxbench.model.attribution import Attribution, StepWork
+from lynxbench.model.contract import Contract
 from lynxbench.model.job import Skip
 from lynxbench.model.precision import Native, Precision, reference_of
 from lynxbench.model.result import Accuracy, PrecisionResult
 from lynxbench.model.samples import CountedProcess, Outputs, ProcessSamples, Telemetry
-from lynxbench.model.step_work import StepWork
+from lynxbench.model.workload import PresetModel, Task
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs
 from lynxbench.workload.lengths import typical

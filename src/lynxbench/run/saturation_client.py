@@ -25,6 +25,7 @@ from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.serving import ServedEngine
+from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
 from lynxbench.run.fresh_job import FINISHED_FILE
 

@@ -23,9 +23,11 @@ from lynxbench.executor.server import Address, CapturedServer, capture_server, c
 from lynxbench.load.arrivals import load_of
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.preflight import fly
-from lynxbench.model.contract import Contract, KserveEngine, SaturatingArrival, ServedModel
+from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.result import PrecisionResult
+from lynxbench.model.serving import KserveEngine
+from lynxbench.model.workload import SaturatingArrival, ServedModel
 from lynxbench.run.attempts import Attempt, FreshProcess
 from lynxbench.run.client_job import ClientFleet, ClientJob, read_trace, seed_of
 from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of, saturation_of
