@@ -22,12 +22,12 @@ from lynxbench.experiment.defining import Defined
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder, find_unfinished_experiment
 from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, kept_values
-from lynxbench.experiment.visiting import Recorders, Setting, Visits, run_responses, take
+from lynxbench.experiment.visiting import Setting, Visits, run_responses, take
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.job import JobReport
 from lynxbench.model.serving import ServedEngine
-from lynxbench.run.run_outcome import Progress
+from lynxbench.run.run_outcome import Progress, Recorders
 
 ENVIRONMENTS = "environments"
 """Beside the experiments: environments are used again by the next one."""

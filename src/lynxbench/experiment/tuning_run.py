@@ -17,13 +17,13 @@ from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, 
 from lynxbench.experiment.searching import Method, Point, search_of
 from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, find_unfinished_tuning
 from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, outcomes_of
-from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, Recorders, Setting, Visits, take, visit_response
+from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, Setting, Visits, take, visit_response
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.contract import Contract, Regime
 from lynxbench.model.fields import Scalar
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
-from lynxbench.run.run_outcome import Progress
+from lynxbench.run.run_outcome import Progress, Recorders
 
 MOST_TRIALS = 10_000
 

@@ -31,14 +31,11 @@ from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.run.attempts import kept_attempts
 from lynxbench.run.pipeline import begin_contract, end_contract, run_contract, take_restart
-from lynxbench.run.run_outcome import Finished, Progress, Recorder
+from lynxbench.run.run_outcome import Finished, Progress, Recorders
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs
 
 NO_SERVED_ACCURACY = "no accuracy measured for served cells"
 """A server's answers are timed and counted, not kept: what a setting does to them is not known here."""
-
-Recorders = Callable[[], Recorder | None]
-"""A recorder for each run; it keeps one run's record alone."""
 
 
 @dataclass(frozen=True, slots=True)

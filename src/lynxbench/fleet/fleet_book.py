@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -17,7 +17,7 @@ from lynxbench.fleet.node_work import Parcel, unpack
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.fleet import FleetUnit, UnitState
-from lynxbench.run.run_outcome import Recorder
+from lynxbench.run.run_outcome import Recorder, Recorders
 
 FLEET_FILE = "fleet.json"
 UNITS_FOLDER = "units"
@@ -56,10 +56,6 @@ class FleetProgress:
 
     def unit_ended(self, unit: FleetUnit, left: int) -> None:
         """A unit has its outcome."""
-
-
-Recorders = Callable[[], Recorder | None]
-"""Who keeps the record: a fresh recorder for each unit's run; None where nothing is recorded."""
 
 
 class FleetBook(Generic[StateT]):

@@ -27,11 +27,12 @@ from lynxbench.experiment.experiment_run import (
 from lynxbench.experiment.visiting import Visits
 from lynxbench.experiment.walking import Visit, Walk
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
-from lynxbench.fleet.fleet_book import FleetProgress, Recorders, flat
+from lynxbench.fleet.fleet_book import FleetProgress, flat
 from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, serve_jobs
 from lynxbench.fleet.node_process import Given, LockFile
 from lynxbench.model.fleet import FleetUnit
 from lynxbench.model.serving import ServedEngine
+from lynxbench.run.run_outcome import Recorders
 
 
 def refuse_undispatchable(definition: Definition, options: JobOptions) -> None:

@@ -17,12 +17,13 @@ from lynxbench.evidence.folders import dated_name
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.dispatch import Dispatch, End, FleetTask, More, TaskOutcome, Work
-from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, FleetUnits, Recorders
+from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, FleetUnits
 from lynxbench.fleet.node_process import Given, NodeRequest
 from lynxbench.fleet.node_work import NodeTask, clear_scratch, measure_here
 from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit, UnitState
 from lynxbench.model.interventions import InterventionScope
+from lynxbench.run.run_outcome import Recorders
 
 CLEAR_S = 30.0
 

@@ -16,11 +16,12 @@ from lynxbench.errors import BadInput
 from lynxbench.evidence.folders import newest_unfinished
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
-from lynxbench.fleet.fleet_book import FLEET_FILE, FleetBook, FleetProgress, FleetState, Recorders, read_state
+from lynxbench.fleet.fleet_book import FLEET_FILE, FleetBook, FleetProgress, FleetState, read_state
 from lynxbench.fleet.fleet_jobs import FleetJob, JobOptions, carry_out, new_state, task_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit, UnitState
 from lynxbench.model.interventions import InterventionScope
+from lynxbench.run.run_outcome import Recorders
 
 
 @dataclass(frozen=True, slots=True)

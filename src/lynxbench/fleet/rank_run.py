@@ -31,7 +31,7 @@ from lynxbench.executor.launch import PEERS_VARIABLE
 from lynxbench.fleet.actors import Actor, Crew
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.dispatch import FleetTask
-from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, Recorders
+from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState
 from lynxbench.fleet.fleet_jobs import carry_out, new_state
 from lynxbench.fleet.fleet_run import FleetOptions
 from lynxbench.fleet.node_process import NodeRequest
@@ -42,6 +42,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit
 from lynxbench.model.serving import ServedEngine
 from lynxbench.run.fresh_job import JOB_FILE
+from lynxbench.run.run_outcome import Recorders
 from lynxbench.run.worker import FOLLOW
 
 RANKS_FILE = "ranks.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,10 @@ class Recorder(Protocol):
 
     def record(self, folder: Path) -> None:
         """A run has its result."""
+
+
+Recorders = Callable[[], Recorder | None]
+"""A fresh recorder for each run, which keeps one run's record alone; None where nothing is recorded."""
 
 
 @contextmanager

@@ -51,15 +51,15 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
     # A request that is not answered within twice the bound is late, whatever becomes of it; a token's time is not known
     # before the answer ends, so there the client's own patience is the bound.
     patience_s = 2 * slowest_s + 1.0 if only_latency else engine.timeouts.total_s
-    records: list[LoadRecord] = []
     ceiling_per_s = _ceiling(job, exchange, arrival, folder)
     watch = ServerWatch(parse_target(engine.url).port)
     streams: list[ProbeStream] = []
 
+    def records() -> list[LoadRecord]:
+        return [stream.record for stream in streams if stream.record is not None]
+
     def start(rate_per_s: float) -> ProbeStream:
-        (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records)))
-        if streams and streams[-1].record is not None:
-            records.append(streams[-1].record)
+        (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records())))
         span_s = 1.2 * arrival.budget_s + 5.0
         offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
         plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)
@@ -72,8 +72,6 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
         tolerance=arrival.tolerance, max_seconds=arrival.budget_s, min_seconds=min(1.0, arrival.budget_s / 100)
     )
     saturation = find_saturation(start, ceiling_per_s, bounds, rule)
-    if streams and streams[-1].record is not None:
-        records.append(streams[-1].record)
     saturated = watch.describe(saturation.failed_per_s)
     document = SaturationRecord(
         passed_per_s=saturation.passed_per_s,
@@ -102,7 +100,7 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
         ),
     )
     write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
-    return merge(records), saturated
+    return merge(records()), saturated
 
 
 def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, folder: Path) -> float:
