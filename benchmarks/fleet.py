@@ -31,8 +31,8 @@ from fleet_tasks import write_rank_trace
 from lynxbench.attribute.rank_traces import RankSettings, compare_ranks, find_traces, gather_ranks, try_rank
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.fleet.cluster import Fleet, connected
+from lynxbench.fleet.fleet_load import FleetProbe
 from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
-from lynxbench.fleet.load_clients import FleetProbe
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.load_record import LoadRecord
@@ -92,7 +92,7 @@ def measure_clients(fleet: Fleet, seconds: float) -> dict[str, Any]:
     costs = [cpu_us_a_request(one), cpu_us_a_request(three)]
     every = np.concatenate(parts)
     exact = all(np.percentile(three.latency_s(), p) == np.percentile(every, p) for p in (50, 90, 99, 99.9))
-    errors = [abs(c.offset_ns - by) / 1e6 for c, by in zip(clients, planted, strict=True)]
+    errors = [abs(c.clock_offset_ns - by) / 1e6 for c, by in zip(clients, planted, strict=True)]
     times = rates[1] / rates[0] if closed else CLIENTS * costs[0] / costs[1]
     return {
         "cores": cores,
@@ -104,7 +104,7 @@ def measure_clients(fleet: Fleet, seconds: float) -> dict[str, Any]:
         "failed": int(len(three) - three.counts()["ok"]),
         "merged_percentiles_exact": bool(exact),
         "clock_error_ms": errors,
-        "clock_bound_ms": [c.bound_ns / 1e6 for c in clients],
+        "clock_bound_ms": [c.clock_bound_ns / 1e6 for c in clients],
         "good": bool(times >= ASKED_TIMES and exact and max(errors) <= LARGEST_CLOCK_ERROR_MS),
     }
 

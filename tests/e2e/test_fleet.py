@@ -20,13 +20,13 @@ from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.fleet.cluster import Fleet, FleetNode
-from lynxbench.fleet.dispatch import End, FleetTask, TaskOutcome, dispatch
-from lynxbench.fleet.fleet_book import Silent
+from lynxbench.fleet.dispatch import Dispatch, End, FleetTask, TaskOutcome
+from lynxbench.fleet.fleet_book import FleetProgress
 from lynxbench.fleet.fleet_jobs import FleetJob, JobOptions, run_jobs
+from lynxbench.fleet.fleet_load import FleetProbe
 from lynxbench.fleet.fleet_report import report_fleet
 from lynxbench.fleet.fleet_run import FleetOptions, run_fleet
 from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
-from lynxbench.fleet.load_clients import FleetProbe
 from lynxbench.fleet.local import LocalCluster
 from lynxbench.fleet.rank_run import RANKS_FILE, run_ranks
 from lynxbench.load import send_schedule as schedule
@@ -92,22 +92,20 @@ def test_tasks_end_in_every_way_and_none_is_missing(fleet: Fleet, tmp_path: Path
         FleetTask("early", ("alone", 0.3), first),
         FleetTask("late", ("alone", 0.3), other),
     ]
-    ends: dict[str, TaskOutcome] = {
-        one.task.key: one for one in dispatch(fleet, answer, tasks, hear=lambda m, d: None, pool=(first,))
-    }
+    ends: dict[str, TaskOutcome] = {one.task.key: one for one in Dispatch(fleet, answer, pool=(first,)).run(tasks)}
     assert set(ends) == {task.key for task in tasks}
     assert (ends["good"].value, ends["anywhere"].value) == (7, 8)
     assert isinstance(ends["refused"].error, CannotRun)
     assert (ends["refused"].end, ends["refused"].why) == (End.FAILED, "no such device")
     assert ends["broken"].why == "ZeroDivisionError: in user code"
     assert (ends["once"].end, ends["once"].value) == (End.DONE, "second time")
-    assert [a.end for a in ends["once"].attempts] == [End.CRASHED, End.DONE]
+    assert [a.ended for a in ends["once"].attempts] == [End.CRASHED, End.DONE]
     assert (ends["always"].end, len(ends["always"].attempts)) == (End.CRASHED, 3)
     (a, b), (c, d) = ends["early"].value, ends["late"].value  # type: ignore[misc]
     assert b <= c or d <= a, "two nodes of one host ran at the same time"
 
 
-class Killing(Silent):
+class Killing(FleetProgress):
     """Kills a node as soon as its run has measured something."""
 
     def __init__(self, cluster: LocalCluster) -> None:
@@ -157,7 +155,7 @@ def test_a_killed_node_is_replaced_and_the_slow_one_named_with_its_cause(
 def test_a_node_that_is_gone_is_reported_not_missing(fleet: Fleet, code: Path, tmp_path: Path) -> None:
     """DOOMED is dead by now: a task pinned to it ends as lost, with the reason."""
     gone = FleetNode("f" * 56, DOOMED, "127.0.0.1", 2.0, 0.0)
-    (lost,) = dispatch(fleet, answer, [FleetTask("unit", ("value", 1), gone)], hear=lambda m, d: None)
+    (lost,) = Dispatch(fleet, answer).run([FleetTask("unit", ("value", 1), gone)])
     assert lost.end is End.NODE_LOST
     assert DOOMED in lost.why
 
@@ -193,7 +191,7 @@ def test_the_command_line_records_every_node_and_shows_it_again(
     assert "verdict: does not hold: stated 'all alike'" in doubted.out
 
 
-class Impatient(Silent):
+class Impatient(FleetProgress):
     """Presses Ctrl-C once, as soon as a unit is done."""
 
     def __init__(self) -> None:
@@ -263,8 +261,8 @@ def test_planted_clock_offsets_are_corrected_and_samples_merged_exactly(fleet: F
         truth = server.stop()
     # One machine has one clock, so the planted error is the whole truth.
     for client, by_ns in zip(clients, planted, strict=True):
-        assert abs(client.offset_ns - by_ns) <= 1_000_000, client
-        assert abs(client.offset_ns - by_ns) <= client.bound_ns, client
+        assert abs(client.clock_offset_ns - by_ns) <= 1_000_000, client
+        assert abs(client.clock_offset_ns - by_ns) <= client.clock_bound_ns, client
     assert merged.counts()["ok"] == len(merged) == len(offsets) == truth.count(Answered.OK)
     assert np.array_equal(np.sort(merged.number), np.arange(len(offsets)))
     assert sorted(set(merged.process.tolist())) == [0, 1, 2]
@@ -306,13 +304,9 @@ def test_rank_traces_give_the_single_process_result(fleet: Fleet, tmp_path: Path
         write_rank_trace(tmp_path / f"rank{rank}.json", rank, own_us=own, wait_us=1000 - own)
     (tmp_path / "rank8.json").write_text("not a trace")
     alone = analyse_ranks(find_traces([tmp_path]), RankSettings())
-    told: list[int] = []
-    many = analyse_fleet(
-        fleet, list_traces([str(tmp_path)]), RankSettings(), workers=2, told=lambda done, of: told.append(done)
-    )
+    many = analyse_fleet(fleet, list_traces([str(tmp_path)]), RankSettings(), workers=2)
     assert many.report == alone
     assert many.report.straggler == 5
-    assert told == list(range(1, 10))
     assert 0 < many.peak_rss_bytes < 1 << 30
     far = analyse_fleet(fleet, list_traces([f"file://{tmp_path}"]), RankSettings(), workers=2)
     assert far.report.lines[0] == alone.lines[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from command_line import lynxbench, lynxbench_here
+from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from lynxbench.cli.main import app
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
@@ -20,10 +20,24 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.result import Result
+from lynxbench.model.verification import CheckOutcome
 from lynxbench.record.signature_check import check_envelope
 from lynxbench.record.verifying import verify_folder
 from sealed import contest, key_of
 from served import served_contract
+
+DYING = (
+    SPINNING
+    + """
+import json, os, sys
+from pathlib import Path
+
+if json.loads((Path(sys.argv[1]) / "job.json").read_text())["restart"] == 1:
+    print("killed by the planted death", file=sys.stderr, flush=True)
+    os._exit(9)
+"""
+)
+"""The second process dies while it loads the workload."""
 
 
 @pytest.fixture
@@ -259,13 +273,32 @@ def test_a_result_is_verified_out_of_the_ledger_and_that_is_recorded(spin_run: P
     assert "recorded as entry" in recorded.stdout
 
 
+def test_a_death_is_recomputed_in_its_own_words(tmp_path: Path) -> None:
+    (tmp_path / "spin.yaml").write_text(QUICK_CONTRACT)
+    (tmp_path / "spinning.py").write_text(DYING)
+    done = lynxbench("run", "spin.yaml", "--ledger", "none", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
+    assert done.code in (0, 1), done.err
+    (folder,) = (tmp_path / "results").iterdir()
+    report = verify_folder(folder)
+    assert report.holds, failing(folder)
+    assert {"validity", "fp32 validity"} <= {check.name for check in report.checks if check.outcome.value == "holds"}
+    (folder / "attempts" / "001-01" / "death.txt").unlink()  # as an earlier lynxbench left it
+    write_manifest(folder)
+    report = verify_folder(folder)
+    assert report.holds, failing(folder)
+    assert {"validity", "fp32 validity"} <= {
+        check.name for check in report.checks if check.outcome is CheckOutcome.CANNOT
+    }
+
+
 # --- a served run ----------------------------------------------------------------------------------------------------
 
 
 def test_a_served_run_is_recomputed_from_its_requests(tmp_path: Path) -> None:
     home = {"LYNXBENCH_HOME": str(tmp_path / "home")}
     with running_server(Behaviour(ttft_ms=5, itl_ms=1)) as server:
-        (tmp_path / "served.yaml").write_text(served_contract(server.url), encoding="utf-8")
+        contract = served_contract(server.url).replace("processes: 1", "processes: 2")
+        (tmp_path / "served.yaml").write_text(contract, encoding="utf-8")
         done = lynxbench("run", "served.yaml", "--ledger", "none", cwd=tmp_path, **home)
     assert done.code in (0, 1), done.err
     (folder,) = (tmp_path / "results").iterdir()
@@ -273,8 +306,19 @@ def test_a_served_run_is_recomputed_from_its_requests(tmp_path: Path) -> None:
     assert report.holds, [check.line for check in report.checks if check.outcome.value != "holds"]
     held = {check.name for check in report.checks if check.outcome.value == "holds"}
     assert held >= {"fp32 accounting", "fp32 requests", "fp32 goodput", "fp32 instrument", "fp32 throughput"}
+    _register_as_before(folder)
+    assert verify_folder(folder).holds, failing(folder)
     forge(folder, _served_lie)
     assert "fp32 accounting" in failing(folder)
+
+
+def _register_as_before(folder: Path) -> None:
+    """The registration as an earlier lynxbench wrote it: the number of clients stood as `threads`."""
+    registration = json.loads((folder / "registration.json").read_text(encoding="utf-8"))
+    assert registration["clients"] == 2
+    registration["threads"] = registration.pop("clients")
+    (folder / "registration.json").write_text(json.dumps(registration), encoding="utf-8")
+    write_manifest(folder)
 
 
 def _served_lie(result: Result) -> Result:

@@ -12,8 +12,8 @@ from lynxbench.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from lynxbench.executor.declaration import Declaration
-    from lynxbench.fleet.fleet_book import Recorders
     from lynxbench.model.fleet import FleetReport
+    from lynxbench.run.run_outcome import Recorders
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from lynxbench.cli.progress import make_bar
-from lynxbench.fleet.fleet_book import FleetUnits
+from lynxbench.fleet.fleet_book import FleetProgress, FleetUnits
 from lynxbench.model.fleet import FleetUnit, UnitState
 
 
-class FleetTerminal:
+class FleetTerminal(FleetProgress):
     """Tells a person how many units are done, which run, and about how long the rest will take."""
 
     def __init__(self) -> None:

@@ -56,15 +56,12 @@ def run(
     from lynxbench.cli.progress import TerminalProgress
     from lynxbench.model.interventions import InterventionScope
     from lynxbench.model.result import ValidityVerdict
-    from lynxbench.run.pipeline import resume_contract, run_contract
+    from lynxbench.run.pipeline import run_contract
 
     recorder = recorder_for(ledger)
     scope = InterventionScope(intervene) if intervene else None
     with TerminalProgress(agreed) as progress:
-        if resume:
-            finished = resume_contract(agreed, out, declaration, progress, scope, recorder)
-        else:
-            finished = run_contract(agreed, out, declaration, progress, scope, recorder, greeting)
+        finished = run_contract(agreed, out, declaration, progress, scope, recorder, greeting, resume=resume)
         progress.note("writing the report")
         paths = write_reports(finished)
     tell_record(recorder, finished.folder)

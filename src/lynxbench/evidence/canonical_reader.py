@@ -5,11 +5,19 @@ What cannot be written in two ways cannot be changed without its hash and signat
 
 from __future__ import annotations
 
+import base64
+import binascii
+from typing import TypeVar
+
 import rfc8785
+from pydantic import ValidationError
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.model.canonical import JsonValue, strict_canonical_bytes
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
+
+SignedDocument = TypeVar("SignedDocument", bound=Document)
 
 EXACT_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader agrees on; larger numbers are floating point in RFC 8785."""
@@ -28,6 +36,30 @@ def parse_canonical(data: bytes, what: str, most_bytes: int) -> JsonValue:
     if _canonical(value) != data:
         raise EvidenceInvalid(f"{what}: not in canonical form (RFC 8785); the same content has another spelling")
     return value
+
+
+def parse_document(
+    data: bytes, what: str, most_bytes: int, form: type[SignedDocument], whole: str = "document"
+) -> SignedDocument:
+    """A document of that form from canonical bytes; EvidenceInvalid in one line for anything else."""
+    parse_canonical(data, what, most_bytes)
+    try:
+        return form.model_validate_json(data)
+    except ValidationError as error:
+        raise EvidenceInvalid(f"{what}: {first_problem(error, whole)}") from None
+
+
+def parse_base64(value: JsonValue, what: str) -> bytes:
+    """Standard base64 with padding, in its only spelling: decoders that skip characters or bits let texts differ."""
+    if not isinstance(value, str):
+        raise EvidenceInvalid(f"{what}: not a base64 text")
+    try:
+        data = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise EvidenceInvalid(f"{what}: not standard base64") from None
+    if base64.b64encode(data).decode("ascii") != value:
+        raise EvidenceInvalid(f"{what}: base64 in another spelling than the standard one")
+    return data
 
 
 def as_written(value: JsonValue) -> JsonValue:

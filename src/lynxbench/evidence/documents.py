@@ -1,23 +1,29 @@
-"""Result documents on disk: written whole or not at all, read strictly, and held against their own ids."""
+"""Documents on disk: written whole or not at all, read strictly; results held against their own ids."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 from rfc8785 import CanonicalizationError
 
-from lynxbench.errors import BadResult
+from lynxbench.errors import BadInput, BadResult
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.model.canonical import JsonValue, content_id
-from lynxbench.model.document import first_problem
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
 MAX_RESULT_BYTES = 256 << 20
 RESULT_FILE = "result.json"
+
+AnyDocument = TypeVar("AnyDocument", bound=Document)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -28,6 +34,31 @@ def write_text(path: Path, text: str) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     part.replace(path)
+
+
+@contextmanager
+def locked(file: Path, refusal: type[BadInput] = BadInput) -> Iterator[None]:
+    """Whoever else takes this lock waits until the end; the file and its folder are made where they are missing."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise refusal(f"{file.parent}: {error.strerror or error}; set LYNXBENCH_HOME to a folder of yours") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_document(file: Path, form: type[AnyDocument], hint: str) -> AnyDocument:
+    """A document from its file; BadInput with the hint where there is none, BadResult where it is damaged."""
+    try:
+        return form.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror or error}; {hint}") from None
+    except ValidationError as error:
+        raise BadResult(f"{file}: damaged: {first_problem(error)}") from None
 
 
 def write_result(path: Path, result: Result) -> None:
@@ -43,27 +74,29 @@ def read_result(path: Path) -> Result:
     result, identifier = parse_identified(data, str(path))
     if result.result_id != identifier:
         raise BadResult(f"{path}: result_id does not match the content; the document was changed after it was sealed")
-    if result.contract_id != result.contract.contract_id:
-        raise BadResult(
-            f"{path}: contract_id does not match the contract inside; the document was put together wrongly"
-        )
-    if result.executor_id != result.executor.executor_id:
-        raise BadResult(
-            f"{path}: executor_id does not match the executor inside; the document was put together wrongly"
-        )
+    inside = {"contract": result.contract.contract_id, "executor": result.executor.executor_id}
+    for name, identifier in inside.items():
+        if getattr(result, f"{name}_id") != identifier:
+            raise BadResult(f"{path}: {name}_id does not match the {name} inside; it was put together wrongly")
     return result
 
 
 def parse_result(data: bytes, file: str) -> Result:
-    """The document's value; does not check ids."""
-    _parse_plain(data, file)
-    return parse_sealed(data, file)
+    """The document's value; does not hold its id against it."""
+    return parse_identified(data, file)[0]
 
 
 def parse_identified(data: bytes, file: str) -> tuple[Result, str]:
-    """The document's value, and the id of what is written; does not hold one against the other."""
+    """The document's value, and the id of what is written; does not hold one against the other.
+
+    Keys that a later version added are not in what is written, and do not count.
+    """
     plain = _parse_plain(data, file)
-    return parse_sealed(data, file), _plain_id(plain, file)
+    result = parse_sealed(data, file)
+    try:
+        return result, content_id({key: value for key, value in plain.items() if key != "result_id"})
+    except (CanonicalizationError, UnicodeEncodeError) as error:
+        raise BadResult(f"{file}: has no canonical form ({error})") from None
 
 
 def parse_sealed(data: bytes, file: str) -> Result:
@@ -84,20 +117,9 @@ def _parse_plain(data: bytes, file: str) -> dict[str, JsonValue]:
         where = file if error.line is None else f"{file}:{error.line}"
         raise BadResult(f"{where}: {error}") from None
     if not isinstance(plain, dict):
-        raise BadResult(f"{file}: a result is a JSON object, this is {_kind(plain)}")
+        kind = {list: "a list", str: "a string", type(None): "null"}.get(type(plain), "a number")
+        raise BadResult(f"{file}: a result is a JSON object, this is {kind}")
     return plain
-
-
-def document_id(data: bytes, file: str) -> str:
-    """The id of a result document as it is written: keys that a later version added are not in it, and do not count."""
-    return _plain_id(_parse_plain(data, file), file)
-
-
-def _plain_id(plain: dict[str, JsonValue], file: str) -> str:
-    try:
-        return content_id({key: value for key, value in plain.items() if key != "result_id"})
-    except (CanonicalizationError, UnicodeEncodeError) as error:
-        raise BadResult(f"{file}: has no canonical form ({error})") from None
 
 
 def check_samples(result: Result, folder: Path) -> Path:
@@ -105,9 +127,9 @@ def check_samples(result: Result, folder: Path) -> Path:
     path = folder / Path(result.samples.file).name
     if not path.is_file():
         raise BadResult(f"{path}: the samples of this result are missing")
-    found = hash_file(path)
-    if found != result.samples.sha256:
-        raise BadResult(f"{path}: SHA-256 {found[:12]}… is not the {result.samples.sha256[:12]}… that the result names")
+    digest, stated = hash_file(path), result.samples.sha256
+    if digest != stated:
+        raise BadResult(f"{path}: SHA-256 {digest[:12]}… is not the {stated[:12]}… that the result names")
     return path
 
 
@@ -119,7 +141,3 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadResult(f"{path}: {error.strerror or error}; give a result document or its folder") from error
-
-
-def _kind(value: object) -> str:
-    return {list: "a list", str: "a string", type(None): "null"}.get(type(value), "a number")

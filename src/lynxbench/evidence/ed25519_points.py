@@ -53,10 +53,10 @@ def _recover_x(y: int) -> int | None:
     return None
 
 
-def _add(one: Point, two: Point) -> Point:
+def _add(left: Point, right: Point) -> Point:
     """Complete addition in extended coordinates (RFC 8032, 5.1.4)."""
-    x1, y1, z1, t1 = one
-    x2, y2, z2, t2 = two
+    x1, y1, z1, t1 = left
+    x2, y2, z2, t2 = right
     a, b = (y1 - x1) * (y2 - x2) % PRIME, (y1 + x1) * (y2 + x2) % PRIME
     c, d = 2 * t1 * t2 * _D % PRIME, 2 * z1 * z2 % PRIME
     e, f, g, h = b - a, d - c, d + c, b + a

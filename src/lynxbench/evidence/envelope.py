@@ -7,7 +7,6 @@ standard padded base64, no unknown keys, no key twice.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,11 +14,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_base64, parse_canonical
 from lynxbench.evidence.keys import SigningKey
-from lynxbench.evidence.trust import Revocation, TrustedKey, TrustList
+from lynxbench.evidence.trust import Signer, TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, short
-from lynxbench.model.entries import Role
 
 STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
 """An in-toto statement: every entry of a ledger."""
@@ -55,20 +53,9 @@ class Envelope:
             {
                 "payload": _encode(self.payload),
                 "payloadType": self.payload_type,
-                "signatures": [{"keyid": one.keyid, "sig": _encode(one.sig)} for one in self.signatures],
+                "signatures": [{"keyid": signed.keyid, "sig": _encode(signed.sig)} for signed in self.signatures],
             }
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """A trusted key that signed, and what it stands for."""
-
-    keyid: str
-    team: str
-    roles: tuple[Role, ...]
-    since_revoked: Revocation | None = None
-    """Set where the key was revoked after it signed: the signature stays, and people are told."""
 
 
 def parse_envelope(data: bytes) -> Envelope:
@@ -90,7 +77,7 @@ def _parse_quickly(data: bytes) -> Envelope | None:
         return None
     if envelope.payload_type not in KNOWN_TYPES:  # the others may hold what has to be escaped
         return None
-    signatures = ",".join(f'{{"keyid":"{one["keyid"]}","sig":"{one["sig"]}"}}' for one in value["signatures"])
+    signatures = ",".join(f'{{"keyid":"{sig["keyid"]}","sig":"{sig["sig"]}"}}' for sig in value["signatures"])
     written = f'{{"payload":"{value["payload"]}","payloadType":"{envelope.payload_type}","signatures":[{signatures}]}}'
     return envelope if written.encode("ascii") == data else None
 
@@ -102,10 +89,10 @@ def _envelope(value: JsonValue) -> Envelope:
         raise EvidenceInvalid("envelope: payloadType is not a text")
     if not isinstance(listed, list) or not 1 <= len(listed) <= MAX_SIGNATURES:
         raise EvidenceInvalid(f"envelope: signatures must be a list of 1 to {MAX_SIGNATURES}")
-    signatures = tuple(_signature(one) for one in listed)
-    if len({one.keyid for one in signatures}) != len(signatures):
+    signatures = tuple(_signature(part) for part in listed)
+    if len({signature.keyid for signature in signatures}) != len(signatures):
         raise EvidenceInvalid("envelope: one key signs twice; a key counts once")
-    return Envelope(payload_type, _decode(parts["payload"], "payload"), signatures)
+    return Envelope(payload_type, parse_base64(parts["payload"], "payload"), signatures)
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
@@ -128,7 +115,7 @@ def sign(payload_type: str, payload: bytes, keys: Sequence[SigningKey]) -> Envel
 def add_signature(envelope: Envelope, key: SigningKey) -> Envelope:
     """The same envelope with one more signature; a key signs once."""
     _refuse_unknown_type(envelope.payload_type)
-    if any(one.keyid == key.keyid for one in envelope.signatures):
+    if any(signature.keyid == key.keyid for signature in envelope.signatures):
         raise EvidenceInvalid(f"key {short(key.keyid)} has already signed this")
     signed = key.sign(pre_authentication_encoding(envelope.payload_type, envelope.payload))
     return replace(envelope, signatures=(*envelope.signatures, Signature(key.keyid, signed)))
@@ -168,7 +155,7 @@ def check_signatures(
         if refusal is not None:
             ignored.append(f"key {short(signature.keyid)} ({known.team}) {refusal}")
         else:
-            signers.setdefault(known.public.raw, _signer(known))
+            signers.setdefault(known.public.raw, Signer(known.keyid, known.team, known.roles, known.revoked))
     return CheckedSignatures(tuple(signers.values()), tuple(ignored))
 
 
@@ -180,10 +167,6 @@ def verify_signatures(
     if not checked.signers:
         raise EvidenceInvalid(f"no trusted signature: {'; '.join(checked.ignored) or 'it is not signed'}")
     return checked.signers
-
-
-def _signer(key: TrustedKey) -> Signer:
-    return Signer(key.keyid, key.team, key.roles, key.revoked)
 
 
 def _refuse_unknown_type(payload_type: str) -> None:
@@ -198,7 +181,7 @@ def _signature(value: JsonValue) -> Signature:
     keyid = parts["keyid"]
     if not isinstance(keyid, str) or len(keyid) != 64 or not set(keyid) <= set("0123456789abcdef"):
         raise EvidenceInvalid("signature: keyid is not the SHA-256 of a public key in hex")
-    sig = _decode(parts["sig"], "sig")
+    sig = parse_base64(parts["sig"], "sig")
     if len(sig) != SIGNATURE_BYTES:
         raise EvidenceInvalid(f"signature: {len(sig)} bytes, an Ed25519 signature has {SIGNATURE_BYTES}")
     return Signature(keyid, sig)
@@ -215,16 +198,3 @@ def _object(value: JsonValue, keys: tuple[str, ...], what: str) -> dict[str, Jso
 
 def _encode(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-def _decode(value: JsonValue, what: str) -> bytes:
-    """Standard base64 with padding, in its only spelling: decoders that skip characters or bits let texts differ."""
-    if not isinstance(value, str):
-        raise EvidenceInvalid(f"{what}: not a base64 text")
-    try:
-        data = base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
-        raise EvidenceInvalid(f"{what}: not standard base64") from None
-    if _encode(data) != value:
-        raise EvidenceInvalid(f"{what}: base64 in another spelling than the standard one")
-    return data

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from lynxbench.errors import BadInput
-from lynxbench.evidence.documents import write_text
-from lynxbench.evidence.keys import HOME_VARIABLE, LOCAL_TEAM, KeyFolder, SigningKey, home, new_signing_key
+from lynxbench.evidence.documents import locked, write_text
+from lynxbench.evidence.keys import LOCAL_TEAM, KeyFolder, SigningKey, home, new_signing_key
 from lynxbench.evidence.trust import TRUST_FILE, TrustList, read_trust
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Role
@@ -38,6 +36,7 @@ class Keyring:
         self._environment = os.environ if environment is None else environment
         self.where = where or home(self._environment)
         self.keys = KeyFolder.of(self.where, self._environment)
+        self._lock = self.where / ".lock"
 
     @property
     def trust(self) -> TrustList:
@@ -46,24 +45,24 @@ class Keyring:
 
     def change_trust(self, change: Callable[[TrustList], TrustList]) -> TrustList:
         """Change the trust list; two programs at once do not lose each other's change."""
-        with locked(self.where / ".lock"):
+        with locked(self._lock):
             changed = change(read_trust(self.where))
             self._write_trust(changed)
         return changed
 
     def create(self, name: str, team: str, roles: tuple[Role, ...], now: datetime) -> SigningKey:
         """A fresh key, which its owner trusts from the start."""
-        with locked(self.where / ".lock"):
+        with locked(self._lock):
             return self._create(name, team, roles, now)
 
-    def signing_key(self, now: datetime, name: str | None = None) -> Chosen:
-        """The key that signs: by name, by $LYNXBENCH_KEY, or the only one; made where there is none."""
-        name = name or self._environment.get(KEY_VARIABLE) or None
-        if name is not None:
+    def signing_key(self, now: datetime) -> Chosen:
+        """The key that signs: by $LYNXBENCH_KEY, or the only one; made where there is none."""
+        name = self._environment.get(KEY_VARIABLE)
+        if name:
             return Chosen(self.keys.open(name))
         names = self.keys.names()
         if not names:
-            with locked(self.where / ".lock"):
+            with locked(self._lock):
                 names = self.keys.names()  # somebody may have been quicker
                 if not names:
                     key = self._create(FIRST_KEY, LOCAL_TEAM, (Role.RUNNER,), now)
@@ -89,18 +88,3 @@ class Keyring:
             write_text(self.where / TRUST_FILE, trust.to_bytes().decode("utf-8"))
         except OSError as error:
             raise BadInput(f"{self.where / TRUST_FILE}: {error.strerror or error}") from error
-
-
-@contextmanager
-def locked(file: Path) -> Iterator[None]:
-    """Alone with what lies beside a lock file of this person's home, until the block ends."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise BadInput(f"{file.parent}: {error.strerror or error}; set {HOME_VARIABLE} to a folder of yours") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

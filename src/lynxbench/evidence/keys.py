@@ -9,11 +9,11 @@ HOME is $LYNXBENCH_HOME, else $XDG_CONFIG_HOME/lynxbench, else ~/.config/lynxben
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,10 +24,9 @@ from pydantic import AfterValidator, ValidationError
 from pydantic import Field as Bound_
 
 from lynxbench.errors import BadInput, EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_base64, parse_document
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.ed25519_points import public_key_problem
-from lynxbench.evidence.teams import Team
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Role
@@ -43,7 +42,48 @@ MAX_KEY_BYTES: Final = 1 << 16
 LOCAL_TEAM: Final = "local"
 """The team of the key that is made where there is none."""
 
+TEAM_PATTERN: Final = re.compile(r"[a-z][a-z0-9]*(?:[-.][a-z0-9]+)*")
+MAX_TEAM: Final = 63
+
+_ALIKE = (("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"), ("rn", "m"), ("vv", "w"), ("cl", "d"), (".", "-"))
+"""Letters that people take for one another in common typefaces (after Unicode TR 39, for lower-case ASCII)."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+def team_problem(name: str) -> str | None:
+    """Why a text is no team name, or None when it is one. ASCII lower case alone: no alphabet has twins in it."""
+    if len(name) <= MAX_TEAM and TEAM_PATTERN.fullmatch(name):
+        return None
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    plain = re.sub(r"[^a-z0-9]+", "-", folded).strip("-")
+    hint = f", such as {plain!r}" if folded.isascii() and TEAM_PATTERN.fullmatch(plain) else ", such as 'ml-platform'"
+    foreign = next((letter for letter in name if not letter.isascii()), None)
+    if foreign is not None:
+        letter = unicodedata.name(foreign, f"U+{ord(foreign):04X}")
+        return f"{name!r} is no team name: it holds {letter}; use a-z, 0-9, '-' and '.'{hint}"
+    return f"{name!r} is no team name: use lower-case words joined by '-' or '.'{hint}"
+
+
+def looks_like(name: str, other: str) -> bool:
+    """Whether two different team names could be read as one."""
+    return name != other and _skeleton(name) == _skeleton(other)
+
+
+def _skeleton(name: str) -> str:
+    for seen, taken_for in _ALIKE:
+        name = name.replace(seen, taken_for)
+    return name
+
+
+def _as_team(name: str) -> str:
+    problem = team_problem(name)
+    if problem is not None:
+        raise ValueError(problem)
+    return name
+
+
+Team = Annotated[str, AfterValidator(_as_team)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +116,7 @@ class PublicKey:
 
 def parse_public_key(text: str) -> PublicKey:
     """A public key from standard base64; EvidenceInvalid for any other spelling."""
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise EvidenceInvalid("public key: not standard base64") from None
-    if base64.b64encode(raw).decode("ascii") != text:
-        raise EvidenceInvalid("public key: base64 in another spelling than the standard one")
-    return PublicKey(raw)
+    return PublicKey(parse_base64(text, "public key"))
 
 
 def _honest(text: str) -> str:
@@ -179,13 +213,6 @@ class KeyFolder:
         known = os.environ if environment is None else environment
         return cls(where / "keys", known.get(PASSPHRASE_VARIABLE) or None)
 
-    def create(self, name: str, team: str, roles: tuple[Role, ...], now: datetime) -> SigningKey:
-        """A fresh key, kept; a name is used once."""
-        self.refuse_taken(name)
-        key = new_signing_key(team, roles, now)
-        self.store(name, key)
-        return key
-
     def store(self, name: str, key: SigningKey) -> None:
         """Keep a key. The private file appears last and whole: whoever sees it can use it."""
         from cryptography.hazmat.primitives import serialization as form
@@ -206,8 +233,8 @@ class KeyFolder:
         except FileExistsError:
             raise BadInput(f"{self.path / name}: a key of that name exists; choose another name") from None
         except OSError as error:
-            told = f"{self.path}: {error.strerror or error}; set {HOME_VARIABLE} to a folder of yours"
-            raise BadInput(told) from error
+            why = error.strerror or error
+            raise BadInput(f"{self.path}: {why}; set {HOME_VARIABLE} to a folder of yours") from error
 
     def refuse_taken(self, name: str) -> None:
         """Refuse a name that is none, or that a key has already."""
@@ -264,11 +291,7 @@ def read_card(path: Path) -> KeyCard:
 
 def parse_card(data: bytes, file: str) -> KeyCard:
     """A key's card, whose keyid is the one of its public key; EvidenceInvalid otherwise."""
-    parse_canonical(data.rstrip(b"\n"), file, MAX_CARD_BYTES)
-    try:
-        card = KeyCard.model_validate_json(data)
-    except ValidationError as error:
-        raise EvidenceInvalid(f"{file}: {first_problem(error)}") from None
+    card = parse_document(data.rstrip(b"\n"), file, MAX_CARD_BYTES, KeyCard)
     if card.keyid != card.public.keyid:
         raise EvidenceInvalid(f"{file}: keyid is not the SHA-256 of the public key")
     return card

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import Field as Bound_
-from pydantic import ValidationError
 
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.document import Document, first_problem
+from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
 
 MANIFEST_FILE: Final = "manifest.json"
@@ -66,12 +65,12 @@ class Difference:
 
 def take_manifest(folder: Path) -> RunManifest:
     """The files of a folder as they are now."""
-    kept = []
-    for path in walk(folder):
-        name = path.relative_to(folder).as_posix()
-        if name not in NOT_EVIDENCE:
-            kept.append(KeptFile(path=name, sha256=hash_file(path), size_bytes=path.stat().st_size))
-    return RunManifest(files=tuple(sorted(kept, key=lambda file: file.path)))
+    files = [
+        KeptFile(path=name, sha256=hash_file(path), size_bytes=path.stat().st_size)
+        for name, path in _named_files(folder).items()
+        if name not in NOT_EVIDENCE
+    ]
+    return RunManifest(files=tuple(sorted(files, key=lambda file: file.path)))
 
 
 def write_manifest(folder: Path) -> RunManifest:
@@ -96,11 +95,7 @@ def read_manifest(folder: Path) -> RunManifest | None:
 
 def parse_manifest(data: bytes) -> RunManifest:
     """A manifest from canonical bytes; EvidenceInvalid for anything else."""
-    parse_canonical(data, MANIFEST_FILE, MAX_MANIFEST_BYTES)
-    try:
-        manifest = RunManifest.model_validate_json(data)
-    except ValidationError as error:
-        raise EvidenceInvalid(f"{MANIFEST_FILE}: {first_problem(error)}") from None
+    manifest = parse_document(data, MANIFEST_FILE, MAX_MANIFEST_BYTES, RunManifest)
     paths = [file.path for file in manifest.files]
     if paths != sorted(set(paths)):
         raise EvidenceInvalid(f"{MANIFEST_FILE}: paths are not in order, or one is listed twice")
@@ -109,18 +104,22 @@ def parse_manifest(data: bytes) -> RunManifest:
 
 def differences(folder: Path, manifest: RunManifest) -> tuple[Difference, ...]:
     """Files that are missing, changed or were added since the manifest was taken."""
-    here = {path.relative_to(folder).as_posix(): path for path in walk(folder)}
-    found: list[Difference] = []
+    here = _named_files(folder)
+    changed: list[Difference] = []
     for file in manifest.files:
         path = here.pop(file.path, None)
         if path is None:
-            found.append(Difference(file.path, f"sha256 {file.sha256[:12]}…", "no such file"))
+            changed.append(Difference(file.path, f"sha256 {file.sha256[:12]}…", "no such file"))
         elif path.stat().st_size != file.size_bytes:
-            found.append(Difference(file.path, f"{file.size_bytes} bytes", f"{path.stat().st_size} bytes"))
+            changed.append(Difference(file.path, f"{file.size_bytes} bytes", f"{path.stat().st_size} bytes"))
         elif (digest := hash_file(path)) != file.sha256:
-            found.append(Difference(file.path, f"sha256 {file.sha256[:12]}…", f"sha256 {digest[:12]}…"))
-    found += [Difference(name, "no such file", "a file that was added") for name in sorted(here.keys() - NOT_EVIDENCE)]
-    return tuple(found)
+            changed.append(Difference(file.path, f"sha256 {file.sha256[:12]}…", f"sha256 {digest[:12]}…"))
+    added = sorted(here.keys() - NOT_EVIDENCE)
+    return (*changed, *(Difference(name, "no such file", "a file that was added") for name in added))
+
+
+def _named_files(folder: Path) -> dict[str, Path]:
+    return {path.relative_to(folder).as_posix(): path for path in walk(folder)}
 
 
 def walk(folder: Path) -> Iterator[Path]:

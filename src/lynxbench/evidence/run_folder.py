@@ -13,18 +13,20 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from lynxbench.errors import BadInput, BadResult, CannotRun
-from lynxbench.evidence.documents import RESULT_FILE, write_text
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.evidence.documents import RESULT_FILE, read_document, write_text
+from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
 from lynxbench.model.precision import Precision
 from lynxbench.model.secrets import find_literal, find_secret, secret_values
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 
 REGISTRATION_FILE = "registration.json"
+CLIENT_THREADS = 1
+"""A client of a server sends from one thread; more of them are processes."""
 
 
 class Slot(Document):
@@ -45,9 +47,12 @@ class Registration(Document):
     contract: Contract
     executor: Executor
     threads: int
+    """Of each fresh process."""
     plan: tuple[Slot, ...]
     surroundings: Surroundings | None = None
     """What its processes are given beside the contract; a cell of an experiment may set variables or packages."""
+    clients: int | None = None
+    """Processes that a server is asked from together; None where the workload runs in the fresh process itself."""
 
 
 class RunFolder:
@@ -67,18 +72,13 @@ class RunFolder:
         plan: tuple[Slot, ...],
         now: datetime,
         surroundings: Surroundings | None = None,
+        clients: int | None = None,
     ) -> RunFolder:
         """Register a new run under `out`. A contract that holds a secret is refused before anything is written."""
         _refuse_secrets(contract, surroundings)
         nonce = secrets.token_hex(16)
-        run_id = f"{contract.name}-{now.astimezone(UTC):%Y%m%dT%H%M%S}-{nonce[:6]}"
-        path = out / run_id
-        try:
-            (path / "attempts").mkdir(parents=True)
-        except OSError as error:
-            raise BadInput(
-                f"{path}: {error.strerror or error}; give a folder that can be written with --out"
-            ) from error
+        run_id = dated_name(contract.name, now, nonce[:6])
+        make_folder(out / run_id / "attempts")
         registration = Registration(
             run_id=run_id,
             nonce=nonce,
@@ -89,21 +89,16 @@ class RunFolder:
             threads=threads,
             plan=plan,
             surroundings=surroundings,
+            clients=clients,
         )
-        write_text(path / REGISTRATION_FILE, registration.model_dump_json(by_alias=True, indent=1))
-        return cls(path, registration)
+        write_text(out / run_id / REGISTRATION_FILE, registration.model_dump_json(by_alias=True, indent=1))
+        return cls(out / run_id, registration)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """A run registered earlier."""
-        file = path / REGISTRATION_FILE
-        try:
-            registration = Registration.model_validate_json(file.read_bytes())
-        except OSError as error:
-            raise BadInput(f"{file}: {error.strerror or error}; not the folder of a run") from error
-        except ValidationError as error:
-            raise BadResult(f"{file}: {error.errors()[0]['msg']}; the registration is damaged") from error
-        return cls(path, registration)
+        registration = read_document(path / REGISTRATION_FILE, Registration, "not the folder of a run")
+        return cls(path, _with_clients(registration))
 
     @property
     def finished(self) -> bool:
@@ -119,6 +114,13 @@ class RunFolder:
         folder = self.path / "attempts" / f"{slot.index:03d}-{len(self.attempts(slot)) + 1:02d}"
         folder.mkdir(parents=True)
         return folder
+
+
+def _with_clients(registration: Registration) -> Registration:
+    """Registrations of served runs once gave the number of clients as `threads`."""
+    if registration.clients is not None or not isinstance(registration.contract.engine, ServedEngine):
+        return registration
+    return registration.model_copy(update={"clients": registration.threads, "threads": CLIENT_THREADS})
 
 
 def _refuse_secrets(contract: Contract, surroundings: Surroundings | None) -> None:
@@ -148,14 +150,10 @@ def surroundings_of(folder: Path) -> Surroundings | None:
 
 def find_unfinished(out: Path, contract_id: str) -> RunFolder | None:
     """The newest run of a contract under `out` that has no result yet."""
-    candidates = sorted(out.glob(f"*/{REGISTRATION_FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in candidates:
-        if (file.parent / RESULT_FILE).exists():
-            continue
-        try:
-            run = RunFolder.open(file.parent)
-        except BadInput:
-            continue  # a damaged registration of another run must not stop this one
-        if run.registration.contract_id == contract_id:
-            return run
-    return None
+    return newest_unfinished(
+        out,
+        REGISTRATION_FILE,
+        RESULT_FILE,
+        RunFolder.open,
+        lambda run: run.registration.contract_id == contract_id,
+    )

@@ -32,8 +32,8 @@ def write_samples(path: Path, processes: tuple[CountedProcess, ...]) -> SamplesF
     return SamplesFile(
         file=path.name,
         sha256=hashlib.sha256(data).hexdigest(),
-        rows=sum(len(one.samples.iterations) for one in processes),
-        marks=sum(len(one.samples.marks.at_ns) for one in processes),
+        rows=sum(len(process.samples.iterations) for process in processes),
+        marks=sum(len(process.samples.marks.at_ns) for process in processes),
     )
 
 
@@ -76,7 +76,7 @@ def _columns_of(processes: tuple[CountedProcess, ...]) -> dict[str, Column]:
     def joined(parts: list[Column], dtype: str) -> Column:
         return np.concatenate(parts).astype(dtype) if parts else np.empty(0, dtype=dtype)
 
-    rows = [(one.samples, one.phase) for one in processes]
+    rows = [(process.samples, process.phase) for process in processes]
     return {
         "process": joined([np.full(len(s.iterations), s.process) for s, _ in rows], "<i4"),
         "start_ns": joined([s.iterations.start_ns for s, _ in rows], "<i8"),
@@ -97,11 +97,11 @@ def _processes_of(columns: dict[str, Column], path: Path) -> tuple[CountedProces
     for group in (_ITERATION_COLUMNS, _MARK_COLUMNS, _PROCESS_COLUMNS):
         if len({len(columns[name]) for name in group}) != 1:
             raise BadResult(f"{path}: columns {', '.join(group)} differ in length; the file is damaged")
-    found = []
+    processes = []
     for row, index in enumerate(columns["process_index"].tolist()):
         mine, marked = columns["process"] == index, columns["mark_process"] == index
         setup, compiled = columns["process_setup_ns"][row].tolist(), columns["process_compile_ns"][row].tolist()
-        found.append(
+        processes.append(
             CountedProcess(
                 samples=ProcessSamples(
                     process=index,
@@ -120,4 +120,4 @@ def _processes_of(columns: dict[str, Column], path: Path) -> tuple[CountedProces
                 phase=columns["phase"][mine].astype(np.int8),
             )
         )
-    return tuple(found)
+    return tuple(processes)

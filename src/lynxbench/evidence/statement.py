@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache, lru_cache
 from typing import Final, cast
 
@@ -18,9 +18,9 @@ from rfc8785 import CanonicalizationError
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import as_written, parse_canonical
-from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, Signer, sign, verify_signatures
+from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, sign, verify_signatures
 from lynxbench.evidence.keys import SigningKey
-from lynxbench.evidence.trust import TrustList
+from lynxbench.evidence.trust import Signer, TrustList, parse_moment
 from lynxbench.model.canonical import JsonValue, canonical_bytes, content_id
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import ContractAgreed, Entry, EntryKind
@@ -82,11 +82,6 @@ def verify_entry(envelope: Envelope, trust: TrustList, *, logged_at: datetime | 
     return VerifiedEntry(entry, entry_id, verify_signatures(envelope, trust, at=moment))
 
 
-def entry_id(entry: Entry) -> str:
-    """SHA-256 of the entry as it is sealed."""
-    return content_id(cast("JsonValue", entry.model_dump(mode="json", by_alias=True)))
-
-
 def leaf_bytes(envelope: Envelope) -> bytes:
     """What a ledger hashes: the whole envelope, signatures included."""
     return envelope.to_bytes()
@@ -113,14 +108,11 @@ def _named_ids(kind: type[Document]) -> tuple[str, ...]:
 
 
 def parse_time(text: str) -> datetime:
-    """A moment in UTC as entries write it (ISO 8601 with its offset); EvidenceInvalid otherwise."""
+    """A moment in UTC as entries write it; EvidenceInvalid otherwise."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise EvidenceInvalid(f"{text[:40]!r} is not an ISO 8601 time") from None
-    if moment.utcoffset() != timedelta(0):
-        raise EvidenceInvalid(f"{text[:40]!r} is not in UTC")
-    return moment.astimezone(UTC)
+        return parse_moment(text)
+    except ValueError as error:
+        raise EvidenceInvalid(str(error)) from None
 
 
 @lru_cache(maxsize=16)  # pure; what was just sealed is opened again on its way into the log

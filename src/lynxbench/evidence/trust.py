@@ -6,19 +6,20 @@ HOME/trust.json, canonical JSON. Each person or ledger has one; nothing is trust
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, ValidationError, model_validator
 from pydantic import Field as Bound_
 
-from lynxbench.errors import BadInput, EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
-from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, parse_public_key
-from lynxbench.evidence.teams import Team, looks_like
+from lynxbench.errors import BadInput
+from lynxbench.evidence.canonical_reader import parse_document
+from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, Team, looks_like, parse_public_key
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document, first_problem
+from lynxbench.model.document import Document
 from lynxbench.model.entries import Reason, Role
 from lynxbench.model.fields import Sha256
 
@@ -26,13 +27,19 @@ TRUST_FILE: Final = "trust.json"
 MAX_TRUST_BYTES: Final = 4 << 20
 
 
-def _in_utc(text: str) -> str:
+def parse_moment(text: str) -> datetime:
+    """A moment in UTC as ISO 8601 with its offset; ValueError otherwise."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text[:40]!r} is not an ISO 8601 time") from None
     if moment.utcoffset() != timedelta(0):
         raise ValueError(f"{text[:40]!r} is not in UTC")
+    return moment.astimezone(UTC)
+
+
+def _in_utc(text: str) -> str:
+    parse_moment(text)
     return text
 
 
@@ -76,7 +83,7 @@ class TrustedKey(Document):
     def _coherent(self) -> TrustedKey:
         if self.keyid != self.public.keyid:
             raise ValueError(f"keyid {short(self.keyid)} is not the SHA-256 of its public key")
-        if self.valid_until is not None and not _before(self.valid_from, self.valid_until):
+        if self.valid_until is not None and parse_moment(self.valid_from) >= parse_moment(self.valid_until):
             raise ValueError(f"key {short(self.keyid)} is valid until before it is valid from")
         return self
 
@@ -89,13 +96,15 @@ class Thresholds(Document):
     """Witnesses come from teams that are not the runner's, each from a team of its own."""
 
 
-class SignerLike(Protocol):
-    """What thresholds look at: whose key signed, and in which roles it may."""
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A trusted key that signed, and what it stands for."""
 
-    @property
-    def team(self) -> str: ...
-    @property
-    def roles(self) -> tuple[Role, ...]: ...
+    keyid: str
+    team: str
+    roles: tuple[Role, ...]
+    since_revoked: Revocation | None = None
+    """Set where the key was revoked after it signed: the signature stays, and people are told."""
 
 
 class TrustList(Document):
@@ -111,12 +120,12 @@ class TrustList(Document):
 
     def find_prefix(self, prefix: str) -> TrustedKey:
         """The one trusted key whose id begins so; BadInput where there is none or more than one."""
-        found = [key for key in self.keys if key.keyid.startswith(prefix)]
-        if len(found) == 1 and prefix:
-            return found[0]
-        if not found:
+        keys = [key for key in self.keys if key.keyid.startswith(prefix)]
+        if len(keys) == 1 and prefix:
+            return keys[0]
+        if not keys:
             raise BadInput(f"{prefix}: no key of the trust list begins so; lynxbench key list shows them")
-        raise BadInput(f"{prefix}: {len(found)} keys of the trust list begin so; give more digits")
+        raise BadInput(f"{prefix}: {len(keys)} keys of the trust list begin so; give more digits")
 
     def refuse_twin(self, team: str) -> None:
         """Refuse a team whose name can be mistaken for one that is already here."""
@@ -156,11 +165,11 @@ class TrustList(Document):
         """The list with other thresholds."""
         return self.model_copy(update={"thresholds": thresholds})
 
-    def shortfalls(self, signers: Sequence[SignerLike]) -> tuple[str, ...]:
+    def shortfalls(self, signers: Sequence[Signer]) -> tuple[str, ...]:
         """Which thresholds the signers of a result (and of its verifications) do not meet, in words; empty: all met."""
-        runners = [one for one in signers if Role.RUNNER in one.roles]
-        teams = {one.team for one in runners}
-        witnesses = {one.team for one in signers if Role.WITNESS in one.roles and one.team not in teams}
+        runners = [signer for signer in signers if Role.RUNNER in signer.roles]
+        teams = {runner.team for runner in runners}
+        witnesses = {signer.team for signer in signers if Role.WITNESS in signer.roles} - teams
         short_of: list[str] = []
         if len(runners) < self.thresholds.runner:
             short_of.append(f"{len(runners)} of {self.thresholds.runner} runner signatures")
@@ -180,23 +189,17 @@ class TrustList(Document):
 
     @model_validator(mode="after")
     def _distinct(self) -> TrustList:
-        for index, one in enumerate(self.keys):
-            for two in self.keys[:index]:
-                if one.public_key == two.public_key:
-                    raise ValueError(f"key {short(one.keyid)} is listed twice")
-                if looks_like(one.team, two.team):
-                    raise ValueError(f"teams {two.team!r} and {one.team!r} can be mistaken for one another; rename one")
+        for key, other in combinations(self.keys, 2):
+            if key.public_key == other.public_key:
+                raise ValueError(f"key {short(key.keyid)} is listed twice")
+            if looks_like(key.team, other.team):
+                raise ValueError(f"teams {key.team!r} and {other.team!r} can be mistaken for one another; rename one")
         return self
 
 
 def parse_trust(data: bytes, file: str = TRUST_FILE) -> TrustList:
     """A trust list from canonical bytes; EvidenceInvalid for anything else."""
-    parse_canonical(data, file, MAX_TRUST_BYTES)
-    try:
-        trust = TrustList.model_validate_json(data)
-    except ValidationError as error:
-        raise EvidenceInvalid(f"{file}: {first_problem(error, 'list')}") from None
-    return trust
+    return parse_document(data, file, MAX_TRUST_BYTES, TrustList, "list")
 
 
 def read_trust(where: Path) -> TrustList:
@@ -210,10 +213,6 @@ def read_trust(where: Path) -> TrustList:
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror or error}") from error
     return parse_trust(data, str(file))
-
-
-def _before(one: str, two: str) -> bool:
-    return datetime.fromisoformat(one) < datetime.fromisoformat(two)
 
 
 def _text(moment: datetime) -> str:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from lynxbench.experiment.definition import Definition
-from lynxbench.experiment.owners import judge_owner
-from lynxbench.experiment.wording import finding_words, term_words, word_sentence
+from lynxbench.experiment.wording import finding_words, percent_words, term_words, word_sentence
 from lynxbench.model.experiment import (
     EffectShown,
     ExperimentAnalysis,
@@ -34,7 +33,7 @@ from lynxbench.stats.contrasts import (
 )
 from lynxbench.stats.decomposing import ERROR, decompose
 from lynxbench.stats.designs import Cell, Design
-from lynxbench.stats.factorial import FactorialFit, Observation, holm, variation
+from lynxbench.stats.factorial import ContrastEstimate, FactorialFit, Observation, holm, variation
 
 
 def observe(values: Mapping[tuple[Cell, int], float]) -> tuple[Observation, ...]:
@@ -52,22 +51,21 @@ def analyse(
     """The whole analysis, or why there is none. `block` says what a block holds together."""
     design = definition.plan()
     observed = observe(values)
-    if len({one.cell for one in observed}) < 2:
+    if len({observation.cell for observation in observed}) < 2:
         return "fewer than two cells were measured"
     fit = FactorialFit(observed)
     delta = math.log1p(definition.smallest_effect)
     confidence = definition.contract.protocol.confidence
     step = step_of(definition, design)
-    found = decompose(design, fit, step, delta)
+    decomposed = decompose(design, fit, step, delta)
     names = [factor.name for factor in definition.factors]
     noise = fit.noise
     described = variation(design, observed)
-    reasons = tuple(finding_words(definition, one, fit, confidence) for one in found.findings)
     base = ExperimentAnalysis(
-        word=found.word,
-        sentence=word_sentence(definition, found.word, fit, step),
-        reasons=reasons,
-        restarts_needed=found.restarts_needed,
+        word=decomposed.word,
+        sentence=word_sentence(definition, decomposed.word, fit, step),
+        reasons=tuple(finding_words(definition, finding, fit, confidence) for finding in decomposed.findings),
+        restarts_needed=decomposed.restarts_needed,
         delta=definition.smallest_effect,
         confidence=confidence,
         noise=None if math.isnan(noise) else math.expm1(noise),
@@ -86,7 +84,7 @@ def analyse(
     owners = stepwise.get("owners", ())
     assert isinstance(owners, tuple)
     if owners:
-        stepwise["owners"] = tuple(_explained(one, base.effects) for one in owners)
+        stepwise["owners"] = tuple(_explained(owner, base.effects) for owner in owners)
     return base.model_copy(update=stepwise)
 
 
@@ -107,20 +105,19 @@ def _ratio(fit: FactorialFit, contrast: Contrast, confidence: float) -> Interval
 
 def _effects(definition: Definition, design: Design, fit: FactorialFit, confidence: float) -> tuple[EffectShown, ...]:
     effects = effect_contrasts(design, fit.cells)
-    estimates = [fit.estimate(one.contrast) for one in effects]
+    estimates = [fit.estimate(effect.contrast) for effect in effects]
     adjusted = holm([estimate.p for estimate in estimates])
     names = [factor.name for factor in definition.factors]
     shown = []
-    for one, estimate, p_holm in zip(effects, estimates, adjusted, strict=True):
-        members = sorted(one.word)
-        contexts = one.contrast
+    for effect, estimate, p_holm in zip(effects, estimates, adjusted, strict=True):
+        members, contexts = sorted(effect.word), effect.contrast
         shown.append(
             EffectShown(
-                name=term_words(names, one.word),
+                name=term_words(names, effect.word),
                 factors=tuple(names[member] for member in members),
                 levels=tuple(
                     definition.factors[member].level_names[level]
-                    for member, level in zip(members, one.levels, strict=True)
+                    for member, level in zip(members, effect.levels, strict=True)
                 ),
                 ratio=ratio_of(estimate.interval(confidence)) if contexts.estimable else UNKNOWN_INTERVAL,
                 p=estimate.p,
@@ -129,7 +126,7 @@ def _effects(definition: Definition, design: Design, fit: FactorialFit, confiden
                 contexts=""
                 if contexts.contexts == contexts.contexts_possible
                 else f"over {contexts.contexts} of {contexts.contexts_possible} settings of the others",
-                aliases=tuple(term_words(names, alias) for alias in one.aliases),
+                aliases=tuple(term_words(names, alias) for alias in effect.aliases),
             )
         )
     return tuple(shown)
@@ -166,13 +163,9 @@ def _stepwise(definition: Definition, fit: FactorialFit, step: FactorStep, confi
     single = [alone(step, factor) for factor in step.factors]
     partial: dict[str, object] = {}
     if needed([joint(step), *single]) <= here:
-        added: dict[Cell, float] = {}
-        for one in single:
-            for cell, weight in one.weights.items():
-                added[cell] = added.get(cell, 0.0) + weight
         partial = {
             "joint": _ratio(fit, joint(step), confidence),
-            "sum_of_single": _ratio(fit, Contrast(added), confidence),
+            "sum_of_single": _ratio(fit, _sum(single), confidence),
             "gap": _ratio(fit, gap(step), confidence),
         }
     last = [in_company(step, factor) for factor in step.factors]
@@ -189,24 +182,82 @@ def _stepwise(definition: Definition, fit: FactorialFit, step: FactorStep, confi
     return partial
 
 
+def _sum(contrasts: Sequence[Contrast]) -> Contrast:
+    weights: dict[Cell, float] = {}
+    for contrast in contrasts:
+        for cell, weight in contrast.weights.items():
+            weights[cell] = weights.get(cell, 0.0) + weight
+    return Contrast(weights)
+
+
+def _negated(contrast: Contrast) -> Contrast:
+    return Contrast({cell: -weight for cell, weight in contrast.weights.items()})
+
+
 def _owner(definition: Definition, fit: FactorialFit, step: FactorStep, position: int, confidence: float) -> OwnerShown:
+    """What an owner would have concluded alone: a change's effect with all else as it was, against that in company."""
     delta = math.log1p(definition.smallest_effect)
     before, after = fit.estimate(alone(step, position)), fit.estimate(in_company(step, position))
-    weights = dict(in_company(step, position).weights)
-    for cell, weight in alone(step, position).weights.items():
-        weights[cell] = weights.get(cell, 0.0) - weight
-    shift = fit.estimate(Contrast(weights))
-    return judge_owner(definition, position, before, after, shift, delta, confidence)
+    shift = fit.estimate(_sum([in_company(step, position), _negated(alone(step, position))]))
+    factor = definition.factors[position]
+    owner = definition.contract.owner(factor.layer)
+    change = f"{factor.name} {factor.level_names[0]} → {factor.level_names[factor.target_index]}"
+    judgement = _judge(before, after, shift, delta, better_up=higher_is_better(definition))
+    first, last = before.interval(confidence), after.interval(confidence)
+    sentence = _sentence(owner, change, first, last, judgement, definition.response)
+    return OwnerShown(
+        factor=factor.name,
+        layer=factor.layer,
+        owner=owner,
+        change=change,
+        alone=ratio_of(first),
+        in_company=ratio_of(last),
+        judgement=judgement,
+        sentence=sentence,
+    )
+
+
+def higher_is_better(definition: Definition) -> bool:
+    """Throughput is; every latency is not."""
+    return definition.response == "throughput"
+
+
+def _judge(
+    alone: ContrastEstimate, company: ContrastEstimate, shift: ContrastEstimate, delta: float, *, better_up: bool
+) -> OwnerJudgement:
+    if alone.p < ERROR and company.p < ERROR and alone.value * company.value < 0 and abs(shift.value) > delta:
+        return OwnerJudgement.WRONG_SIGN
+    if shift.p_beyond(delta) < ERROR:
+        larger_alone = alone.value > company.value if better_up else alone.value < company.value
+        return OwnerJudgement.OVERSTATED if larger_alone else OwnerJudgement.UNDERSTATED
+    if shift.p_within(delta) < ERROR:
+        return OwnerJudgement.HOLDS
+    return OwnerJudgement.UNRESOLVED
+
+
+def _sentence(
+    owner: str, change: str, alone: Interval, company: Interval, judgement: OwnerJudgement, response: str
+) -> str:
+    concluded = f"{owner}, changing {change} alone, would have concluded {percent_words(alone)} {response}"
+    then = f"with the other changes made it is {percent_words(company)}"
+    ends = {
+        OwnerJudgement.HOLDS: "the conclusion holds in company",
+        OwnerJudgement.WRONG_SIGN: "the conclusion has the wrong sign",
+        OwnerJudgement.OVERSTATED: "the gain alone overstates what the change adds",
+        OwnerJudgement.UNDERSTATED: "the gain alone understates what the change adds",
+        OwnerJudgement.UNRESOLVED: "whether the conclusion holds in company is not settled",
+    }
+    return f"{concluded}; {then}: {ends[judgement]}"
 
 
 def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
     """Why an owner's conclusion does not hold: the largest sure interaction that the change takes part in."""
     if owner.judgement in (OwnerJudgement.HOLDS, OwnerJudgement.UNRESOLVED):
         return owner
-    meets = [one for one in effects if one.sure and len(one.factors) > 1 and owner.factor in one.factors]
+    meets = [effect for effect in effects if effect.sure and owner.factor in effect.factors and len(effect.factors) > 1]
     if not meets:
         return owner
-    largest = max(meets, key=lambda one: abs(math.log(one.ratio.estimate)))
+    largest = max(meets, key=lambda effect: abs(math.log(effect.ratio.estimate)))
     beyond = f"{(largest.ratio.estimate - 1) * 100:+.1f} %"
     why = f"{largest.name} interact ({beyond} over the product of their single effects)"
     return owner.model_copy(update={"sentence": f"{owner.sentence}, because {why}"})
@@ -215,8 +266,8 @@ def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
 def _shapley(
     definition: Definition, fit: FactorialFit, step: FactorStep, position: int, confidence: float
 ) -> ShapleyShown:
+    names = [factor.name for factor in definition.factors]
     factor = definition.factors[position]
-    names = [one.name for one in definition.factors]
     adds = {before: fit.estimate(contrast).value for before, contrast in additions(step, position)}
     least, most = min(adds, key=lambda key: adds[key]), max(adds, key=lambda key: adds[key])
     return ShapleyShown(
@@ -225,9 +276,9 @@ def _shapley(
         owner=definition.contract.owner(factor.layer),
         ratio=_ratio(fit, shapley(step, position), confidence),
         least=math.exp(adds[least]),
-        least_after=tuple(names[one] for one in least),
+        least_after=tuple(names[earlier] for earlier in least),
         most=math.exp(adds[most]),
-        most_after=tuple(names[one] for one in most),
+        most_after=tuple(names[earlier] for earlier in most),
     )
 
 
@@ -239,8 +290,3 @@ def cell_intervals(values: Mapping[tuple[Cell, int], float], confidence: float) 
     fit = FactorialFit(observed)
     # A cell's level over blocks is no contrast: its error is that of its own mean.
     return {cell: ratio_of(fit.estimate(Contrast({cell: 1.0})).interval(confidence)) for cell in fit.cells}
-
-
-def complete(values: Mapping[tuple[Cell, int], float], cells: Sequence[Cell], blocks: int) -> bool:
-    """Whether every visit of these cells has a value."""
-    return all((cell, block) in values for cell in cells for block in range(blocks))

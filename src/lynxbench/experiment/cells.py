@@ -53,7 +53,7 @@ def _plan_cell(definition: Definition, cell: Cell, number: int) -> CellPlan:
     server = dict(definition.server.values) if definition.server is not None else {}
     server |= {key[7:]: value for key, value in settings.items() if key.startswith("server.")}
     environment = {key[12:]: spelled(value) for key, value in settings.items() if key.startswith("environment.")}
-    known = next((one.reason for one in definition.infeasible if _matches(one.when, levels)), "")
+    known = next((rule.reason for rule in definition.infeasible if _matches(rule.when, levels)), "")
     contract: Contract | None = None
     reason = known
     if not known:

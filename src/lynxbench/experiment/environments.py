@@ -55,10 +55,9 @@ def make_environment(lock: Path, folder: Path, *, inherits: bool) -> MadeEnviron
         if place.exists():
             shutil.rmtree(place)  # a half-made one: nothing was ever measured in it
         _make(place, lock, data.decode("utf-8", errors="replace"), inherits)
-        found = _run([str(python), "-P", "-c", _LIST], f"{lock.name}: its environment does not start")
-        (place / STAMP).write_text(found)
-    packages: dict[str, str] = json.loads((place / STAMP).read_text())
-    packages = dict(sorted(packages.items()))
+        listed = _run([str(python), "-P", "-c", _LIST], f"{lock.name}: its environment does not start")
+        (place / STAMP).write_text(listed)
+    packages: dict[str, str] = dict(sorted(json.loads((place / STAMP).read_text()).items()))
     return MadeEnvironment(
         python.absolute(),
         PackageSet(
@@ -75,9 +74,9 @@ def named_packages(text: str) -> frozenset[str]:
     """The distributions a lock file names, normalised."""
     names = set()
     for line in text.splitlines():
-        found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line.partition("#")[0])
-        if found and not line.lstrip().startswith("-"):
-            names.add(re.sub(r"[-_.]+", "-", found.group(1)).lower())
+        name = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line.partition("#")[0])
+        if name and not line.lstrip().startswith("-"):
+            names.add(re.sub(r"[-_.]+", "-", name.group(1)).lower())
     return frozenset(names)
 
 

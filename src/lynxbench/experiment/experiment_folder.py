@@ -8,15 +8,14 @@ EXPERIMENT/analysis.json     what the cells say together, written last
 
 from __future__ import annotations
 
-import os
-import secrets
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from lynxbench.errors import BadInput, BadResult
+from lynxbench.evidence.documents import read_document, write_text
+from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
 from lynxbench.experiment.definition import Definition
 from lynxbench.model.document import Document
 from lynxbench.stats.designs import blocked_order
@@ -73,14 +72,9 @@ class ExperimentFolder:
     @classmethod
     def create(cls, out: Path, definition: Definition, now: datetime) -> ExperimentFolder:
         """Register a new experiment under `out`."""
-        experiment_id = f"{definition.name}-{now.astimezone(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        experiment_id = dated_name(definition.name, now)
         path = out / experiment_id
-        try:
-            (path / RUNS).mkdir(parents=True)
-        except OSError as error:
-            raise BadInput(
-                f"{path}: {error.strerror or error}; give a folder that can be written with --out"
-            ) from error
+        make_folder(path / RUNS)
         cells = len(definition.plan().cells)
         plan = ExperimentPlan(
             experiment_id=experiment_id,
@@ -89,7 +83,7 @@ class ExperimentFolder:
             definition=definition,
             order=blocked_order(cells, definition.restarts, definition.seed),
         )
-        write_whole(path / EXPERIMENT_FILE, plan.model_dump_json(by_alias=True, indent=1))
+        write_text(path / EXPERIMENT_FILE, plan.model_dump_json(by_alias=True, indent=1))
         folder = cls(path, plan, ExperimentState())
         folder.save()
         return folder
@@ -97,19 +91,9 @@ class ExperimentFolder:
     @classmethod
     def open(cls, path: Path) -> ExperimentFolder:
         """An experiment registered earlier."""
-        try:
-            plan = ExperimentPlan.model_validate_json((path / EXPERIMENT_FILE).read_bytes())
-            state = ExperimentState.model_validate_json((path / STATE_FILE).read_bytes())
-        except OSError as error:
-            raise BadInput(f"{path}: {error.strerror or error}; not the folder of an experiment") from None
-        except ValidationError as error:
-            raise BadResult(f"{path}: {error.errors()[0]['msg']}; the experiment's record is damaged") from None
-        return cls(path, plan, state)
-
-    @property
-    def finished(self) -> bool:
-        """Whether its analysis was written."""
-        return (self.path / ANALYSIS_FILE).exists()
+        hint = "not the folder of an experiment"
+        plan = read_document(path / EXPERIMENT_FILE, ExperimentPlan, hint)
+        return cls(path, plan, read_document(path / STATE_FILE, ExperimentState, hint))
 
     @property
     def runs(self) -> Path:
@@ -149,11 +133,11 @@ class ExperimentFolder:
                 cells[number] = cell.model_copy(
                     update={
                         "runs": {key: name for key, name in cell.runs.items() if key != str(block)},
-                        "visited": tuple(one for one in cell.visited if one != block),
-                        "failed": {one: why for one, why in cell.failed.items() if one != block},
+                        "visited": tuple(visited for visited in cell.visited if visited != block),
+                        "failed": {failed: why for failed, why in cell.failed.items() if failed != block},
                     }
                 )
-            self.set(cells=cells, nodes={one: node for one, node in self.state.nodes.items() if one != block})
+            self.set(cells=cells, nodes={b: node for b, node in self.state.nodes.items() if b != block})
             return dropped
 
     def rule_out(self, number: int, reason: str) -> None:
@@ -178,29 +162,15 @@ class ExperimentFolder:
 
     def save(self) -> None:
         """Write the state whole or not at all."""
-        write_whole(self.path / STATE_FILE, self.state.model_dump_json(indent=1))
+        write_text(self.path / STATE_FILE, self.state.model_dump_json(indent=1))
 
 
 def find_unfinished_experiment(out: Path, definition_id: str) -> ExperimentFolder | None:
     """The newest experiment of a definition under `out` that has no analysis yet."""
-    found = sorted(out.glob(f"*/{EXPERIMENT_FILE}"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in found:
-        if (file.parent / ANALYSIS_FILE).exists():
-            continue
-        try:
-            folder = ExperimentFolder.open(file.parent)
-        except BadInput:
-            continue  # a damaged record of another experiment must not stop this one
-        if folder.plan.definition_id == definition_id:
-            return folder
-    return None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """A reader never sees half of it, also after a crash."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(path)
+    return newest_unfinished(
+        out,
+        EXPERIMENT_FILE,
+        ANALYSIS_FILE,
+        ExperimentFolder.open,
+        lambda folder: folder.plan.definition_id == definition_id,
+    )

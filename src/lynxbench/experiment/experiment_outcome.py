@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from lynxbench import __version__
-from lynxbench.errors import BadInput, BadResult
-from lynxbench.evidence.documents import RESULT_FILE, check_samples, read_result
+from lynxbench.evidence.documents import RESULT_FILE, read_document, read_result
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
-from lynxbench.evidence.sample_file import read_samples
-from lynxbench.experiment.analysing import analyse, cell_intervals
+from lynxbench.experiment.analysing import analyse, cell_intervals, higher_is_better
 from lynxbench.experiment.cells import CellPlan, plan_cells
 from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder
-from lynxbench.experiment.owners import higher_is_better
-from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, responses, restarts_of, visit_response
+from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, run_responses
 from lynxbench.experiment.wording import alias_words, design_words
 from lynxbench.measure.responses import response_unit
 from lynxbench.model.experiment import CellShown, CellStatus, ExperimentAnalysis, ExperimentDocument, FactorShown
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import Result
 from lynxbench.model.serving import ServedEngine
-from lynxbench.run.run_outcome import Finished
 from lynxbench.stats.designs import Cell
 
 
@@ -39,13 +32,10 @@ def describe(
     definition, design = folder.plan.definition, folder.plan.definition.plan()
     intervals = cell_intervals(values, definition.contract.protocol.confidence)
     nodes = tuple(folder.state.nodes.get(block, "") for block in range(len(folder.plan.order)))
-    found = analyse(definition, values, block="block of time and node" if folder.state.dispatched else "block of time")
-    unit = ""
-    shown = []
-    for cell in cells:
-        one, of_unit = _describe_cell(folder, cell, values, intervals)
-        unit = unit or of_unit
-        shown.append(one)
+    block = "block of time and node" if folder.state.dispatched else "block of time"
+    analysis = analyse(definition, values, block=block)
+    described = [_describe_cell(folder, cell, values, intervals) for cell in cells]
+    unit = next((unit for _, unit in described if unit), "")
     return ExperimentDocument(
         lynxbench_version=__version__,
         experiment_id=folder.plan.experiment_id,
@@ -79,9 +69,9 @@ def describe(
             )
             for factor in definition.factors
         ),
-        cells=tuple(shown),
-        analysis=None if isinstance(found, str) else found,
-        analysis_missing=_missing(found, now),
+        cells=tuple(shown for shown, _ in described),
+        analysis=None if isinstance(analysis, str) else analysis,
+        analysis_missing=_missing(analysis, now),
         accuracy_missing=NO_SERVED_ACCURACY if isinstance(definition.contract.engine, ServedEngine) else "",
         notes=folder.state.notes,
     )
@@ -104,40 +94,24 @@ def blocks_of_lane(folder: ExperimentFolder, lane: int) -> dict[int, int]:
 
 
 def kept_values(folder: ExperimentFolder, cells: Sequence[CellPlan]) -> dict[tuple[Cell, int], float]:
-    """The response of every process, read again from the results that the cells left."""
+    """The response of every visit by cell and block, read from the results that the cells left."""
     definition = folder.plan.definition
+    alone = folder.state.dispatched or isinstance(definition.contract.engine, ServedEngine)
     values: dict[tuple[Cell, int], float] = {}
     for cell in cells:
         state = folder.cell(cell.number)
-        if state.infeasible:
-            continue
-        for key, name in state.runs.items():
-            path = folder.runs / name
-            if folder.state.dispatched or isinstance(definition.contract.engine, ServedEngine):
-                value = visit_response(path, definition.response)
-                found, blocks = {} if value is None else {0: value}, {0: int(key)}
-            else:
-                result = read_result(path)
-                finished = Finished(result, path, read_samples(check_samples(result, path)), None)
-                found = responses(finished, restarts_of(RunFolder.open(path)), definition.response)
-                blocks = blocks_of_lane(folder, int(key))
-            values |= in_blocks(cell.cell, found, blocks)
+        for key, name in () if state.infeasible else state.runs.items():
+            blocks = {0: int(key)} if alone else blocks_of_lane(folder, int(key))
+            for restart, value in run_responses(folder.runs / name, definition.response).items():
+                if restart in blocks:
+                    values[cell.cell, blocks[restart]] = value
     return values
 
 
-def in_blocks(cell: Cell, found: Mapping[int, float], blocks: Mapping[int, int]) -> dict[tuple[Cell, int], float]:
-    """Responses of a run's repetitions by block of time; what is no positive number is no response."""
-    return {
-        (cell, blocks[restart]): value
-        for restart, value in found.items()
-        if restart in blocks and math.isfinite(value) and value > 0
-    }
-
-
-def _missing(found: ExperimentAnalysis | str, now: datetime | None) -> str:
+def _missing(analysis: ExperimentAnalysis | str, now: datetime | None) -> str:
     if now is None:
         return "not finished; go on with lynxbench experiment run --resume"
-    return found if isinstance(found, str) else ""
+    return analysis if isinstance(analysis, str) else ""
 
 
 def _describe_cell(
@@ -155,19 +129,17 @@ def _describe_cell(
     if state.infeasible:
         status, reason = CellStatus.INFEASIBLE, state.infeasible
     elif not any(value is not None for value in taken):
-        void = next((one for one in results if one.validity.verdict.value == "void"), None)
+        void = next((result for result in results if result.validity.verdict.value == "void"), None)
         status = CellStatus.PENDING if void is None else CellStatus.INFEASIBLE
         reason = "" if void is None else f"void: {'; '.join(void.validity.reasons)}"
     elif any(value is None for value in taken):
-        status, reason = (
-            CellStatus.PARTLY,
-            f"{sum(value is None for value in taken)} of {len(taken)} visits gave nothing",
-        )
+        status = CellStatus.PARTLY
+        reason = f"{sum(value is None for value in taken)} of {len(taken)} visits gave nothing"
     throughput = results[0].per_precision[0].throughput if results else None
     registered = bool(paths) and (paths[0] / REGISTRATION_FILE).exists()
     around = RunFolder.open(paths[0]).registration.surroundings if registered else None
-    doubts = sorted({line for one in results for line in one.validity.reasons})
-    one = CellShown(
+    doubts = sorted({line for result in results for line in result.validity.reasons})
+    shown = CellShown(
         number=cell.number,
         levels=cell.levels,
         status=status,
@@ -176,12 +148,12 @@ def _describe_cell(
         values=taken,
         contract_id=cell.contract.contract_id if cell.contract is not None else None,
         executor_id=results[0].executor_id if results else None,
-        result_ids=tuple(one.result_id for one in results),
+        result_ids=tuple(result.result_id for result in results),
         validity="; ".join(doubts) if doubts else "valid" if results else "",
         packages=None if around is None else around.packages,
         accuracy=_accuracy(folder, cell) if results else "",
     )
-    return one, throughput.unit if throughput is not None else ""
+    return shown, throughput.unit if throughput is not None else ""
 
 
 def _accuracy(folder: ExperimentFolder, cell: CellPlan) -> str:
@@ -195,23 +167,18 @@ def _accuracy(folder: ExperimentFolder, cell: CellPlan) -> str:
     mine = folder.cell(cell.number).runs
     reference, key = next(((key, key) for key in mine if key in base.runs), (next(iter(base.runs)), next(iter(mine))))
     contract = folder.plan.definition.contract
-    found = hold_against(folder.runs / base.runs[reference], folder.runs / mine[key], contract)
-    if isinstance(found, str):
-        return found
-    metrics = [f"{name} {value:.4g}" for name, value in found.metrics.items() if value is not None]
-    loss = "" if found.loss is None else f"loss {found.loss:.2%} "
-    return f"{loss}{found.verdict} ({', '.join(metrics[:3])})"
+    accuracy = hold_against(folder.runs / base.runs[reference], folder.runs / mine[key], contract)
+    if isinstance(accuracy, str):
+        return accuracy
+    metrics = [f"{name} {value:.4g}" for name, value in accuracy.metrics.items() if value is not None]
+    loss = "" if accuracy.loss is None else f"loss {accuracy.loss:.2%} "
+    return f"{loss}{accuracy.verdict} ({', '.join(metrics[:3])})"
 
 
 def read_experiment(path: Path) -> ExperimentDocument:
     """An experiment's document; of an unfinished one, what its finished runs say so far."""
     file = path / ANALYSIS_FILE if path.is_dir() else path
-    if file.is_file():
-        try:
-            return ExperimentDocument.model_validate_json(file.read_bytes())
-        except ValidationError as error:
-            raise BadResult(f"{file}: {error.errors()[0]['msg']}; not an experiment's document") from None
-    if not path.is_dir():
-        raise BadInput(f"{path}: no such file; give an experiment's folder or its {ANALYSIS_FILE}")
+    if file.is_file() or not path.is_dir():
+        return read_document(file, ExperimentDocument, f"give an experiment's folder or its {ANALYSIS_FILE}")
     folder = ExperimentFolder.open(path)
     return describe(folder, plan_cells(folder.plan.definition), {}, None)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -11,32 +15,19 @@ from typing import Protocol
 
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.evidence.documents import write_text
-from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import CellPlan, changed, plan_cells
 from lynxbench.experiment.defining import Defined
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder, find_unfinished_experiment
-from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, in_blocks
-from lynxbench.experiment.lanes import disturbance, walk_lanes
-from lynxbench.experiment.visiting import (
-    Recorders,
-    Setting,
-    Where,
-    abandon,
-    begin,
-    end,
-    responses,
-    restarts_of,
-    take,
-    visit_response,
-    visit_server,
-)
+from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, kept_values
+from lynxbench.experiment.visiting import Setting, Visits, run_responses, take
 from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.experiment import ExperimentDocument
+from lynxbench.model.job import JobReport
 from lynxbench.model.serving import ServedEngine
-from lynxbench.run.run_outcome import Progress
-from lynxbench.stats.designs import Cell
+from lynxbench.run.run_outcome import Progress, Recorders
 
 ENVIRONMENTS = "environments"
 """Beside the experiments: environments are used again by the next one."""
@@ -78,8 +69,8 @@ def run_experiment(
     With patience, each visit waits so long for the machine to be as calm as the contract asks.
     """
     folder = open_experiment(defined, out, resume=resume)
-    where = where_of(defined, folder, out, declaration, recorders)
-    return Experiment(folder, where, progress, patience_s).carry_out()
+    visits = visits_of(defined, folder, out, declaration, recorders)
+    return Experiment(folder, visits, progress, patience_s).carry_out()
 
 
 def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bool = False) -> ExperimentFolder:
@@ -93,20 +84,20 @@ def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bo
         if dispatched:
             folder.set(dispatched=True)
         return folder
-    found = find_unfinished_experiment(out, definition.definition_id)
-    if found is None:
+    begun = find_unfinished_experiment(out, definition.definition_id)
+    if begun is None:
         raise BadInput(f"{out}: no unfinished experiment of {definition.name}; start one without --resume")
-    if found.state.dispatched != dispatched:
-        begun, how = ("on a fleet", "with --ray or --nodes") if found.state.dispatched else ("here", "without --ray")
-        raise BadInput(f"{found.path}: it was begun {begun}, and its blocks stay there; go on {how}, or start anew")
-    return found
+    if begun.state.dispatched != dispatched:
+        place, how = ("on a fleet", "with --ray or --nodes") if begun.state.dispatched else ("here", "without --ray")
+        raise BadInput(f"{begun.path}: it was begun {place}, and its blocks stay there; go on {how}, or start anew")
+    return begun
 
 
-def where_of(
+def visits_of(
     defined: Defined, folder: ExperimentFolder, out: Path, declaration: Declaration | None, recorders: Recorders
-) -> Where:
-    """What every visit of an experiment shares."""
-    return Where(
+) -> Visits:
+    """What the visits of an experiment share."""
+    return Visits(
         runs=folder.runs,
         environments=out / ENVIRONMENTS,
         base=defined.folder,
@@ -116,13 +107,18 @@ def where_of(
     )
 
 
+def own_tree() -> tuple[int, ...]:
+    """This process with all below it: every lane's worker is there, and none of them is foreign load to another."""
+    return (os.getpid(),)
+
+
 class Experiment:
     """One experiment at work on this machine."""
 
     def __init__(
-        self, folder: ExperimentFolder, where: Where, progress: ExperimentProgress, patience_s: float = 0.0
+        self, folder: ExperimentFolder, visits: Visits, progress: ExperimentProgress, patience_s: float = 0.0
     ) -> None:
-        self.folder, self.where, self._patience_s = folder, where, patience_s
+        self.folder, self.visits, self._patience_s = folder, visits, patience_s
         self.progress: ExperimentProgress = progress
         self.definition = folder.plan.definition
         self.cells = plan_cells(self.definition)
@@ -136,7 +132,7 @@ class Experiment:
                 if cell.contract is None and not self.folder.cell(cell.number).infeasible:
                     self.rule_out(cell, cell.reason)
             self.visit_all()
-            values = self._conclude()
+            self._end_runs()
         except KeyboardInterrupt:
             raise Interrupted(
                 f"interrupted; what was measured is kept in {self.folder.path}. "
@@ -144,6 +140,7 @@ class Experiment:
             ) from None
         finally:
             self.folder.set(spent_s=self.folder.state.spent_s + perf_counter() - began)
+        values = kept_values(self.folder, self.cells)
         document = describe(self.folder, self.cells, values, datetime.now(UTC))
         write_text(self.folder.path / ANALYSIS_FILE, document.model_dump_json(indent=1))
         return ExperimentFinished(document, self.folder.path)
@@ -152,52 +149,51 @@ class Experiment:
 
     def visit_all(self) -> None:
         """Every cell in every block, unless it was before."""
-        if self.definition.lanes and not self.folder.state.serial:
-            self._in_lanes()
-        else:
-            self._one_after_another()
+        if self.definition.lanes and not self.folder.state.serial and self._lanes_are_apart():
+            walk_lanes(self._visit_block, len(self.definition.lanes), len(self.folder.plan.order), self.progress)
+            return
+        for block in range(len(self.folder.plan.order)):
+            self._visit_block(block, 0, block, self.progress, beside=tuple)
 
-    def _one_after_another(self) -> None:
-        for block, order in enumerate(self.folder.plan.order):
-            for place, position in enumerate(order):
-                self.visit(block, place, self.cells[position], lane=0, restart=block)
+    def _lanes_are_apart(self) -> bool:
+        baseline = next((cell for cell in self.cells if not self.folder.cell(cell.number).infeasible), None)
+        if baseline is None:
+            return False
+        settings = [self.setting(baseline, lane) for lane in range(len(self.definition.lanes))]
+        judged = disturbance(settings, self.visits, self.progress, self.definition)
+        self.folder.add_note(judged.words)
+        self.folder.set(serial=judged.disturbed)
+        return not judged.disturbed
 
-    def visit(
-        self,
-        block: int,
-        place: int,
-        cell: CellPlan,
-        *,
-        lane: int,
-        restart: int,
-        beside: Callable[[], tuple[int, ...]] = tuple,
-        progress: Progress | None = None,
+    def _visit_block(
+        self, block: int, lane: int, restart: int, progress: Progress, beside: Callable[[], tuple[int, ...]] = own_tree
     ) -> None:
-        """One fresh process of a cell, unless it was taken before or cannot be."""
-        state = self.folder.cell(cell.number)
-        if state.infeasible or block in state.visited:
-            return
-        self.progress.visit(block, place, cell)
-        bound = self.definition.contract.protocol.foreign_load
-        if self._patience_s and wait_until_calm(bound, self._patience_s) is None:
-            self.folder.add_note(
-                f"{cell.words}, block {block + 1}: the machine was not calm within {self._patience_s:g} s"
-            )
-        try:
-            why = (
-                self._ask(cell, block)
-                if self.served
-                else self._take(cell, lane, restart, beside, progress or self.progress)
-            )
-        except CannotRun as error:
-            why = str(error)
-        state = self.folder.cell(cell.number)
-        if why and not state.visited:
-            self.rule_out(cell, why)
-            return
-        self.folder.add_visit(cell.number, block)
-        if why:
-            self.folder.add_note(f"{cell.words}, block {block + 1}: {why}")
+        for place, position in enumerate(self.folder.plan.order[block]):
+            cell = self.cells[position]
+            state = self.folder.cell(cell.number)
+            if state.infeasible or block in state.visited:
+                continue
+            self.progress.visit(block, place, cell)
+            bound = self.definition.contract.protocol.foreign_load
+            if self._patience_s and wait_until_calm(bound, self._patience_s) is None:
+                self._note(cell, block, f"the machine was not calm within {self._patience_s:g} s")
+            try:
+                if self.served:
+                    self._ask(cell, block)
+                    why = ""
+                else:
+                    why = take(self._run_of(cell, lane), restart, progress, beside)
+            except CannotRun as error:
+                why = str(error)
+            if why and not self.folder.cell(cell.number).visited:
+                self.rule_out(cell, why)
+                continue
+            self.folder.add_visit(cell.number, block)
+            if why:
+                self._note(cell, block, why)
+
+    def _note(self, cell: CellPlan, block: int, words: str) -> None:
+        self.folder.add_note(f"{cell.words}, block {block + 1}: {words}")
 
     def setting(self, cell: CellPlan, lane: int = 0) -> Setting:
         """What a cell runs, in a lane."""
@@ -214,26 +210,19 @@ class Experiment:
             server_values=cell.server,
         )
 
-    def run_of(self, cell: CellPlan, lane: int) -> RunFolder:
+    def _run_of(self, cell: CellPlan, lane: int) -> RunFolder:
         """The run that a cell's processes in a lane belong to; registered when it is first needed."""
         state = self.folder.cell(cell.number)
         if str(lane) in state.runs:
             return RunFolder.open(self.folder.runs / state.runs[str(lane)])
-        setting = self.setting(cell, lane)
-        run = begin(setting, self.where)
+        run = self.visits.begin(self.setting(cell, lane))
         self.folder.add_run(cell.number, lane, run.path.name)
         return run
 
-    def _take(
-        self, cell: CellPlan, lane: int, restart: int, beside: Callable[[], tuple[int, ...]], progress: Progress
-    ) -> str:
-        return take(self.run_of(cell, lane), restart, progress, beside)
-
-    def _ask(self, cell: CellPlan, block: int) -> str:
+    def _ask(self, cell: CellPlan, block: int) -> None:
         log = self.folder.path / f"server-{cell.number:03d}-{block:02d}.txt"
-        finished = visit_server(self.setting(cell), self.where, self.progress, log)
+        finished = self.visits.ask(self.setting(cell), self.progress, log)
         self.folder.add_run(cell.number, block, finished.folder.name)
-        return ""
 
     def rule_out(self, cell: CellPlan, reason: str) -> None:
         """A cell that cannot be run is a finding, recorded with its reason."""
@@ -241,40 +230,101 @@ class Experiment:
         self.progress.skip(cell, reason)
         if not self.served and not self.folder.state.dispatched:
             for name in self.folder.cell(cell.number).runs.values():
-                abandon(RunFolder.open(self.folder.runs / name), self.where, reason)
+                self.visits.abandon(RunFolder.open(self.folder.runs / name), reason)
 
-    def _in_lanes(self) -> None:
-        baseline = next((cell for cell in self.cells if not self.folder.cell(cell.number).infeasible), None)
-        if baseline is None:
+    def _end_runs(self) -> None:
+        """Conclude the runs that were measured in pieces; those of a server or a fleet have ended with their visits."""
+        if self.served or self.folder.state.dispatched:
             return
-        lanes = self.definition.lanes
-        settings = [self.setting(baseline, lane) for lane in range(len(lanes))]
-        said = disturbance(settings, self.where, self.progress, self.definition)
-        self.folder.add_note(said.words)
-        self.folder.set(serial=said.disturbed)
-        if said.disturbed:
-            self._one_after_another()
-            return
-        walk_lanes(self, len(lanes), self.folder.plan.order)
-
-    # --- concluding ---
-
-    def _conclude(self) -> dict[tuple[Cell, int], float]:
-        values: dict[tuple[Cell, int], float] = {}
-        response = self.definition.response
         for cell in self.cells:
             state = self.folder.cell(cell.number)
-            if state.infeasible:
-                continue
-            for key, name in state.runs.items():
-                path = self.folder.runs / name
-                if self.served or self.folder.state.dispatched:
-                    value = visit_response(path, response)
-                    found, blocks = {} if value is None else {0: value}, {0: int(key)}
-                else:
-                    run = RunFolder.open(path)
-                    finished = end(run, self.where, self.progress)
-                    found = responses(finished, restarts_of(run), response)
-                    blocks = blocks_of_lane(self.folder, int(key))
-                values |= in_blocks(cell.cell, found, blocks)
-        return values
+            for name in () if state.infeasible else state.runs.values():
+                run = RunFolder.open(self.folder.runs / name)
+                if not run.finished:
+                    self.visits.end(run, self.progress)
+
+
+# --- lanes: blocks side by side, where parts of the machine do not disturb each other ---------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """Whether lanes disturb each other, and what showed it."""
+
+    disturbed: bool
+    words: str
+
+
+class LaneProgress:
+    """One lane's progress: passes on the ends of processes alone, and stops its own when another lane failed."""
+
+    def __init__(self, progress: Progress, stopped: threading.Event) -> None:
+        self._progress, self._stopped = progress, stopped
+
+    def begin(self, run: RunFolder) -> None:
+        """A run starts."""
+
+    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
+        """A process is at work."""
+        if self._stopped.is_set():
+            raise Interrupted("another lane stopped")
+
+    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
+        """A process has ended."""
+        self._progress.end_slot(slot, report, spent_s)
+
+    def note(self, text: str) -> None:
+        """A step between processes."""
+
+
+def walk_lanes(
+    visit_block: Callable[[int, int, int, Progress], None], lanes: int, blocks: int, progress: Progress
+) -> None:
+    """Lanes take the blocks in turn; the first failure ends the others in order and is raised.
+
+    `visit_block` is given the block, its lane, which of the lane's own blocks it is, and the lane's progress.
+    """
+    stopped = threading.Event()
+    quiet = LaneProgress(progress, stopped)
+
+    def walk(lane: int) -> None:
+        try:
+            for restart, block in enumerate(range(lane, blocks, lanes)):
+                visit_block(block, lane, restart, quiet)
+        except BaseException:
+            stopped.set()
+            raise
+
+    with ThreadPoolExecutor(max_workers=lanes) as pool:
+        futures = [pool.submit(walk, lane) for lane in range(lanes)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            stopped.set()
+            raise
+
+
+def disturbance(settings: Sequence[Setting], visits: Visits, progress: Progress, definition: Definition) -> Disturbance:
+    """The baseline on the first lane alone, then on all lanes at once: they may differ by half of what counts."""
+    single = [replace(setting, contract=changed(setting.contract, {}, restarts=1)) for setting in settings]
+    alone = _measured(single[0], visits, progress, definition)
+    quiet = LaneProgress(progress, threading.Event())
+    with ThreadPoolExecutor(max_workers=len(single)) as pool:
+        together = list(pool.map(lambda setting: _measured(setting, visits, quiet, definition), single))
+    if not all(math.isfinite(value) for value in (alone, *together)):
+        return Disturbance(
+            True, "lanes: the baseline could not be measured in all of them; blocks go one after another"
+        )
+    shift = math.log(together[0] / alone)
+    words = f"the baseline changes by {math.expm1(shift):+.1%} when the other {len(single) - 1} lanes work"
+    if abs(shift) > math.log1p(definition.smallest_effect) / 2:
+        return Disturbance(True, f"lanes disturb each other: {words}; blocks go one after another")
+    return Disturbance(False, f"lanes do not disturb each other: {words}")
+
+
+def _measured(setting: Setting, visits: Visits, progress: Progress, definition: Definition) -> float:
+    run = visits.begin(setting)
+    take(run, 0, progress, own_tree)
+    finished = visits.end(run, progress)
+    return run_responses(finished.folder, definition.response).get(0, math.nan)

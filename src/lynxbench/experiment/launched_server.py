@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.experiment.definition import ServerCommand, spelled
 from lynxbench.https import request
+from lynxbench.load.fresh_process import end_group, last_words
 from lynxbench.model.fields import Scalar
 
 POLL_S = 0.1
@@ -55,19 +55,19 @@ def served(
             _wait(server, child, log)
             yield child
         finally:
-            _end(child)
+            end_group(child, grace_s=GRACE_S)
 
 
 def _wait(server: ServerCommand, child: subprocess.Popen[bytes], log: Path) -> None:
     began = time.monotonic()
     while time.monotonic() - began < server.ready_within_s:
         if child.poll() is not None:
-            raise CannotRun(f"the server ended with code {child.returncode}: {_last_words(log)}")
+            raise CannotRun(f"the server ended with code {child.returncode}: {last_words(log)}")
         if _answers(server.ready):
             return
         time.sleep(POLL_S)
     raise CannotRun(
-        f"the server did not answer at {server.ready} within {server.ready_within_s:g} s: {_last_words(log)}"
+        f"the server did not answer at {server.ready} within {server.ready_within_s:g} s: {last_words(log)}"
     )
 
 
@@ -77,19 +77,3 @@ def _answers(address: str) -> bool:
     except (OSError, ValueError):
         return False
     return True  # it speaks: an error about a path it does not know is an answer too
-
-
-def _last_words(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1][:300] if lines else "no message"
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    for stop in (signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is not None:
-            return
-        try:
-            os.killpg(child.pid, stop)
-            child.wait(timeout=GRACE_S)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue

@@ -102,26 +102,31 @@ def search_of(method: Method, space: Space, seed: int) -> Search:
     return makers[method](space, seed)
 
 
+def _passed(history: Sequence[TrialOutcome]) -> dict[Point, list[float]]:
+    """Responses by setting, of those that never failed and that the gate never refused."""
+    refused = {trial.point for trial in history if trial.value is None}
+    values: dict[Point, list[float]] = {}
+    for trial in history:
+        if trial.value is not None and trial.point not in refused:
+            values.setdefault(trial.point, []).append(trial.value)
+    return values
+
+
 def shrunken_best(history: Sequence[TrialOutcome]) -> Point | None:
     """The point whose mean, drawn towards the mean of all by how seldom it was measured, is highest."""
-    by_point: dict[Point, list[float]] = {}
-    for told in history:
-        if told.value is not None:
-            by_point.setdefault(told.point, []).append(told.value)
-    refused = {told.point for told in history if told.value is None}
-    passed = {point: values for point, values in by_point.items() if point not in refused}
+    passed = _passed(history)
     if not passed:
         return None
-    means = [sum(values) / len(values) for values in passed.values()]
-    middle = sum(means) / len(means)
-    within = [(v - sum(values) / len(values)) ** 2 for values in passed.values() if len(values) > 1 for v in values]
-    noise = sum(within) / max(1, len(within) - sum(len(v) > 1 for v in passed.values())) if within else 0.0
-    between = max(sum((m - middle) ** 2 for m in means) / max(1, len(means) - 1) - noise, 1e-12)
+    means = {point: sum(values) / len(values) for point, values in passed.items()}
+    middle = sum(means.values()) / len(means)
+    again = {point: values for point, values in passed.items() if len(values) > 1}
+    within = [(value - means[point]) ** 2 for point, values in again.items() for value in values]
+    noise = sum(within) / max(1, len(within) - len(again)) if within else 0.0
+    between = max(sum((mean - middle) ** 2 for mean in means.values()) / max(1, len(means) - 1) - noise, 1e-12)
 
     def believed(point: Point) -> float:
-        values = passed[point]
-        weight = between / (between + noise / len(values))
-        return middle + weight * (sum(values) / len(values) - middle)
+        weight = between / (between + noise / len(passed[point]))
+        return middle + weight * (means[point] - middle)
 
     return max(passed, key=believed)
 
@@ -139,61 +144,56 @@ class ModelSearch:
         """First a spread over the grid, then where it is worth most, then the leaders once more."""
         total = len(history) + left
         first = min(max(len(self._space.names) + 3, 6), max(2, total // 3))
-        if len(history) < first:
+        known = [trial for trial in history if trial.value is not None]
+        if len(history) < first or len(known) < 3:
             return self._spread(history)
-        known = [told for told in history if told.value is not None]
-        if len(known) < 3:
-            return self._spread(history)
-        refused = {told.point for told in history if told.value is None}
         landscape = self._landscape(known)
-        if left <= max(FINALISTS, round(RESERVE * total)):
-            return self._again(known, refused, landscape)
         # What was measured is left to the end: every further look at a leader now is a setting that nobody ever sees.
-        tried = {told.point for told in history}
-        open_ = self._grid[[tuple(int(x) for x in row) not in tried for row in self._grid]]
-        if not len(open_):
-            return self._again(known, refused, landscape)
-        worth = landscape.worth(open_) * self._can_run(open_, history)
-        best = open_[int(np.argmax(worth))]
-        return tuple(int(x) for x in best)
+        tried = {trial.point for trial in history}
+        untried = self._grid[[_point(row) not in tried for row in self._grid]]
+        if left <= max(FINALISTS, round(RESERVE * total)) or not len(untried):
+            return self._again(history, landscape)
+        worth = landscape.worth(untried) * self._can_run(untried, history)
+        return _point(untried[int(np.argmax(worth))])
 
     def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The measured setting that is believed to be best."""
-        known = [told for told in history if told.value is not None]
-        refused = {told.point for told in history if told.value is None}
-        if len({told.point for told in known}) < 3:
+        known = [trial for trial in history if trial.value is not None]
+        if len({trial.point for trial in known}) < 3:
             return shrunken_best(history)
         landscape = self._landscape(known, anew=True)
-        points = sorted({told.point for told in known} - refused)
+        points = sorted(_passed(history))
         if not points:
             return None
         mean, _ = landscape.believed(np.array(points, dtype=np.float64))
         return points[int(np.argmax(mean))]
 
+    def _apart(self, points: Floats, tried: Sequence[TrialOutcome]) -> Floats:
+        """How far points are from those that were tried, in ranges of knobs."""
+        sizes = np.array([max(size - 1, 1) for size in self._space.sizes])
+        apart = np.abs(points[:, None, :] - np.array([trial.point for trial in tried], dtype=np.float64)[None, :, :])
+        return np.asarray(np.where(np.array(self._space.ordered), apart / sizes, apart > 0).sum(axis=2))
+
     def _can_run(self, points: Floats, history: Sequence[TrialOutcome]) -> Floats:
         """How likely settings are to run at all, by how their neighbours fared."""
-        tried = np.array([told.point for told in history], dtype=np.float64)
-        ran = np.array([told.value is not None for told in history], dtype=np.float64)
+        ran = np.array([trial.value is not None for trial in history], dtype=np.float64)
         if ran.all():
             return np.ones(len(points))
-        sizes = np.array([max(size - 1, 1) for size in self._space.sizes])
-        apart = np.abs(points[:, None, :] - tried[None, :, :])
-        apart = np.where(np.array(self._space.ordered), apart / sizes, (apart > 0).astype(float)).sum(axis=2)
-        near = np.exp(-((apart / NEIGHBOUR) ** 2))
+        near = np.exp(-((self._apart(points, history) / NEIGHBOUR) ** 2))
         return np.asarray((near @ ran + 0.5) / (near.sum(axis=1) + 0.5))
 
-    def _again(self, known: Sequence[TrialOutcome], refused: set[Point], landscape: Landscape) -> Point:
-        points = sorted({told.point for told in known} - refused)
+    def _again(self, history: Sequence[TrialOutcome], landscape: Landscape) -> Point:
+        passed = _passed(history)
+        points = sorted(passed)
         if not points:
-            return self._spread(known)
+            return self._spread([trial for trial in history if trial.value is not None])
         mean, deviation = landscape.believed(np.array(points, dtype=np.float64))
         leaders = np.argsort(-(mean + 0.5 * deviation))[:FINALISTS]
-        times = {point: sum(told.point == point for told in known) for point in points}
-        return min((points[int(i)] for i in leaders), key=lambda point: times[point])
+        return min((points[int(i)] for i in leaders), key=lambda point: len(passed[point]))
 
     def _landscape(self, known: Sequence[TrialOutcome], *, anew: bool = False) -> Landscape:
-        points = np.array([told.point for told in known], dtype=np.float64)
-        values = np.array([told.value for told in known], dtype=np.float64)
+        points = np.array([trial.point for trial in known], dtype=np.float64)
+        values = np.array([trial.value for trial in known], dtype=np.float64)
         stale = anew or self._parameters is None or len(known) >= self._fitted_at + REFIT_EVERY
         given = None if stale else self._parameters
         landscape = Landscape(self._space.ordered, self._space.sizes, points, values, given)
@@ -203,16 +203,11 @@ class ModelSearch:
 
     def _spread(self, history: Sequence[TrialOutcome]) -> Point:
         """The candidate that is furthest from what was tried; ties fall by the seed."""
-        taken = np.array([told.point for told in history], dtype=np.float64)
         order = np.random.default_rng(self._seed + len(history)).permutation(len(self._grid))
-        if not len(taken):
-            return tuple(int(x) for x in self._grid[order[0]])
-        sizes = np.array([max(size - 1, 1) for size in self._space.sizes])
-        ordered = np.array(self._space.ordered)
-        apart = np.abs(self._grid[order][:, None, :] - taken[None, :, :])
-        apart = np.where(ordered, apart / sizes, (apart > 0).astype(float))
-        nearest = apart.sum(axis=2).min(axis=1)
-        return tuple(int(x) for x in self._grid[order[int(np.argmax(nearest))]])
+        if not history:
+            return _point(self._grid[order[0]])
+        nearest = self._apart(self._grid[order], history).min(axis=1)
+        return _point(self._grid[order[int(np.argmax(nearest))]])
 
     def _candidates(self) -> Floats:
         if self._space.settings <= MOST_POINTS:
@@ -221,6 +216,10 @@ class ModelSearch:
         generator = np.random.default_rng(self._seed)
         drawn = [generator.integers(0, size, MOST_POINTS) for size in self._space.sizes]
         return np.unique(np.stack(drawn, axis=1), axis=0).astype(np.float64)
+
+
+def _point(row: Floats) -> Point:
+    return tuple(int(x) for x in row)
 
 
 class HalvingSearch:
@@ -274,13 +273,8 @@ class HalvingSearch:
 
     @staticmethod
     def _best(history: Sequence[TrialOutcome], members: Sequence[Point]) -> list[Point]:
-        means = {}
-        for point in members:
-            values = [told.value for told in history if told.point == point]
-            known = [value for value in values if value is not None]
-            if len(known) == len(values) and known:
-                means[point] = sum(known) / len(known)
-        return sorted(means, key=lambda point: -means[point])
+        passed = _passed(history)
+        return sorted((m for m in members if m in passed), key=lambda point: -sum(passed[point]) / len(passed[point]))
 
 
 class TpeSearch:
@@ -300,9 +294,10 @@ class TpeSearch:
         """Replay the history into a study of the same seed, and ask it; the last trials go to the leaders."""
         total = len(history) + left
         if left <= max(FINALISTS, round(RESERVE * total)):
-            best = self._leader(history)
-            if best is not None:
-                return best
+            passed = _passed(history)
+            leaders = sorted(passed, key=lambda point: -sum(passed[point]) / len(passed[point]))[:FINALISTS]
+            if leaders:
+                return min(leaders, key=lambda point: len(passed[point]))
         optuna = self._optuna
         study = optuna.create_study(
             direction="maximize",
@@ -312,10 +307,10 @@ class TpeSearch:
             name: optuna.distributions.CategoricalDistribution(list(range(size)))
             for name, size in zip(self._space.names, self._space.sizes, strict=True)
         }
-        worst = min((told.value for told in history if told.value is not None), default=0.0)
-        for told in history:
-            value = worst - 1.0 if told.value is None else told.value
-            given = dict(zip(self._space.names, told.point, strict=True))
+        worst = min((trial.value for trial in history if trial.value is not None), default=0.0)
+        for outcome in history:
+            value = worst - 1.0 if outcome.value is None else outcome.value
+            given = dict(zip(self._space.names, outcome.point, strict=True))
             study.add_trial(optuna.trial.create_trial(params=given, distributions=spread, value=value))
         trial = study.ask(spread)
         return tuple(int(trial.params[name]) for name in self._space.names)
@@ -323,12 +318,3 @@ class TpeSearch:
     def choose(self, history: Sequence[TrialOutcome]) -> Point | None:
         """The best mean, drawn in by how seldom it was measured."""
         return shrunken_best(history)
-
-    def _leader(self, history: Sequence[TrialOutcome]) -> Point | None:
-        refused = {told.point for told in history if told.value is None}
-        means: dict[Point, list[float]] = {}
-        for told in history:
-            if told.value is not None and told.point not in refused:
-                means.setdefault(told.point, []).append(told.value)
-        leaders = sorted(means, key=lambda point: -sum(means[point]) / len(means[point]))[:FINALISTS]
-        return min(leaders, key=lambda point: len(means[point])) if leaders else None

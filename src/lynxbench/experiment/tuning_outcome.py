@@ -10,6 +10,7 @@ import numpy as np
 
 from lynxbench import __version__
 from lynxbench.evidence.documents import RESULT_FILE, read_result
+from lynxbench.experiment.analysing import ratio_of
 from lynxbench.experiment.knobs import shown, tuned, untuned
 from lynxbench.experiment.searching import Point, Space, TrialOutcome
 from lynxbench.experiment.tuning_folder import ConfirmationPair, TuningFolder, TuningState
@@ -83,31 +84,27 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) ->
     )
 
 
-def told_of(state: TuningState) -> list[TrialOutcome]:
-    """What the search was told so far: only what was measured and passed the gate has a value."""
-    told = []
+def outcomes_of(state: TuningState) -> list[TrialOutcome]:
+    """What the search knows so far: only what was measured and passed the gate has a value."""
+    outcomes = []
     for point, trial in zip(state.points, state.trials, strict=True):
         value = None
         if trial.response is not None and trial.status is TrialStatus.MEASURED:
             value = math.log(trial.response) if state.response == THROUGHPUT else -math.log(trial.response)
-        told.append(TrialOutcome(point, value))
-    return told
+        outcomes.append(TrialOutcome(point, value))
+    return outcomes
 
 
 def gate(folder: TuningFolder, candidate: str) -> tuple[bool, str]:
     """Accuracy before speed: whether a trial's answers may be used, against the baseline's, and how that is said."""
     contract = folder.state.contract
-    found = hold_against(folder.runs / folder.state.baseline_run, folder.runs / candidate, contract)
-    if isinstance(found, str):
-        return contract.policy.accuracy is None, found
-    return found.verdict in ("go", "reference", "no policy"), accuracy_words(found)
-
-
-def accuracy_words(found: Accuracy) -> str:
-    """Verdict, loss and the first metrics of a comparison of answers."""
-    metrics = [f"{name} {value:.4g}" for name, value in found.metrics.items() if value is not None]
-    loss = "" if found.loss is None else f"loss {found.loss:.2%}, "
-    return f"{found.verdict} ({loss}{', '.join(metrics[:2])})"
+    accuracy = hold_against(folder.runs / folder.state.baseline_run, folder.runs / candidate, contract)
+    if isinstance(accuracy, str):
+        return contract.policy.accuracy is None, accuracy
+    metrics = [f"{name} {value:.4g}" for name, value in accuracy.metrics.items() if value is not None]
+    loss = "" if accuracy.loss is None else f"loss {accuracy.loss:.2%}, "
+    words = f"{accuracy.verdict} ({loss}{', '.join(metrics[:2])})"
+    return accuracy.verdict in ("go", "reference", "no policy"), words
 
 
 def confirmation_seeds(state: TuningState) -> list[int]:
@@ -128,10 +125,8 @@ def _confirmed(
 ) -> Confirmed:
     known = [value for value in values if value is not None]
     pairs = folder.state.pairs
-    names = [getattr(pair, f"{which}_run") for pair in pairs]
-    results = [
-        read_result(folder.runs / name) for name in names if name and (folder.runs / name / RESULT_FILE).exists()
-    ]
+    runs = [folder.runs / name for pair in pairs if (name := getattr(pair, f"{which}_run"))]
+    accuracy = "reference" if which == "baseline" else _confirmed_accuracy(folder)
     return Confirmed(
         setting=setting,
         contract_id=contract.contract_id,
@@ -139,32 +134,26 @@ def _confirmed(
         response=log_mean_interval(known, contract.protocol.confidence) if known else UNKNOWN_INTERVAL,
         values=tuple(values),
         seeds=tuple(pair.seed for pair in pairs),
-        result_ids=tuple(result.result_id for result in results),
-        accuracy=_side_accuracy(folder, which),
+        result_ids=tuple(read_result(run).result_id for run in runs if (run / RESULT_FILE).exists()),
+        accuracy=NO_SERVED_ACCURACY if isinstance(contract.engine, ServedEngine) else accuracy,
     )
 
 
-def _side_accuracy(folder: TuningFolder, which: str) -> str:
-    if isinstance(folder.state.contract.engine, ServedEngine):
-        return NO_SERVED_ACCURACY
-    return "reference" if which == "baseline" else _confirmed_accuracy(folder, folder.state.pairs)
-
-
-def _confirmed_accuracy(folder: TuningFolder, pairs: Sequence[ConfirmationPair]) -> str:
+def _confirmed_accuracy(folder: TuningFolder) -> str:
     """The gate once more, on inputs that the choice never saw; the worst pair is the one that is told."""
-    found: list[Accuracy] = []
-    for pair in pairs:
+    compared: list[Accuracy] = []
+    for pair in folder.state.pairs:
         if pair.baseline_run and pair.tuned_run:
             runs = folder.runs / pair.baseline_run, folder.runs / pair.tuned_run
-            one = hold_against(*runs, folder.state.contract)
-            if isinstance(one, str):
-                return one
-            found.append(one)
-    if not found:
+            accuracy = hold_against(*runs, folder.state.contract)
+            if isinstance(accuracy, str):
+                return accuracy
+            compared.append(accuracy)
+    if not compared:
         return "not measured"
-    worst = max(found, key=lambda one: (one.verdict == "no-go", one.loss if one.loss is not None else 0.0))
+    worst = max(compared, key=lambda accuracy: (accuracy.verdict == "no-go", accuracy.loss or 0.0))
     loss = "" if worst.loss is None else f", largest loss {worst.loss:.2%}"
-    return f"{worst.verdict}{loss} over {len(found)} unseen seeds"
+    return f"{worst.verdict}{loss} over {len(compared)} unseen seeds"
 
 
 def _gain(
@@ -173,9 +162,7 @@ def _gain(
     logs = [math.log(b / a) for a, b in zip(baseline, best, strict=True) if a is not None and b is not None]
     if not logs:
         return UNKNOWN_INTERVAL
-    found = mean_interval(np.array(logs if higher else [-x for x in logs]), confidence)
-    low, middle, high = (math.exp(x) if math.isfinite(x) else math.nan for x in (found.low, found.estimate, found.high))
-    return Interval(low, middle, high)
+    return ratio_of(mean_interval(np.array(logs if higher else [-x for x in logs]), confidence))
 
 
 def _curse(

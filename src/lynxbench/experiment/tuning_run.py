@@ -16,26 +16,14 @@ from lynxbench.experiment.cells import changed
 from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables
 from lynxbench.experiment.searching import Method, Point, search_of
 from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, find_unfinished_tuning
-from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, told_of
-from lynxbench.experiment.visiting import (
-    NO_SERVED_ACCURACY,
-    Recorders,
-    Setting,
-    Where,
-    abandon,
-    begin,
-    end,
-    take,
-    visit_response,
-    visit_server,
-)
+from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, outcomes_of
+from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, Setting, Visits, take, visit_response
 from lynxbench.measure.responses import THROUGHPUT
 from lynxbench.model.contract import Contract, Regime
 from lynxbench.model.fields import Scalar
-from lynxbench.model.result import ValidityVerdict
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument
-from lynxbench.run.run_outcome import Progress
+from lynxbench.run.run_outcome import Progress, Recorders
 
 MOST_TRIALS = 10_000
 
@@ -76,16 +64,16 @@ def run_tuning(
             "tune in-process, or leave the policy out and check the answers by other means"
         )
     if resume:
-        found = find_unfinished_tuning(out, contract.contract_id)
-        if found is None:
+        unfinished = find_unfinished_tuning(out, contract.contract_id)
+        if unfinished is None:
             raise BadInput(f"{out}: no unfinished tuning of {contract.name}; start one without --resume")
-        folder = found
+        folder = unfinished
     else:
-        search_of(method, space_of(contract), seed)
+        search_of(method, space_of(contract), seed)  # refused before anything is written
         response = response_of(contract)
         folder = TuningFolder.create(out, contract, method, response, seed, confirmations, datetime.now(UTC))
-    where = Where(runs=folder.runs, environments=out, base=Path(), declaration=declaration, recorders=recorders)
-    return _Tuning(folder, where, progress).carry_out()
+    visits = Visits(runs=folder.runs, environments=out, base=Path(), declaration=declaration, recorders=recorders)
+    return _Tuning(folder, visits, progress).carry_out()
 
 
 def response_of(contract: Contract) -> str:
@@ -102,8 +90,8 @@ def response_of(contract: Contract) -> str:
 class _Tuning:
     """One tuning at work."""
 
-    def __init__(self, folder: TuningFolder, where: Where, progress: TuningProgress) -> None:
-        self.folder, self.where, self.progress = folder, where, progress
+    def __init__(self, folder: TuningFolder, visits: Visits, progress: TuningProgress) -> None:
+        self.folder, self.visits, self.progress = folder, visits, progress
         self.contract = folder.state.contract
         self.space = space_of(self.contract)
         self.served = isinstance(self.contract.engine, ServedEngine)
@@ -159,9 +147,9 @@ class _Tuning:
             left = most - len(done)
             if allowed.time_s is not None and done:
                 left = max(1, min(left, int((allowed.time_s - spent_s) / (spent_s / len(done))) + 1))
-            point = search.ask(told_of(self.folder.state), left)
+            point = search.ask(outcomes_of(self.folder.state), left)
             self._try(len(done), point, most)
-        chosen = search.choose(told_of(self.folder.state))
+        chosen = search.choose(outcomes_of(self.folder.state))
         self.folder.set(chosen=chosen)
 
     def _try(self, number: int, point: Point, most: int) -> None:
@@ -189,29 +177,26 @@ class _Tuning:
             reason = "; ".join(result.validity.reasons)
             return base.model_copy(update={**known, "status": TrialStatus.VOID, "reason": reason})
         # Accuracy before speed: a setting that the gate refuses has no response in this search.
-        passes, said = gate(self.folder, name)
+        passes, words = gate(self.folder, name)
         status = TrialStatus.MEASURED if passes else TrialStatus.REFUSED
-        return base.model_copy(update={**known, "status": status, "response": value, "accuracy": said})
+        return base.model_copy(update={**known, "status": status, "response": value, "accuracy": words})
 
     def _run(self, contract: Contract, environment: Mapping[str, str]) -> tuple[str, float | None] | str:
         """One fresh process as a run of its own: its folder and its response, or why there is none."""
         setting = Setting(contract=changed(contract, {}, restarts=1), environment=environment)
         try:
             if self.served:
-                log = self.folder.path / "server.txt"
-                finished = visit_server(setting, self.where, self.progress, log)
+                finished = self.visits.ask(setting, self.progress, self.folder.path / "server.txt")
             else:
-                run = begin(setting, self.where)
+                run = self.visits.begin(setting)
                 why = take(run, 0, self.progress)
                 if why:
-                    abandon(run, self.where, why)
+                    self.visits.abandon(run, why)
                     return why
-                finished = end(run, self.where, self.progress)
+                finished = self.visits.end(run, self.progress)
         except CannotRun as error:
             return str(error)
-        void = finished.result.validity.verdict is ValidityVerdict.VOID
-        value = None if void else visit_response(finished.folder, self.folder.state.response)
-        return finished.folder.name, value
+        return finished.folder.name, visit_response(finished.folder, self.folder.state.response)
 
     # --- confirming ---
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lynxbench.errors import BadInput, BadResult, CannotRun, Interrupted
+from lynxbench.errors import BadInput, BadResult, CannotRun
 from lynxbench.evidence.documents import check_samples, read_result
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import read_samples
@@ -25,54 +25,17 @@ from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.responses import process_response, result_response
 from lynxbench.model.contract import Contract
 from lynxbench.model.fields import Scalar
-from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.precision import reference_of
-from lynxbench.model.result import Accuracy, Result, ValidityVerdict
+from lynxbench.model.result import Accuracy, ValidityVerdict
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
-from lynxbench.run.concluding import Attempt, kept_attempts
+from lynxbench.run.attempts import kept_attempts
 from lynxbench.run.pipeline import begin_contract, end_contract, run_contract, take_restart
-from lynxbench.run.run_outcome import Finished, Progress, Recorder
+from lynxbench.run.run_outcome import Finished, Progress, Recorders
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs
 
 NO_SERVED_ACCURACY = "no accuracy measured for served cells"
 """A server's answers are timed and counted, not kept: what a setting does to them is not known here."""
-
-Recorders = Callable[[], Recorder | None]
-"""A recorder for each run; it keeps one run's record alone."""
-
-
-@dataclass(slots=True)
-class Where:
-    """What every visit shares: where runs go, who records them, and what is told to whom."""
-
-    runs: Path
-    environments: Path
-    base: Path
-    """The folder that lock files are named from."""
-    declaration: Declaration | None
-    recorders: Recorders
-    inherits: bool = True
-    _made: dict[str, MadeEnvironment | str] = field(default_factory=dict)
-    _making: threading.Lock = field(default_factory=threading.Lock)
-
-    def environment(self, lock: str | None) -> MadeEnvironment | None:
-        """The environment of a lock file, made when it is first asked for; CannotRun says why it cannot be."""
-        if lock is None:
-            return None
-        with self._making:
-            if lock not in self._made:
-                try:
-                    made: MadeEnvironment | str = make_environment(
-                        self.base / lock, self.environments, inherits=self.inherits
-                    )
-                except CannotRun as error:
-                    made = str(error)
-                self._made[lock] = made
-            found = self._made[lock]
-        if isinstance(found, str):
-            raise CannotRun(found)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,122 +50,119 @@ class Setting:
     server_values: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-def surroundings_of(setting: Setting, where: Where) -> Surroundings | None:
-    """What the processes are given; None where they are given nothing special."""
-    made = where.environment(setting.lock)
-    if made is None and not setting.environment and setting.cpus is None:
-        return None
-    return Surroundings(
-        environment=dict(setting.environment),
-        interpreter=None if made is None else str(made.interpreter),
-        packages=None if made is None else made.packages,
-        cpus=setting.cpus,
-    )
+@dataclass(slots=True)
+class Visits:
+    """What all visits share: where runs go, who records them, and the environments that were made for them."""
 
+    runs: Path
+    environments: Path
+    base: Path
+    """The folder that lock files are named from."""
+    declaration: Declaration | None
+    recorders: Recorders
+    inherits: bool = True
+    _made: dict[str, MadeEnvironment | str] = field(default_factory=dict)
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
-def begin(setting: Setting, where: Where) -> RunFolder:
-    """Register the run of an in-process setting."""
-    return begin_contract(
-        setting.contract, where.runs, where.declaration, where.recorders(), surroundings_of(setting, where)
-    )
+    def begin(self, setting: Setting) -> RunFolder:
+        """Register the run of an in-process setting; `take` and `end` go on with it."""
+        around = self.surroundings(setting)
+        return begin_contract(setting.contract, self.runs, self.declaration, self.recorders(), around)
+
+    def end(self, run: RunFolder, progress: Progress) -> Finished:
+        """Conclude an in-process run."""
+        return end_contract(run, self.declaration, progress, self.recorders())
+
+    def abandon(self, run: RunFolder, reason: str) -> None:
+        """Say in the ledger that a registered run has no result."""
+        recorder = self.recorders()
+        if recorder is not None:
+            recorder.register(run)
+            recorder.abandon(run, reason)
+
+    def ask(self, setting: Setting, progress: Progress, log: Path) -> Finished:
+        """Start the setting's server, where it has one, and run its contract against it once."""
+        contract = changed(setting.contract, {}, restarts=1)
+        with self.serving(setting, log):
+            return run_contract(contract, self.runs, self.declaration, progress, None, self.recorders())
+
+    @contextmanager
+    def serving(self, setting: Setting, log: Path) -> Iterator[None]:
+        """The setting's server, where it has one, is up and can be asked."""
+        if setting.server is None:
+            yield
+            return
+        made = self._environment(setting.lock)
+        command = command_of(setting.server, setting.server_values, None if made is None else str(made.interpreter))
+        with served(setting.server, command, setting.environment, log):
+            yield
+
+    def surroundings(self, setting: Setting) -> Surroundings | None:
+        """What the processes are given; None where they are given nothing special."""
+        made = self._environment(setting.lock)
+        if made is None and not setting.environment and setting.cpus is None:
+            return None
+        return Surroundings(
+            environment=dict(setting.environment),
+            interpreter=None if made is None else str(made.interpreter),
+            packages=None if made is None else made.packages,
+            cpus=setting.cpus,
+        )
+
+    def _environment(self, lock: str | None) -> MadeEnvironment | None:
+        """The environment of a lock file, made when it is first asked for; CannotRun says why it cannot be."""
+        if lock is None:
+            return None
+        with self._making:
+            if lock not in self._made:
+                try:
+                    self._made[lock] = make_environment(self.base / lock, self.environments, inherits=self.inherits)
+                except CannotRun as error:
+                    self._made[lock] = str(error)
+        made = self._made[lock]
+        if isinstance(made, str):
+            raise CannotRun(made)
+        return made
 
 
 def take(run: RunFolder, restart: int, progress: Progress, beside: Callable[[], tuple[int, ...]] = tuple) -> str:
     """One repetition; empty, or why it gave nothing."""
     attempts = take_restart(run, restart, progress, beside)
-    if any(attempt.report.status is JobStatus.DONE for attempt in attempts):
+    if any(attempt.done for attempt in attempts):
         return ""
-    return _why(attempts)
+    return next(attempt.why for attempt in attempts)
 
 
-def _why(attempts: tuple[Attempt, ...]) -> str:
-    for attempt in attempts:
-        report: JobReport = attempt.report
-        if report.error or report.skip:
-            return report.error or (report.skip.reason if report.skip else "")
-    return "the process left no report"
-
-
-def end(run: RunFolder, where: Where, progress: Progress) -> Finished:
-    """Conclude an in-process run."""
-    return end_contract(run, where.declaration, progress, where.recorders())
-
-
-def abandon(run: RunFolder, where: Where, reason: str) -> None:
-    """Say in the ledger that a registered run has no result."""
-    recorder = where.recorders()
-    if recorder is not None:
-        recorder.register(run)
-        recorder.abandon(run, reason)
-
-
-@contextmanager
-def serving(setting: Setting, where: Where, log: Path) -> Iterator[None]:
-    """The setting's server, where it has one, is up and can be asked."""
-    if setting.server is None:
-        yield
-        return
-    made = where.environment(setting.lock)
-    command = command_of(setting.server, setting.server_values, None if made is None else str(made.interpreter))
-    with served(setting.server, command, setting.environment, log):
-        yield
-
-
-def visit_server(setting: Setting, where: Where, progress: Progress, log: Path) -> Finished:
-    """Start the setting's server, where it has one, and run its contract against it once."""
-    contract = changed(setting.contract, {}, restarts=1)
-    with serving(setting, where, log):
-        return run_contract(contract, where.runs, where.declaration, progress, None, where.recorders())
-
-
-def responses(finished: Finished, plan_restart: Mapping[int, int], response: str) -> dict[int, float]:
-    """The response of every restart of an in-process run; none of a void one: its figures are nobody's."""
-    if finished.result.validity.verdict is ValidityVerdict.VOID:
+def run_responses(path: Path, response: str) -> dict[int, float]:
+    """The response of every repetition of a finished run; none of a void one: its figures are nobody's."""
+    result = read_result(path)
+    if result.validity.verdict is ValidityVerdict.VOID:
         return {}
-    found = {}
-    for process in finished.processes:
-        value = process_response(process, response)
-        if math.isfinite(value) and value > 0:
-            found[plan_restart[process.samples.process]] = value
-    return found
-
-
-def restarts_of(run: RunFolder) -> dict[int, int]:
-    """Position in the plan to repetition."""
-    return {slot.index: slot.restart for slot in run.registration.plan}
-
-
-def served_response(result: Result, response: str) -> float:
-    """The response of a run against a server; NaN of a void one."""
-    if result.validity.verdict is ValidityVerdict.VOID:
-        return math.nan
-    return result_response(result.per_precision[0], response)
-
-
-def visit_response(folder: Path, response: str) -> float | None:
-    """The response of a finished run of one visit; None where it is void or has none."""
-    result = read_result(folder)
     if isinstance(result.contract.engine, ServedEngine):
-        value = served_response(result, response)
-        return value if math.isfinite(value) and value > 0 else None
-    if result.validity.verdict is ValidityVerdict.VOID:
-        return None
-    finished = Finished(result, folder, read_samples(check_samples(result, folder)), None)
-    found = responses(finished, restarts_of(RunFolder.open(folder)), response)
-    return next(iter(found.values()), None)
+        values = {0: result_response(result.per_precision[0], response)}
+    else:
+        restarts = {slot.index: slot.restart for slot in RunFolder.open(path).registration.plan}
+        processes = read_samples(check_samples(result, path))
+        values = {restarts[process.samples.process]: process_response(process, response) for process in processes}
+    return {restart: value for restart, value in values.items() if math.isfinite(value) and value > 0}
+
+
+def visit_response(path: Path, response: str) -> float | None:
+    """The response of a finished run of one visit; None where it is void or has none."""
+    return next(iter(run_responses(path, response).values()), None)
 
 
 def hold_against(reference: Path, candidate: Path, contract: Contract) -> Accuracy | str:
     """What one run's answers lose against another's on the same inputs, by the contract's policy; or why not known."""
     if isinstance(contract.engine, ServedEngine):
         return NO_SERVED_ACCURACY
-    kept = [_outputs(folder) for folder in (reference, candidate)]
-    if kept[0] is None or kept[1] is None:
+    expected, answered = (_outputs(folder) for folder in (reference, candidate))
+    if expected is None or answered is None:
         return "no answers were kept"
     try:
         return compare_outputs(
-            read_outputs(kept[0]),
-            read_outputs(kept[1]),
+            read_outputs(expected),
+            read_outputs(answered),
             contract.policy.accuracy,
             reference_precision=reference_of(RunFolder.open(reference).registration.contract.workload.precisions),
         )
@@ -216,19 +176,3 @@ def _outputs(folder: Path) -> Path | None:
     except BadInput:
         return None
     return next((a.folder / OUTPUTS_FILE for a in attempts if (a.folder / OUTPUTS_FILE).exists()), None)
-
-
-class Stop:
-    """Lets several lanes end in order: a watched process is ended when the others were told to stop."""
-
-    def __init__(self) -> None:
-        self._told = threading.Event()
-
-    def tell(self) -> None:
-        """Everybody is to stop."""
-        self._told.set()
-
-    def check(self) -> None:
-        """Interrupted, if told."""
-        if self._told.is_set():
-            raise Interrupted("another lane stopped")

@@ -65,14 +65,14 @@ class Walk:
 
     def next(self) -> tuple[Visit, ...]:
         """A visit for every node that has none and that a block can be found for."""
-        found = []
+        visits = []
         for node in self._nodes:
             visit = None if node in self._at_work else self._for(node)
             if visit is not None:
                 self._homes[visit.block] = node
                 self._at_work[node] = visit
-                found.append(visit)
-        return tuple(found)
+                visits.append(visit)
+        return tuple(visits)
 
     def done(self, visit: Visit, *, refused: bool = False) -> None:
         """A visit has ended; one that was refused is not tried on the same node again."""
@@ -84,11 +84,11 @@ class Walk:
     def lose(self, node: str) -> tuple[int, ...]:
         """A node is gone: the blocks that it had begun and not finished, which begin anew or are given up."""
         self._at_work.pop(node, None)
-        self._nodes = [one for one in self._nodes if one != node]
+        self._nodes = [other for other in self._nodes if other != node]
         begun = [block for block, home in self._homes.items() if home == node and self._left(block)]
         for block in begun:
             del self._homes[block]
-            self._visited = {one for one in self._visited if one[1] != block}
+            self._visited = {(cell, visited) for cell, visited in self._visited if visited != block}
             self._losses[block] = self._losses.get(block, 0) + 1
             if self._losses[block] >= MOST_LOSSES:
                 self._given_up.add(block)
@@ -122,5 +122,5 @@ class Walk:
             for place, cell in enumerate(self._order[block])
             if (cell, block) not in self._visited
             and cell not in self._ruled_out
-            and (not by or any((cell, one) not in self._refused for one in by))
+            and (not by or any((cell, visitor) not in self._refused for visitor in by))
         ]

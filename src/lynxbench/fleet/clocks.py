@@ -7,7 +7,7 @@ question and its arrival; so the offset is known to half the round trip, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -39,13 +39,12 @@ def measure_offset(
     *,
     clock: Callable[[], int] = perf_counter_ns,
     exchanges: int = EXCHANGES,
-    enough_ns: int = ENOUGH_NS,
     most: int = MOST_EXCHANGES,
 ) -> Offset:
     """Ask for their time until the bound is small enough, or often enough."""
     best: tuple[int, int] | None = None
     done = 0
-    while done < exchanges or (best is not None and best[0] > 2 * enough_ns and done < most):
+    while done < exchanges or (best is not None and best[0] > 2 * ENOUGH_NS and done < most):
         before = clock()
         theirs = ask()
         after = clock()
@@ -65,8 +64,3 @@ def joined(before: Offset, after: Offset) -> Offset:
     middle = (before.offset_ns + after.offset_ns) // 2
     moved = abs(after.offset_ns - before.offset_ns)
     return Offset(middle, max(before.bound_ns, after.bound_ns) + (moved + 1) // 2, before.exchanges + after.exchanges)
-
-
-def widest(offsets: Sequence[Offset]) -> int:
-    """The largest bound among several clocks."""
-    return max((one.bound_ns for one in offsets), default=0)

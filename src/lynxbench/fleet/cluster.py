@@ -5,20 +5,20 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.fleet.local import LocalCluster
-from lynxbench.fleet.ray_module import import_ray
+from lynxbench.fleet.local import LocalCluster, import_ray
 
 READY_S = 60.0
 """A local node that has not joined by then will not."""
 PROBE_S = 60.0
 CONNECT_S = 10.0
+POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class FleetNode:
     gpus: float
 
 
-class Fleet:
-    """A connection to a cluster. `close` leaves somebody else's running and ends a local one."""
+class Fleet(AbstractContextManager["Fleet"]):
+    """A connection to a cluster. Closing it leaves somebody else's running and ends a local one."""
 
     def __init__(self, ray: Any, address: str, local: LocalCluster | None) -> None:
         self.ray = ray
@@ -42,39 +42,43 @@ class Fleet:
 
     def nodes(self) -> tuple[FleetNode, ...]:
         """The nodes that are alive, by name."""
-        return tuple(sorted(_named([one for one in self.ray.nodes() if one["Alive"]]), key=lambda node: node.name))
+        alive = [listed for listed in self.ray.nodes() if listed["Alive"]]
+        return tuple(sorted(_named(alive), key=lambda node: node.name))
 
     def alive(self, node_id: str) -> bool:
         """Whether a node is still there."""
-        return any(one["NodeID"] == node_id and one["Alive"] for one in self.ray.nodes())
+        return any(listed["NodeID"] == node_id and listed["Alive"] for listed in self.ray.nodes())
 
     def death_of(self, node_id: str) -> str:
         """What Ray says of a node's end."""
-        said = next((one.get("DeathReasonMessage") for one in self.ray.nodes() if one["NodeID"] == node_id), None)
-        return " ".join(str(said).split())[:200] if said else "the node no longer answers"
+        reasons = [node.get("DeathReasonMessage") for node in self.ray.nodes() if node["NodeID"] == node_id]
+        return one_line(reasons[0]) if reasons and reasons[0] else "the node no longer answers"
 
     def hosts(self, nodes: Sequence[FleetNode]) -> dict[str, str]:
         """By node id: the machine it is on. Nodes of one machine disturb each other, whatever their addresses."""
         there = {node.node_id for node in self.nodes()}
-        asked = {node.node_id: self.call_on(node, _machine) for node in nodes if node.node_id in there}
-        found = {}
-        for node_id, reference in asked.items():
+        calls = {node.node_id: self.call_on(node, _machine) for node in nodes if node.node_id in there}
+        machines = {}
+        for node_id, reference in calls.items():
             try:
-                found[node_id] = str(self.ray.get(reference, timeout=PROBE_S))
+                machines[node_id] = str(self.ray.get(reference, timeout=PROBE_S))
             except self.ray.exceptions.RayError:
-                found[node_id] = node_id  # it cannot be asked: the run on it will say why
-        return found
+                machines[node_id] = node_id  # it cannot be asked: the run on it will say why
+        return machines
 
     def call_on(self, node: FleetNode, function: Callable[..., Any], *arguments: object) -> Any:
         """Start a small function on a node, beside whatever runs there; the reference of its answer."""
         remote = self.ray.remote(num_cpus=0, max_retries=0)(function)
-        return remote.options(scheduling_strategy=self.pinned(node)).remote(*arguments)
+        return remote.options(scheduling_strategy=self.pinned(node.node_id)).remote(*arguments)
 
-    def pinned(self, node: FleetNode) -> Any:
-        """On this node and no other."""
+    def pinned(self, node_id: str, *, soft: bool = False) -> Any:
+        """On this node and no other; where that is `soft`, on another one when it is gone."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        return NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+        return NodeAffinitySchedulingStrategy(node_id, soft=soft)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Leave the cluster; a local one ends with it."""
@@ -84,22 +88,10 @@ class Fleet:
             self.local = None
 
 
-@contextmanager
 def connected(
     address: str | None, *, local_nodes: int = 1, local_cpus: int | None = None, ship: Path | None = None
-) -> Iterator[Fleet]:
-    """The cluster at an address, or one of this machine alone; `ship` sends a folder of code to every node."""
-    fleet = connect(address, local_nodes=local_nodes, local_cpus=local_cpus, ship=ship)
-    try:
-        yield fleet
-    finally:
-        fleet.close()
-
-
-def connect(
-    address: str | None, *, local_nodes: int = 1, local_cpus: int | None = None, ship: Path | None = None
 ) -> Fleet:
-    """As `connected`, for a caller that closes it."""
+    """The cluster at an address, or one of this machine alone; `ship` sends a folder of code to every node."""
     if address:
         return join(address, ship=ship)
     local = LocalCluster(1, cpus=local_cpus)
@@ -107,7 +99,7 @@ def connect(
     try:
         for _ in range(local_nodes - 1):
             local.add()
-        _wait(fleet, local_nodes)
+        wait_for(fleet, local_nodes, READY_S, "local nodes")
     except BaseException:
         fleet.close()
         raise
@@ -126,8 +118,9 @@ def join(address: str, *, local: LocalCluster | None = None, ship: Path | None =
     except (ConnectionError, RuntimeError, ValueError) as error:
         if local is not None:
             local.close()
-        said = " ".join(str(error).split())[:200]
-        raise CannotRun(f"--ray {address}: {said}; is the cluster up, and is this machine one of its nodes?") from None
+        raise CannotRun(
+            f"--ray {address}: {one_line(error)}; is the cluster up, and is this machine one of its nodes?"
+        ) from None
     return Fleet(ray, address, local)
 
 
@@ -159,54 +152,51 @@ def choose(nodes: Sequence[FleetNode], asked: str | None) -> tuple[tuple[FleetNo
         return tuple(nodes[:count]), tuple(nodes[count:])
     chosen = []
     for wanted in (part.strip() for part in asked.split(",")):
-        found = [node for node in nodes if wanted in (node.name, node.address, node.node_id)]
-        if len(found) != 1:
+        named = [node for node in nodes if wanted in (node.name, node.address, node.node_id)]
+        if len(named) != 1:
             known = ", ".join(node.name for node in nodes[:12])
-            several = f"names {len(found)} nodes" if found else "is no node of the cluster"
+            several = f"names {len(named)} nodes" if named else "is no node of the cluster"
             raise BadInput(f"--nodes {wanted!r} {several}; it has {known}")
-        chosen.append(found[0])
+        chosen.append(named[0])
     return tuple(dict.fromkeys(chosen)), ()
 
 
-def wait_for(fleet: Fleet, nodes: int, within_s: float) -> None:
+def wait_for(fleet: Fleet, nodes: int, within_s: float, what: str = "--wait-for") -> None:
     """Until so many nodes with CPUs are there: those of a batch system come up one after another."""
     until = time.monotonic() + within_s
-    while (found := sum(node.cpus > 0 for node in fleet.nodes())) < nodes:
+    while (there := sum(node.cpus > 0 for node in fleet.nodes())) < nodes:
         if time.monotonic() > until:
-            raise CannotRun(f"--wait-for {nodes}: {found} nodes are there after {within_s:.0f} s")
-        time.sleep(0.5)
+            raise CannotRun(f"{what} {nodes}: {there} nodes are there after {within_s:.0f} s")
+        time.sleep(POLL_S)
+
+
+def one_line(words: object) -> str:
+    """What Ray says over many lines, in one."""
+    return " ".join(str(words).split())[:400]
 
 
 def _named(listed: Sequence[Any]) -> list[FleetNode]:
     """Names people know: the node's own, its host's or its address, whichever tells them all apart."""
     forms: tuple[Callable[[Any], str], ...] = (
-        lambda one: str(one.get("NodeName") or ""),
-        lambda one: str(one["NodeManagerHostname"]),
-        lambda one: str(one["NodeManagerAddress"]),
-        lambda one: f"{one['NodeManagerAddress']}:{one['NodeManagerPort']}",
+        lambda node: str(node.get("NodeName") or ""),
+        lambda node: str(node["NodeManagerHostname"]),
+        lambda node: str(node["NodeManagerAddress"]),
+        lambda node: f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}",
     )
     for form in forms:
-        names = [form(one) for one in listed]
+        names = [form(node) for node in listed]
         if all(names) and max(Counter(names).values(), default=1) == 1:
             break
     return [
         FleetNode(
-            node_id=str(one["NodeID"]),
+            node_id=str(node["NodeID"]),
             name=name,
-            address=str(one["NodeManagerAddress"]),
-            cpus=float(one["Resources"].get("CPU", 0.0)),
-            gpus=float(one["Resources"].get("GPU", 0.0)),
+            address=str(node["NodeManagerAddress"]),
+            cpus=float(node["Resources"].get("CPU", 0.0)),
+            gpus=float(node["Resources"].get("GPU", 0.0)),
         )
-        for one, name in zip(listed, names, strict=True)
+        for node, name in zip(listed, names, strict=True)
     ]
-
-
-def _wait(fleet: Fleet, nodes: int) -> None:
-    until = time.monotonic() + READY_S
-    while len(fleet.nodes()) < nodes:
-        if time.monotonic() > until:
-            raise CannotRun(f"{nodes} local nodes were started, and not all of them came up in {READY_S:.0f} s")
-        time.sleep(0.05)
 
 
 def _machine() -> str:

@@ -13,8 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from lynxbench.errors import LynxbenchError
-from lynxbench.fleet.cluster import Fleet, FleetNode
-from lynxbench.fleet.desk import Desk, DeskLine, NodeMessage
+from lynxbench.fleet.actors import Desk, DeskLine, NodeMessage
+from lynxbench.fleet.cluster import Fleet, FleetNode, one_line
+from lynxbench.model.fleet import AttemptNote
 
 MOST_ATTEMPTS = 3
 """A task that took its worker down three times is what takes workers down."""
@@ -49,34 +50,36 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAttempt:
-    """One attempt at a task."""
-
-    node: FleetNode
-    end: End
-    why: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What became of a task, with every attempt at it. `error` is the deliberate one, where there was one."""
+    """What became of a task, with every attempt at it. `error` is the deliberate piece, where there was piece."""
 
     task: FleetTask
     end: End
     value: object
     why: str
-    attempts: tuple[TaskAttempt, ...]
+    attempts: tuple[AttemptNote, ...]
     error: LynxbenchError | None = None
 
 
 @dataclass(slots=True)
 class _Open:
     task: FleetTask
-    attempts: list[TaskAttempt] = field(default_factory=list)
+    attempts: list[AttemptNote] = field(default_factory=list)
     node: FleetNode | None = None
     reference: Any = None
     started: float = 0.0
+
+    def note(self, end: End, why: str = "") -> None:
+        """The attempt under way has ended."""
+        assert self.node is not None
+        seconds = round(time.monotonic() - self.started, 3)
+        self.attempts.append(AttemptNote(node=self.node.name, ended=end.value, why=why, seconds=seconds))
+
+    def outcome(
+        self, end: End, why: str = "", value: object = None, error: LynxbenchError | None = None
+    ) -> TaskOutcome:
+        """The task is over."""
+        return TaskOutcome(self.task, end, value, why, tuple(self.attempts), error)
 
 
 Work = Callable[[object, DeskLine], object]
@@ -85,56 +88,43 @@ More = Callable[[], Sequence[FleetTask] | None]
 """Asked every turn for tasks to add to those that wait; None once and for all when there will be no more."""
 
 
-def dispatch(
-    fleet: Fleet,
-    work: Work,
-    tasks: Sequence[FleetTask],
-    *,
-    hear: Hear,
-    spare: Sequence[FleetNode] = (),
-    pool: Sequence[FleetNode] = (),
-    together: bool = False,
-    began: Callable[[FleetTask, FleetNode, int], None] = lambda task, node, attempt: None,
-    more: More = lambda: None,
-    late: Callable[[TaskOutcome], None] = lambda outcome: None,
-) -> Iterator[TaskOutcome]:
-    """Run every task and yield each outcome as it ends; every task has exactly one, whatever happens to the nodes.
+@dataclass(slots=True)
+class Dispatch:
+    """Runs tasks on a fleet; each has exactly one outcome, whatever happens to the nodes.
 
     `pool` are the nodes for tasks that may go anywhere, `spare` those that may stand in; `more` may add tasks while
     others run. An interrupt ends what runs in order and is raised again; `late` is told what was done all the same.
     """
-    loop = _Dispatch(fleet, work, hear, list(spare), tuple(pool), together, began, tasks, more, late)
-    try:
-        yield from loop.run()
-    finally:
-        loop.close()
 
+    fleet: Fleet
+    work: Work
+    hear: Hear = lambda message, desk: None
+    spare: Sequence[FleetNode] = ()
+    pool: Sequence[FleetNode] = ()
+    together: bool = False
+    """Do not let nodes of one host take turns."""
+    began: Callable[[FleetTask, FleetNode, int], None] = lambda task, node, attempt: None
+    more: More = lambda: None
+    late: Callable[[TaskOutcome], None] = lambda outcome: None
+    _waiting: list[_Open] = field(default_factory=list)
+    _running: dict[Any, _Open] = field(default_factory=dict)
+    _gone: set[str] = field(default_factory=set)
+    _hosts: dict[str, str] = field(default_factory=dict)
+    _ray: Any = None
+    _desk: Desk = field(init=False)
+    _function: Any = None
 
-class _Dispatch:
-    def __init__(
-        self,
-        fleet: Fleet,
-        work: Work,
-        hear: Hear,
-        spare: list[FleetNode],
-        pool: tuple[FleetNode, ...],
-        together: bool,
-        began: Callable[[FleetTask, FleetNode, int], None],
-        tasks: Sequence[FleetTask],
-        more: More,
-        late: Callable[[TaskOutcome], None],
-    ) -> None:
-        self._fleet, self._ray, self._hear = fleet, fleet.ray, hear
-        self._spare, self._pool, self._together, self._began = spare, pool, together, began
-        self._more, self._late = more, late
-        self._waiting: list[_Open] = []
-        self._running: dict[Any, _Open] = {}
-        self._gone: set[str] = set()
-        self._hosts: dict[str, str] = {}
-        self._learn((*pool, *spare))
+    def run(self, tasks: Sequence[FleetTask]) -> Iterator[TaskOutcome]:
+        """Every task, and each outcome as it ends."""
+        self._ray = self.fleet.ray
+        self._learn((*self.pool, *self.spare))
         self._add(tasks)
-        self._desk = Desk(fleet)
-        self._function = fleet.ray.remote(max_retries=0)(work)
+        self._desk = Desk(self.fleet)
+        self._function = self._ray.remote(max_retries=0)(self.work)
+        try:
+            yield from self._turns()
+        finally:
+            self._close()
 
     def _add(self, tasks: Sequence[FleetTask]) -> None:
         self._learn([task.node for task in tasks if task.node is not None])
@@ -143,14 +133,14 @@ class _Dispatch:
     def _learn(self, nodes: Sequence[FleetNode]) -> None:
         """Which machine each node is on, where nodes of one machine take turns."""
         unknown = {node.node_id: node for node in nodes if node.node_id not in self._hosts}
-        if unknown and not self._together:
-            self._hosts |= self._fleet.hosts(list(unknown.values()))
+        if unknown and not self.together:
+            self._hosts |= self.fleet.hosts(list(unknown.values()))
 
-    def run(self) -> Iterator[TaskOutcome]:
+    def _turns(self) -> Iterator[TaskOutcome]:
         coming = True
         while coming or self._waiting or self._running:
             if coming:
-                added = self._more()
+                added = self.more()
                 coming = added is not None
                 self._add(added or ())
             yield from self._start_what_can()
@@ -160,13 +150,13 @@ class _Dispatch:
                 continue
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=POLL_S)
             for message in self._desk.drain():
-                self._hear(message, self._desk)
+                self.hear(message, self._desk)
             for reference in ready:
                 outcome = self._ended(self._running.pop(reference))
                 if outcome is not None:
                     yield outcome
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """End what still runs: first asked, then made to."""
         for reference in self._running:
             self._ray.cancel(reference, force=False)
@@ -175,52 +165,51 @@ class _Dispatch:
         while left and time.monotonic() < until:
             ended, left = self._ray.wait(left, num_returns=len(left), timeout=POLL_S)
             for message in self._desk.drain():
-                self._hear(message, self._desk)
+                self.hear(message, self._desk)
             for reference in ended:
                 self._ended_late(self._running.pop(reference))
         for reference in left:
             self._ray.cancel(reference, force=True)
         self._desk.close()
 
-    def _ended_late(self, one: _Open) -> None:
+    def _ended_late(self, piece: _Open) -> None:
         """A task that was done before the word to stop reached it: a measured run is never thrown away."""
-        assert one.node is not None
         try:
-            value = self._ray.get(one.reference)
+            value = self._ray.get(piece.reference)
         except self._ray.exceptions.RayError:
             return  # stopped as it was told, or failed: it starts again when the whole goes on
-        one.attempts.append(TaskAttempt(one.node, End.DONE, "", round(time.monotonic() - one.started, 3)))
-        self._late(TaskOutcome(one.task, End.DONE, value, "", tuple(one.attempts)))
+        piece.note(End.DONE)
+        self.late(piece.outcome(End.DONE, value=value))
 
     def _start_what_can(self) -> Iterator[TaskOutcome]:
-        for one in list(self._waiting):
-            home = one.task.node
+        for piece in list(self._waiting):
+            home = piece.task.node
             if home is not None and home.node_id in self._gone:
-                home = self._substitute(one.task)
+                home = self._substitute(piece.task)
                 if home is None:
-                    self._waiting.remove(one)
-                    yield self._given_up(one)
+                    self._waiting.remove(piece)
+                    yield self._given_up(piece)
                     continue
             busy = {o.node.node_id for o in self._running.values() if o.node is not None}
             hosts = {self._hosts.get(node_id, node_id) for node_id in busy}
             if home is None:
-                free = [n for n in self._pool if n.node_id not in self._gone | busy and self._host(n) not in hosts]
+                free = [n for n in self.pool if n.node_id not in self._gone | busy and self._host(n) not in hosts]
                 if not free:
-                    if not self._running and all(n.node_id in self._gone for n in self._pool):
-                        self._waiting.remove(one)
-                        yield self._given_up(one)
+                    if not self._running and all(n.node_id in self._gone for n in self.pool):
+                        self._waiting.remove(piece)
+                        yield self._given_up(piece)
                     continue
                 home = free[0]
-            elif self._host(home) in hosts and not self._together:
+            elif self._host(home) in hosts and not self.together:
                 continue
-            self._waiting.remove(one)
-            if self._fleet.alive(home.node_id):
-                self._start(one, home)
+            self._waiting.remove(piece)
+            if self.fleet.alive(home.node_id):
+                self._start(piece, home)
                 continue
             self._gone.add(home.node_id)
-            why = f"{home.name} was lost: {self._fleet.death_of(home.node_id)}"
-            one.attempts.append(TaskAttempt(home, End.NODE_LOST, why, 0.0))
-            self._waiting.append(one)  # for a substitute, or to be given up
+            why = f"{home.name} was lost: {self.fleet.death_of(home.node_id)}"
+            piece.attempts.append(AttemptNote(node=home.name, ended=End.NODE_LOST.value, why=why, seconds=0.0))
+            self._waiting.append(piece)  # for a substitute, or to be given up
 
     def _host(self, node: FleetNode) -> str:
         return self._hosts.get(node.node_id, node.node_id)
@@ -228,80 +217,72 @@ class _Dispatch:
     def _substitute(self, task: FleetTask) -> FleetNode | None:
         if not task.substitutes:
             return None
-        while self._spare:
-            node = self._spare.pop(0)
-            if self._fleet.alive(node.node_id):
-                return node
-        return None
+        alive = [node for node in self.spare if self.fleet.alive(node.node_id)]
+        self.spare = alive[1:]
+        return alive[0] if alive else None
 
-    def _start(self, one: _Open, node: FleetNode) -> None:
-        one.node, one.started = node, time.monotonic()
+    def _start(self, piece: _Open, node: FleetNode) -> None:
+        piece.node, piece.started = node, time.monotonic()
         options = self._function.options(
-            num_cpus=one.task.cpus if one.task.cpus is not None else node.cpus,
-            num_gpus=one.task.gpus,
-            scheduling_strategy=self._fleet.pinned(node),
+            num_cpus=piece.task.cpus if piece.task.cpus is not None else node.cpus,
+            num_gpus=piece.task.gpus,
+            scheduling_strategy=self.fleet.pinned(node.node_id),
         )
-        one.reference = options.remote(one.task.payload, DeskLine(self._desk.handle, one.task.key))
-        self._running[one.reference] = one
-        self._began(one.task, node, len(one.attempts) + 1)
+        piece.reference = options.remote(piece.task.payload, DeskLine(self._desk.handle, piece.task.key))
+        self._running[piece.reference] = piece
+        self.began(piece.task, node, len(piece.attempts) + 1)
 
-    def _ended(self, one: _Open) -> TaskOutcome | None:
+    def _ended(self, piece: _Open) -> TaskOutcome | None:
         """The outcome of a task that is over; None for one that is tried again."""
-        assert one.node is not None
         exceptions = self._ray.exceptions
-        spent = round(time.monotonic() - one.started, 3)
         try:
-            value = self._ray.get(one.reference)
+            value = self._ray.get(piece.reference)
         except exceptions.TaskCancelledError as error:
             raise KeyboardInterrupt from error
         except exceptions.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, BaseException) else error
             if isinstance(cause, KeyboardInterrupt):
                 raise KeyboardInterrupt from error
-            line = str(cause) if isinstance(cause, LynxbenchError) else f"{type(cause).__name__}: {cause}"
-            one.attempts.append(TaskAttempt(one.node, End.FAILED, _one_line(line), spent))
-            told = cause if isinstance(cause, LynxbenchError) else None
-            return TaskOutcome(one.task, End.FAILED, None, _one_line(line), tuple(one.attempts), told)
+            deliberate = cause if isinstance(cause, LynxbenchError) else None
+            why = one_line(cause if deliberate is not None else f"{type(cause).__name__}: {cause}")
+            piece.note(End.FAILED, why)
+            return piece.outcome(End.FAILED, why, error=deliberate)
         except exceptions.RayError as error:
-            return self._lost(one, error, spent)
-        one.attempts.append(TaskAttempt(one.node, End.DONE, "", spent))
-        return TaskOutcome(one.task, End.DONE, value, "", tuple(one.attempts))
+            return self._lost(piece, error)
+        piece.note(End.DONE)
+        return piece.outcome(End.DONE, value=value)
 
-    def _lost(self, one: _Open, error: Exception, spent: float) -> TaskOutcome | None:
-        assert one.node is not None
-        node = one.node
+    def _lost(self, piece: _Open, error: Exception) -> TaskOutcome | None:
+        assert piece.node is not None
+        node = piece.node
         gone = isinstance(error, self._ray.exceptions.NodeDiedError) or not self._still_there(node)
         if gone:
             self._gone.add(node.node_id)
-            why = f"{node.name} was lost: {self._fleet.death_of(node.node_id)}"
+            why = f"{node.name} was lost: {self.fleet.death_of(node.node_id)}"
         else:
-            why = f"the worker on {node.name} was lost: {_one_line(str(error))}"
-        one.attempts.append(TaskAttempt(node, End.NODE_LOST if gone else End.CRASHED, why, spent))
-        one.node = one.reference = None
-        if len(one.attempts) < MOST_ATTEMPTS:
-            self._waiting.append(one)
+            why = f"the worker on {node.name} was lost: {one_line(error)}"
+        piece.note(End.NODE_LOST if gone else End.CRASHED, why)
+        piece.node = piece.reference = None
+        if len(piece.attempts) < MOST_ATTEMPTS:
+            self._waiting.append(piece)
             return None
-        return self._given_up(one)
+        return self._given_up(piece)
 
     def _still_there(self, node: FleetNode) -> bool:
         """A raylet that just died may still be listed for a moment: it counts as there when a task runs on it."""
-        if not self._fleet.alive(node.node_id):
+        if not self.fleet.alive(node.node_id):
             return False
         try:
-            self._ray.get(self._fleet.call_on(node, _here), timeout=GRACE_S)
+            self._ray.get(self.fleet.call_on(node, _here), timeout=GRACE_S)
         except self._ray.exceptions.RayError:
             return False
         return True
 
-    def _given_up(self, one: _Open) -> TaskOutcome:
-        last = one.attempts[-1] if one.attempts else None
-        why = last.why if last is not None else "no node is left to run it on"
-        return TaskOutcome(one.task, last.end if last is not None else End.NODE_LOST, None, why, tuple(one.attempts))
+    def _given_up(self, piece: _Open) -> TaskOutcome:
+        if not piece.attempts:
+            return piece.outcome(End.NODE_LOST, "no node is left to run it on")
+        return piece.outcome(End(piece.attempts[-1].ended), piece.attempts[-1].why)
 
 
 def _here() -> bool:
     return True
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:400]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pydantic import ValidationError
-
-from lynxbench.errors import BadInput, BadResult, EvidenceInvalid, LynxbenchError
-from lynxbench.evidence.documents import write_text
+from lynxbench.errors import EvidenceInvalid, LynxbenchError
+from lynxbench.evidence.documents import read_document, write_text
+from lynxbench.evidence.folders import make_folder
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
-from lynxbench.fleet.desk import Desk, NodeMessage
+from lynxbench.fleet.actors import Desk, NodeMessage
 from lynxbench.fleet.dispatch import End, TaskOutcome
 from lynxbench.fleet.node_work import Parcel, unpack
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
-from lynxbench.model.fleet import AttemptNote, FleetUnit, UnitState
-from lynxbench.run.run_outcome import Recorder
+from lynxbench.model.fleet import FleetUnit, UnitState
+from lynxbench.run.run_outcome import Recorder, Recorders
 
 FLEET_FILE = "fleet.json"
 UNITS_FOLDER = "units"
@@ -43,8 +42,8 @@ class FleetState(FleetUnits):
 StateT = TypeVar("StateT", bound=FleetUnits)
 
 
-class FleetProgress(Protocol):
-    """Who is told how far the fleet is."""
+class FleetProgress:
+    """Who is told how far the fleet is; this one says nothing to anybody."""
 
     def begin(self, state: FleetUnits, folder: Path) -> None:
         """The units are known."""
@@ -59,29 +58,6 @@ class FleetProgress(Protocol):
         """A unit has its outcome."""
 
 
-class Recorders(Protocol):
-    """Who keeps the record: one recorder for each unit's run."""
-
-    def __call__(self) -> Recorder | None:
-        """A fresh recorder; None where nothing is recorded."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    def begin(self, state: FleetUnits, folder: Path) -> None:
-        """Nothing."""
-
-    def unit_began(self, unit: str, node: str, attempt: int) -> None:
-        """Nothing."""
-
-    def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def unit_ended(self, unit: FleetUnit, left: int) -> None:
-        """Nothing."""
-
-
 class FleetBook(Generic[StateT]):
     """The state on disk, brought up to date with every event; and the record of every run."""
 
@@ -89,14 +65,14 @@ class FleetBook(Generic[StateT]):
         self,
         state: StateT,
         folder: Path,
-        progress: FleetProgress,
+        progress: FleetProgress | None,
         recorders: Recorders | None,
         runs: Path | None = None,
     ) -> None:
         """With `runs` all runs go into that one folder, and whoever adds units keeps the account of them."""
-        self.state, self.folder, self.progress = state, folder, progress
+        self.state, self.folder, self.progress = state, folder, progress or FleetProgress()
         self._runs = runs
-        self._recorders = recorders
+        self._recorders = recorders or (lambda: None)
         self._open: dict[str, tuple[str, Recorder]] = {}
         """Runs that were announced and have no end yet: the unit, and who records it."""
         self.errors: dict[str, LynxbenchError] = {}
@@ -107,24 +83,20 @@ class FleetBook(Generic[StateT]):
         return self._runs is None
 
     def begin(self) -> None:
-        try:
-            (self._runs or self.folder / UNITS_FOLDER).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput(
-                f"{self.folder}: {error.strerror or error}; give a folder that can be written with --out"
-            ) from None
+        """The units are known, and nothing has been run yet."""
+        make_folder(self._runs or self.folder / UNITS_FOLDER)
         self._write()
         self.progress.begin(self.state, self.folder)
 
     def add(self, unit: FleetUnit) -> None:
         """One more unit, while others run."""
-        self.state = self.state.model_copy(update={"units": (*self.state.units, unit)})
+        self._set_units((*self.state.units, unit))
         self._write()
 
     def forget(self, name: str) -> FleetUnit:
         """A unit whose end is entered elsewhere: what became of it."""
-        unit = next(one for one in self.state.units if one.name == name)
-        self.state = self.state.model_copy(update={"units": tuple(one for one in self.state.units if one is not unit)})
+        unit = self._unit(name)
+        self._set_units(other for other in self.state.units if other is not unit)
         return unit
 
     def hear(self, message: NodeMessage, desk: Desk) -> None:
@@ -142,12 +114,9 @@ class FleetBook(Generic[StateT]):
     def enter(self, outcome: TaskOutcome) -> None:
         """A unit has ended: keep its run, record it, write everything down."""
         name = outcome.task.key
-        unit = next(one for one in self.state.units if one.name == name)
-        attempts = (
-            *unit.attempts,
-            *(AttemptNote(node=a.node.name, ended=a.end.value, why=a.why, seconds=a.seconds) for a in outcome.attempts),
-        )
-        last = outcome.attempts[-1].node.name if outcome.attempts else unit.node
+        unit = self._unit(name)
+        attempts = (*unit.attempts, *outcome.attempts)
+        last = outcome.attempts[-1].node if outcome.attempts else unit.node
         changes: dict[str, object] = {"attempts": attempts, "node": last, "why": outcome.why}
         if unit.node and last != unit.node:
             changes["stands_in_for"] = unit.node
@@ -162,12 +131,12 @@ class FleetBook(Generic[StateT]):
             changes |= {"state": UnitState.LOST}
         self._abandon_lost(name, outcome)
         ended = unit.model_copy(update=changes)
-        units = tuple(ended if one.name == name else one for one in self.state.units)
-        self.state = self.state.model_copy(update={"units": units})
+        self._set_units(ended if other is unit else other for other in self.state.units)
         self._write()
-        self.progress.unit_ended(ended, sum(one.state is UnitState.PENDING for one in units))
+        self.progress.unit_ended(ended, sum(other.state is UnitState.PENDING for other in self.state.units))
 
     def finish(self) -> None:
+        """Every unit has its outcome; a run of which some have none can still be resumed."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         if all(unit.state is UnitState.DONE for unit in self.state.units):
             self.state = self.state.model_copy(update={"finished_at": now})
@@ -182,7 +151,7 @@ class FleetBook(Generic[StateT]):
         except EvidenceInvalid as error:
             self.errors[name] = error
             return {"state": UnitState.FAILED, "why": str(error), "exit_code": int(error.exit_code)}
-        _, recorder = self._open.pop(parcel.run_id, (name, self._recorders() if self._recorders else None))
+        _, recorder = self._open.pop(parcel.run_id, (name, self._recorders()))
         if recorder is not None:
             recorder.record(folder)
         return {
@@ -193,20 +162,20 @@ class FleetBook(Generic[StateT]):
             "why": getattr(recorder, "problem", None) or "",
         }
 
-    def _register(self, name: str, said: Mapping[str, str]) -> None:
-        recorder = self._recorders() if self._recorders is not None else None
+    def _register(self, name: str, run: Mapping[str, str]) -> None:
+        recorder = self._recorders()
         if recorder is None:
             return
-        folder = self._run_folder(name, said["run_id"])
+        folder = self._unit_folder(name) / flat(run["run_id"])
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / REGISTRATION_FILE, said["text"])
+        write_text(folder / REGISTRATION_FILE, run["text"])
         recorder.register(RunFolder.open(folder))
-        self._open[said["run_id"]] = name, recorder
+        self._open[run["run_id"]] = name, recorder
 
-    def _abandon(self, name: str, said: Mapping[str, str]) -> None:
-        _, recorder = self._open.pop(said["run_id"], (name, None))
+    def _abandon(self, name: str, run: Mapping[str, str]) -> None:
+        _, recorder = self._open.pop(run["run_id"], (name, None))
         if recorder is not None:
-            recorder.abandon(RunFolder.open(self._run_folder(name, said["run_id"])), said["reason"])
+            recorder.abandon(RunFolder.open(self._unit_folder(name) / flat(run["run_id"])), run["reason"])
 
     def _abandon_lost(self, name: str, outcome: TaskOutcome) -> None:
         """Runs of a unit that were announced on a node which then was lost: nobody else says what became of them."""
@@ -215,8 +184,11 @@ class FleetBook(Generic[StateT]):
             if unit == name:
                 self._abandon(name, {"run_id": run_id, "reason": reasons[0] if reasons else "its node was lost"})
 
-    def _run_folder(self, name: str, run_id: str) -> Path:
-        return self._unit_folder(name) / flat(run_id)
+    def _unit(self, name: str) -> FleetUnit:
+        return next(unit for unit in self.state.units if unit.name == name)
+
+    def _set_units(self, units: Iterable[FleetUnit]) -> None:
+        self.state = self.state.model_copy(update={"units": tuple(units)})
 
     def _unit_folder(self, name: str) -> Path:
         return self._runs or self.folder / UNITS_FOLDER / flat(name)
@@ -229,15 +201,10 @@ class FleetBook(Generic[StateT]):
 def read_state(folder: Path) -> FleetState:
     """The state of a fleet run, from its folder or its file."""
     file = folder if folder.is_file() else folder / FLEET_FILE
-    try:
-        return FleetState.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or error}; not the folder of a fleet run") from None
-    except ValidationError as error:
-        raise BadResult(f"{file}: {error.errors()[0]['msg']}; the fleet's state is damaged") from None
+    return read_document(file, FleetState, "not the folder of a fleet run")
 
 
 def flat(name: str) -> str:
     """A unit's name as one part of a path."""
-    kept = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
-    return kept.lstrip(".") or "unit"
+    plain = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name)
+    return plain.lstrip(".") or "unit"

@@ -22,16 +22,17 @@ from lynxbench.experiment.experiment_run import (
     ExperimentFinished,
     ExperimentProgress,
     open_experiment,
-    where_of,
+    visits_of,
 )
-from lynxbench.experiment.visiting import Where
+from lynxbench.experiment.visiting import Visits
 from lynxbench.experiment.walking import Visit, Walk
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
-from lynxbench.fleet.fleet_book import Recorders, Silent, flat
+from lynxbench.fleet.fleet_book import FleetProgress, flat
 from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, serve_jobs
 from lynxbench.fleet.node_process import Given, LockFile
 from lynxbench.model.fleet import FleetUnit
 from lynxbench.model.serving import ServedEngine
+from lynxbench.run.run_outcome import Recorders
 
 
 def refuse_undispatchable(definition: Definition, options: JobOptions) -> None:
@@ -67,8 +68,8 @@ def run_dispatched(
     refuse_undispatchable(defined.definition, options)
     chosen, spare = choose(fleet.nodes(), nodes)
     folder = open_experiment(defined, out, resume=resume, dispatched=True)
-    where = where_of(defined, folder, out, declaration, recorders or (lambda: None))
-    return FleetExperiment(folder, where, progress, patience_s, fleet, (chosen, spare), options, recorders).carry_out()
+    visits = visits_of(defined, folder, out, declaration, recorders or (lambda: None))
+    return FleetExperiment(folder, visits, progress, patience_s, fleet, (chosen, spare), options, recorders).carry_out()
 
 
 class FleetExperiment(Experiment):
@@ -77,7 +78,7 @@ class FleetExperiment(Experiment):
     def __init__(
         self,
         folder: ExperimentFolder,
-        where: Where,
+        visits: Visits,
         progress: ExperimentProgress,
         patience_s: float,
         fleet: Fleet,
@@ -85,7 +86,7 @@ class FleetExperiment(Experiment):
         options: JobOptions,
         recorders: Recorders | None,
     ) -> None:
-        super().__init__(folder, where, progress, patience_s)
+        super().__init__(folder, visits, progress, patience_s)
         self._fleet, self._options, self._recorders = fleet, options, recorders
         self._nodes = {node.name: node for group in nodes for node in group}
         self._spare = [node.name for node in nodes[1]]
@@ -100,7 +101,7 @@ class FleetExperiment(Experiment):
             self.folder.runs,
             fleet_id=f"fleet-{self.folder.plan.experiment_id}",
             options=self._options,
-            progress=_Told(self),
+            progress=_VisitProgress(self),
             recorders=self._recorders,
         )
         for cell in self.cells:
@@ -110,7 +111,7 @@ class FleetExperiment(Experiment):
                 self.rule_out(cell, failed[0][1])
                 continue
             for block, why in failed:
-                self._note(f"{cell.words}, block {block + 1} on {self.folder.state.nodes[block]}: {why}")
+                self._note_once(f"{cell.words}, block {block + 1} on {self.folder.state.nodes[block]}: {why}")
         self._note_unlike_nodes()
 
     # --- a source of jobs ---
@@ -180,12 +181,12 @@ class FleetExperiment(Experiment):
         cell = self.cells[visit.cell]
         assert cell.contract is not None
         definition = self.definition
-        text = None if cell.lock is None else (self.where.base / cell.lock).read_text(encoding="utf-8")
+        text = None if cell.lock is None else (self.visits.base / cell.lock).read_text(encoding="utf-8")
         return FleetJob(
             # With its node: what another one had begun of it is never gone on with.
             name=flat(f"block-{visit.block + 1:02d}-cell-{cell.number:03d}-{visit.node}"),
             contract=changed(cell.contract, {}, restarts=1),
-            declaration=self.where.declaration,
+            declaration=self.visits.declaration,
             given=Given(
                 environment=cell.environment,
                 lock=None if cell.lock is None or text is None else LockFile(name=Path(cell.lock).name, text=text),
@@ -202,7 +203,7 @@ class FleetExperiment(Experiment):
             self._begin_anew(block, node, why)
             if self._walk.gives_up(block):
                 self.folder.add_note(f"block {block + 1} is given up: it lost its node too often")
-        alive = {one.node_id for one in self._fleet.nodes()}
+        alive = {there.node_id for there in self._fleet.nodes()}
         while self._spare:
             name = self._spare.pop(0)
             if self._nodes[name].node_id in alive:
@@ -223,14 +224,14 @@ class FleetExperiment(Experiment):
                 kinds.setdefault(executor.executor_id, set()).add(self.folder.state.nodes[int(block)])
         if len(kinds) > 1:
             groups = "; ".join(", ".join(sorted(nodes)) for nodes in sorted(kinds.values(), key=sorted))
-            self._note(f"the nodes are {len(kinds)} kinds of executor ({groups}): effects are means over them")
+            self._note_once(f"the nodes are {len(kinds)} kinds of executor ({groups}): effects are means over them")
 
-    def _note(self, said: str) -> None:
-        if said not in self.folder.state.notes:
-            self.folder.add_note(said)
+    def _note_once(self, words: str) -> None:
+        if words not in self.folder.state.notes:
+            self.folder.add_note(words)
 
 
-class _Told(Silent):
+class _VisitProgress(FleetProgress):
     """What a fleet says, in an experiment's words."""
 
     def __init__(self, experiment: FleetExperiment) -> None:

@@ -6,23 +6,26 @@ others run and tells it every end; whoever is the source keeps the account.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from lynxbench.errors import BadInput, LynxbenchError
+from lynxbench.errors import BadInput, Interrupted, LynxbenchError
+from lynxbench.evidence.folders import dated_name
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
-from lynxbench.fleet.dispatch import End, FleetTask
-from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, FleetUnits, Recorders, Silent
-from lynxbench.fleet.fleet_run import carry_out, folder_text, new_fleet_id
+from lynxbench.fleet.dispatch import Dispatch, End, FleetTask, More, TaskOutcome, Work
+from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, FleetUnits
 from lynxbench.fleet.node_process import Given, NodeRequest
-from lynxbench.fleet.node_work import NodeTask, request_text
+from lynxbench.fleet.node_work import NodeTask, clear_scratch, measure_here
 from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit, UnitState
 from lynxbench.model.interventions import InterventionScope
+from lynxbench.run.run_outcome import Recorders
+
+CLEAR_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class FleetJob:
     """What its measured processes are given, and what is done before them."""
     node: FleetNode | None = None
     """Where it has to run; None is any node, and another one when that is lost."""
+    gpus: float | None = None
+    cpus: float | None = None
+    """What it takes of its node; None is all of it."""
+    substitutes: bool = False
+    """Whether a spare node may stand in when its own is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +105,10 @@ def run_jobs(
         return ()
     options = options or JobOptions()
     pool, _ = choose(fleet.nodes(), nodes)
-    now = datetime.now(UTC)
-    state = FleetState(
-        fleet_id=new_fleet_id("jobs", now),
-        started_at=now.isoformat(timespec="seconds"),
-        contract=jobs[0].contract,
-        per_gpu=False,
-        units=tuple(_unit(job) for job in jobs),
-    )
-    book = FleetBook(state, out / state.fleet_id, progress or Silent(), recorders)
+    state = new_state("jobs", jobs[0].contract, [_unit(job) for job in jobs])
+    book = FleetBook(state, out / state.fleet_id, progress, recorders)
     book.begin()
-    tasks = [_task(job, book, options, pool, recorders) for job in jobs]
+    tasks = [task_of(job, book, options, recorders, pool) for job in jobs]
     carry_out(fleet, book, tasks, pool=pool, together=options.together)
     return tuple(_done(unit, book) for unit in book.state.units)
 
@@ -128,7 +129,7 @@ def serve_jobs(
     """
     options = options or JobOptions()
     state = FleetUnits(fleet_id=fleet_id, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
-    book = FleetBook(state, runs.parent, progress or Silent(), recorders, runs=runs)
+    book = FleetBook(state, runs.parent, progress, recorders, runs=runs)
     book.begin()
 
     def more() -> list[FleetTask] | None:
@@ -137,7 +138,7 @@ def serve_jobs(
             return None
         for job in jobs:
             book.add(_unit(job))
-        return [_task(job, book, options, (), recorders) for job in jobs]
+        return [task_of(job, book, options, recorders) for job in jobs]
 
     def entered(name: str) -> None:
         done = _done(book.forget(name), book)
@@ -147,13 +148,71 @@ def serve_jobs(
     carry_out(fleet, book, (), together=options.together, more=more, entered=entered)
 
 
-def _unit(job: FleetJob) -> FleetUnit:
-    return FleetUnit(name=job.name, node="" if job.node is None else job.node.name)
+def carry_out(
+    fleet: Fleet,
+    book: FleetBook[Any],
+    tasks: Sequence[FleetTask],
+    *,
+    work: Work = measure_here,
+    spare: Sequence[FleetNode] = (),
+    pool: Sequence[FleetNode] = (),
+    together: bool = False,
+    more: More = lambda: None,
+    entered: Callable[[str], None] = lambda name: None,
+) -> None:
+    """Run every task and enter each outcome in the book; at the end no node keeps anything of it."""
+
+    def enter(outcome: TaskOutcome) -> None:
+        book.enter(outcome)
+        entered(outcome.task.key)
+
+    def began(task: FleetTask, node: FleetNode, attempt: int) -> None:
+        book.progress.unit_began(task.key, node.name, attempt)
+
+    try:
+        for outcome in Dispatch(fleet, work, book.hear, spare, pool, together, began, more, late=enter).run(tasks):
+            enter(outcome)
+    except KeyboardInterrupt:
+        if not book.keeps_account:
+            raise
+        done = sum(unit.state is UnitState.DONE for unit in book.state.units)
+        raise Interrupted(
+            f"interrupted; {done} of {len(book.state.units)} units are kept in {book.folder}. "
+            "Go on with the same command and --resume"
+        ) from None
+    book.finish()
+    for reference in [fleet.call_on(node, clear_scratch, book.state.fleet_id) for node in fleet.nodes()]:
+        try:
+            fleet.ray.get(reference, timeout=CLEAR_S)
+        except fleet.ray.exceptions.RayError:
+            continue  # a node that left meanwhile took its files along
 
 
-def _task(
-    job: FleetJob, book: FleetBook[Any], options: JobOptions, pool: Sequence[FleetNode], recorders: Recorders | None
+def new_fleet_id(name: str, now: datetime) -> str:
+    """A name of its own for a fleet run."""
+    return dated_name(f"fleet-{name}", now)
+
+
+def new_state(name: str, contract: Contract, units: Sequence[FleetUnit], *, per_gpu: bool = False) -> FleetState:
+    """A fleet run of which nothing has been run yet."""
+    now = datetime.now(UTC)
+    return FleetState(
+        fleet_id=new_fleet_id(name, now),
+        started_at=now.isoformat(timespec="seconds"),
+        contract=contract,
+        per_gpu=per_gpu,
+        units=tuple(units),
+    )
+
+
+def task_of(
+    job: FleetJob,
+    book: FleetBook[Any],
+    options: JobOptions,
+    recorders: Recorders | None,
+    pool: Sequence[FleetNode] = (),
 ) -> FleetTask:
+    """A job as it is dispatched: to its node, or to any of the pool."""
     request = NodeRequest(
         contract=job.contract,
         declaration=job.declaration,
@@ -162,9 +221,14 @@ def _task(
         given=job.given,
     )
     environment = {**options.environment, **job.environment}
-    payload = NodeTask(book.state.fleet_id, job.name, request_text(request), folder_text(options.cwd), environment)
+    payload = NodeTask.of(book.state.fleet_id, job.name, request, options.cwd, environment)
     nodes = pool if job.node is None else (job.node,)
-    return FleetTask(job.name, payload, job.node, gpus=min((node.gpus for node in nodes), default=0.0))
+    gpus = min((node.gpus for node in nodes), default=0.0) if job.gpus is None else job.gpus
+    return FleetTask(job.name, payload, job.node, gpus, job.cpus, job.substitutes)
+
+
+def _unit(job: FleetJob) -> FleetUnit:
+    return FleetUnit(name=job.name, node="" if job.node is None else job.node.name)
 
 
 def _done(unit: FleetUnit, book: FleetBook[Any]) -> JobDone:

@@ -1,21 +1,42 @@
-"""A served contract whose load comes from clients on many hosts: the order of every served run, with other clients."""
+"""A served contract whose load comes from clients on many hosts: the order of every served run, with other clients.
+
+One schedule is split as among local processes, started together and merged by sample. Every client stamps with its own
+clock. How far that clock is from ours is measured before and after the load, with its bound; moments are moved by one
+constant a client, so that latencies stay exactly what the client saw.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
 
-from lynxbench.errors import BadInput
-from lynxbench.evidence.run_folder import find_unfinished
+import numpy as np
+
+from lynxbench.errors import BadInput, CannotRun
 from lynxbench.executor.declaration import Declaration
-from lynxbench.fleet.cluster import Fleet, choose
+from lynxbench.fleet.actors import Actor, ActorLost
+from lynxbench.fleet.clocks import Offset, joined, measure_offset
+from lynxbench.fleet.cluster import Fleet, FleetNode, choose
+from lynxbench.load.load_record import COLUMNS, LoadRecord
+from lynxbench.load.plan import LoadPlan
+from lynxbench.load.processes import GRACE_S, PartProcess, gather
+from lynxbench.load.record_parts import moved, moved_rows
 from lynxbench.model.contract import Contract
+from lynxbench.model.samples import Int64
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.client.client_job import ClientFleet
+from lynxbench.run.client_job import ClientFleet, ClientHost
+from lynxbench.run.pipeline import run_contract
 from lynxbench.run.run_outcome import Finished, Progress, Recorder
-from lynxbench.run.served_run import RemoteClients, resume_served, run_served
+from lynxbench.run.served_run import RemoteClients
 
 CLIENT_PROGRAM = "lynxbench.fleet.load_client_process"
+HEAD_START_NS = 400_000_000
+"""From the last client being ready to the common start: every one has been told the moment by then."""
+ANSWER_S = 30.0
 
 
 def run_load(
@@ -40,11 +61,171 @@ def run_load(
             "Give the arrival a process and a rate"
         )
     chosen, _ = choose(fleet.nodes(), nodes)
-    where = ClientFleet(address=address, nodes=nodes)
-    remote = RemoteClients(CLIENT_PROGRAM, where, clients or len(chosen))
-    if resume:
-        run = find_unfinished(out, contract.contract_id)
-        if run is None:
-            raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
-        return resume_served(run, declaration, progress, recorder, remote)
-    return run_served(contract, out, declaration, progress, recorder, remote=remote)
+    remote = RemoteClients(CLIENT_PROGRAM, ClientFleet(address=address, nodes=nodes), clients or len(chosen))
+    return run_contract(contract, out, declaration, progress, recorder=recorder, remote=remote, resume=resume)
+
+
+class LoadPart:
+    """Lives on a client's node: one process of the driver's own kind, and the clock it stamps with."""
+
+    _process: PartProcess
+
+    def __init__(self, planted_ns: int = 0) -> None:
+        self._planted_ns = planted_ns  # a known error of the clock, for proving that it is found
+
+    def clock(self) -> int:
+        """This client's time."""
+        return perf_counter_ns() + self._planted_ns
+
+    def prepare(self, plan: LoadPlan, part: int) -> None:
+        """Start the process and wait until it is connected."""
+        self._process = PartProcess(plan, part)
+        if not self._process.is_ready():
+            raise CannotRun("a client process could not be started")
+
+    def begin(self, start_ns: int) -> None:
+        """Say when the load starts, on this client's clock."""
+        self._process.begin(start_ns - self._planted_ns)
+
+    def look(self) -> tuple[bool, Int64]:
+        """Whether it is at work, and the rows that were finished since the last look."""
+        return self._process.running, moved_rows(self._process.new_rows(), self._planted_ns)
+
+    def close_load(self) -> None:
+        """Ask nothing more; what is open may finish."""
+        self._process.close_load()
+
+    def finish(self, within_s: float) -> LoadRecord | None:
+        """The whole record, on this client's clock; None where the process died or does not end."""
+        record = self._process.finish(within_s)
+        return None if record is None else moved(record, self._planted_ns)
+
+    def close(self) -> None:
+        """End whatever is left, and its files."""
+        if hasattr(self, "_process"):
+            self._process.close()
+
+
+class FleetProbe(AbstractContextManager["FleetProbe"]):
+    """A probe under way on clients of many hosts; the same to its caller as one on local processes."""
+
+    def __init__(
+        self, plan: LoadPlan, fleet: Fleet, nodes: Sequence[FleetNode], planted_ns: Sequence[int] = ()
+    ) -> None:
+        self.plan = plan
+        parts, room = range(plan.processes), sum(int(node.cpus) for node in nodes)
+        if plan.processes > room:
+            raise CannotRun(
+                f"{plan.processes} clients need a core each, and the {len(nodes)} nodes have {room}; "
+                "ask for fewer clients"
+            )
+        planted = [*planted_ns, *([0] * plan.processes)]
+        self._actors = [
+            Actor(fleet, nodes[part % len(nodes)], LoadPart, (planted[part],), cpus=1.0, gpus=0.0) for part in parts
+        ]
+        self.parts: list[LoadRecord | None] = []
+        """Once finished: each client's own record, on our clock; None of one that was lost."""
+        self._lost: dict[int, str] = {}
+        self._rows = [np.zeros((0, len(COLUMNS)), dtype=np.int64)]
+        self._after: dict[int, Offset] = {}
+        try:
+            connect_s = plan.timeouts.connect_ns / 1e9 + ANSWER_S
+            self._all([("prepare", plan, part) for part in parts], connect_s)
+            self._before = {part: _offset(actor) for part, actor in enumerate(self._actors)}
+            self.start_ns = perf_counter_ns() + HEAD_START_NS
+            self._all([("begin", self._before[part].theirs(self.start_ns)) for part in parts], ANSWER_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def clients(self) -> tuple[ClientHost, ...]:
+        """Where the clients were, and what is known of their clocks."""
+        offsets = [self._offset_of(part) for part in range(len(self._actors))]
+        return tuple(
+            ClientHost(
+                process=part,
+                node=self._actors[part].node.name,
+                clock_offset_ns=offset.offset_ns,
+                clock_bound_ns=offset.bound_ns,
+                lost=self._lost.get(part, ""),
+            )
+            for part, offset in enumerate(offsets)
+        )
+
+    @property
+    def running(self) -> bool:
+        """Whether any client is still at work; their finished rows are fetched by the way."""
+        return any(self._look())
+
+    @property
+    def finished(self) -> int:
+        """How many requests have ended, as far as the last look."""
+        return sum(len(rows) for rows in self._rows)
+
+    def rows(self) -> Int64:
+        """The rows finished so far, on our clock, one line each in the order of COLUMNS."""
+        self._look()
+        self._rows = [np.concatenate(self._rows)]
+        return self._rows[0]
+
+    def close_load(self) -> None:
+        """Ask nothing more; what is open may finish within the drain bound."""
+        self._each("close_load")
+
+    def finish(self) -> LoadRecord:
+        """Wait for the end, which the plan bounds, and gather the whole record on our clock."""
+        left_s = self.plan.duration_s + self.plan.drain_s - (perf_counter_ns() - self.start_ns) / 1e9
+        within_s = max(0.1, left_s) + GRACE_S
+        records = self._each("finish", within_s, timeout_s=within_s + ANSWER_S)
+        for part, actor in enumerate(self._actors):
+            if part not in self._lost:
+                self._after[part] = _offset(actor)
+            if records.get(part) is None:
+                self._lost.setdefault(part, "its process died")
+        self.parts = [
+            None if part in self._lost else moved(records[part], -self._offset_of(part).offset_ns)
+            for part in range(len(self._actors))
+        ]
+        return gather(self.plan, self.parts, self.start_ns)
+
+    def close(self) -> None:
+        """End every client and remove its files."""
+        self._each("close")
+        for actor in self._actors:
+            actor.end()
+
+    def _offset_of(self, part: int) -> Offset:
+        before = self._before[part]
+        return joined(before, self._after[part]) if part in self._after else before
+
+    def _look(self) -> list[bool]:
+        running = []
+        for part, (at_work, rows) in self._each("look").items():
+            running.append(at_work)
+            self._rows.append(moved_rows(rows, -self._before[part].offset_ns))
+        return running
+
+    def _all(self, calls: Sequence[tuple[Any, ...]], timeout_s: float) -> None:
+        """Call every client, each with arguments of its own; one that cannot fails the whole."""
+        begun = [actor.begin(*call) for actor, call in zip(self._actors, calls, strict=True)]
+        for actor, reference in zip(self._actors, begun, strict=True):
+            actor.wait(reference, timeout_s)
+
+    def _each(self, method: str, *arguments: object, timeout_s: float = ANSWER_S) -> dict[int, Any]:
+        """Call every client that is there, at the same time; one that is gone is noted as lost."""
+        here = [(part, actor) for part, actor in enumerate(self._actors) if part not in self._lost]
+        begun = [(part, actor, actor.begin(method, *arguments)) for part, actor in here]
+        answers = {}
+        for part, actor, reference in begun:
+            try:
+                answers[part] = actor.wait(reference, timeout_s)
+            except ActorLost as error:
+                self._lost[part] = str(error)
+        return answers
+
+
+def _offset(actor: Actor) -> Offset:
+    return measure_offset(lambda: int(actor.call("clock", timeout_s=ANSWER_S)))

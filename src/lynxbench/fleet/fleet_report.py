@@ -26,7 +26,32 @@ def report_fleet(state: FleetState, folder: Path) -> FleetReport:
 
 def report_units(state: FleetState, results: Mapping[str, Result]) -> FleetReport:
     """The same from results by unit, wherever they come from."""
-    return _report(state.fleet_id, results, state.units, state.started_at, state.finished_at, state)
+    contract, units = state.contract, state.units
+    left_out = [
+        f"{name}: void ({'; '.join(result.validity.reasons[:2])})"
+        for name, result in results.items()
+        if result.validity.verdict is ValidityVerdict.VOID
+    ]
+    budget, confidence = contract.policy.regression, contract.protocol.confidence
+    comparisons = [
+        compare_instances(results, precision, budget=budget, confidence=confidence)
+        for precision in contract.workload.precisions
+    ]
+    compared = [comparison for comparison in comparisons if comparison is not None]
+    return FleetReport(
+        fleet_id=state.fleet_id,
+        contract=contract.name,
+        question=contract.question,
+        contract_id=contract.contract_id,
+        started_at=state.started_at,
+        finished_at=state.finished_at,
+        asked=len(units),
+        measured=sum(unit.state is UnitState.DONE for unit in units),
+        units=units,
+        left_out=tuple(left_out),
+        per_precision=tuple(compared),
+        verdict=_verdict(units, compared, left_out),
+    )
 
 
 def read_fleet(folder: Path) -> FleetReport:
@@ -46,49 +71,15 @@ def report_results(results: Mapping[str, Result]) -> FleetReport:
         FleetUnit(name=name, node=name, state=UnitState.DONE, result_id=result.result_id)
         for name, result in results.items()
     )
-    first = min(result.started_at for result in results.values())
-    last = max(result.finished_at for result in results.values())
-    return _report("results", results, units, first, last, None)
-
-
-def _report(
-    fleet_id: str,
-    results: Mapping[str, Result],
-    units: Sequence[FleetUnit],
-    started_at: str,
-    finished_at: str | None,
-    state: FleetState | None,
-) -> FleetReport:
-    contract = state.contract if state is not None else next(iter(results.values())).contract
-    left_out = [
-        f"{name}: void ({'; '.join(result.validity.reasons[:2])})"
-        for name, result in results.items()
-        if result.validity.verdict is ValidityVerdict.VOID
-    ]
-    compared = [
-        found
-        for precision in contract.workload.precisions
-        if (
-            found := compare_instances(
-                results, precision, budget=contract.policy.regression, confidence=contract.protocol.confidence
-            )
-        )
-        is not None
-    ]
-    return FleetReport(
-        fleet_id=fleet_id,
-        contract=contract.name,
-        question=contract.question,
-        contract_id=contract.contract_id,
-        started_at=started_at,
-        finished_at=finished_at,
-        asked=len(units),
-        measured=sum(unit.state is UnitState.DONE for unit in units),
-        units=tuple(units),
-        left_out=tuple(left_out),
-        per_precision=tuple(compared),
-        verdict=_verdict(units, compared, left_out),
+    state = FleetState(
+        fleet_id="results",
+        started_at=min(result.started_at for result in results.values()),
+        finished_at=max(result.finished_at for result in results.values()),
+        contract=next(iter(results.values())).contract,
+        per_gpu=False,
+        units=units,
     )
+    return report_units(state, results)
 
 
 def _verdict(units: Sequence[FleetUnit], compared: Sequence[FleetComparison], left_out: Sequence[str]) -> str:
@@ -99,7 +90,12 @@ def _verdict(units: Sequence[FleetUnit], compared: Sequence[FleetComparison], le
         parts.append(f"INCOMPLETE: {len(missing)} of {len(units)} have no result: {names}")
     if left_out:
         parts.append(f"{len(left_out)} void")
-    apart = {row.unit: row for one in compared for row in one.instances if row.standing is InstanceStanding.OUTLIER}
+    apart = {
+        row.unit: row
+        for comparison in compared
+        for row in comparison.instances
+        if row.standing is InstanceStanding.OUTLIER
+    }
     for name, row in apart.items():
         cause = row.cause.sentence if row.cause is not None else "nothing that is recorded sets it apart"
         parts.append(f"{name} stands apart by {row.against_rest.estimate - 1:+.1%}: {cause}")

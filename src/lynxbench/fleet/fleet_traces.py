@@ -6,9 +6,8 @@ object store's prefix is listed here; every worker fetches its own trace, and no
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from time import process_time
@@ -17,7 +16,7 @@ from typing import Any
 from lynxbench.attribute.api import TraceAnalysis
 from lynxbench.attribute.rank_traces import SUFFIXES, RankReport, RankSettings, find_traces, gather_ranks, try_rank
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.fleet.cluster import Fleet
+from lynxbench.fleet.cluster import Fleet, one_line
 
 CALLS_A_WORKER = 500
 """A worker process is replaced after so many traces: what an allocator keeps for itself does not add up. Fewer would
@@ -31,10 +30,9 @@ AHEAD = 2
 class RankDone:
     """One trace's analysis, and the memory of the worker that made it."""
 
-    found: TraceAnalysis | str
+    analysis: TraceAnalysis | str
     peak_rss_bytes: int
     cpu_s: float
-    pid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +49,17 @@ class FleetTrace:
 
 def list_traces(named: Sequence[str]) -> list[str]:
     """Traces by path or address: files, folders, and prefixes of an object store."""
-    found: list[str] = []
+    traces: list[str] = []
     for name in named:
-        found += _list_prefix(name) if "://" in name else [str(p.resolve()) for p in find_traces([Path(name)])]
-    return found
+        traces += _list_prefix(name) if "://" in name else [str(p.resolve()) for p in find_traces([Path(name)])]
+    return traces
 
 
 def analyse_fleet(
     fleet: Fleet,
     traces: Sequence[str],
     settings: RankSettings,
-    *,
     workers: int | None = None,
-    told: Callable[[int, int], None] = lambda done, of: None,
 ) -> FleetTrace:
     """Analyse every trace on the cluster's CPUs; a worker that is lost is replaced and its trace tried again."""
     ray = fleet.ray
@@ -84,27 +80,24 @@ def analyse_fleet(
             try:
                 results[place] = ray.get(reference)
             except ray.exceptions.RayError as error:
-                line = " ".join(str(error).split())[:200]
-                results[place] = RankDone(
-                    f"{traces[place]}: its worker was lost {MOST_ATTEMPTS} times: {line}", 0, 0.0, 0
-                )
-            told(len(results), len(traces))
+                why = f"{traces[place]}: its worker was lost {MOST_ATTEMPTS} times: {one_line(error)}"
+                results[place] = RankDone(why, 0, 0.0)
     ordered = [results[place] for place in range(len(traces))]
-    sources = [Path(_local_name(trace)) for trace in traces]
-    report = gather_ranks(sources, [one.found for one in ordered])
-    peak = max(one.peak_rss_bytes for one in ordered)
-    return FleetTrace(report, workers, peak, sum(one.cpu_s for one in ordered))
+    sources = [Path(trace.partition("://")[2] or trace) for trace in traces]
+    report = gather_ranks(sources, [rank.analysis for rank in ordered])
+    peak = max(rank.peak_rss_bytes for rank in ordered)
+    return FleetTrace(report, workers, peak, sum(rank.cpu_s for rank in ordered))
 
 
 def analyse_here(trace: str, settings: RankSettings) -> RankDone:
     """One trace in this process."""
     began_s = process_time()
     if "://" not in trace:
-        found = try_rank(Path(trace), settings)
+        analysis = try_rank(Path(trace), settings)
     else:
         with tempfile.TemporaryDirectory(prefix="lynxbench-trace-") as folder:
-            found = _fetched(trace, Path(folder), settings)
-    return RankDone(found, peak_rss_bytes(), process_time() - began_s, os.getpid())
+            analysis = _fetched(trace, Path(folder), settings)
+    return RankDone(analysis, peak_rss_bytes(), process_time() - began_s)
 
 
 def peak_rss_bytes() -> int:
@@ -119,7 +112,7 @@ def _fetched(trace: str, folder: Path, settings: RankSettings) -> TraceAnalysis 
     try:
         system.get_file(path, str(local))
     except Exception as error:  # every store has errors of its own
-        return f"{trace}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}"
+        return f"{trace}: {one_line(f'{type(error).__name__}: {error}')}"
     return try_rank(local, settings)
 
 
@@ -129,11 +122,11 @@ def _list_prefix(url: str) -> list[str]:
     try:
         listed: Iterable[str] = system.find(path)
     except Exception as error:
-        raise BadInput(f"{url}: {' '.join(f'{type(error).__name__}: {error}'.split())[:200]}") from None
-    found = [system.unstrip_protocol(one) for one in sorted(listed) if str(one).lower().endswith(SUFFIXES)]
-    if not found:
+        raise BadInput(f"{url}: {one_line(f'{type(error).__name__}: {error}')}") from None
+    traces = [system.unstrip_protocol(name) for name in sorted(listed) if str(name).lower().endswith(SUFFIXES)]
+    if not traces:
         raise BadInput(f"{url}: holds no traces ({', '.join(SUFFIXES)}); give the prefix they were exported to")
-    return [one if "://" in one else f"{scheme}://{one}" for one in found]
+    return [trace if "://" in trace else f"{scheme}://{trace}" for trace in traces]
 
 
 def _store(url: str) -> tuple[Any, str]:
@@ -146,10 +139,6 @@ def _store(url: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         raise BadInput(f"{url}: {error}; pip install 'lynxbench[s3]', or give a folder") from None
     return system, str(path)
-
-
-def _local_name(trace: str) -> str:
-    return trace if "://" not in trace else trace.partition("://")[2]
 
 
 def refuse_none(traces: Sequence[str]) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lynxbench.fleet.cluster import choose, connected
-from lynxbench.fleet.load_clients import FleetProbe
+from lynxbench.fleet.fleet_load import FleetProbe
 from lynxbench.load.plan import LoadPlan
-from lynxbench.run.client.__main__ import main
-from lynxbench.run.client.client_job import ClientHost, ClientJob
+from lynxbench.run.client_job import ClientHost, ClientJob
+from lynxbench.run.client_work import ask
 
 
 @contextmanager
@@ -20,17 +20,8 @@ def probe_on_fleet(job: ClientJob, plan: LoadPlan, hosts: list[ClientHost]) -> I
         nodes, _ = choose(fleet.nodes(), job.fleet.nodes)
         with FleetProbe(plan, fleet, nodes) as probe:
             yield probe
-            hosts += [
-                ClientHost(
-                    process=client.part,
-                    node=client.node,
-                    clock_offset_ns=client.offset_ns,
-                    clock_bound_ns=client.bound_ns,
-                    lost=client.lost,
-                )
-                for client in probe.clients()
-            ]
+            hosts += probe.clients()
 
 
 if __name__ == "__main__":
-    main(probe_on_fleet)
+    ask(probe_on_fleet)

@@ -1,28 +1,58 @@
-"""A Ray cluster of this machine alone: nothing of it listens beyond loopback, and nothing of it is left at the end."""
+"""Ray, imported on first need and told to keep to itself, and a cluster of this machine alone.
+
+Nothing of such a cluster listens beyond loopback, and nothing of it is left at the end.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType
 from typing import Any
 
-from lynxbench.errors import CannotRun
-from lynxbench.fleet.ray_module import import_ray
+from lynxbench.errors import BadInput, CannotRun
 
+QUIET: dict[str, str] = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""Nothing is reported to anybody; a task without GPUs leaves CUDA_VISIBLE_DEVICES as the node has it."""
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""With this Ray takes 127.0.0.1 for the address of this machine, and then listens nowhere else."""
 STORE_BYTES = 200 << 20
 """Object store of a local node; a run's folder passes through it."""
 LARGEST_LOCAL = 64
 
 
-class LocalCluster:
+def import_ray(*, loopback: bool = False) -> ModuleType:
+    """Ray, or one line that says how to get it. `loopback` must be said before anything else imports Ray."""
+    for name, value in (QUIET | (LOOPBACK if loopback else {})).items():
+        os.environ.setdefault(name, value)
+    if loopback and "ray" in sys.modules:
+        from ray._private import ray_constants
+
+        if ray_constants.ENABLE_RAY_CLUSTER:
+            raise BadInput("Ray was imported before and would listen on every address; start a fresh process")
+    try:
+        import ray
+    except ModuleNotFoundError as missing:
+        if missing.name != "ray":
+            raise
+        raise BadInput("a fleet needs Ray: pip install 'lynxbench[ray]'") from None
+    module: ModuleType = ray
+    return module
+
+
+class LocalCluster(AbstractContextManager["LocalCluster"]):
     """Nodes named node-1, node-2 … on loopback. Closing it ends every process and removes every file of it."""
 
-    def __init__(self, nodes: int = 1, *, cpus: int | None = None, store_bytes: int = STORE_BYTES) -> None:
+    def __init__(self, nodes: int = 1, *, cpus: int | None = None) -> None:
         if not 1 <= nodes <= LARGEST_LOCAL:
             raise CannotRun(f"{nodes} local nodes; between 1 and {LARGEST_LOCAL} make sense on one machine")
         # Paths of sockets end at 107 characters, so the folder is short and never inside somebody's own long one.
@@ -30,7 +60,6 @@ class LocalCluster:
         self._before = os.environ.get("RAY_TMPDIR")
         os.environ["RAY_TMPDIR"] = str(self._folder)
         self._cpus = cpus or os.cpu_count() or 1
-        self._store_bytes = store_bytes
         self._nodes: dict[str, Any] = {}
         self._started = 0
         self._cluster: Any = None
@@ -64,7 +93,7 @@ class LocalCluster:
                 wait=False,
                 node_name=name,
                 num_cpus=self._cpus,
-                object_store_memory=self._store_bytes,
+                object_store_memory=STORE_BYTES,
                 include_dashboard=False,
                 include_log_monitor=False,
             )
@@ -86,12 +115,7 @@ class LocalCluster:
             os.environ["RAY_TMPDIR"] = self._before
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __enter__(self) -> LocalCluster:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -23,7 +23,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from pydantic import Field
 
@@ -33,15 +33,15 @@ from lynxbench.evidence.manifest import MANIFEST_FILE
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder, Slot, find_unfinished
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.definition import ServerCommand
+from lynxbench.experiment.visiting import Setting, Visits
+from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Scalar
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.job import Job, JobReport
 from lynxbench.model.surroundings import VariableName
-
-if TYPE_CHECKING:
-    from lynxbench.experiment.visiting import Setting, Where
+from lynxbench.run.pipeline import run_contract
 
 REQUEST_FILE = "request.json"
 SERVER_LOG = "server.txt"
@@ -119,7 +119,7 @@ class PipeProgress:
 
     def __init__(self, line: DriverPipes) -> None:
         self._line = line
-        self._said: tuple[int, str] | None = None
+        self._stage: tuple[int, str] | None = None
 
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts, or goes on."""
@@ -127,8 +127,8 @@ class PipeProgress:
 
     def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
         """A process is at work."""
-        if self._said != (slot.index, stage):
-            self._said = (slot.index, stage)
+        if self._stage != (slot.index, stage):
+            self._stage = (slot.index, stage)
             self._line.say(stage={"process": slot.index, "stage": stage, "precision": slot.precision.value})
 
     def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
@@ -196,9 +196,6 @@ class LineRecorder:
 
 def measure(folder: Path, line: DriverPipes) -> Path:
     """Run what the folder asks for, or go on with what was begun there; the folder of the finished run."""
-    from lynxbench.experiment.visiting import serving, surroundings_of
-    from lynxbench.run.pipeline import resume_contract, run_contract
-
     request = NodeRequest.model_validate_json((folder / REQUEST_FILE).read_bytes())
     contract, progress = request.contract, RankedProgress(line) if request.ranked else PipeProgress(line)
     recorder = LineRecorder(line) if request.recorded else None
@@ -206,16 +203,22 @@ def measure(folder: Path, line: DriverPipes) -> Path:
     if before is not None:
         line.say(done={"folder": before.name, "result_id": read_result(before).result_id})
         return before
-    setting, where = _surrounded(request, folder)
-    _wait_for_calm(request, line)
-    with serving(setting, where, folder / SERVER_LOG):
-        if find_unfinished(folder, contract.contract_id) is not None:
-            finished = resume_contract(contract, folder, request.declaration, progress, request.intervening, recorder)
-        else:
-            around = surroundings_of(setting, where)
-            finished = run_contract(
-                contract, folder, request.declaration, progress, request.intervening, recorder, around=around
-            )
+    setting, visits = _surrounded(request, folder)
+    patience_s = 0.0 if request.given is None else request.given.patience_s
+    if patience_s and wait_until_calm(contract.protocol.foreign_load, patience_s) is None:
+        line.say(restless=patience_s)
+    resume = find_unfinished(folder, contract.contract_id) is not None
+    with visits.serving(setting, folder / SERVER_LOG):
+        finished = run_contract(
+            contract,
+            folder,
+            request.declaration,
+            progress,
+            request.intervening,
+            recorder,
+            around=visits.surroundings(setting),
+            resume=resume,
+        )
     line.say(done={"folder": finished.folder.name, "result_id": finished.result.result_id})
     return finished.folder
 
@@ -229,10 +232,8 @@ def _finished_before(folder: Path, contract: Contract) -> Path | None:
     return None
 
 
-def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:
+def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Visits]:
     """The request as a visit on this machine; environments are shared by all visits of one fleet run."""
-    from lynxbench.experiment.visiting import Setting, Where
-
     given = request.given or Given()
     if given.lock is not None:
         (folder / given.lock.name).write_text(given.lock.text, encoding="utf-8")
@@ -243,7 +244,7 @@ def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:
         server=given.server,
         server_values=given.server_values,
     )
-    where = Where(
+    visits = Visits(
         runs=folder,
         environments=folder.parent / ENVIRONMENTS,
         base=folder,
@@ -251,15 +252,7 @@ def _surrounded(request: NodeRequest, folder: Path) -> tuple[Setting, Where]:
         recorders=lambda: None,
         inherits=given.inherits,
     )
-    return setting, where
-
-
-def _wait_for_calm(request: NodeRequest, line: DriverPipes) -> None:
-    from lynxbench.measure.calm import wait_until_calm
-
-    patience_s = 0.0 if request.given is None else request.given.patience_s
-    if patience_s and wait_until_calm(request.contract.protocol.foreign_load, patience_s) is None:
-        line.say(restless=patience_s)
+    return setting, visits
 
 
 def main() -> None:

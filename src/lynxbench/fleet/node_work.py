@@ -17,17 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lynxbench.errors import (
-    BadInput,
-    CannotRun,
-    EvidenceInvalid,
-    ExitCode,
-    Interrupted,
-    LynxbenchError,
-    Refused,
-)
+from lynxbench.errors import BadInput, CannotRun, EvidenceInvalid, ExitCode, Interrupted, LynxbenchError, Refused
 from lynxbench.evidence.manifest import differences, read_manifest
 from lynxbench.fleet.node_process import REQUEST_FILE, NodeRequest
+from lynxbench.load.fresh_process import last_words
 
 SCRATCH_VARIABLE = "LYNXBENCH_FLEET_SCRATCH"
 """Folder on a node for runs under way; the system's temporary one without it."""
@@ -66,6 +59,14 @@ class NodeTask:
     """A NodeRequest as JSON."""
     cwd: str
     environment: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, fleet_id: str, unit: str, request: NodeRequest, cwd: Path | None, environment: Mapping[str, str]
+    ) -> NodeTask:
+        """A request on its way; without a folder the node's own is meant."""
+        text = request.model_dump_json(by_alias=True)
+        return cls(fleet_id, unit, text, "" if cwd is None else str(cwd), environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +131,14 @@ def run_child(scratch: Path, task: NodeTask, caller: Caller, follow: Follow | No
         return dict(ended["done"])
     if "failed" in ended:
         raise KINDS.get(int(ended["failed"]["exit_code"]), BadInput)(str(ended["failed"]["line"]))
-    words = (scratch / "node-stderr.txt").read_text(errors="replace").strip().splitlines()
-    raise CannotRun(f"the run's process ended with code {child.returncode}: {words[-1] if words else 'no message'}")
+    words = last_words(scratch / "node-stderr.txt")
+    raise CannotRun(f"the run's process ended with code {child.returncode}: {words}")
 
 
 def clean_environment(inherited: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """The node's own variables without the cluster's, and those that were asked for."""
-    kept = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN)}
-    paths = [path for path in sys.path if path]
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), **more}
+    own = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN)}
+    return {**own, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), **more}
 
 
 def _relay(child: subprocess.Popen[str], caller: Caller, follow: Follow | None) -> dict[str, Any]:
@@ -198,8 +198,3 @@ def unpack(parcel: Parcel, into: Path) -> Path:
         what = f"{changed[0].path} changed" if changed else "its manifest is missing"
         raise EvidenceInvalid(f"{parcel.run_id}: {what} on the way from its node")
     return folder
-
-
-def request_text(request: NodeRequest) -> str:
-    """A request as it travels."""
-    return request.model_dump_json(by_alias=True)

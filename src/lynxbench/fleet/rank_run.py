@@ -11,15 +11,13 @@ import contextlib
 import json
 import os
 import shlex
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,15 +31,19 @@ from lynxbench.executor.launch import PEERS_VARIABLE
 from lynxbench.fleet.actors import Actor, Crew
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.dispatch import FleetTask
-from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState, Recorders, Silent
-from lynxbench.fleet.fleet_run import FleetOptions, carry_out, folder_text, new_fleet_id
+from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState
+from lynxbench.fleet.fleet_jobs import carry_out, new_state
+from lynxbench.fleet.fleet_run import FleetOptions
 from lynxbench.fleet.node_process import NodeRequest
-from lynxbench.fleet.node_work import Caller, NodeTask, Parcel, clean_environment, measure_here, request_text
+from lynxbench.fleet.node_work import Caller, NodeTask, Parcel, clean_environment, measure_here
+from lynxbench.load.fresh_process import ERRORS_FILE, end_group, last_words
 from lynxbench.load.journal import read_journal
 from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit
 from lynxbench.model.serving import ServedEngine
-from lynxbench.run.rank_peer import JOB_FILE
+from lynxbench.run.fresh_job import JOB_FILE
+from lynxbench.run.run_outcome import Recorders
+from lynxbench.run.worker import FOLLOW
 
 RANKS_FILE = "ranks.json"
 ANSWER_S = 120.0
@@ -110,29 +112,27 @@ class RankHost:
 
     def follow(self, seats: Sequence[Seat], job: str) -> None:
         """Start a follower for each seat."""
-        self._start(seats, [sys.executable, "-P", "-m", "lynxbench.run.rank_peer"], job)
+        worker = [sys.executable, "-P", "-m", "lynxbench.run.worker"]
+        self._start(seats, lambda folder: [*worker, str(folder), FOLLOW], job)
 
     def serve(self, seats: Sequence[Seat], command: str) -> None:
         """Start a server's command for each seat."""
-        self._start(seats, shlex.split(command), None)
+        self._start(seats, lambda folder: shlex.split(command), None)
 
     def stop(self) -> list[dict[str, Any]]:
         """End every rank; what each stamped."""
-        found = []
+        stamped = []
         for rank, folder, process in self._open:
-            assert process.stdin is not None
-            process.stdin.close()
-            _end(process)
-            found.append({"rank": rank, **_stamped(folder), "ended": process.returncode})
+            end_group(process, leaving_s=GRACE_S / 5, grace_s=GRACE_S)
+            stamped.append({"rank": rank, **_stamped(folder), "ended": process.returncode})
         self._open.clear()
-        return found
+        return stamped
 
     def trouble(self) -> str:
         """The last words of a rank that has ended by itself; empty where all are at work."""
         for rank, folder, process in self._open:
             if process.poll() is not None:
-                words = (folder / "stderr.txt").read_text(errors="replace").strip().splitlines()
-                return f"rank {rank} ended with code {process.returncode}: {words[-1] if words else 'no message'}"
+                return f"rank {rank} ended with code {process.returncode}: {last_words(folder / ERRORS_FILE)}"
         return ""
 
     def close(self) -> None:
@@ -140,18 +140,16 @@ class RankHost:
         self.stop()
         self._folder.cleanup()
 
-    def _start(self, seats: Sequence[Seat], command: Sequence[str], job: str | None) -> None:
+    def _start(self, seats: Sequence[Seat], command: Callable[[Path], list[str]], job: str | None) -> None:
         self._count += 1
         for seat in seats:
             folder = Path(self._folder.name) / f"{self._count}-{seat.rank}"
             folder.mkdir()
-            words = [*command]
             if job is not None:
                 write_text(folder / JOB_FILE, job)
-                words.append(str(folder))
-            with (folder / "stderr.txt").open("wb") as err:
+            with (folder / ERRORS_FILE).open("wb") as err:
                 process = subprocess.Popen(
-                    words,
+                    command(folder),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=err,
@@ -176,12 +174,12 @@ def measure_ranked(task: object, caller: Caller) -> Parcel:
     """The task that Ray runs for rank 0: as for any node, with the other ranks started and stopped beside it."""
     assert isinstance(task, RankTask)
 
-    def follow(said: Mapping[str, Any]) -> None:
-        if "start" in said:
-            task.crew.all("follow", [(seats, said["start"]) for seats in task.seats], ANSWER_S)
+    def follow(message: Mapping[str, Any]) -> None:
+        if "start" in message:
+            task.crew.all("follow", [(seats, message["start"]) for seats in task.seats], ANSWER_S)
             return
         stopped = task.crew.all("stop", [() for _ in task.seats], ANSWER_S)
-        caller.tell({"followed": {"process": said["stop"], "ranks": [one for ranks in stopped for one in ranks]}})
+        caller.tell({"followed": {"process": message["stop"], "ranks": [rank for ranks in stopped for rank in ranks]}})
 
     return measure_here(task.node, caller, follow)
 
@@ -191,11 +189,11 @@ def run_ranks(
     contract: Contract,
     out: Path,
     *,
+    server: str | None = None,
     nodes: str | None = None,
     options: FleetOptions | None = None,
     progress: FleetProgress | None = None,
     recorders: Recorders | None = None,
-    server: str | None = None,
 ) -> tuple[FleetState, Path]:
     """One contract over all chosen nodes; `server` starts a command as every rank, which the contract then asks."""
     options = options or FleetOptions()
@@ -205,33 +203,17 @@ def run_ranks(
             f"engine {contract.engine.name} needs {'no ' if server else 'a '}--server"
         )
     chosen, _ = choose(fleet.nodes(), nodes)
-    now = datetime.now(UTC)
-    name = f"{len(chosen)}-nodes"
-    state = FleetState(
-        fleet_id=new_fleet_id(contract.name, now),
-        started_at=now.isoformat(timespec="seconds"),
-        contract=contract,
-        per_gpu=False,
-        units=(FleetUnit(name=name, node=chosen[0].name),),
-    )
-    book = _RankBook(state, out / state.fleet_id, progress or Silent(), recorders)
+    first, name = chosen[0], f"{len(chosen)}-nodes"
+    state = new_state(contract.name, contract, [FleetUnit(name=name, node=first.name)])
+    book = _RankBook(state, out / state.fleet_id, progress, recorders)
     # Rank 0's own node keeps its CPUs for rank 0; the host of its other ranks takes none.
-    hosts = [
-        Actor(
-            fleet,
-            node,
-            RankHost,
-            (folder_text(options.cwd),),
-            0.0 if i == 0 else node.cpus,
-            0.0 if i == 0 else node.gpus,
-        )
-        for i, node in enumerate(chosen)
-    ]
+    taken = {node.name: (node.cpus, node.gpus) for node in chosen} | {first.name: (0.0, 0.0)}
+    cwd = "" if options.cwd is None else str(options.cwd)
+    hosts = [Actor(fleet, node, RankHost, (cwd,), *taken[node.name]) for node in chosen]
     try:
         ids = [str(host.call("executor_id", timeout_s=ANSWER_S)) for host in hosts]
-        port = int(hosts[0].call("free_port", chosen[0].address, timeout_s=ANSWER_S))
+        port = int(hosts[0].call("free_port", first.address, timeout_s=ANSWER_S))
         seats = seats_of(chosen, port, state.fleet_id)
-        peers = {PEERS_VARIABLE: json.dumps(ids[1:])}
         book.begin()
         book.seat(seats, dict(zip((node.name for node in chosen), ids, strict=True)))
         request = NodeRequest(
@@ -240,19 +222,20 @@ def run_ranks(
             recorded=recorders is not None,
             ranked=server is None,
         )
-        mine = {**options.environment, **peers, **(seats[0].environment if server is None else _world(seats[0]))}
-        payload = NodeTask(state.fleet_id, name, request_text(request), folder_text(options.cwd), mine)
+        seat = seats[0].environment if server is None else _world(seats[0])
+        variables = {**options.environment, PEERS_VARIABLE: json.dumps(ids[1:]), **seat}
+        payload = NodeTask.of(state.fleet_id, name, request, options.cwd, variables)
         if server is None:
-            others = [tuple(s for s in seats[1:] if s.node == node.name) for node in chosen]
+            others = [tuple(seat for seat in seats[1:] if seat.node == node.name) for node in chosen]
             crew = Crew(tuple(host.handle for host in hosts))
-            task = FleetTask(name, RankTask(payload, crew, tuple(others)), chosen[0], chosen[0].gpus)
+            task = FleetTask(name, RankTask(payload, crew, tuple(others)), first, first.gpus)
             carry_out(fleet, book, [task], work=measure_ranked)
         else:
             for host in hosts:
-                own = tuple(s for s in seats if s.node == host.node.name)
+                own = tuple(seat for seat in seats if seat.node == host.node.name)
                 host.call("serve", own, server, timeout_s=ANSWER_S)
             _wait_for(contract, hosts)
-            carry_out(fleet, book, [FleetTask(name, payload, chosen[0], 0.0)])
+            carry_out(fleet, book, [FleetTask(name, payload, first, 0.0)])
     finally:
         for host in hosts:
             _close(host)
@@ -319,16 +302,3 @@ def _stamped(folder: Path) -> dict[str, Any]:
         return {"steps": 0, "median_step_ms": None}
     median = float(np.median(seconds)) * 1e3 if len(seconds) else None
     return {"steps": len(seconds), "median_step_ms": median}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """First by its closed input, then by signals to its whole group."""
-    for stop in (None, signal.SIGTERM, signal.SIGKILL):
-        if stop is not None and process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, stop)
-        try:
-            process.wait(GRACE_S / 5 if stop is None else GRACE_S)
-            return
-        except subprocess.TimeoutExpired:
-            continue

@@ -16,7 +16,6 @@ from lynxbench.evidence.canonical_reader import parse_canonical
 from lynxbench.evidence.envelope import (
     CHECKPOINT_TYPE,
     Envelope,
-    Signer,
     add_signature,
     parse_envelope,
     sign,
@@ -24,7 +23,7 @@ from lynxbench.evidence.envelope import (
 )
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import parse_time
-from lynxbench.evidence.trust import TrustList
+from lynxbench.evidence.trust import Signer, TrustList
 from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends

@@ -7,8 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from lynxbench.errors import BadLedger, EvidenceInvalid
-from lynxbench.evidence.documents import write_text
-from lynxbench.evidence.keyring import locked
+from lynxbench.evidence.documents import locked, write_text
 from lynxbench.ledger.checkpoints import Checkpoint, prove_head
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.model.document import Document
@@ -42,7 +41,7 @@ class Seen:
 
     def check(self, ledger: Ledger) -> TreeHead:
         """Hold a ledger against what was last seen of it (trust on first use), then remember it as it is now."""
-        with locked(self._lock):
+        with locked(self._lock, BadLedger):
             book = self._read()
             place = ledger.database.name
             last = book.places.get(place)
@@ -62,7 +61,7 @@ class Seen:
 
     def accept(self, ledger: Ledger) -> TreeHead:
         """Forget what was seen of a ledger and trust what it is now."""
-        with locked(self._lock):
+        with locked(self._lock, BadLedger):
             book = self._read()
             places = {place: seen for place, seen in book.places.items() if place != ledger.database.name}
             self._write(book.model_copy(update={"places": places}))
@@ -70,7 +69,7 @@ class Seen:
 
     def check_bundle(self, checkpoint: Checkpoint) -> None:
         """Refuse a bundle whose ledger showed somebody here another history of the same length."""
-        with locked(self._lock):
+        with locked(self._lock, BadLedger):
             book = self._read()
             known = book.bundles.get(checkpoint.origin, {})
             size = str(checkpoint.tree_size)

@@ -1,4 +1,4 @@
-"""A fresh process for every repetition: started, watched, and ended in order."""
+"""A fresh process for every repetition: started, watched and ended in order; its own side leaves with its parent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from lynxbench.model.surroundings import Surroundings
 
 POLL_S = 0.5
 GRACE_S = 3.0
+ERRORS_FILE = "stderr.txt"
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -32,7 +34,7 @@ def run_fresh(
     An exception here (Ctrl-C among them) ends the child before it goes on. `around` gives it variables, another
     interpreter or CPUs of its own.
     """
-    with (folder / "stdout.txt").open("wb") as out, (folder / "stderr.txt").open("wb") as err:
+    with (folder / "stdout.txt").open("wb") as out, (folder / ERRORS_FILE).open("wb") as err:
         child = subprocess.Popen(
             [*_command(around), "-P", "-m", module, str(folder)],
             stdin=subprocess.PIPE,
@@ -46,15 +48,51 @@ def run_fresh(
                 watch(child.pid)
                 time.sleep(POLL_S)
         finally:
-            _end(child)
+            end_group(child)
             _withhold_secrets(folder)
     return child.returncode
 
 
-def last_words(folder: Path) -> str:
-    """The last line a process wrote to its error stream."""
-    text = (folder / "stderr.txt").read_text(errors="replace").strip() if (folder / "stderr.txt").exists() else ""
-    return text.splitlines()[-1] if text else "no message"
+def leave_with_parent(leave: Callable[[], object]) -> None:
+    """The parent holds the other end of standard input; when it is gone, nobody waits for this process."""
+
+    def wait() -> None:
+        while os.read(0, 4096):  # the bare descriptor: a buffered reader would be locked when the interpreter ends
+            pass
+        leave()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def last_words(log: Path) -> str:
+    """The last line a process wrote to its log."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1][:400] if lines else "no message"
+
+
+def end_group(child: subprocess.Popen[bytes], leaving_s: float = 0.0, grace_s: float = GRACE_S) -> None:
+    """End a process and its whole group: by its closed input, where it is given time for that, then by signals."""
+    if child.stdin is not None:
+        child.stdin.close()
+    if leaving_s and _ended(child, leaving_s):
+        return
+    for stop in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is not None:
+            return
+        try:
+            os.killpg(child.pid, stop)
+        except ProcessLookupError:
+            continue
+        if _ended(child, grace_s):
+            return
+
+
+def _ended(child: subprocess.Popen[bytes], within_s: float) -> bool:
+    try:
+        child.wait(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _withhold_secrets(folder: Path) -> None:
@@ -85,16 +123,3 @@ def _environment(inherited: Mapping[str, str], threads: int, around: Surrounding
         inherited.pop("PYTHONHOME", None)
         inherited.pop("PYTHONPATH", None)  # the other environment is complete; a path of this one would leak into it
     return {**inherited, **usual, **given}
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    if child.stdin is not None:
-        child.stdin.close()
-    for stop in (signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is not None:
-            return
-        try:
-            os.killpg(child.pid, stop)
-            child.wait(timeout=GRACE_S)
-        except (ProcessLookupError, subprocess.TimeoutExpired):
-            continue

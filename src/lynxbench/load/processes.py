@@ -11,10 +11,10 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from time import perf_counter_ns
-from types import TracebackType
 
 import numpy as np
 
@@ -38,6 +38,7 @@ HEAD_START_NS = 50_000_000
 """From the last process being ready to the common start: enough for every one to have read the moment from its pipe."""
 GRACE_S = 15.0
 """Beyond the run's own bound, for writing the record; then a process is given up."""
+ROW_BYTES = 8 * len(COLUMNS)
 
 
 def drive(plan: LoadPlan) -> LoadRecord:
@@ -48,144 +49,153 @@ def drive(plan: LoadPlan) -> LoadRecord:
         return probe.finish()
 
 
-class RunningProbe:
+class PartProcess:
+    """One process for one part of a plan: it says `ready`, waits for the start, and leaves its record."""
+
+    def __init__(self, plan: LoadPlan, part: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="lynxbench-load-")
+        self._path = Path(self._folder.name) / str(part)
+        self._rows_path = self._path.with_suffix(".rows")
+        self._read_bytes = 0
+        # A program of its own rather than multiprocessing's spawn: the caller's main module is not imported again.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lynxbench.load.processes"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        # The plan goes through the pipe and never to disk: its requests may carry a key.
+        job = pickle.dumps((plan, part, str(self._path)))
+        self._write(len(job).to_bytes(8, "little") + job)
+
+    def is_ready(self) -> bool:
+        """Wait until it is connected; False where it died, CannotRun where it says why it cannot."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if line.startswith(b"cannot "):
+            raise CannotRun(line[7:].decode("utf-8", "replace").strip())
+        return line == b"ready\n"
+
+    def begin(self, start_ns: int) -> None:
+        """Say when the load starts, on this machine's clock."""
+        self._write(b"%d\n" % start_ns)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still at work."""
+        return self._process.poll() is None
+
+    @property
+    def finished(self) -> int:
+        """How many requests have ended so far."""
+        return self._rows_path.stat().st_size // ROW_BYTES if self._rows_path.exists() else 0
+
+    def new_rows(self) -> Int64:
+        """The rows finished since the last look (a fraction of a second behind), in the order of COLUMNS."""
+        data = b""
+        if self._rows_path.exists():
+            with self._rows_path.open("rb") as file:
+                file.seek(self._read_bytes)
+                data = file.read()
+        whole = data[: len(data) // ROW_BYTES * ROW_BYTES]
+        self._read_bytes += len(whole)
+        return np.frombuffer(whole, dtype=np.int64).reshape(-1, len(COLUMNS))
+
+    def close_load(self) -> None:
+        """Ask nothing more; what is open may finish within the drain bound."""
+        self._write(b"e")
+
+    def finish(self, within_s: float) -> LoadRecord | None:
+        """The whole record; None where the process died, or does not end and is ended."""
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        path = self._path.with_suffix(".npz")
+        return read_record(path) if self._process.returncode == 0 and path.exists() else None
+
+    def close(self) -> None:
+        """End whatever is left of it, and its files."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        self._folder.cleanup()
+
+    def _write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError, ValueError):  # it has ended already; gathering finds out
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
+
+class RunningProbe(AbstractContextManager["RunningProbe"]):
     """A probe under way on processes of its own."""
 
     def __init__(self, plan: LoadPlan) -> None:
         self.plan = plan
-        self._folder = tempfile.TemporaryDirectory(prefix="lynxbench-load-")
-        self._workers: list[subprocess.Popen[bytes]] = []
-        self._read_bytes = [0] * plan.processes
-        self._rows: list[Int64] = []
+        self._parts: list[PartProcess] = []
+        self._rows = [np.zeros((0, len(COLUMNS)), dtype=np.int64)]
         try:
-            folder = Path(self._folder.name)
-            self._workers = [start_part(plan, part, folder) for part in range(plan.processes)]
-            self.start_ns = self._begin()
+            for part in range(plan.processes):
+                self._parts.append(PartProcess(plan, part))
+            ready = [part for part in self._parts if part.is_ready()]
+            if not ready:
+                raise CannotRun("no client process could be started; see the messages above")
+            self.start_ns = perf_counter_ns() + HEAD_START_NS
+            for part_process in ready:
+                part_process.begin(self.start_ns)
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> RunningProbe:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def running(self) -> bool:
         """Whether any process is still at work."""
-        return any(worker.poll() is None for worker in self._workers)
+        return any(part.running for part in self._parts)
 
     @property
     def finished(self) -> int:
         """How many requests have ended so far."""
-        paths = [Path(self._folder.name) / f"{part}.rows" for part in range(self.plan.processes)]
-        return sum(path.stat().st_size for path in paths if path.exists()) // (8 * len(COLUMNS))
+        return sum(part.finished for part in self._parts)
 
     def rows(self) -> Int64:
-        """The rows finished so far (a fraction of a second behind), one line each in the order of COLUMNS."""
-        row_bytes = 8 * len(COLUMNS)
-        for part in range(self.plan.processes):
-            path = Path(self._folder.name) / f"{part}.rows"
-            if not path.exists():
-                continue
-            with path.open("rb") as file:
-                file.seek(self._read_bytes[part])
-                data = file.read()
-            whole = len(data) // row_bytes * row_bytes
-            if whole:
-                self._read_bytes[part] += whole
-                self._rows.append(np.frombuffer(data[:whole], dtype=np.int64).reshape(-1, len(COLUMNS)))
-        return np.concatenate(self._rows) if self._rows else np.zeros((0, len(COLUMNS)), dtype=np.int64)
+        """The rows finished so far, one line each in the order of COLUMNS."""
+        self._rows = [np.concatenate([*self._rows, *(part.new_rows() for part in self._parts)])]
+        return self._rows[0]
 
     def close_load(self) -> None:
         """Ask nothing more; what is open may finish within the drain bound."""
-        for worker in self._workers:
-            assert worker.stdin is not None
-            try:
-                worker.stdin.write(b"e")
-                worker.stdin.flush()
-            except (BrokenPipeError, ValueError):
-                pass  # it has ended already
+        for part in self._parts:
+            part.close_load()
 
     def finish(self) -> LoadRecord:
         """Wait for the end, which the plan bounds, and gather the whole record."""
         until_ns = self.start_ns + int((self.plan.duration_s + self.plan.drain_s + GRACE_S) * 1e9)
-        records, lost = [], []
-        for part, worker in enumerate(self._workers):
-            try:
-                worker.wait(max(0.1, (until_ns - perf_counter_ns()) / 1e9))
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
-            path = Path(self._folder.name) / f"{part}.npz"
-            if worker.returncode == 0 and path.exists():
-                records.append(read_record(path))
-            else:
-                lost.append(part)
-                records.append(lost_part(self.plan, part, len(self._workers), self.start_ns))
-        return merge(records, tuple(lost))
+        records = [part.finish(max(0.1, (until_ns - perf_counter_ns()) / 1e9)) for part in self._parts]
+        return gather(self.plan, records, self.start_ns)
 
     def close(self) -> None:
         """End whatever is left of it."""
-        for worker in self._workers:
-            if worker.poll() is None:
-                worker.kill()
-            worker.wait()
-            for pipe in (worker.stdin, worker.stdout):
-                if pipe is not None:
-                    with suppress(BrokenPipeError):
-                        pipe.close()
-        self._folder.cleanup()
-
-    def _begin(self) -> int:
-        ready = []
-        for part, worker in enumerate(self._workers):
-            assert worker.stdout is not None
-            line = worker.stdout.readline()
-            if line.startswith(b"cannot "):
-                raise CannotRun(line[7:].decode("utf-8", "replace").strip())
-            if line == b"ready\n":
-                ready.append(part)
-        if not ready:
-            raise CannotRun("no client process could be started; see the messages above")
-        start_ns = perf_counter_ns() + HEAD_START_NS
-        for part in ready:
-            pipe = self._workers[part].stdin
-            assert pipe is not None
-            try:
-                pipe.write(b"%d\n" % start_ns)
-                pipe.flush()
-            except BrokenPipeError:
-                pass
-        return start_ns
+        for part in self._parts:
+            part.close()
 
 
-def start_part(plan: LoadPlan, part: int, folder: Path) -> subprocess.Popen[bytes]:
-    """A process for one part of a plan; it says `ready`, waits for the start, and leaves FOLDER/PART.npz."""
-    # A program of its own rather than multiprocessing's spawn: the caller's main module is not imported again.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "lynxbench.load.processes"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
-    # The plan goes through the pipe and never to disk: its requests may carry a key.
-    job = pickle.dumps((plan, part, str(folder / str(part))))
-    assert worker.stdin is not None
-    try:
-        worker.stdin.write(len(job).to_bytes(8, "little") + job)
-        worker.stdin.flush()
-    except BrokenPipeError:
-        pass  # it died; gathering finds out
-    return worker
+def gather(plan: LoadPlan, parts: Sequence[LoadRecord | None], start_ns: int) -> LoadRecord:
+    """One record of all parts; what a lost one should have sent is there and unsent, so that the counts add up."""
+    lost = tuple(part for part, record in enumerate(parts) if record is None)
+    whole = [_lost_part(plan, part, len(parts), start_ns) if r is None else r for part, r in enumerate(parts)]
+    return merge(whole, lost)
 
 
-def lost_part(plan: LoadPlan, part: int, parts: int, start_ns: int) -> LoadRecord:
-    """What a dead process should have sent: its rows are there and unsent, so that the counts still add up."""
+def _lost_part(plan: LoadPlan, part: int, parts: int, start_ns: int) -> LoadRecord:
     store = RowStore()
     if not isinstance(plan.load, ClosedLoop):
         mine = plan.load.offsets_ns[part::parts]

@@ -7,7 +7,6 @@ from pathlib import PurePath
 from lynxbench.model.contract import Contract, Protocol, Timing, TorchEngine
 from lynxbench.model.quantities import format_duration, format_rate, format_ratio
 from lynxbench.model.result import Conditions
-from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import (
     Arrival,
     BurstArrival,
@@ -29,7 +28,7 @@ from lynxbench.model.workload import (
 )
 
 
-def conditions_of(contract: Contract, threads: int) -> Conditions:
+def conditions_of(contract: Contract, threads: int, clients: int | None = None) -> Conditions:
     """What was asked of the executor, and how."""
     workload, engine = contract.workload, contract.engine
     return Conditions(
@@ -42,8 +41,8 @@ def conditions_of(contract: Contract, threads: int) -> Conditions:
         regime=contract.regime.value,
         engine=engine.name,
         graph=engine.graph.value if isinstance(engine, TorchEngine) else None,
-        threads=threads,
-        clients=threads if isinstance(engine, ServedEngine) else None,
+        threads=clients or threads,  # beside clients it says nothing, and published results repeat them
+        clients=clients,
         division=contract.optimisation.division.value,
         restarts_planned=contract.protocol.restarts,
         loosened=loosened(contract.protocol),

@@ -49,8 +49,8 @@ def compare_sides(a: ComparedSide, b: ComparedSide, precision: Precision | None 
 def _standing(known: ledger_standing.Standing | None) -> KnownStanding:
     if known is None:
         return KnownStanding()
-    doubts = [*(f"{one.text} ({one.by})" for one in known.contested)]
-    doubts += [f"does not verify, says {one.by}" for one in known.refuted]
+    doubts = [f"{voice.text} ({voice.by})" for voice in known.contested]
+    doubts += [f"does not verify, says {voice.by}" for voice in known.refuted]
     return KnownStanding(retracted=known.retracted[-1].text if known.retracted else None, contests=tuple(doubts))
 
 
@@ -62,14 +62,14 @@ def _latency_runs(result: Result, folder: Path | None) -> LatencyRuns:
         processes = read_samples(check_samples(result, folder))
     except BadResult:
         return {}
-    asked = {(slo.metric.value, slo.percentile) for slo in result.contract.objective.slo}
-    found: dict[Precision, dict[tuple[str, float], tuple[float, ...]]] = {}
-    for one in result.per_precision:
-        mine = [process for process in processes if process.samples.precision == one.precision.value]
-        keys = {(metric, p) for metric in one.latency_ms for p in PERCENTILES} | asked
-        runs = {key: _each(mine, *key, served=one.load is not None) for key in keys if key[0] in one.latency_ms}
-        found[one.precision] = {key: values for key, values in runs.items() if values}
-    return found
+    objective = {(slo.metric.value, slo.percentile) for slo in result.contract.objective.slo}
+    latencies: dict[Precision, dict[tuple[str, float], tuple[float, ...]]] = {}
+    for part in result.per_precision:
+        mine = [process for process in processes if process.samples.precision == part.precision.value]
+        keys = {(metric, p) for metric in part.latency_ms for p in PERCENTILES} | objective
+        runs = {key: _each(mine, *key, served=part.load is not None) for key in keys if key[0] in part.latency_ms}
+        latencies[part.precision] = {key: values for key, values in runs.items() if values}
+    return latencies
 
 
 def _each(processes: list[CountedProcess], metric: str, percentile: float, *, served: bool) -> tuple[float, ...]:

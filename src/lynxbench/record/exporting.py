@@ -37,7 +37,7 @@ def export_rows(ledger: OpenLedger, names: Sequence[str], target: str, written: 
     """Write one row for each measured precision of these results; how many. MLflow's target is a tracking URI."""
     chosen = list(dict.fromkeys(names))
     results = [result_document(ledger, name) for name in chosen]
-    standing = {name: found.short for name, found in standings(ledger.log, chosen, trust).items()}
+    standing = {name: known.short for name, known in standings(ledger.log, chosen, trust).items()}
     if written is ExportFormat.MLFLOW:
         return len(log_to_mlflow(results, target, standing=standing))
     path = Path(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +69,7 @@ class ContractResults:
     problems: tuple[str, ...]
 
 
-class Past:
+class Past(AbstractContextManager["Past"]):
     """Where results of a contract are looked for: folders, and a ledger where one is there."""
 
     @classmethod
@@ -90,9 +90,6 @@ class Past:
             if ledger not in (None, NO_LEDGER) or not folders:
                 raise
 
-    def __enter__(self) -> Past:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
@@ -103,29 +100,30 @@ class Past:
         """
         loaded, folders, problems = _read_folders(self._folders)
         contract = self._contract(named, loaded.values())
-        chosen: dict[str, Result] = {}
-        for result in loaded.values():
-            if result.contract_id == contract.contract_id:
-                chosen[result.result_id] = result
-            elif compare_contracts(contract, result.contract).verdict != "incomparable":
-                chosen[result.result_id] = result  # the same meaning: another stack, owner or label
+        identifier = contract.contract_id
+        chosen = {
+            name: result
+            for name, result in loaded.items()  # one of the same meaning may have another stack, owner or label
+            if result.contract_id == identifier
+            or compare_contracts(contract, result.contract).verdict != "incomparable"
+        }
         listed: tuple[Listed, ...] = ()
         retracted: dict[str, str] = {}
         if self.ledger is not None:
-            listed = _listed_of(self.ledger, contract.contract_id, newest)
-            doubted = disputed(self.ledger.log, contract.contract_id, self._trust)
+            listed = _listed_of(self.ledger, identifier, newest)
+            doubted = disputed(self.ledger.log, identifier, self._trust)
             # Results of folders may be under another contract of the same meaning: the ledger is asked about each.
-            elsewhere = [name for name, one in chosen.items() if one.contract_id != contract.contract_id]
+            elsewhere = [name for name, result in chosen.items() if result.contract_id != identifier]
             doubted |= standings(self.ledger.log, elsewhere, self._trust)
             retracted = {name: standing.words[0] for name, standing in doubted.items() if standing.retracted}
-        return ContractResults(contract, contract.contract_id, chosen, folders, listed, retracted, tuple(problems))
+        return ContractResults(contract, identifier, chosen, folders, listed, retracted, tuple(problems))
 
     def changes(self, contract_id: str | None) -> tuple[tuple[ChangeDeclared, ...], tuple[ChangeMeasured, ...]]:
         """Declared and measured changes of a contract, in the ledger's order."""
         if self.ledger is None or contract_id is None:
             return (), ()
         kinds = (EntryKind.CHANGE, EntryKind.CHANGE_MEASURED)
-        bodies = [one.entry.body for one in entries_of_contract(self.ledger.log, contract_id, kinds)]
+        bodies = [logged.entry.body for logged in entries_of_contract(self.ledger.log, contract_id, kinds)]
         declared = tuple(body for body in bodies if isinstance(body, ChangeDeclared))
         return declared, tuple(body for body in bodies if isinstance(body, ChangeMeasured))
 
@@ -141,9 +139,9 @@ class Past:
                 return next(iter(near.values()))
             if self.ledger is not None:
                 contract_id = find_id(self.ledger.log, named, "contract")
-                for one in entries_of_contract(self.ledger.log, contract_id, [EntryKind.CONTRACT]):
-                    if isinstance(one.entry.body, ContractAgreed):
-                        return one.entry.body.contract
+                for logged in entries_of_contract(self.ledger.log, contract_id, [EntryKind.CONTRACT]):
+                    if isinstance(logged.entry.body, ContractAgreed):
+                        return logged.entry.body.contract
         try:
             return read_contract(named)
         except BadFile:
@@ -152,15 +150,15 @@ class Past:
                 return next(iter(by_name.values()))
             raise
 
-    def documents(self, found: ContractResults, names: Iterable[str]) -> dict[str, Result]:
+    def documents(self, results: ContractResults, names: Iterable[str]) -> dict[str, Result]:
         """Whole documents by their ids, from folders or the ledger; those that are not at hand are left out."""
         wanted = list(dict.fromkeys(names))
-        here = {name: found.results[name] for name in wanted if name in found.results}
+        here = {name: results.results[name] for name in wanted if name in results.results}
         if self.ledger is None:
             return here
         recorded = self.recorded(self.ledger, [name for name in wanted if name not in here])
-        opened_ = {name: self.document(self.ledger, one) for name, one in recorded.items()}
-        return here | {name: one for name, one in opened_.items() if one is not None}
+        read = {name: self.document(self.ledger, logged) for name, logged in recorded.items()}
+        return here | {name: document for name, document in read.items() if document is not None}
 
     def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
         """The entries of results by their ids."""
@@ -176,58 +174,47 @@ class Past:
 
 def history_of(past: Past, named: str, precision: Precision | None, newest: int | None = None) -> History:
     """The history of a contract at one precision; its first one if none is chosen."""
-    found = past.find(named, newest)
-    chosen = precision or found.contract.workload.precisions[0]
-    points: dict[str, HistoryPoint] = {}
-    left_out = [f"{short(name)}: {words}" for name, words in sorted(found.retracted.items())]
-    left_out += found.problems
+    results = past.find(named, newest)
+    chosen = precision or results.contract.workload.precisions[0]
     layers: dict[int, dict[Layer, str]] = {}
-    for one in found.listed:
-        if one.result_id in found.retracted:
-            continue
-        if id(one.layer_ids) not in layers:  # most results of a contract share their layers, and a list of them says so
-            layers[id(one.layer_ids)] = {Layer(name): value for name, value in one.layer_ids.items()}
-        point = _listed_point(one, chosen, layers[id(one.layer_ids)])
-        if isinstance(point, str):
-            left_out.append(f"{short(one.result_id)}: {point}")
-        else:
-            points[one.result_id] = point
-    for result in found.results.values():
-        if result.result_id in points or result.result_id in found.retracted:
-            continue
-        made = point_of(result, chosen)
-        if isinstance(made, str):
-            left_out.append(f"{short(result.result_id)}: {made}")
-        else:
-            points[result.result_id] = made
+    made: dict[str, HistoryPoint | str] = {}
+    for listed in results.listed:
+        if id(listed.layer_ids) not in layers:  # most results of a contract share their layers, and their list says so
+            layers[id(listed.layer_ids)] = {Layer(name): value for name, value in listed.layer_ids.items()}
+        made[listed.result_id] = _listed_point(listed, chosen, layers[id(listed.layer_ids)])
+    for name, result in results.results.items():
+        if isinstance(made.get(name, ""), str):
+            made[name] = point_of(result, chosen)
+    made = {name: point for name, point in made.items() if name not in results.retracted}
+    left_out = dict(sorted(results.retracted.items()))
+    left_out |= {name: point for name, point in made.items() if isinstance(point, str)}
     return read_history(
-        points.values(),
-        contract_id=found.contract_id,
-        contract=found.contract.name,
+        [point for point in made.values() if not isinstance(point, str)],
+        contract_id=results.contract_id,
+        contract=results.contract.name,
         precision=chosen,
-        owners=found.contract.owners,
-        left_out=tuple(dict.fromkeys(left_out)),
-        fields_between=_fields_between(past, found),
+        owners=results.contract.owners,
+        left_out=(*(f"{short(name)}: {why}" for name, why in left_out.items()), *results.problems),
+        fields_between=_fields_between(past, results),
     )
 
 
 def record_of(past: Past, named: str) -> Record:
     """What the five signs are read from."""
-    found = past.find(named, newest=0)
+    results = past.find(named, newest=0)
     # A result of a folder stands where the ledger has it, however long ago: then all of the ledger's are needed.
-    newest = None if found.results else MOST_DOCUMENTS
-    known = [] if past.ledger is None else result_ids(past.ledger.log, found.contract_id, newest)
-    ids = list(dict.fromkeys([*known, *found.results]))
-    documents = past.documents(found, [one for one in ids[-MOST_DOCUMENTS:] if one not in found.retracted])
-    results = sorted(documents.values(), key=lambda one: (one.started_at, one.result_id))
-    declared, measured = past.changes(found.contract_id)
+    newest = None if results.results else MOST_DOCUMENTS
+    known = [] if past.ledger is None else result_ids(past.ledger.log, results.contract_id, newest)
+    ids = list(dict.fromkeys([*known, *results.results]))
+    documents = past.documents(results, [name for name in ids[-MOST_DOCUMENTS:] if name not in results.retracted])
+    declared, measured = past.changes(results.contract_id)
     return Record(
-        contract_id=found.contract_id,
-        contract=found.contract.name,
-        results=tuple(results),
+        contract_id=results.contract_id,
+        contract=results.contract.name,
+        results=tuple(sorted(documents.values(), key=lambda result: (result.started_at, result.result_id))),
         declared=declared,
         measured=measured,
-        utilisation=_utilisation(found),
+        utilisation=_utilisation(results),
         differences=contract_differences,
     )
 
@@ -240,9 +227,9 @@ def _listed_of(ledger: OpenLedger, contract_id: str, newest: int | None) -> tupl
     return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest))[::-1])
 
 
-def _fields_between(past: Past, found: ContractResults) -> FieldsBetween:
+def _fields_between(past: Past, results: ContractResults) -> FieldsBetween:
     def between(pairs: Sequence[tuple[HistoryPoint, HistoryPoint]]) -> list[tuple[FieldChange, ...] | None]:
-        held = past.documents(found, (point.result_id for pair in pairs for point in pair))
+        held = past.documents(results, (point.result_id for pair in pairs for point in pair))
         return [
             changes_between(held[a.result_id], held[b.result_id]) if {a.result_id, b.result_id} <= held.keys() else None
             for a, b in pairs
@@ -251,21 +238,21 @@ def _fields_between(past: Past, found: ContractResults) -> FieldsBetween:
     return between
 
 
-def _listed_point(one: Listed, precision: Precision, layers: dict[Layer, str]) -> HistoryPoint | str:
-    figure = next((f for f in one.figures if f.precision == precision.value), None)
+def _listed_point(listed: Listed, precision: Precision, layers: dict[Layer, str]) -> HistoryPoint | str:
+    figure = next((figure for figure in listed.figures if figure.precision == precision.value), None)
     if figure is None:
         return f"{precision} was not measured"
-    if one.validity == "void" or figure.validity == "void":
+    if listed.validity == "void" or figure.validity == "void":
         return "void"
     if figure.throughput is None or not figure.throughput.estimate or figure.throughput.estimate <= 0:
         return "no figure"
     return HistoryPoint.model_construct(  # ten thousand of them, each checked when it was recorded
-        result_id=one.result_id,
-        started_at=one.started_at,
-        executor_id=one.executor_id,
-        instance_id=one.instance_id,
+        result_id=listed.result_id,
+        started_at=listed.started_at,
+        executor_id=listed.executor_id,
+        instance_id=listed.instance_id,
         layer_ids=layers,
-        weights=one.weights,
+        weights=listed.weights,
         run_means=figure.run_means,
         estimate=figure.throughput.estimate,
         low=figure.throughput.low,
@@ -297,19 +284,19 @@ def _read_folders(roots: Sequence[Path]) -> tuple[dict[str, Result], dict[str, P
     return results, folders, problems
 
 
-def _utilisation(found: ContractResults) -> dict[str, float]:
+def _utilisation(results: ContractResults) -> dict[str, float]:
     """Mean busy share of the GPUs, or of the CPUs where there are none, where telemetry lies beside the result."""
     shares: dict[str, float] = {}
-    for result_id, folder in found.folders.items():
-        if result_id not in found.results or not (folder / TELEMETRY_FILE).exists():
+    for result_id, folder in results.folders.items():
+        if result_id not in results.results or not (folder / TELEMETRY_FILE).exists():
             continue
         try:
             columns = read_telemetry(folder / TELEMETRY_FILE).columns
         except BadResult:
             continue
         gpus = [values for name, values in columns.items() if GPU_BUSY.fullmatch(name)]
-        seen = gpus or [columns[CPU_BUSY]] if CPU_BUSY in columns else gpus
-        means = [float(np.nanmean(values)) for values in seen if np.isfinite(values).any()]
+        busy = gpus or [columns[CPU_BUSY]] if CPU_BUSY in columns else gpus
+        means = [float(np.nanmean(values)) for values in busy if np.isfinite(values).any()]
         if means and math.isfinite(sum(means)):
             shares[result_id] = sum(means) / len(means)
     return shares

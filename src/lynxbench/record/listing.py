@@ -9,33 +9,29 @@ from lynxbench.executor.view import expand_change
 from lynxbench.ledger.checkpoints import Signed
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.queries import Listed, OpenRun
-from lynxbench.model.entries import Concluded, Entry
+from lynxbench.model.entries import Concluded, Entry, ResultVerified
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.standing import Standing, Voice
 
 Plain = dict[str, object]
+_DETAILS = ("reason", "what", "question", "verdict", "run_id")
+_LISTED = (
+    *("result_id", "run_id", "contract_id", "contract_name", "executor_id", "instance_id", "started_at"),
+    *("validity", "attempts", "bottleneck"),
+)
 
 
 def list_document(
     listed: Sequence[Listed], standing: Mapping[str, Standing], unfinished: Sequence[OpenRun], head: TreeHead
 ) -> Plain:
-    """The same for programs."""
+    """Results of a ledger, newest first, and runs that have none yet."""
     return {
         "tree_size": head.size,
         "root_hash": head.root.hex(),
         "results": [
             {
-                "result_id": one.result_id,
-                "run_id": one.run_id,
-                "contract_id": one.contract_id,
-                "contract_name": one.contract_name,
-                "executor_id": one.executor_id,
-                "instance_id": one.instance_id,
-                "started_at": one.started_at,
-                "validity": one.validity,
-                "attempts": one.attempts,
-                "bottleneck": one.bottleneck,
+                **{name: getattr(result, name) for name in _LISTED},
                 "per_precision": [
                     {
                         "precision": figure.precision,
@@ -44,18 +40,18 @@ def list_document(
                         "steady": figure.steady,
                         "run_means": list(figure.run_means),
                     }
-                    for figure in one.figures
+                    for figure in result.figures
                 ],
-                "standing": standing_document(standing[one.result_id]),
+                "standing": standing_document(standing[result.result_id]),
             }
-            for one in listed
+            for result in listed
         ],
-        "unfinished": [asdict(one) for one in unfinished],
+        "unfinished": [asdict(run) for run in unfinished],
     }
 
 
 def about_document(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> Plain:
-    """The same for programs."""
+    """How a result stands, and every entry about it with who signed it."""
     return {
         "standing": standing_document(standing),
         "entries": [
@@ -71,12 +67,12 @@ def about_document(about: Sequence[tuple[Logged, Voice]], standing: Standing) ->
     }
 
 
-def foreign_document(found: Sequence[tuple[Logged, Voice]]) -> Plain:
-    """The same for programs."""
+def foreign_document(imported: Sequence[tuple[Logged, Voice]]) -> Plain:
+    """Results of other tools."""
     return {
         "foreign": [
             {"seq": logged.seq, "by": voice.name, **logged.entry.model_dump(mode="json", by_alias=True)}
-            for logged, voice in found
+            for logged, voice in imported
         ]
     }
 
@@ -89,18 +85,12 @@ def standing_document(standing: Standing) -> Plain:
 def say(entry: Entry) -> str:
     """An entry in one short phrase."""
     body = entry.body
-    detail = (
-        getattr(body, "reason", None)
-        or getattr(body, "what", None)
-        or getattr(body, "question", None)
-        or getattr(getattr(body, "verdict", None), "value", None)
-        or getattr(body, "run_id", None)
-        or ""
-    )
     if isinstance(body, Concluded):
-        detail = f"{body.word}: {body.sentence}"
-    if body.kind.value == "verification":
-        detail = "holds" if getattr(body, "holds", False) else "does not hold"
+        detail: object = f"{body.word}: {body.sentence}"
+    elif isinstance(body, ResultVerified):
+        detail = "holds" if body.holds else "does not hold"
+    else:
+        detail = next((value for name in _DETAILS if (value := getattr(body, name, None))), "")
     return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value
 
 
@@ -116,11 +106,11 @@ def log_document(
         "verified": verified,
         "checkpoints": [
             {
-                **one.checkpoint.model_dump(mode="json"),
-                "keys": [signature.keyid for signature in one.envelope.signatures],
-                "teams": [signer.team for signer in one.signers],
+                **signed.checkpoint.model_dump(mode="json"),
+                "keys": [signature.keyid for signature in signed.envelope.signatures],
+                "teams": [signer.team for signer in signed.signers],
             }
-            for one in checkpoints
+            for signed in checkpoints
         ],
     }
 
@@ -150,4 +140,4 @@ def compared_fields(left: Executor, right: Executor, *, all_tiers: bool) -> tupl
         return changes
     # What people declared enters no id, but a difference in it is one that matters to its owner.
     stated = {Layer.PROCUREMENT, Layer.DEMAND}
-    return tuple(c for c in changes if c.tier is Tier.CONFIGURATION or c.layer in stated)
+    return tuple(change for change in changes if change.tier is Tier.CONFIGURATION or change.layer in stated)

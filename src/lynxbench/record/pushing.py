@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,7 @@ class Pushed:
 
     def document(self) -> dict[str, Any]:
         """For machines."""
-        return {
-            "results": list(self.results),
-            "size_bytes": self.size_bytes,
-            "entries": self.entries,
-            "new": self.new,
-        }
+        return {**asdict(self), "results": list(self.results)}
 
 
 def push_results(

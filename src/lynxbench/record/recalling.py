@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -130,53 +130,58 @@ def ledger_checks(
     recorded = find_result(ledger.log, result_id)
     if recorded is None:
         return (cannot("log inclusion", f"{ledger.log.database.name} does not hold this result"),)
-    checks: list[Check] = []
-    proof = ledger.log.prove(recorded.seq)
-    proven = includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
-    place = f"entry {recorded.seq} of {proof.head.size}"
-    checks.append(
-        holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
-    )
-    checks += _signature_checks(ledger, recorded, trust)
+    body = recorded.entry.body
+    assert isinstance(body, ResultRecorded)
+    # Verifications count towards the reader's thresholds beside the result's own signers.
+    verified = [
+        logged
+        for logged in entries_about(ledger.log, [body.result_id])
+        if isinstance(logged.entry.body, ResultVerified) and logged.entry.body.holds
+    ]
+    checks = check_entry(ledger, recorded, trust, verified)
     if standing is None:
         standing = standings(ledger.log, [result_id], trust)[result_id]
     if standing.registered:
         checks.append(holds("registration", "the run was announced before its result"))
     else:
         checks.append(cannot("registration", "the run was not announced in this ledger before its result"))
-    checks += [cannot("standing", f"contested by {one.by}: {one.text}") for one in standing.contested]
-    checks += [fails("standing", f"retracted by {one.by}: {one.text}") for one in standing.retracted]
+    checks += [cannot("standing", f"contested by {voice.by}: {voice.text}") for voice in standing.contested]
+    checks += [fails("standing", f"retracted by {voice.by}: {voice.text}") for voice in standing.retracted]
     return tuple(checks)
 
 
-def _signature_checks(ledger: OpenLedger, recorded: Logged, trust: TrustList) -> list[Check]:
-    """Who signed the result, and whether that is enough for the reader's thresholds, verifications counted."""
-    body = recorded.entry.body
-    assert isinstance(body, ResultRecorded)
+def check_entry(
+    ledger: OpenLedger, logged: Logged, trust: TrustList, beside: Sequence[Logged] | None = None
+) -> list[Check]:
+    """That an entry is in the log, and who signed it; with others `beside` it, whether that is enough signers."""
+    proof = ledger.log.prove(logged.seq)
+    place = f"entry {logged.seq} of {proof.head.size}"
+    proven = includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
+    inside = holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
     try:
-        checked = check_signatures(recorded.envelope, trust, at=_moment(recorded))
+        checked = check_signatures(logged.envelope, trust, at=_moment(logged))
     except EvidenceInvalid as error:
-        return [fails("signatures", str(error))]
+        return [inside, fails("signatures", str(error))]
     if not checked.signers:
-        return [fails("signatures", "; ".join(checked.ignored))]
-    signers = list(checked.signers)
-    for one in entries_about(ledger.log, [body.result_id]):
-        if isinstance(one.entry.body, ResultVerified) and one.entry.body.holds:
-            signers += check_signatures(one.envelope, trust, at=_moment(one)).signers
-    missing = trust.shortfalls(signers)
-    names = ", ".join(dict.fromkeys(signer.team for signer in checked.signers))
-    return [fails("signatures", f"by {names}; {'; '.join(missing)}") if missing else holds("signatures", f"by {names}")]
+        return [inside, fails("signatures", "; ".join(checked.ignored))]
+    names = f"by {', '.join(dict.fromkeys(signer.team for signer in checked.signers))}"
+    missing: tuple[str, ...] = ()
+    if beside is not None:
+        more = [s for other in beside for s in check_signatures(other.envelope, trust, at=_moment(other)).signers]
+        missing = trust.shortfalls([*checked.signers, *more])
+    return [inside, fails("signatures", "; ".join((names, *missing))) if missing else holds("signatures", names)]
 
 
-def _moment(one: Logged) -> datetime:
-    return max(parse_time(one.entry.made_at), parse_time(one.logged_at))
+def _moment(logged: Logged) -> datetime:
+    """A stolen key can write an early date into an entry, not into the log."""
+    return max(parse_time(logged.entry.made_at), parse_time(logged.logged_at))
 
 
 def _recorded(ledger: OpenLedger, result_id: str) -> Logged:
-    found = find_result(ledger.log, result_id)
-    if found is None:
+    recorded = find_result(ledger.log, result_id)
+    if recorded is None:
         raise BadInput(f"{short(result_id)}: no such result in {ledger.log.database.name}")
-    return found
+    return recorded
 
 
 def _sha256_of(recorded: Logged, name: str) -> str:

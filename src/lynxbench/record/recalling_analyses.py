@@ -24,27 +24,25 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 def plain_names(names: Iterable[str]) -> list[str]:
     """Names of runs, each once; one that would lead elsewhere is refused: the record may be a stranger's."""
-    found = list(dict.fromkeys(names))
-    for name in found:
+    runs = list(dict.fromkeys(names))
+    for name in runs:
         if _NAME.fullmatch(name) is None:
             raise EvidenceInvalid(f"{name[:80]!r} is no name of a run")
-    return found
+    return runs
 
 
 def named_analysis(ledger: OpenLedger, text: str) -> Logged | None:
     """The analysis that a person named by id, its beginning or its name; BadInput where a result begins so, too."""
-    found = find_analysis(ledger.log, text)
-    if found is not None and is_beginning(ledger.log, text, "result"):
+    logged = find_analysis(ledger.log, text)
+    if logged is not None and is_beginning(ledger.log, text, "result"):
         raise BadInput(f"{text}: a result and an analysis begin so; give more digits")
-    return found
+    return logged
 
 
 def results_named(ledger: OpenLedger, text: str) -> list[str]:
     """The result of that id; or, of an experiment, tuning or fleet run, every result that it is made from."""
-    found = named_analysis(ledger, text)
-    if found is None:
-        return [find_id(ledger.log, text, "result")]
-    return list(body_of(found).cites)
+    logged = named_analysis(ledger, text)
+    return [find_id(ledger.log, text, "result")] if logged is None else list(body_of(logged).cites)
 
 
 def body_of(logged: Logged) -> Concluded:
@@ -75,8 +73,8 @@ def lay_out_analysis(ledger: OpenLedger, logged: Logged, folder: Path) -> None:
         if not (folder / RUNS / run_id).exists():
             lay_out(ledger, result_id, folder / RUNS / run_id)
     for run_id in plain_names(body.without_result):
-        for one in find_run(ledger.log, run_id, EntryKind.REGISTRATION):
-            data = next((blob.sha256 for blob in one.entry.blobs if blob.name == REGISTRATION_FILE), None)
+        for announced in find_run(ledger.log, run_id, EntryKind.REGISTRATION):
+            data = next((blob.sha256 for blob in announced.entry.blobs if blob.name == REGISTRATION_FILE), None)
             if data is not None and not (folder / RUNS / run_id).exists():
                 (folder / RUNS / run_id).mkdir(parents=True)
                 (folder / RUNS / run_id / REGISTRATION_FILE).write_bytes(ledger.blobs.get(data))

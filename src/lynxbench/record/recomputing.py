@@ -1,35 +1,28 @@
-"""A result's figures once more, from the raw samples in its folder, by the functions that the run itself called."""
+"""A result's figures once more, from the raw files in its folder, by the function that the run itself called."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from lynxbench.evidence.run_folder import RunFolder
-from lynxbench.measure.context import assumptions_of, conditions_of
-from lynxbench.measure.load_context import served_assumptions
 from lynxbench.measure.precision_figures import measure_precision
-from lynxbench.measure.telemetry import read_telemetry
-from lynxbench.measure.validity import Doubt, combine_validity, judge_drift, without_figures
-from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import Contract
-from lynxbench.model.executor import Executor
-from lynxbench.model.job import JobStatus
+from lynxbench.measure.validity import without_figures
 from lynxbench.model.layers import Layer
-from lynxbench.model.load_figures import PreFlight
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Conditions, PrecisionResult, Result, Validity, ValidityVerdict
+from lynxbench.model.result import PrecisionResult, Result, Validity, ValidityVerdict
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
-from lynxbench.run.concluding import NO_REPORT, conclude_precision, kept_attempts, reference_outputs, with_processes
+from lynxbench.model.verification import Check, cannot, fails, holds
+from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.attempts import NO_REPORT, kept_attempts
+from lynxbench.run.client_results import ServerCounts, saturation_of
+from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, conclude
+from lynxbench.run.process_results import with_figures
 from lynxbench.run.run_outcome import TELEMETRY_FILE
-from lynxbench.run.served_concluding import RESTARTED, ServerTold, conclude_served, kept_asked, void_served
-from lynxbench.run.served_run import PREFLIGHT_FILE
 
-SAMPLE_FIGURES = ("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo", "restarts")
-"""What the samples file alone gives."""
-LIVE = "read live from the server; nobody can read it again"
+_FOLDER = re.compile(r"(\d{3,})-(\d{2,})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,121 +31,107 @@ class Recomputed:
 
     per_precision: Mapping[Precision, PrecisionResult]
     processes: tuple[CountedProcess, ...]
-    validity: Validity | None = None
-    ceilings: tuple[Ceiling, ...] | None = None
-    executor: Executor | None = None
+    conclusion: Conclusion | None = None
+    """Everything, where the processes' own files are at hand."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Field of a precision's result → why it could not be recomputed."""
-    deaths: bool = False
-    """Whether a process died without a report: how it died was known to the run alone."""
+
+    @property
+    def validity(self) -> Validity | None:
+        """The verdict on the whole; None where something that it rests on is missing."""
+        return None if self.conclusion is None or self.conclusion.telemetry is None else self.conclusion.validity
+
+    @property
+    def deaths(self) -> bool:
+        """Whether a process died without a report and nobody wrote down how: the run alone knew."""
+        attempts = () if self.conclusion is None else self.conclusion.attempts
+        return any(attempt.report.error == NO_REPORT for attempt in attempts)
 
 
 def recompute_run(result: Result, run: RunFolder) -> Recomputed:
-    """Everything, from the folder of a run with all its attempts."""
-    if isinstance(result.contract.engine, ServedEngine):
-        return _served(result, run)
-    return _inprocess(result, run)
+    """Everything, from the folder of a run with all its attempts and what the result says was read live."""
+    conclusion = conclude(run, _stated_live(result, run))
+    parts = {part.precision: part for part in conclusion.per_precision}
+    if conclusion.telemetry is not None:
+        return Recomputed(parts, conclusion.processes, conclusion)
+    missing = ["validity", "governed_by", "energy_j_per_unit", "energy_j_per_request", "activity"]
+    if any(part.activity is not None or part.load is not None for part in result.per_precision):
+        missing.append("attribution")  # the machine's own counters had a say in it
+    unknown = dict.fromkeys(missing, f"{TELEMETRY_FILE} is not here")
+    return Recomputed(parts, conclusion.processes, conclusion, unknown)
 
 
 def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Recomputed:
     """What the samples file alone gives, where the attempts are not at hand."""
     if isinstance(result.contract.engine, ServedEngine):
-        return Recomputed({}, (), unknown=dict.fromkeys(SAMPLE_FIGURES, "the request records of the run are not here"))
-    found: dict[Precision, PrecisionResult] = {}
+        return Recomputed({}, (), unknown={"throughput": "the request records of the run are not here"})
+    parts: dict[Precision, PrecisionResult] = {}
     counted: list[CountedProcess] = []
     for stated in result.per_precision:
-        mine = [one.samples for one in processes if one.samples.precision == stated.precision.value]
+        mine = [process.samples for process in processes if process.samples.precision == stated.precision.value]
         if not mine:
             continue
-        measured = measure_precision(result.contract, mine, _stated_unit(stated))
+        figure = stated.throughput or stated.peak or stated.sustained
+        unit = figure.unit.removesuffix("s/s") if figure is not None else "unit"
+        measured = measure_precision(result.contract, mine, unit)
         counted += measured.processes
-        one = stated.model_copy(
-            update={name: getattr(measured, name) for name in SAMPLE_FIGURES if name != "restarts"}
-            | {"restarts": len(mine)}
-        )
-        found[stated.precision] = without_figures(one) if result.validity.verdict is ValidityVerdict.VOID else one
+        part = with_figures(stated.model_copy(update={"restarts": len(mine)}), measured)
+        parts[stated.precision] = without_figures(part) if result.validity.verdict is ValidityVerdict.VOID else part
     counted.sort(key=lambda process: process.samples.process)
-    return Recomputed(found, tuple(counted))
+    return Recomputed(parts, tuple(counted))
 
 
-def stated_context(contract: Contract, threads: int) -> tuple[Conditions, tuple[str, ...]]:
-    """The conditions and assumptions that follow from a contract."""
-    served = isinstance(contract.engine, ServedEngine)
-    return conditions_of(contract, threads), (served_assumptions if served else assumptions_of)(contract)
+def _stated_live(result: Result, run: RunFolder) -> LiveEvidence:
+    """What was read live, as far as the result states it."""
+    if not isinstance(result.contract.engine, ServedEngine):
+        return LiveEvidence(run.registration.executor, result.executor_drift)
+    load = result.per_precision[0].load
+    counted = ({}, {}) if load is None else (load.cache.counters, load.server_counters)
+    shares_host = "server_host" not in result.executor.layers.get(Layer.SYSTEM, {})
+    return LiveEvidence(
+        executor=result.executor,
+        drift=result.executor_drift,
+        restarted=RESTARTED in result.validity.reasons,
+        server=ServerCounts(*counted, shares_host=shares_host),
+    )
 
 
-def _inprocess(result: Result, run: RunFolder) -> Recomputed:
-    contract = result.contract
+def check_attempts(result: Result, run: RunFolder, samples: Sequence[CountedProcess] | None) -> list[Check]:
+    """Every process of the plan was attempted, no attempt is missing between others, every finished one was counted."""
+    name = "attempts"
+    plan = {slot.index: slot for slot in run.registration.plan}
+    numbered: dict[int, list[int]] = {}
+    for folder in sorted((run.path / "attempts").iterdir()):
+        match = _FOLDER.fullmatch(folder.name)
+        if match is None or int(match[1]) not in plan:
+            return [fails(name, f"attempts/{folder.name} belongs to no process of the registered plan")]
+        numbered.setdefault(int(match[1]), []).append(int(match[2]))
+    for index, numbers in numbered.items():
+        if sorted(numbers) != list(range(1, len(numbers) + 1)):
+            return [
+                fails(name, f"of process {index} attempts {sorted(numbers)} are kept; one before the last is missing")
+            ]
     attempts = kept_attempts(run)
-    file = run.path / TELEMETRY_FILE
-    telemetry = read_telemetry(file) if file.exists() else None
-    reference = reference_outputs(attempts)
-    found: dict[Precision, PrecisionResult] = {}
-    processes: list[CountedProcess] = []
-    for precision in contract.workload.precisions:
-        mine = [attempt for attempt in attempts if attempt.slot.precision is precision]
-        found[precision], counted = conclude_precision(contract, precision, mine, telemetry, reference)
-        processes += counted
-    processes.sort(key=lambda process: process.samples.process)
-    attempted = [one for one in found.values() if one.skipped is None or one.validity.verdict is ValidityVerdict.VOID]
-    whole = judge_drift(result.executor_drift)
-    validity = combine_validity(whole, {one.precision.value: one.validity for one in attempted})
-    if validity.verdict is ValidityVerdict.VOID:
-        found = {precision: without_figures(one) for precision, one in found.items()}
-    return Recomputed(
-        found,
-        tuple(processes),
-        validity=validity if telemetry is not None else None,
-        ceilings=tuple(ceiling for attempt in attempts for ceiling in attempt.report.ceilings),
-        executor=with_processes(run.registration.executor, attempts),
-        unknown={} if telemetry is not None else _without_telemetry() | _without_counters(result),
-        deaths=any(attempt.report.error == NO_REPORT for attempt in attempts),
-    )
-
-
-def _served(result: Result, run: RunFolder) -> Recomputed:
-    (stated,) = result.per_precision
-    asked = kept_asked(run)
-    file = run.path / TELEMETRY_FILE
-    telemetry = read_telemetry(file) if file.exists() else None
-    preflight = PreFlight.model_validate_json((run.path / PREFLIGHT_FILE).read_bytes())
-    cache = stated.load.cache.counters if stated.load is not None else {}
-    spent = stated.load.server_counters if stated.load is not None else {}
-    is_local = "server_host" not in result.executor.layers.get(Layer.SYSTEM, {})
-    one, processes = conclude_served(run, asked, preflight, telemetry, ServerTold(cache, spent, is_local))
-    whole = judge_drift(result.executor_drift)
-    if RESTARTED in result.validity.reasons:
-        whole.append(Doubt(RESTARTED, void=True))
-    validity = combine_validity(whole, {one.precision.value: one.validity})
-    if validity.verdict is ValidityVerdict.VOID:
-        one = void_served(one)
-    return Recomputed(
-        {one.precision: one},
-        processes,
-        validity=validity if telemetry is not None else None,
-        unknown={}
-        if telemetry is not None
-        else _without_telemetry() | {"attribution": f"{TELEMETRY_FILE} is not here"},
-        deaths=any(client.report.status is not JobStatus.DONE for client in asked),
-    )
-
-
-def _without_telemetry() -> dict[str, str]:
-    missing = ("validity", "governed_by", "energy_j_per_unit", "energy_j_per_request", "activity")
-    return dict.fromkeys(missing, f"{TELEMETRY_FILE} is not here")
-
-
-def _without_counters(result: Result) -> dict[str, str]:
-    """An attribution that a device's counters had a say in cannot be made again without them."""
-    weighed = any(one.activity is not None for one in result.per_precision)
-    return {"attribution": f"{TELEMETRY_FILE} is not here"} if weighed else {}
-
-
-def _stated_unit(stated: PrecisionResult) -> str:
-    figure = stated.throughput or stated.peak or stated.sustained
-    return figure.unit.removesuffix("s/s") if figure is not None else "unit"
-
-
-def has_attempts(folder: Path) -> bool:
-    """Whether the processes' own files are in the folder, not only what was drawn from them."""
-    return (folder / "attempts").is_dir()
+    done = {attempt.slot.index: attempt for attempt in attempts if attempt.done}
+    given_up = {slot.precision for slot in plan.values() if slot.restart == 0 and slot.index not in done}
+    missing = [i for i, slot in plan.items() if i not in numbered and slot.precision not in given_up]
+    searches = isinstance(result.contract.workload.arrival, SaturatingArrival)
+    # A search that found no rate leaves nothing for the runs after it.
+    ended_early = searches and 0 in done and saturation_of(done[0]).passed_per_s is None
+    if missing and not ended_early:
+        return [fails(name, f"{len(plan)} processes were registered, process {missing[0]} has no attempt")]
+    if not numbered:
+        return [fails(name, f"{len(plan)} processes were registered, none was attempted")]
+    total = sum(len(numbers) for numbers in numbered.values())
+    checks = [holds(name, f"{len(plan)} processes registered, {total} attempts kept")]
+    if samples is None:
+        return [*checks, cannot("attempts counted", f"{result.samples.file} is not here")]
+    finished = done.keys() - ({0} if searches else set())
+    counted = {process.samples.process for process in samples}
+    # A client whose requests all failed has no good sample, and is accounted for.
+    wrong = counted - finished if isinstance(result.contract.engine, ServedEngine) else counted ^ finished
+    if wrong:
+        index = min(wrong)
+        what = "finished and is not in the samples" if index in finished else "is in the samples and did not finish"
+        return [*checks, fails("attempts counted", f"process {index} {what}")]
+    return [*checks, holds("attempts counted", f"{len(counted)} processes")]

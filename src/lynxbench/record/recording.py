@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.documents import RESULT_FILE, read_result, write_text
@@ -51,6 +52,8 @@ MAX_REASON = 4000
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 128
 
+AnyOutcome = TypeVar("AnyOutcome")
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -75,41 +78,33 @@ class LedgerRecorder:
 
     def register(self, run: RunFolder) -> None:
         """Announce the run before its first sample; a resumed one is announced already."""
-        self._try(lambda ledger, key: register_run(ledger, run, key))
+        self.take(lambda ledger, key: register_run(ledger, run, key))
 
     def abandon(self, run: RunFolder, reason: str) -> None:
         """Say that the run ended without a result, and why."""
-        self._try(lambda ledger, key: abandon_run(ledger, run, reason, key))
+        self.take(lambda ledger, key: abandon_run(ledger, run, reason, key))
 
     def record(self, folder: Path) -> None:
         """Record the finished run."""
 
-        def work(ledger: OpenLedger, key: SigningKey) -> None:
-            self.recorded = record_folder(ledger, folder, key)
-
-        self._try(work)
+        self.recorded = self.take(lambda ledger, key: record_folder(ledger, folder, key)) or self.recorded
 
     def append(self, body: EntryBody) -> int | None:
         """Say one more thing about the run, signed; its number, or None where the ledger could not take it."""
-        found: list[int] = []
-        self._try(lambda ledger, key: found.append(ledger.log.append(seal(body, key))))
-        return found[0] if found else None
+        return self.take(lambda ledger, key: ledger.log.append(seal(body, key)))
 
-    def take(self, work: Callable[[OpenLedger, SigningKey], Recorded]) -> Recorded | None:
-        """Record something else in the same way; None where the ledger could not take it."""
-        found: list[Recorded] = []
-        self._try(lambda ledger, key: found.append(work(ledger, key)))
-        return found[0] if found else None
-
-    def _try(self, work: Callable[[OpenLedger, SigningKey], object]) -> None:
+    def take(self, work: Callable[[OpenLedger, SigningKey], AnyOutcome]) -> AnyOutcome | None:
+        """Do anything with the ledger in the same way; None where it could not be done."""
         try:
             chosen = self._keys.signing_key(datetime.now(UTC))
             self.news = chosen.news or self.news
             with open_ledger(self._location, self._environment, create=True) as ledger:
-                work(ledger, chosen.key)
+                outcome = work(ledger, chosen.key)
                 ledger.seen.check(ledger.log)
         except LynxbenchError as error:
             self.problem = self.problem or str(error)
+            return None
+        return outcome
 
 
 def register_run(ledger: OpenLedger, run: RunFolder, key: SigningKey) -> int:
@@ -128,7 +123,7 @@ def register_run(ledger: OpenLedger, run: RunFolder, key: SigningKey) -> int:
         processes_planned=len(registration.plan),
     )
     agreed = _contract_entry(ledger, run, key)
-    envelope = seal(body, key, (_blob(REGISTRATION_FILE, data),))
+    envelope = seal(body, key, (blob_of(REGISTRATION_FILE, data),))
     return ledger.log.append_all([*agreed, envelope])[-1]
 
 
@@ -185,11 +180,10 @@ def record_foreign(ledger: OpenLedger, path: Path, tool: str, key: SigningKey) -
     """Append a result of another tool, its file first. The same file again changes nothing."""
     body = read_foreign(path, tool)
     data = path.read_bytes()
-    blob = _blob(_flat(path.name, 0), data)
-    known = entries_about(ledger.log, [blob.sha256], [EntryKind.FOREIGN])
-    for one in known:
-        if one.entry.body == body:
-            return Recorded(blob.sha256, one.seq, new=False), body
+    blob = blob_of(_flat(path.name, 0), data)
+    for known in entries_about(ledger.log, [blob.sha256], [EntryKind.FOREIGN]):
+        if known.entry.body == body:
+            return Recorded(blob.sha256, known.seq, new=False), body
     ledger.blobs.put(data)
     return Recorded(blob.sha256, ledger.log.append(seal(body, key, (blob,))), new=True), body
 
@@ -199,8 +193,8 @@ def keep_files(store: BlobStore, folder: Path) -> tuple[Blob, ...]:
     manifest = read_manifest(folder) or take_manifest(folder)
     changed = differences(folder, manifest)
     if changed:
-        one = changed[0]
-        raise EvidenceInvalid(f"{folder / one.path}: {one.stated} when the run ended, {one.found} now; not recorded")
+        path, before, now = folder / changed[0].path, changed[0].stated, changed[0].found
+        raise EvidenceInvalid(f"{path}: {before} when the run ended, {now} now; not recorded")
     blobs = [Blob(name=MANIFEST_FILE, sha256=store.put(manifest.to_bytes()), size_bytes=len(manifest.to_bytes()))]
     for file, name in zip(manifest.files, _names(manifest), strict=True):
         if not store.has(file.sha256) and store.put((folder / file.path).read_bytes()) != file.sha256:
@@ -258,9 +252,10 @@ def _flat(path: str, number: int) -> str:
     return name if name[:1].isalnum() else f"{number}.{name}"[:_MAX_NAME]
 
 
-def _blob(name: str, data: bytes) -> Blob:
+def blob_of(name: str, data: bytes) -> Blob:
+    """What an entry says of a file that it brings."""
     return Blob(name=name, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
 
 
 def _attempts(folder: Path) -> int:
-    return sum(1 for one in (folder / "attempts").glob("*") if one.is_dir())
+    return sum(path.is_dir() for path in (folder / "attempts").glob("*"))

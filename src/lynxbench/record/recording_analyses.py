@@ -5,16 +5,13 @@ The entry brings the analysis itself, what was planned and how far it came; its 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from lynxbench.errors import BadInput, EvidenceInvalid, Refused
-from lynxbench.evidence.documents import RESULT_FILE, read_result
+from lynxbench.evidence.documents import RESULT_FILE, read_document, read_result
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.run_folder import REGISTRATION_FILE
 from lynxbench.experiment.experiment_folder import RUNS, ExperimentFolder, ExperimentState
@@ -26,13 +23,12 @@ from lynxbench.ledger.names import find_analysis
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.analyses import FILES, FORMS, AnalysisBody, AnalysisDocument, analysis_bytes, conclude
 from lynxbench.model.canonical import JsonValue, short
-from lynxbench.model.document import first_problem
-from lynxbench.model.entries import Blob, EntryKind
+from lynxbench.model.entries import EntryKind
 from lynxbench.model.fleet import UnitState
 from lynxbench.model.secrets import find_literal, find_secret, secret_values
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.record.recalling_analyses import plain_names
-from lynxbench.record.recording import Recorded, record_folder, seal
+from lynxbench.record.recording import Recorded, blob_of, record_folder, seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,7 @@ class Analysed:
     body: AnalysisBody
     files: Mapping[str, bytes]
     folders: tuple[Path, ...]
+    """Of its results."""
 
 
 def analysis_kind(path: Path) -> EntryKind | None:
@@ -53,30 +50,31 @@ def analysis_kind(path: Path) -> EntryKind | None:
     return None
 
 
-def read_analysis(folder: Path) -> Analysed:
+def read_analysis(path: Path) -> Analysed:
     """A finished experiment, tuning or fleet run, as its folder has it."""
-    folder = folder if folder.is_dir() else folder.parent
-    kind = analysis_kind(folder)
-    if kind is None:
-        raise BadInput(f"{folder}: not the folder of an experiment, a tuning or a fleet run")
+    folder, kind = analysis_folder(path)
     main, *others = FILES[kind]
     runs = _run_folders(folder, kind)
-    folders = tuple(path for path in runs if (path / RESULT_FILE).is_file())
-    without = [path.name for path in runs if path not in folders and (path / REGISTRATION_FILE).is_file()]
-    document = report_fleet(read_state(folder), folder) if kind is EntryKind.FLEET else _read(folder, kind)
-    body = conclude(document, [read_result(path).result_id for path in folders], without)
+    folders = tuple(run for run in runs if (run / RESULT_FILE).is_file())
+    without = [run.name for run in runs if run not in folders and (run / REGISTRATION_FILE).is_file()]
+    document = report_fleet(read_state(folder), folder) if kind is EntryKind.FLEET else read_stated(folder, kind)
+    body = conclude(document, [read_result(run).result_id for run in folders], without)
     files = {main: analysis_bytes(document)} | {name: (folder / name).read_bytes() for name in others}
     return Analysed(body, files, folders)
 
 
-def _read(folder: Path, kind: EntryKind) -> AnalysisDocument:
-    file = folder / FILES[kind][0]
-    try:
-        document = FORMS[kind].model_validate_json(file.read_bytes())
-    except OSError:
-        raise BadInput(f"{file}: not there; it is written when the {kind.value} ends, go on with --resume") from None
-    except ValidationError as error:
-        raise EvidenceInvalid(f"{file}: {first_problem(error)}") from None
+def analysis_folder(path: Path) -> tuple[Path, EntryKind]:
+    """The folder of an analysis, and what it is of; BadInput where it is of none."""
+    kind = analysis_kind(path)
+    if kind is None:
+        raise BadInput(f"{path}: not the folder of an experiment, a tuning or a fleet run")
+    return path if path.is_dir() else path.parent, kind
+
+
+def read_stated(folder: Path, kind: EntryKind) -> AnalysisDocument:
+    """The analysis as its folder states it."""
+    hint = f"it is written when the {kind.value} ends, go on with --resume"
+    document = read_document(folder / FILES[kind][0], FORMS[kind], hint)
     assert isinstance(document, AnalysisDocument)
     return document
 
@@ -102,41 +100,40 @@ def tuning_runs(state: TuningState) -> list[str]:
     return plain_names(name for name in named if name)
 
 
-def record_analysis(ledger: OpenLedger, found: Analysed, key: SigningKey) -> Recorded:
+def record_analysis(ledger: OpenLedger, analysed: Analysed, key: SigningKey) -> Recorded:
     """Append an analysis whose results are in the ledger, its documents first. Again changes nothing."""
-    body = found.body
+    body = analysed.body
     known = find_analysis(ledger.log, body.analysis_id)
     if known is not None:
         return Recorded(body.analysis_id, known.seq, new=False)
     for name in body.cites:
         if find_result(ledger.log, name) is None:
             raise Refused(f"{body.name}: its result {short(name)} is not in the ledger; an analysis rests on evidence")
-    _refuse_secrets(found)
-    blobs = []
-    for name, data in found.files.items():
-        blobs.append(Blob(name=name, sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data)))
+    _refuse_secrets(analysed)
+    for data in analysed.files.values():
         ledger.blobs.put(data)
-    return Recorded(body.analysis_id, ledger.log.append(seal(body, key, tuple(blobs))), new=True)
+    blobs = tuple(blob_of(name, data) for name, data in analysed.files.items())
+    return Recorded(body.analysis_id, ledger.log.append(seal(body, key, blobs)), new=True)
 
 
 def record_analysis_folder(ledger: OpenLedger, folder: Path, key: SigningKey) -> tuple[Recorded, int]:
     """Record a folder's runs that are not recorded yet, then the analysis; and how many runs were new."""
-    found = read_analysis(folder)
-    runs = [record_folder(ledger, path, key) for path in found.folders]
-    return record_analysis(ledger, found, key), sum(one.new for one in runs)
+    analysed = read_analysis(folder)
+    runs = [record_folder(ledger, run, key) for run in analysed.folders]
+    return record_analysis(ledger, analysed, key), sum(run.new for run in runs)
 
 
-def _refuse_secrets(found: Analysed) -> None:
+def _refuse_secrets(analysed: Analysed) -> None:
     """A server's command or a variable may hold one; nothing is ever deleted from a ledger."""
     hidden = secret_values(os.environ)
-    for name, data in found.files.items():
+    for name, data in analysed.files.items():
         try:
             document: JsonValue = parse_strict_json(data.decode("utf-8"))
         except (UnicodeDecodeError, NotStrictJson) as error:
-            raise EvidenceInvalid(f"{found.body.name}: {name}: {error}") from None
+            raise EvidenceInvalid(f"{analysed.body.name}: {name}: {error}") from None
         where = find_secret(document) or find_literal(document, hidden)
         if where is not None:
             raise BadInput(
-                f"{found.body.name}: {name}: {where} holds a secret, and a ledger is shown to everybody; "
+                f"{analysed.body.name}: {name}: {where} holds a secret, and a ledger is shown to everybody; "
                 "give it in a variable of the environment instead"
             )

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, Refused
 from lynxbench.https import request
@@ -114,7 +114,7 @@ def remote_from(url: str | None, token: str | None, environment: Mapping[str, st
 def _address(path: str, query: Mapping[str, str] | None) -> str:
     if not query:
         return path
-    return path + "?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+    return f"{path}?{urlencode(query, quote_via=quote, safe='')}"
 
 
 def _error(url: str, status: int, body: bytes) -> LynxbenchError:
@@ -122,9 +122,9 @@ def _error(url: str, status: int, body: bytes) -> LynxbenchError:
         line = str(json.loads(body)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         line = f"answered {status}"
-    problem = f"{url}: {line}"
+    words = f"{url}: {line}"
     if status in (401, 403, 409):
-        return Refused(problem)
+        return Refused(words)
     if status in (429, 502, 503, 504):
-        return Unreachable(problem)
-    return EvidenceInvalid(problem) if status == 422 and "signature" in line else BadInput(problem)
+        return Unreachable(words)
+    return EvidenceInvalid(words) if status == 422 and "signature" in line else BadInput(words)

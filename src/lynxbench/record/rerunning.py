@@ -64,16 +64,17 @@ _WORST_FIRST = (RerunVerdict.NOT_REPRODUCED, RerunVerdict.INCONCLUSIVE, RerunVer
 
 
 def _effects(original: Result, rerun: Result) -> dict[Precision, Interval]:
-    again = {one.precision: one for one in rerun.per_precision if one.skipped is None}
+    again = {part.precision: part for part in rerun.per_precision if part.skipped is None}
     confidence = original.contract.protocol.confidence
-    found: dict[Precision, Interval] = {}
-    for one in original.per_precision:
-        two = again.get(one.precision)
-        if one.skipped is not None or two is None:
+    effects: dict[Precision, Interval] = {}
+    for part in original.per_precision:
+        other = again.get(part.precision)
+        if part.skipped is not None or other is None:
             continue
-        both = one.run_means and two.run_means
-        found[one.precision] = ratio_interval(one.run_means, two.run_means, confidence) if both else UNKNOWN_INTERVAL
-    return found
+        both = part.run_means and other.run_means
+        ratio = ratio_interval(part.run_means, other.run_means, confidence) if both else UNKNOWN_INTERVAL
+        effects[part.precision] = ratio
+    return effects
 
 
 def judge_ratio(effect: Interval) -> RerunVerdict:

@@ -31,9 +31,12 @@ def check_envelope(result: Path, trust: TrustList | None = None) -> tuple[Check,
         checked = check_signatures(envelope, trust or Keyring().trust, at=parse_time(entry.made_at))
     except EvidenceInvalid as error:
         return (fails("signature", str(error)),)
-    checks = [holds("signature", f"{one.team} ({', '.join(one.roles)}), key {short(one.keyid)}"
-                    + (f"; since revoked: {one.since_revoked.reason}" if one.since_revoked else ""))
-              for one in checked.signers]  # fmt: skip
+    checks = []
+    for signer in checked.signers:
+        since = f"; since revoked: {signer.since_revoked.reason}" if signer.since_revoked else ""
+        checks.append(
+            holds("signature", f"{signer.team} ({', '.join(signer.roles)}), key {short(signer.keyid)}{since}")
+        )
     checks += [cannot("signature", why) for why in checked.ignored]
     if not checked.signers:
         checks.append(fails("signature", "no trusted key signed this"))
@@ -55,11 +58,10 @@ def _signed_files(entry: Entry, folder: Path) -> list[Check]:
     file = folder / MANIFEST_FILE
     if file.is_symlink() or not file.is_file() or MANIFEST_FILE not in stated:
         return [cannot("signed files", f"{MANIFEST_FILE} is not here, or was not signed")]
-    found = hash_file(file)
-    if found != stated[MANIFEST_FILE]:
-        return [fails("signed files", f"{MANIFEST_FILE}: signed {stated[MANIFEST_FILE][:12]}…, found {found[:12]}…")]
-    manifest = parse_manifest(file.read_bytes())
-    listed = {kept.sha256 for kept in manifest.files}
+    digest = hash_file(file)
+    if digest != stated[MANIFEST_FILE]:
+        return [fails("signed files", f"{MANIFEST_FILE}: signed {stated[MANIFEST_FILE][:12]}…, found {digest[:12]}…")]
+    listed = {listed.sha256 for listed in parse_manifest(file.read_bytes()).files}
     strange = [name for name, digest in stated.items() if name != MANIFEST_FILE and digest not in listed]
     if strange:
         return [fails("signed files", f"{strange[0]} was signed and is not in {MANIFEST_FILE}")]

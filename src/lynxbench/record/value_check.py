@@ -10,9 +10,11 @@ from typing import Final, cast
 from pydantic import BaseModel
 
 from lynxbench.load.saturation_curve import find_knee
-from lynxbench.model.attribution import Attribution
+from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.canonical import JsonValue
 from lynxbench.model.load_figures import SaturationRecord
+from lynxbench.model.precision import Precision
+from lynxbench.model.result import RULES, PrecisionResult, Result, Validity
 from lynxbench.model.verification import Check, CheckOutcome, cannot, fails, holds
 
 ROUNDING: Final = 1e-9
@@ -60,8 +62,8 @@ def check_attribution(name: str, stated: Attribution | None, recomputed: Attribu
 
 def same_trace(stated: Attribution, recomputed: Attribution) -> bool:
     """Whether two attributions agree in all that comes from the trace alone, whatever their verdicts."""
-    parts = [({part: getattr(one, part) for part in _UNTOUCHED}) for one in (stated, recomputed)]
-    return first_difference(plain(parts[0]), plain(parts[1])) is None
+    before, now = (plain({part: getattr(side, part) for part in _UNTOUCHED}) for side in (stated, recomputed))
+    return first_difference(before, now) is None
 
 
 def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
@@ -102,28 +104,72 @@ def first_difference(stated: JsonValue, recomputed: JsonValue, path: str = "") -
             if (apart := first_difference(stated[key], recomputed[key], below)) is not None:
                 return apart
         return None
-    if _is_list(stated) and _is_list(recomputed):
-        one, two = cast("Sequence[JsonValue]", stated), cast("Sequence[JsonValue]", recomputed)
-        if len(one) != len(two):
-            return Apart(path, f"{len(one)} of them", f"{len(two)} of them")
-        for index, (left, right) in enumerate(zip(one, two, strict=True)):
+    if isinstance(stated, (list, tuple)) and isinstance(recomputed, (list, tuple)):
+        if len(stated) != len(recomputed):
+            return Apart(path, f"{len(stated)} of them", f"{len(recomputed)} of them")
+        for index, (left, right) in enumerate(zip(stated, recomputed, strict=True)):
             if (apart := first_difference(left, right, f"{path}[{index}]")) is not None:
                 return apart
         return None
     return None if _same(stated, recomputed) else Apart(path, stated, recomputed)
 
 
-def _is_list(value: JsonValue) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _same(one: JsonValue, two: JsonValue) -> bool:
-    numbers = [value for value in (one, two) if isinstance(value, (int, float)) and not isinstance(value, bool)]
+def _same(stated: JsonValue, recomputed: JsonValue) -> bool:
+    sides = (stated, recomputed)
+    numbers = [value for value in sides if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if len(numbers) == 2 and any(isinstance(value, float) for value in numbers):
         return math.isclose(numbers[0], numbers[1], rel_tol=ROUNDING, abs_tol=0.0)
-    return type(one) is type(two) and one == two
+    return type(stated) is type(recomputed) and stated == recomputed
 
 
 def _shown(value: JsonValue) -> str:
     text = repr(value) if isinstance(value, str) else "null" if value is None else str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+# --- verdicts of an earlier edition of the rules ----------------------------------------------------------------------
+
+
+def under_older_rules(
+    result: Result,
+    per_precision: Mapping[Precision, PrecisionResult],
+    validity: Validity | None,
+    checks: Sequence[Check],
+) -> list[Check]:
+    """The checks with those excused that an earlier edition explains; one that is not known here explains nothing.
+
+    Figures are held against the raw files as ever. A verdict is excused only where the change of the rules explains it,
+    and then the line says what today's rules make of the same evidence; everything else stays a difference.
+    """
+    if not 1 <= result.rules < RULES:
+        return [*checks, fails("rules", f"edition {result.rules} is not known; this program has 1 to {RULES}")]
+    excused: dict[str, Check] = {}
+
+    def excuse(name: str, verdict: str) -> None:
+        excused[name] = cannot(name, f"reached by edition {result.rules} of the rules; by edition {RULES}: {verdict}")
+
+    if validity is not None and _fewer_doubts(result.validity, validity):
+        excuse("validity", validity.verdict.value)
+    for stated in result.per_precision:
+        label, today = stated.precision.value, per_precision.get(stated.precision)
+        if today is None:
+            continue
+        if _fewer_doubts(stated.validity, today.validity):
+            excuse(f"{label} validity", today.validity.verdict.value)
+        before, now = stated.attribution, today.attribution
+        if before is not None and now is not None and _says_more(before, now):
+            excuse(f"{label} attribution", now.sentence)
+    return [
+        excused.get(check.name, check) if check.outcome is CheckOutcome.DOES_NOT_HOLD else check for check in checks
+    ]
+
+
+def _fewer_doubts(stated: Validity, today: Validity) -> bool:
+    """Edition 2 dropped a doubt and added none."""
+    return set(today.reasons) < set(stated.reasons)
+
+
+def _says_more(stated: Attribution, today: Attribution) -> bool:
+    """Edition 2 says more where the first said undetermined for want of operands, from the same trace and evidence."""
+    same_evidence = set(stated.evidence) <= set(today.evidence)
+    return stated.bound is Bound.UNDETERMINED and same_evidence and same_trace(stated, today)

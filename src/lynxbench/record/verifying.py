@@ -12,52 +12,39 @@ from typing import Final
 
 from lynxbench import __version__
 from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError
-from lynxbench.evidence.documents import RESULT_FILE, document_id, parse_result, read_bytes
+from lynxbench.evidence.documents import RESULT_FILE, parse_identified, read_bytes
 from lynxbench.evidence.manifest import MANIFEST_FILE, Difference, differences, read_manifest, walk
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.sample_file import encode_samples, hash_file, read_samples
-from lynxbench.model.attribution import Attribution
-from lynxbench.model.canonical import JsonValue
-from lynxbench.model.document import Document
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.serving import ServedEngine
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
-from lynxbench.record.attempts_check import check_attempts
-from lynxbench.record.older_rules import under_older_rules
-from lynxbench.record.recomputing import (
-    LIVE,
-    SAMPLE_FIGURES,
-    Recomputed,
-    has_attempts,
-    recompute_run,
-    recompute_samples,
-    stated_context,
-)
-from lynxbench.record.value_check import check_attribution, check_saturation, compare
+from lynxbench.record.recomputing import Recomputed, check_attempts, recompute_run, recompute_samples
+from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
+from lynxbench.run.concluding import context_of, first_attribution
+from lynxbench.run.process_results import SAMPLE_FIGURES
 
-FIGURES: Final = {
-    "throughput": "throughput",
-    "run_means": "run means",
+FIGURES: Final = (
+    *("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo", "restarts", "governed_by"),
+    *("energy_j_per_unit", "energy_j_per_request", "activity", "accuracy", "native", "executed", "memory_bytes"),
+    *("device_memory_bytes", "skipped", "validity", "attribution_missing"),
+)
+"""Fields of a precision's result that have a line each. Attribution and load have lines of their own."""
+WORDS: Final = {
     "latency_ms": "latency percentiles",
-    "peak": "peak",
-    "sustained": "sustained",
     "steady": "steady state",
     "slo": "objective",
-    "restarts": "restarts",
     "governed_by": "governor",
     "energy_j_per_unit": "energy",
     "energy_j_per_request": "energy of a request",
-    "activity": "activity",
-    "accuracy": "accuracy",
-    "native": "native",
     "executed": "executed as",
     "memory_bytes": "memory",
     "device_memory_bytes": "device memory",
-    "skipped": "skipped",
-    "validity": "validity",
-    "attribution_missing": "attribution missing",
 }
-"""Field of a precision's result → how its line is called. Attribution and load have lines of their own."""
+"""How a field's line is called, where that is not its name."""
+LIVE: Final = "read live from the server; nobody can read it again"
+NOT_HERE: Final = "the processes' own files are not here"
 LOAD_FIGURES: Final = (
     "load", "budget", "accounting", "offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "tokens",
     "cache", "instrument", "saturation", "records",
@@ -71,20 +58,19 @@ def verify_folder(path: Path, extra_checks: Sequence[Check] = ()) -> Verificatio
     checks: list[Check] = []
     damaged = _check_files(folder, checks)
     try:
-        result = parse_result(data, document.name)
-        written_id = document_id(data, document.name)
+        result, written_id = parse_identified(data, document.name)
     except BadResult as error:
         checks.append(fails("result document", str(error)))
         return VerificationReport("", (*checks, *extra_checks))
     checks += _check_ids(result, written_id)
-    raw = [one for one in damaged if one.path != RESULT_FILE]
+    raw = [difference for difference in damaged if difference.path != RESULT_FILE]
     checks += _check_stated_files(result, folder)
     linked = any(check.name == "folder" and check.outcome is CheckOutcome.DOES_NOT_HOLD for check in checks)
     if raw or linked:
         what = raw[0].path if raw else "the folder"
         checks.append(cannot("figures", f"{what} is not what was recorded; figures from it would prove nothing"))
     else:
-        checks += _guarded(lambda: _recomputed_checks(result, folder))
+        checks += guarded("raw files", lambda: _recomputed_checks(result, folder))
     if result.lynxbench_version != __version__:
         checks.append(holds("program", f"made by lynxbench {result.lynxbench_version}, recomputed by {__version__}"))
     return VerificationReport(result.result_id, (*checks, *extra_checks))
@@ -109,11 +95,11 @@ def _check_files(folder: Path, checks: list[Check]) -> tuple[Difference, ...]:
     if manifest is None:
         checks.append(cannot("manifest", f"{MANIFEST_FILE} is not here; files are held against the result alone"))
         return ()
-    found = differences(folder, manifest)
-    checks += [fails(f"file {one.path}", f"stated {one.stated}, found {one.found}") for one in found]
-    if not found:
+    damaged = differences(folder, manifest)
+    checks += [fails(f"file {file.path}", f"stated {file.stated}, found {file.found}") for file in damaged]
+    if not damaged:
         checks.append(holds("manifest", f"{len(manifest.files)} files by SHA-256"))
-    return found
+    return damaged
 
 
 def _check_ids(result: Result, written_id: str) -> list[Check]:
@@ -123,18 +109,21 @@ def _check_ids(result: Result, written_id: str) -> list[Check]:
         ("executor id", result.executor_id, result.executor.executor_id),
         ("instance id", result.instance_id, result.executor.instance_id),
     )
-    return [
-        holds(name) if stated == found else fails(name, f"stated {stated[:12]}…, recomputed {found[:12]}…")
-        for name, stated, found in pairs
-    ]
+    return [_same_digest(name, stated, recomputed) for name, stated, recomputed in pairs]
+
+
+def _same_digest(name: str, stated: str, recomputed: str, words: str = "") -> Check:
+    if stated == recomputed:
+        return holds(name, words)
+    return fails(name, f"stated {stated[:12]}…, recomputed {recomputed[:12]}…")
 
 
 def _check_stated_files(result: Result, folder: Path) -> list[Check]:
     """The files whose hashes the result itself names."""
     named = [("samples file", result.samples.file, result.samples.sha256)]
-    for one in result.per_precision:
-        if one.load is not None:
-            named += [(f"request record {kept.file}", kept.file, kept.sha256) for kept in one.load.records]
+    for part in result.per_precision:
+        if part.load is not None:
+            named += [(f"request record {record.file}", record.file, record.sha256) for record in part.load.records]
     return [_hash_check(name, folder, relative, stated) for name, relative, stated in named]
 
 
@@ -142,23 +131,20 @@ def _hash_check(name: str, folder: Path, relative: str, stated: str) -> Check:
     path = folder / relative
     if Path(relative).is_absolute() or ".." in Path(relative).parts or path.is_symlink():
         return fails(name, f"{relative!r} leads out of the folder")
-    if not path.is_file():
-        return cannot(name, f"{relative} is not here")
-    found = hash_file(path)
-    return holds(name) if found == stated else fails(name, f"stated {stated[:12]}…, recomputed {found[:12]}…")
+    return _same_digest(name, stated, hash_file(path)) if path.is_file() else cannot(name, f"{relative} is not here")
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _guarded(work: Callable[[], list[Check]]) -> list[Check]:
+def guarded(name: str, work: Callable[[], list[Check]]) -> list[Check]:
     """Files of strangers can be wrong in any way: whatever they make a reader raise is a line, not a crash."""
     try:
         return work()
     except LynxbenchError as error:
-        return [fails("raw files", str(error))]
+        return [fails(name, str(error))]
     except Exception as error:
-        return [fails("raw files", f"cannot be read ({type(error).__name__}: {str(error)[:200]})")]
+        return [fails(name, f"cannot be read ({type(error).__name__}: {str(error)[:200]})")]
 
 
 def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
@@ -170,7 +156,7 @@ def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
         checks += _check_registration(result, run)
     else:
         checks.append(cannot("registration", f"{REGISTRATION_FILE} is not here"))
-    if run is not None and has_attempts(folder):
+    if run is not None and (folder / "attempts").is_dir():
         checks += check_attempts(result, run, samples)
         again = recompute_run(result, run)
     elif samples is not None:
@@ -180,9 +166,11 @@ def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
         return [*checks, cannot("figures", "neither the attempts nor the samples of this result are here")]
     checks += _check_samples(result, samples, again)
     for stated in result.per_precision:
-        checks += _check_precision(stated, again, from_attempts=again.executor is not None or stated.load is not None)
+        checks += _check_precision(stated, again)
     checks += _check_whole(result, again, run)
-    return checks if result.rules == RULES else under_older_rules(result, again, checks)
+    if result.rules == RULES:
+        return checks
+    return under_older_rules(result, again.per_precision, again.validity, checks)
 
 
 def _samples(result: Result, folder: Path, checks: list[Check]) -> tuple[CountedProcess, ...] | None:
@@ -190,8 +178,8 @@ def _samples(result: Result, folder: Path, checks: list[Check]) -> tuple[Counted
     if not file.is_file() or hash_file(file) != result.samples.sha256:
         return None
     samples = read_samples(file)
-    rows = sum(len(one.samples.iterations) for one in samples)
-    marks = sum(len(one.samples.marks.at_ns) for one in samples)
+    rows = sum(len(process.samples.iterations) for process in samples)
+    marks = sum(len(process.samples.marks.at_ns) for process in samples)
     if (rows, marks) == (result.samples.rows, result.samples.marks):
         checks.append(holds("samples counted", f"{rows} iterations, {marks} marks"))
     else:
@@ -207,10 +195,8 @@ def _check_samples(result: Result, samples: tuple[CountedProcess, ...] | None, a
         return [cannot(name, f"{result.samples.file} is not here, or not the one the result names")]
     if not again.processes and samples:
         return [cannot(name, "the raw files they were drawn from are not here")]
-    found = hashlib.sha256(encode_samples(again.processes)).hexdigest()
-    if found == result.samples.sha256:
-        return [holds(name, "as the processes recorded them")]
-    return [fails(name, f"stated {result.samples.sha256[:12]}…, recomputed {found[:12]}…")]
+    digest = hashlib.sha256(encode_samples(again.processes)).hexdigest()
+    return [_same_digest(name, result.samples.sha256, digest, "as the processes recorded them")]
 
 
 def _check_registration(result: Result, run: RunFolder) -> list[Check]:
@@ -223,78 +209,73 @@ def _check_registration(result: Result, run: RunFolder) -> list[Check]:
         ("registration nonce", result.run_id.rpartition("-")[2], registered.nonce[:6]),
     )
     return [
-        holds(name) if stated == found else fails(name, f"stated {stated}, registered {found}")
-        for name, stated, found in pairs
+        holds(name) if stated == announced else fails(name, f"stated {stated}, registered {announced}")
+        for name, stated, announced in pairs
     ]
 
 
-def _check_precision(stated: PrecisionResult, again: Recomputed, *, from_attempts: bool) -> list[Check]:
+def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
     label = stated.precision.value
-    found = again.per_precision.get(stated.precision)
-    if found is None:
+    part = again.per_precision.get(stated.precision)
+    if part is None:
         why = next(iter(again.unknown.values()), "no process of it is in the samples")
         if stated.throughput is None and stated.skipped is not None:
-            return [cannot(f"{label} skipped", "the processes' own files are not here")]
+            return [cannot(f"{label} skipped", NOT_HERE)]
         return [cannot(f"{label} figures", why) if again.unknown else fails(f"{label} figures", why)]
     checks = []
-    for name, words in FIGURES.items():
-        line = f"{label} {words}"
+    for name in FIGURES:
+        line = f"{label} {WORDS.get(name, name.replace('_', ' '))}"
         if name in again.unknown:
             checks.append(cannot(line, again.unknown[name]))
-        elif not from_attempts and name not in SAMPLE_FIGURES:
+        elif again.conclusion is None and name not in (*SAMPLE_FIGURES, "restarts"):
             continue
         elif name == "validity" and again.deaths:
-            checks.append(_after_a_death(line, stated, found))
+            checks.append(_after_a_death(line, stated, part))
         else:
-            checks.append(compare(line, getattr(stated, name), getattr(found, name)))
-    if not from_attempts:
-        return [*checks, cannot(f"{label} accuracy, attribution, validity", "the processes' own files are not here")]
+            checks.append(compare(line, getattr(stated, name), getattr(part, name)))
+    if again.conclusion is None:
+        return [*checks, cannot(f"{label} accuracy, attribution, validity", NOT_HERE)]
     if "attribution" in again.unknown:
         checks.append(cannot(f"{label} attribution", again.unknown["attribution"]))
     else:
-        checks.append(check_attribution(f"{label} attribution", stated.attribution, found.attribution))
-    if stated.load is not None and found.load is not None:
+        checks.append(check_attribution(f"{label} attribution", stated.attribution, part.attribution))
+    if stated.load is not None and part.load is not None:
         for name in LOAD_FIGURES:
             line = f"{label} {name.removesuffix('_per_s').replace('_', ' ')}"
-            checks.append(compare(line, getattr(stated.load, name), getattr(found.load, name)))
+            checks.append(compare(line, getattr(stated.load, name), getattr(part.load, name)))
         checks += check_saturation(f"{label} saturation", stated.load.saturation)
         checks.append(cannot(f"{label} server counters", LIVE))
-    elif (stated.load is None) != (found.load is None):
+    elif (stated.load is None) != (part.load is None):
         checks.append(fails(f"{label} load", "stated and recomputed differ in whether a server was asked"))
     return checks
 
 
-def _after_a_death(line: str, stated: PrecisionResult, found: PrecisionResult) -> Check:
-    if stated.validity.verdict is not found.validity.verdict:
-        return compare(line, stated.validity, found.validity)
+def _after_a_death(line: str, stated: PrecisionResult, part: PrecisionResult) -> Check:
+    if stated.validity.verdict is not part.validity.verdict:
+        return compare(line, stated.validity, part.validity)
     return cannot(line, "a process died without a report, and its last words were known to the run alone")
 
 
 def _check_whole(result: Result, again: Recomputed, run: RunFolder | None) -> list[Check]:
-    first: Attribution | None = next((o.attribution for o in result.per_precision if o.attribution is not None), None)
-    threads = run.registration.threads if run is not None else result.conditions.threads
-    conditions, assumptions = stated_context(result.contract, threads)
+    made, registered = again.conclusion, result.conditions if run is None else run.registration
+    conditions, assumptions = context_of(result.contract, registered.threads, registered.clients)
     checks = [
         compare("conditions", result.conditions, conditions),
-        compare("assumptions", list(result.assumptions), list(assumptions)),
-        compare("attribution", result.attribution, first),
-        compare("precisions", [one.precision.value for one in result.per_precision],
+        compare("assumptions", result.assumptions, assumptions),
+        compare("attribution", result.attribution, first_attribution(result.per_precision)),
+        compare("precisions", [part.precision.value for part in result.per_precision],
                 [precision.value for precision in result.contract.workload.precisions]),
     ]  # fmt: skip
-    if again.executor is not None:
-        checks.append(compare("executor", result.executor, again.executor))
-        checks.append(compare("ceilings", list(_documents(result.ceilings)), list(_documents(again.ceilings or ()))))
+    if made is None or isinstance(result.contract.engine, ServedEngine):
+        checks.append(cannot("executor", NOT_HERE if made is None else LIVE))
     else:
-        checks.append(cannot("executor", LIVE if run is not None else "the processes' own files are not here"))
+        checks.append(compare("executor", result.executor, made.executor))
+        checks.append(compare("ceilings", result.ceilings, made.ceilings))
     if again.validity is None:
-        checks.append(cannot("validity", next(iter(again.unknown.values()), "the processes' own files are not here")))
+        checks.append(cannot("validity", next(iter(again.unknown.values()), NOT_HERE)))
     elif again.deaths and again.validity.verdict is result.validity.verdict:
         checks.append(cannot("validity", "the verdict holds; the words of a process that died were known to the run"))
     else:
         checks.append(compare("validity", result.validity, again.validity))
     checks.append(cannot("executor drift and times", "clocks and the machine were read while it ran"))
     return checks
-
-
-def _documents(values: Sequence[Document]) -> list[JsonValue]:
-    return [value.model_dump(mode="json") for value in values]

@@ -6,17 +6,13 @@ Each result has a verification of its own.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from lynxbench import __version__
-from lynxbench.errors import BadInput, BadResult, EvidenceInvalid, LynxbenchError
+from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.documents import RESULT_FILE, read_result
-from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
@@ -26,29 +22,35 @@ from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, ke
 from lynxbench.experiment.knobs import seeded, space_of, tuned, untuned
 from lynxbench.experiment.searching import search_of
 from lynxbench.experiment.tuning_folder import TuningFolder
-from lynxbench.experiment.tuning_outcome import confirmation_seeds, describe_tuning, gate, told_of
+from lynxbench.experiment.tuning_outcome import confirmation_seeds, describe_tuning, gate, outcomes_of
 from lynxbench.experiment.visiting import visit_response
 from lynxbench.fleet.fleet_book import FleetState, read_state
 from lynxbench.fleet.fleet_report import report_units
 from lynxbench.ledger.analysis_entries import parse_analysis
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.queries import find_result, standings
-from lynxbench.model.analyses import FILES, FORMS, AnalysisDocument, analysis_bytes, analysis_id
+from lynxbench.model.analyses import AnalysisDocument, analysis_id
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
-from lynxbench.model.document import first_problem
-from lynxbench.model.entries import Concluded, EntryKind
+from lynxbench.model.entries import Concluded
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport, UnitState
 from lynxbench.model.result import Result
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import TrialStatus, TuningDocument
 from lynxbench.model.verification import Check, VerificationReport, cannot, fails, holds
+from lynxbench.record.recalling import check_entry
 from lynxbench.record.recalling_analyses import body_of, lay_out_analysis
-from lynxbench.record.recording_analyses import analysis_kind, experiment_runs, read_analysis, tuning_runs
+from lynxbench.record.recording_analyses import (
+    analysis_folder,
+    experiment_runs,
+    read_analysis,
+    read_stated,
+    tuning_runs,
+)
 from lynxbench.record.value_check import compare
+from lynxbench.record.verifying import guarded
 from lynxbench.stats.designs import blocked_order
 
 NOT_COMPARED = frozenset({"schema_version", "lynxbench_version"})
@@ -56,27 +58,10 @@ NOT_COMPARED = frozenset({"schema_version", "lynxbench_version"})
 
 def verify_analysis_folder(path: Path) -> VerificationReport:
     """Make an analysis again from the folder that it was made in, and say what differs."""
-    kind = analysis_kind(path)
-    folder = path if path.is_dir() else path.parent
-    if kind is None:
-        raise BadInput(f"{path}: not the folder of an experiment, a tuning or a fleet run")
-    stated, data = read_stated(folder, kind)
-    checks = guarded(lambda: _checks(folder, stated))
-    return VerificationReport(hashlib.sha256(data).hexdigest(), (*checks, *_program(stated)), kind.value)
-
-
-def read_stated(folder: Path, kind: EntryKind) -> tuple[AnalysisDocument, bytes]:
-    """The analysis as it is stated, and the bytes that its id is of."""
-    file = folder / FILES[kind][0]
-    try:
-        data = file.read_bytes()
-        document = FORMS[kind].model_validate_json(data)
-    except OSError as error:
-        raise BadResult(f"{file}: {error.strerror or error}; nothing is concluded there yet") from None
-    except ValidationError as error:
-        raise BadResult(f"{file}: {first_problem(error)}") from None
-    assert isinstance(document, AnalysisDocument)
-    return document, analysis_bytes(document)
+    folder, kind = analysis_folder(path)
+    stated = read_stated(folder, kind)
+    checks = guarded("record", lambda: _checks(folder, stated))
+    return VerificationReport(analysis_id(stated), (*checks, *_program(stated)), kind.value)
 
 
 def _checks(folder: Path, stated: AnalysisDocument) -> list[Check]:
@@ -100,66 +85,46 @@ def verify_logged(ledger: OpenLedger, logged: Logged, folder: Path, trust: Trust
         return VerificationReport(body.analysis_id, (fails("analysis", str(error)), *checks), body.kind.value)
     checks.append(holds("analysis", "says what its entry says"))
     if isinstance(stated, FleetReport):
-        checks += guarded(lambda: _logged_fleet(folder, stated))
+        checks += guarded("record", lambda: _logged_fleet(folder, stated))
     else:
-        checks += guarded(lambda: [*_checks(folder, stated), _same_results(folder, body)])
+        checks += guarded("record", lambda: [*_checks(folder, stated), _same_results(folder, body)])
     return VerificationReport(body.analysis_id, (*checks, *_program(stated)), body.kind.value)
 
 
 def ledger_lines(ledger: OpenLedger, logged: Logged, trust: TrustList) -> tuple[Check, ...]:
-    """What the ledger adds: who signed, that the entry is in the log, and how the results stand today."""
-    return (*_log_checks(ledger, logged, trust), *_cited_checks(ledger, body_of(logged), trust))
+    """What the ledger adds: who signed, that the entry is in the log, and how the results that it rests on stand today.
+
+    What is taken back carries nothing.
+    """
+    checks, body = check_entry(ledger, logged, trust), body_of(logged)
+    gone = [name for name in body.cites if find_result(ledger.log, name) is None]
+    checks += [fails(f"result {short(name)}", "is not in this ledger") for name in gone]
+    known = standings(ledger.log, [name for name in body.cites if name not in gone], trust)
+    for name, standing in known.items():
+        line = f"result {short(name)}"
+        checks += [cannot(line, f"contested by {voice.by}: {voice.text}") for voice in standing.contested]
+        checks += [fails(line, f"retracted by {voice.by}: {voice.text}") for voice in standing.retracted]
+    if not gone:
+        checks.append(holds("results", f"{len(body.cites)} in this ledger; each has a verification of its own"))
+    return tuple(checks)
 
 
 def _logged_fleet(folder: Path, stated: FleetReport) -> list[Check]:
     """Units of a fleet by the ids of their results: where their folders were is another machine's business."""
     state = read_state(folder)
-    by_id = {found.result_id: found for found in map(read_result, sorted((folder / RUNS).glob("*")))}
+    by_id = {result.result_id: result for result in map(read_result, sorted((folder / RUNS).glob("*")))}
     missing = [unit.name for unit in state.units if unit.result_id and unit.result_id not in by_id]
     if missing:
         return [fails("results cited", f"the result of {missing[0]} is not among them")]
     return check_fleet(state, {unit.name: by_id[unit.result_id] for unit in state.units if unit.result_id}, stated)
 
 
-# --- the ledger's part -----------------------------------------------------------------------------------------------
-
-
-def _log_checks(ledger: OpenLedger, logged: Logged, trust: TrustList) -> list[Check]:
-    proof = ledger.log.prove(logged.seq)
-    place = f"entry {logged.seq} of {proof.head.size}"
-    proven = includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
-    inside = holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
-    at = max(parse_time(logged.entry.made_at), parse_time(logged.logged_at))
-    try:
-        checked = check_signatures(logged.envelope, trust, at=at)
-    except EvidenceInvalid as error:
-        return [inside, fails("signatures", str(error))]
-    if not checked.signers:
-        return [inside, fails("signatures", "; ".join(checked.ignored))]
-    names = ", ".join(dict.fromkeys(signer.team for signer in checked.signers))
-    return [inside, holds("signatures", f"by {names}")]
-
-
-def _cited_checks(ledger: OpenLedger, body: Concluded, trust: TrustList) -> list[Check]:
-    """How the results that it rests on stand today: what is taken back carries nothing."""
-    checks: list[Check] = []
-    gone = [name for name in body.cites if find_result(ledger.log, name) is None]
-    checks += [fails(f"result {short(name)}", "is not in this ledger") for name in gone]
-    known = standings(ledger.log, [name for name in body.cites if name not in gone], trust)
-    for name, standing in known.items():
-        checks += [cannot(f"result {short(name)}", f"contested by {one.by}: {one.text}") for one in standing.contested]
-        checks += [fails(f"result {short(name)}", f"retracted by {one.by}: {one.text}") for one in standing.retracted]
-    if not gone:
-        checks.append(holds("results", f"{len(body.cites)} in this ledger; each has a verification of its own"))
-    return checks
-
-
 def _same_results(folder: Path, body: Concluded) -> Check:
     """The entry must cite what was measured, not a part of it."""
-    found = read_analysis(folder).body
-    if (found.cites, found.without_result) == (body.cites, body.without_result):
-        return holds("results cited", f"all {len(found.cites)}")
-    return fails("results cited", f"the entry cites {len(body.cites)}, its record has {len(found.cites)}")
+    record = read_analysis(folder).body
+    if (record.cites, record.without_result) == (body.cites, body.without_result):
+        return holds("results cited", f"all {len(record.cites)}")
+    return fails("results cited", f"the entry cites {len(body.cites)}, its record has {len(record.cites)}")
 
 
 # --- an experiment ---------------------------------------------------------------------------------------------------
@@ -192,13 +157,9 @@ def check_experiment(folder: ExperimentFolder, stated: ExperimentDocument) -> li
             elif problem := _surroundings_differ(folder.runs / name, cell.environment, served=served):
                 wrong.append(f"{cell.words}: {problem}")
             if parse_time(result.started_at) < parse_time(plan.registered_at):
-                early.append(short(result.result_id))
-    checks.append(fails("cells", wrong[0]) if wrong else holds("cells", "each result is of its own cell"))
-    checks.append(
-        fails("registration", f"result {early[0]} is older than the plan")
-        if early
-        else holds("registration", "the plan is older than every result")
-    )
+                early.append(f"result {short(result.result_id)} is older than the plan")
+    checks.append(_first(wrong, "cells", "each result is of its own cell"))
+    checks.append(_first(early, "registration", "the plan is older than every result"))
     values = kept_values(folder, cells)
     ended = None if stated.finished_at is None else datetime.fromisoformat(stated.finished_at)
     return checks + compare_documents(stated, describe(folder, cells, values, ended))
@@ -237,14 +198,14 @@ def check_tuning(folder: TuningFolder, stated: TuningDocument) -> list[Check]:
                 wrong.append(f"{name} is of another contract")
     if len(state.pairs) > state.confirmations:
         wrong.append(f"{len(state.pairs)} pairs where {state.confirmations} were planned")
-    checks.append(fails("confirmation", wrong[0]) if wrong else holds("confirmation", "on the seeds that were drawn"))
+    checks.append(_first(wrong, "confirmation", "on the seeds that were drawn"))
     ended = None if stated.finished_at is None else datetime.fromisoformat(stated.finished_at)
     return checks + compare_documents(stated, describe_tuning(folder, space, ended))
 
 
 def _check_trials(folder: TuningFolder) -> Check:
     state = folder.state
-    for trial in (one for one in state.trials if one.run):
+    for trial in (trial for trial in state.trials if trial.run):
         result = read_result(folder.runs / trial.run)
         label = f"trial {trial.number + 1}"
         if result.result_id != trial.result_id:
@@ -256,13 +217,13 @@ def _check_trials(folder: TuningFolder) -> Check:
             if trial.status is not TrialStatus.VOID:
                 return fails("trials", f"{label}: stated {trial.status.value}, recomputed void")
             continue
-        found = compare("trials", trial.response, value)
-        if found.why:
-            return fails("trials", f"{label}: {found.why}")
-        passes, said = gate(folder, trial.run)
+        compared = compare("trials", trial.response, value)
+        if compared.why:
+            return fails("trials", f"{label}: {compared.why}")
+        passes, words = gate(folder, trial.run)
         status = TrialStatus.MEASURED if passes else TrialStatus.REFUSED
-        if (trial.status, trial.accuracy) != (status, said):
-            return fails("trials", f"{label}: stated {trial.status.value} ({trial.accuracy}), recomputed {said}")
+        if (trial.status, trial.accuracy) != (status, words):
+            return fails("trials", f"{label}: stated {trial.status.value} ({trial.accuracy}), recomputed {words}")
     return holds("trials", f"{len(state.trials)}, each with its response and the accuracy gate")
 
 
@@ -272,7 +233,7 @@ def _check_choice(folder: TuningFolder) -> list[Check]:
         search = search_of(state.method, space_of(state.contract), state.seed)
     except LynxbenchError as error:
         return [cannot("choice", str(error))]
-    return [compare("choice", state.chosen, search.choose(told_of(state)))]
+    return [compare("choice", state.chosen, search.choose(outcomes_of(state)))]
 
 
 def _is_of(path: Path, contract: Contract) -> bool:
@@ -285,24 +246,28 @@ def _is_of(path: Path, contract: Contract) -> bool:
 def check_fleet(state: FleetState, results: dict[str, Result], stated: FleetReport) -> list[Check]:
     """Units and comparison of a fleet run, from its results."""
     wrong = [
-        f"{name}: {short(found.result_id)} is of another contract"
-        for name, found in results.items()
-        if found.contract_id != state.contract.contract_id
+        f"{name}: {short(result.result_id)} is of another contract"
+        for name, result in results.items()
+        if result.contract_id != state.contract.contract_id
     ]
     units = {unit.name: unit for unit in state.units}
-    wrong += [name for name, found in results.items() if units[name].result_id != found.result_id]
-    checks = [fails("units", wrong[0]) if wrong else holds("units", f"{len(results)} results, each of this contract")]
+    wrong += [name for name, result in results.items() if units[name].result_id != result.result_id]
+    checks = [_first(wrong, "units", f"{len(results)} results, each of this contract")]
     return checks + compare_documents(stated, report_units(state, results))
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 
-def compare_documents(stated: AnalysisDocument, found: AnalysisDocument) -> list[Check]:
+def _first(problems: Sequence[str], name: str, otherwise: str) -> Check:
+    return fails(name, problems[0]) if problems else holds(name, otherwise)
+
+
+def compare_documents(stated: AnalysisDocument, again: AnalysisDocument) -> list[Check]:
     """One line for every part of an analysis, stated against made again."""
     names: Sequence[str] = [name for name in type(stated).model_fields if name not in NOT_COMPARED]
-    parts = [compare(name.replace("_", " "), getattr(stated, name), getattr(found, name)) for name in names]
-    if all(not part.why for part in parts) and analysis_id(stated) == analysis_id(found):
+    parts = [compare(name.replace("_", " "), getattr(stated, name), getattr(again, name)) for name in names]
+    if all(not part.why for part in parts) and analysis_id(stated) == analysis_id(again):
         parts.append(holds("analysis id", "the same, digit by digit"))
     return parts
 
@@ -311,13 +276,3 @@ def _program(stated: AnalysisDocument) -> Iterable[Check]:
     made_by = getattr(stated, "lynxbench_version", __version__)
     if made_by != __version__:
         yield holds("program", f"made by lynxbench {made_by}, recomputed by {__version__}")
-
-
-def guarded(work: Callable[[], list[Check]]) -> list[Check]:
-    """Files of strangers can be wrong in any way: whatever they make a reader raise is a line, not a crash."""
-    try:
-        return work()
-    except LynxbenchError as error:
-        return [fails("record", str(error))]
-    except Exception as error:
-        return [fails("record", f"cannot be read ({type(error).__name__}: {str(error)[:200]})")]

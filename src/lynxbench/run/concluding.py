@@ -1,182 +1,113 @@
-"""What in-process samples come to: figures, doubts, accuracy and attribution, from what the processes left on disk.
+"""What a run comes to, from the evidence that it kept: the run calls this at its end, and `verify` calls it again.
 
-The run and `verify` both call this: what is recomputed is computed by the very same functions.
+Everything but what was read live follows from the folder; with the same live evidence the conclusion is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.unit_activity import weigh_activity
-from lynxbench.errors import BadInput
-from lynxbench.evidence.run_folder import RunFolder, Slot
-from lynxbench.load.journal import read_journal
-from lynxbench.measure.accuracy import compare_outputs
-from lynxbench.measure.device_activity import device_activity
-from lynxbench.measure.energy import counted_span_ns, energy_per_request, energy_per_unit, find_governor
-from lynxbench.measure.precision_figures import MeasuredPrecision, measure_precision
-from lynxbench.measure.run_conditions import judge_conditions
-from lynxbench.measure.validity import Doubt, judge_precision, validity_of
-from lynxbench.model.attribution import Attribution
+from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.measure.context import assumptions_of, conditions_of
+from lynxbench.measure.load_context import served_assumptions
+from lynxbench.measure.telemetry import read_telemetry
+from lynxbench.measure.validity import Doubt, combine_validity, judge_drift, without_figures
+from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.contract import Contract
-from lynxbench.model.executor import Executor
-from lynxbench.model.job import JobReport, JobStatus, Skip
-from lynxbench.model.precision import Native, Precision, reference_of
-from lynxbench.model.result import Accuracy, PrecisionResult
-from lynxbench.model.samples import CountedProcess, Outputs, ProcessSamples, Telemetry
-from lynxbench.run.least_work import least_work
-from lynxbench.run.worker import OUTPUTS_FILE, REPORT_FILE, read_outputs
+from lynxbench.model.executor import Executor, FieldChange
+from lynxbench.model.result import Conditions, PrecisionResult, Validity, ValidityVerdict
+from lynxbench.model.samples import CountedProcess, Telemetry
+from lynxbench.model.serving import ServedEngine
+from lynxbench.run.attempts import Attempt, kept_attempts
+from lynxbench.run.client_results import ServerCounts, conclude_clients
+from lynxbench.run.process_results import conclude_precision, reference_outputs
+from lynxbench.run.run_outcome import TELEMETRY_FILE
 
-NO_REPORT = "the process left no report"
+RESTARTED = "the server was restarted during the run"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What one process of the plan left behind."""
+class LiveEvidence:
+    """What was read from the machine and the server while it ran; nobody can read it again."""
 
-    slot: Slot
-    folder: Path
-    report: JobReport
-
-
-def kept_attempts(run: RunFolder) -> list[Attempt]:
-    """What a finished run concluded from: a process's first attempt that left a report, else its last one's death."""
-    attempts = []
-    for slot in run.registration.plan:
-        folders = run.attempts(slot)
-        attempt = next((found for folder in folders if (found := read_attempt(slot, folder)) is not None), None)
-        if attempt is None and folders:
-            attempt = Attempt(slot, folders[-1], JobReport(status=JobStatus.FAILED, error=NO_REPORT))
-        if attempt is not None:
-            attempts.append(attempt)
-    return attempts
+    executor: Executor
+    """The host's layers and the server's, to which the measured processes add what they know."""
+    drift: tuple[FieldChange, ...]
+    restarted: bool = False
+    server: ServerCounts = field(default_factory=lambda: ServerCounts({}, {}, shares_host=True))
 
 
-def read_attempt(slot: Slot, folder: Path) -> Attempt | None:
-    """An attempt that came to an end of its own; None where the process left no report."""
-    file = folder / REPORT_FILE
-    return Attempt(slot, folder, JobReport.model_validate_json(file.read_bytes())) if file.exists() else None
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """Everything a result states that follows from its evidence."""
+
+    attempts: tuple[Attempt, ...]
+    telemetry: Telemetry | None
+    executor: Executor
+    per_precision: tuple[PrecisionResult, ...]
+    processes: tuple[CountedProcess, ...]
+    validity: Validity
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """What the processes measured of the machine itself."""
+        return tuple(ceiling for attempt in self.attempts for ceiling in attempt.report.ceilings)
 
 
-def conclude_precision(
-    contract: Contract,
-    precision: Precision,
-    attempts: Sequence[Attempt],
-    telemetry: Telemetry | None,
-    reference: tuple[Precision, Outputs] | None,
-) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
-    """Everything that the processes of one precision say; needs nothing but what they left behind."""
-    done = [attempt for attempt in attempts if attempt.report.status is JobStatus.DONE]
-    failures = [attempt.report.error for attempt in attempts if attempt.report.error]
-    skip = next((attempt.report.skip for attempt in attempts if attempt.report.skip), None)
-    if not done:
-        findings = [Doubt(f"not measured: {skip.reason}")] if skip else [Doubt(f, void=True) for f in failures]
-        native = Native.EMULATED if skip and skip.estimated_s is not None else Native.UNSUPPORTED
-        return PrecisionResult(
-            precision=precision,
-            skipped=skip or Skip(reason=f"failed: {failures[0]}" if failures else "not attempted"),
-            native=native if skip else Native.UNKNOWN,
-            validity=validity_of(findings),
-        ), ()
-    measured = measure_precision(contract, [samples_of(attempt) for attempt in done], done[0].report.unit)
-    spans = [counted_span_ns(process) for process in measured.processes]
-    conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
-    findings = [*judge_precision(measured, contract.protocol, failures), *(Doubt(line) for line in conditions)]
-    executed = done[0].report.executed
-    attribution, missing = _attribution(contract, precision, done[0], measured)
-    activity = device_activity(telemetry, spans)
-    if attribution is not None:
-        attribution = weigh_activity(attribution, activity, contract.owner)
-    energy = energy_per_unit(telemetry, measured.processes, done[0].report.unit)
-    return PrecisionResult(
-        precision=precision,
-        throughput=measured.throughput,
-        latency_ms=measured.latency_ms,
-        peak=measured.peak,
-        sustained=measured.sustained,
-        governed_by=find_governor(telemetry, spans),
-        steady=measured.steady,
-        accuracy=_accuracy(contract, precision, done[0], reference),
-        native=executed.native if executed else Native.UNKNOWN,
-        executed=executed,
-        memory_bytes=max((a.report.peak_memory_bytes or 0 for a in done), default=0) or None,
-        device_memory_bytes=max((a.report.peak_device_memory_bytes or 0 for a in done), default=0) or None,
-        energy_j_per_unit=energy,
-        energy_j_per_request=energy_per_request(energy, measured.processes, contract.workload.batch),
-        activity=activity,
-        slo=measured.slo,
-        validity=validity_of(findings),
-        restarts=len(done),
-        run_means=measured.run_means,
-        attribution=attribution,
-        attribution_missing=missing,
-    ), measured.processes
-
-
-def samples_of(attempt: Attempt) -> ProcessSamples:
-    """The samples of a finished process, from its journal."""
-    iterations, marks = read_journal(attempt.folder)
-    assert attempt.report.setup_ns is not None
-    return ProcessSamples(
-        process=attempt.slot.index,
-        precision=attempt.slot.precision.value,
-        setup_ns=attempt.report.setup_ns,
-        compile_ns=attempt.report.compile_ns,
-        iterations=iterations,
-        marks=marks,
+def conclude(run: RunFolder, live: LiveEvidence) -> Conclusion:
+    """Conclude from the attempts and the telemetry in a run's folder."""
+    contract = run.registration.contract
+    attempts = kept_attempts(run)
+    file = run.path / TELEMETRY_FILE
+    telemetry = read_telemetry(file) if file.exists() else None
+    if isinstance(contract.engine, ServedEngine):
+        concluded = [conclude_clients(run, attempts, telemetry, live.server)]
+    else:
+        reference = reference_outputs(attempts)
+        concluded = [
+            conclude_precision(
+                contract, precision, [a for a in attempts if a.slot.precision is precision], telemetry, reference
+            )
+            for precision in contract.workload.precisions
+        ]
+    results = [result for result, _ in concluded]
+    processes = sorted((p for _, counted in concluded for p in counted), key=lambda process: process.samples.process)
+    attempted = [part for part in results if part.skipped is None or part.validity.verdict is ValidityVerdict.VOID]
+    whole = [*judge_drift(live.drift), *([Doubt(RESTARTED, void=True)] if live.restarted else [])]
+    validity = combine_validity(whole, {part.precision.value: part.validity for part in attempted})
+    if validity.verdict is ValidityVerdict.VOID:
+        results = [_without_figures(result) for result in results]
+    return Conclusion(
+        attempts=attempts,
+        telemetry=telemetry,
+        executor=_with_processes(live.executor, attempts),
+        per_precision=tuple(results),
+        processes=tuple(processes),
+        validity=validity,
     )
 
 
-def reference_outputs(attempts: Sequence[Attempt]) -> tuple[Precision, Outputs] | None:
-    """The answers that the other precisions are held against."""
-    kept = {a.slot.precision: a.folder / OUTPUTS_FILE for a in attempts if (a.folder / OUTPUTS_FILE).exists()}
-    if not kept:
-        return None
-    reference = reference_of(tuple(kept))
-    return reference, read_outputs(kept[reference])
+def context_of(contract: Contract, threads: int, clients: int | None) -> tuple[Conditions, tuple[str, ...]]:
+    """The conditions and assumptions that follow from a contract and how many took part."""
+    served = isinstance(contract.engine, ServedEngine)
+    return conditions_of(contract, threads, clients), (served_assumptions if served else assumptions_of)(contract)
 
 
-def _accuracy(
-    contract: Contract, precision: Precision, attempt: Attempt, reference: tuple[Precision, Outputs] | None
-) -> Accuracy | None:
-    file = attempt.folder / OUTPUTS_FILE
-    if reference is None or not file.exists():
-        return None
-    return compare_outputs(
-        reference[1],
-        read_outputs(file),
-        contract.policy.accuracy,
-        reference_precision=reference[0],
-        is_reference=precision is reference[0],
-    )
+def first_attribution(results: tuple[PrecisionResult, ...]) -> Attribution | None:
+    """The run's attribution: that of the first precision that has one."""
+    return next((result.attribution for result in results if result.attribution is not None), None)
 
 
-def _attribution(
-    contract: Contract, precision: Precision, attempt: Attempt, measured: MeasuredPrecision
-) -> tuple[Attribution | None, str | None]:
-    """Where the time went, or why that is not known: a trace that cannot be read costs the attribution, not the run."""
-    if attempt.report.trace is None:
-        return None, f"engine {contract.engine.name} has no profiler"
-    unprofiled_ms = next((p.estimate for p in measured.latency_ms["latency"] if p.percentile == 50.0), None)
-    try:
-        attribution = attribute_trace(
-            attempt.folder / attempt.report.trace,
-            ceilings=attempt.report.ceilings,
-            precision=precision,
-            unprofiled_step_ms=unprofiled_ms,
-            owner=contract.owner,
-            work=least_work(contract, attempt.report.facts),
-        )
-    except BadInput as error:
-        return None, str(error)
-    return attribution, None
+def _without_figures(result: PrecisionResult) -> PrecisionResult:
+    """A void run's figures are nobody's; what was sent and how the clients fared stays."""
+    emptied = without_figures(result)
+    if emptied.load is None:
+        return emptied
+    return emptied.model_copy(update={"load": emptied.load.without_figures()})
 
 
-def with_processes(executor: Executor, attempts: Sequence[Attempt]) -> Executor:
-    """The host's layers with what the measured processes themselves knew; the reference's process speaks first."""
-    for attempt in reversed([a for a in attempts if a.report.status is JobStatus.DONE]):
+def _with_processes(executor: Executor, attempts: tuple[Attempt, ...]) -> Executor:
+    """The captured layers with what the measured processes themselves knew; the reference's process speaks first."""
+    for attempt in reversed([attempt for attempt in attempts if attempt.done]):
         executor = executor.merged(attempt.report.fields)
     return executor

@@ -35,7 +35,7 @@ def greet(contract: Contract) -> Greeting | None:
     if not isinstance(engine, ServedEngine):
         return None
     if isinstance(arrival, ReplayArrival):
-        from lynxbench.run.client.client_job import read_trace
+        from lynxbench.run.client_job import read_trace
 
         read_trace(contract)  # a trace that cannot be read is said before anything is asked or registered
     _refuse_unreachable(engine)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +56,12 @@ class Recorder(Protocol):
         """A run has its result."""
 
 
+Recorders = Callable[[], Recorder | None]
+"""A fresh recorder for each run, which keeps one run's record alone; None where nothing is recorded."""
+
+
 @contextmanager
-def kept(run: RunFolder, recorder: Recorder | None) -> Iterator[None]:
+def recorded(run: RunFolder, recorder: Recorder | None) -> Iterator[None]:
     """Announce a run, and say what became of it, whatever that is."""
     if recorder is None:
         yield

@@ -1,51 +1,46 @@
-"""The order of a run against a server: capture it, prove the instrument, load it from fresh clients, capture it again.
+"""Runs against a server: a fresh client with a schedule of its own for every repetition.
 
-The sibling of pipeline.py, for engines that are asked over HTTP. A restart is a fresh client with a schedule of its
-own; the server goes on, and is captured before and after.
+The server goes on meanwhile; it is captured before and after. The instrument is proven before the first client.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
 
-from lynxbench.engines.asking import TokenCalibration
+from lynxbench.engines.kserve import parse_triton_stats
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
-from lynxbench.errors import CannotRun, Interrupted
+from lynxbench.engines.served import api_key_headers
+from lynxbench.errors import BadResult
 from lynxbench.evidence.documents import write_text
-from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.evidence.run_folder import CLIENT_THREADS, RunFolder, Slot
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
-from lynxbench.executor.server import CapturedServer, with_server
+from lynxbench.executor.server import Address, CapturedServer, capture_server, counted_between, with_server
 from lynxbench.load.arrivals import load_of
-from lynxbench.load.fresh_process import last_words, run_fresh
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.preflight import fly
-from lynxbench.measure.telemetry import TelemetrySampler
 from lynxbench.model.contract import Contract
-from lynxbench.model.executor import Executor
-from lynxbench.model.job import JobReport, JobStatus
-from lynxbench.model.load_figures import PreFlight
-from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.client.client_job import (
-    CLIENT_FILE,
-    FINISHED_FILE,
-    REPORT_FILE,
-    STAGE_FILE,
-    ClientFleet,
-    ClientJob,
-    read_trace,
-    seed_of,
-)
+from lynxbench.model.executor import Executor, FieldChange, Tier, difference
+from lynxbench.model.result import PrecisionResult
+from lynxbench.model.serving import KserveEngine
+from lynxbench.model.workload import SaturatingArrival, ServedModel
+from lynxbench.run.attempts import Attempt, FreshProcess
+from lynxbench.run.client_job import ClientFleet, ClientJob, read_trace, seed_of
+from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of, saturation_of
+from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.greeting import Greeting, greet
-from lynxbench.run.run_outcome import TELEMETRY_FILE, Finished, Progress, Recorder, kept
-from lynxbench.run.served_concluding import ClientAttempt, conclude, engine_of, look_at, saturation_of
+from lynxbench.run.run_outcome import Progress
 
-PREFLIGHT_FILE = "preflight.json"
-CLIENT_PROGRAM = "lynxbench.run.client"
+CLIENT_PROGRAM = "lynxbench.run.client_work"
+COUNTED_PARTS = (
+    *("queue", "prefill", "decode", "prompt", "predicted", "inference", "first_token", "compute", "deferred"),
+    *("e2e_request", "tgi_request_duration", "tgi_request_validation"),
+)
+"""Counters of a server that say where requests spent their time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +52,96 @@ class RemoteClients:
     clients: int
 
 
-def run_served(
-    contract: Contract,
-    out: Path,
-    declaration: Declaration | None,
-    progress: Progress,
-    recorder: Recorder | None = None,
-    greeting: Greeting | None = None,
-    remote: RemoteClients | None = None,
-) -> Finished:
-    """Run a served contract from the beginning; its server is greeted, unless it was already.
+class ServedStrategy:
+    """One server, asked by clients of this machine or by remote ones."""
 
-    `remote` says where the clients are, when they are not processes of this machine.
-    """
-    greeting = greeting or greet(contract)
-    assert greeting is not None
-    host, server = capture_host(declaration), look_at(contract)
-    clients = clients_of(contract) if remote is None else remote.clients
-    now = datetime.now(UTC)
-    run = RunFolder.create(out, contract, with_server(host, server), clients, slots_of(contract), now)
-    with kept(run, recorder):
-        return _carry_out(run, host, server, greeting.calibration, declaration, progress, remote)
+    repeats_failures = True
+    """A server that failed once may answer the next time."""
 
+    _host: Executor
+    _server: CapturedServer
 
-def resume_served(
-    run: RunFolder,
-    declaration: Declaration | None,
-    progress: Progress,
-    recorder: Recorder | None = None,
-    remote: RemoteClients | None = None,
-) -> Finished:
-    """Go on with an unfinished run; the server is captured anew, and must be the one it was."""
-    contract = run.registration.contract
-    greeting = greet(contract)
-    assert greeting is not None
-    with kept(run, recorder):
-        server = look_at(contract)
-        return _carry_out(run, capture_host(declaration), server, greeting.calibration, declaration, progress, remote)
+    def __init__(
+        self,
+        declaration: Declaration | None,
+        greeting: Greeting | None = None,
+        remote: RemoteClients | None = None,
+    ) -> None:
+        self._declaration, self._greeting, self._remote = declaration, greeting, remote
+
+    def register(self, contract: Contract, out: Path) -> RunFolder:
+        """Greet and capture the server and fix the plan: a client a restart, before them one that searches."""
+        self._capture(contract)
+        remote, processes = self._remote, engine_of(contract).processes
+        # Without a word from the contract: half the cores of this machine, and at most four.
+        here = processes or max(1, min(4, len(os.sched_getaffinity(0)) // 2))
+        return RunFolder.create(
+            out,
+            contract,
+            with_server(self._host, self._server),
+            CLIENT_THREADS,
+            slots_of(contract),
+            datetime.now(UTC),
+            clients=here if remote is None else remote.clients,
+        )
+
+    def resume(self, run: RunFolder) -> None:
+        """The server is greeted and captured anew."""
+        self._capture(run.registration.contract)
+
+    def prepare(self, run: RunFolder, progress: Progress) -> None:
+        """Prove the instrument at this contract's load; once, also for a run that is resumed."""
+        progress.note("proving the instrument against the bundled server")
+        if not (run.path / PREFLIGHT_FILE).exists():
+            _fly(run, 1 if self._remote is None else self._remote.clients)
+
+    def process(self, run: RunFolder, slot: Slot, attempts: Sequence[Attempt]) -> FreshProcess | None:
+        """The client of a slot; None where a search found no rate to run at."""
+        registration, rate_per_s = run.registration, None
+        assert registration.clients is not None
+        searches = isinstance(registration.contract.workload.arrival, SaturatingArrival)
+        if searches and attempts:
+            rate_per_s = saturation_of(attempts[0]).passed_per_s
+            if rate_per_s is None:
+                return None
+        job = ClientJob(
+            index=slot.index,
+            restart=slot.restart,
+            contract=registration.contract,
+            clients=registration.clients,
+            salt=int(registration.nonce[:8], 16),
+            rate_per_s=rate_per_s,
+            search=searches and slot.index == 0,
+            calibration=None if self._greeting is None else self._greeting.calibration,
+            fleet=None if self._remote is None else self._remote.where,
+        )
+        program = CLIENT_PROGRAM if self._remote is None else self._remote.program
+        server = self._server.process
+        return FreshProcess(program, job, registration.threads, beside=lambda: () if server is None else (server.pid,))
+
+    def observe(self, run: RunFolder) -> LiveEvidence:
+        """Capture the server and this machine again: what was counted, and whether they are still what they were."""
+        contract, host, before = run.registration.contract, self._host, self._server
+        after = _look_at(contract)
+        counters = counted_between(before.counters, after.counters)
+        first, last = before.process, after.process
+        restarted = first is not None and (last is None or (first.pid, first.started) != (last.pid, last.started))
+        return LiveEvidence(
+            executor=with_server(host, after),
+            drift=_drift(with_server(host, before), with_server(capture_host(self._declaration), after)),
+            restarted=restarted,
+            server=ServerCounts(
+                counters, {**_spent(counters), **_triton(contract, before, after)}, shares_host=before.is_local
+            ),
+        )
+
+    def refine(self, run: RunFolder, conclusion: Conclusion, progress: Progress) -> tuple[PrecisionResult, ...]:
+        """A server is not changed from outside."""
+        return conclusion.per_precision
+
+    def _capture(self, contract: Contract) -> None:
+        self._greeting = self._greeting or greet(contract)
+        self._host, self._server = capture_host(self._declaration), _look_at(contract)
 
 
 def slots_of(contract: Contract) -> tuple[Slot, ...]:
@@ -106,41 +154,8 @@ def slots_of(contract: Contract) -> tuple[Slot, ...]:
     )
 
 
-def clients_of(contract: Contract) -> int:
-    """Client processes: the contract's, else half the cores of this machine and at most four."""
-    engine = engine_of(contract)
-    return engine.processes or max(1, min(4, len(os.sched_getaffinity(0)) // 2))
-
-
-def _carry_out(
-    run: RunFolder,
-    host: Executor,
-    server: CapturedServer,
-    calibration: TokenCalibration | None,
-    declaration: Declaration | None,
-    progress: Progress,
-    remote: RemoteClients | None,
-) -> Finished:
-    started = perf_counter()
-    progress.begin(run)
-    progress.note("proving the instrument against the bundled server")
-    preflight = _preflight(run, 1 if remote is None else run.registration.threads)
-    with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
-        try:
-            asked = _ask_all(run, server, calibration, sampler, progress, remote)
-        except KeyboardInterrupt:
-            raise Interrupted(
-                f"interrupted; finished clients are kept in {run.path}. Go on with the same command and --resume"
-            ) from None
-    progress.note("capturing the server again and concluding")
-    return conclude(run, asked, host, server, preflight, declaration, perf_counter() - started)
-
-
-def _preflight(run: RunFolder, hosts: int) -> PreFlight:
-    """The instrument at this contract's load, or at one host's share of it; kept for a resumed run."""
-    file = run.path / PREFLIGHT_FILE
-    if file.exists():
-        return PreFlight.model_validate_json(file.read_bytes())
+def _fly(run: RunFolder, hosts: int) -> None:
+    """The instrument at this contract's load, or at one host's share of it."""
     contract = run.registration.contract
     arrival, protocol = contract.workload.arrival, contract.protocol
     if isinstance(arrival, SaturatingArrival):
@@ -154,99 +169,64 @@ def _preflight(run: RunFolder, hosts: int) -> PreFlight:
             seed=seed_of(contract, 0),
             trace_s=None if trace is None else trace.arrival_s,
         )
-
-    if hosts > 1:
-        load = OpenLoop(load.offsets_ns[::hosts]) if isinstance(load, OpenLoop) else _shared(load, hosts)
+    if isinstance(load, OpenLoop):
+        load = OpenLoop(load.offsets_ns[::hosts])
+    else:
+        load = replace(load, concurrency=max(1, load.concurrency // hosts))
 
     def build(url: str, tokens: int) -> bytes:
         service = Service(url=url, model="ground-truth")
         return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
 
     flown = fly(OpenAiLanguage(), build, load, protocol.min_duration_s)
-    write_text(file, flown.model_dump_json(indent=1))
-    return flown
+    write_text(run.path / PREFLIGHT_FILE, flown.model_dump_json(indent=1))
 
 
-def _shared(load: ClosedLoop, hosts: int) -> ClosedLoop:
-    return ClosedLoop(max(1, load.concurrency // hosts), ramp_up_s=load.ramp_up_s)
+# --- what a server says of itself -------------------------------------------------------------------------------------
 
 
-# --- asking ----------------------------------------------------------------------------------------------------------
+def _look_at(contract: Contract) -> CapturedServer:
+    """The server as it stands."""
+    engine, model = engine_of(contract), contract.workload.model
+    assert isinstance(model, ServedModel)
+    address = Address(engine.url, engine.ca_file, engine.verify_tls, api_key_headers(engine))
+    return capture_server(address, model=model.name, launch=engine.launch, kserve=isinstance(engine, KserveEngine))
 
 
-def _ask_all(
-    run: RunFolder,
-    server: CapturedServer,
-    calibration: TokenCalibration | None,
-    sampler: TelemetrySampler,
-    progress: Progress,
-    remote: RemoteClients | None,
-) -> list[ClientAttempt]:
-    contract = run.registration.contract
-    searches = isinstance(contract.workload.arrival, SaturatingArrival)
-    asked: list[ClientAttempt] = []
-    rate_per_s: float | None = None
-    program = CLIENT_PROGRAM if remote is None else remote.program
-    for slot in run.registration.plan:
-        search = searches and slot.index == 0
-        job = ClientJob(
-            index=slot.index,
-            restart=slot.restart,
-            contract=contract,
-            clients=run.registration.threads,
-            salt=int(run.registration.nonce[:8], 16),
-            rate_per_s=rate_per_s,
-            search=search,
-            calibration=calibration,
-            fleet=None if remote is None else remote.where,
-        )
-        one = _earlier(run, slot) or _ask(run, slot, job, program, server, sampler, progress)
-        asked.append(one)
-        if one.report.status is not JobStatus.DONE and slot.restart == 0:
-            raise CannotRun(f"{contract.name}: {one.report.error}")
-        if search:
-            rate_per_s = saturation_of(one).passed_per_s
-            if rate_per_s is None:
-                break  # nothing holds the objective: there is no rate to run at
-    return asked
+def _spent(counters: Mapping[str, float]) -> dict[str, float]:
+    return {
+        name: round(value, 6)
+        for name, value in sorted(counters.items())
+        if any(part in name for part in COUNTED_PARTS) and name.endswith(("_sum", "_total", "_us", "_count"))
+    }
 
 
-def _earlier(run: RunFolder, slot: Slot) -> ClientAttempt | None:
-    for folder in run.attempts(slot):
-        file = folder / REPORT_FILE
-        if file.exists():
-            report = JobReport.model_validate_json(file.read_bytes())
-            if report.status is JobStatus.DONE:
-                return ClientAttempt(slot, folder, report)
-    return None
+def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -> dict[str, float]:
+    """Triton's own account of the run: where inferences spent their time, in seconds."""
+    model = contract.workload.model
+    if before.statistics is None or after.statistics is None or not isinstance(model, ServedModel):
+        return {}
+    version = getattr(contract.engine, "version", None)
+    try:
+        first, last = (parse_triton_stats(data, model.name, version) for data in (before.statistics, after.statistics))
+        spent = last.since(first)
+    except BadResult:
+        return {}
+    parts = ("queue", "compute_input", "compute_infer", "compute_output")
+    return {
+        "triton_inferences": float(spent.inferences),
+        "triton_executions": float(spent.executions),
+        "triton_cache_hits": float(spent.cache_hits),
+        **{f"triton_{name}_s": getattr(spent, f"{name}_ns") / 1e9 for name in parts},
+    }
 
 
-def _ask(
-    run: RunFolder,
-    slot: Slot,
-    job: ClientJob,
-    program: str,
-    server: CapturedServer,
-    sampler: TelemetrySampler,
-    progress: Progress,
-) -> ClientAttempt:
-    folder = run.new_attempt(slot)
-    write_text(folder / CLIENT_FILE, job.model_dump_json(by_alias=True))
-    started = perf_counter()
-    also = () if server.process is None else (server.process.pid,)
-
-    def watch(pid: int) -> None:
-        sampler.watch(pid, also)
-        stage = (folder / STAGE_FILE).read_text() if (folder / STAGE_FILE).exists() else "start"
-        ended = (folder / FINISHED_FILE).read_text() if (folder / FINISHED_FILE).exists() else ""
-        progress.watch(slot, stage, int(ended) if ended.isdigit() else 0, perf_counter() - started)
-
-    code = run_fresh(program, folder, 1, watch)
-    file = folder / REPORT_FILE
-    if file.exists():
-        report = JobReport.model_validate_json(file.read_bytes())
-    else:
-        died = f"the client ended with code {code} and left no report: {last_words(folder)}"
-        report = JobReport(status=JobStatus.FAILED, error=died)
-    progress.end_slot(slot, report, perf_counter() - started)
-    return ClientAttempt(slot, folder, report)
+def _drift(before: Executor, after: Executor) -> tuple[FieldChange, ...]:
+    """What changed while the server was measured. Libraries loaded on first use are no change; replaced ones are."""
+    changes = []
+    for change in difference(before, after, (Tier.CONFIGURATION,)):
+        old, new = change.before, change.after
+        libraries = change.name.endswith("libraries") and isinstance(old, dict) and isinstance(new, dict)
+        if not libraries or any(new.get(name) != value for name, value in old.items()):  # type: ignore[union-attr]
+            changes.append(change)
+    return tuple(changes)

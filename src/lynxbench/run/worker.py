@@ -1,11 +1,11 @@
 """One fresh process: load the model, iterate until steady, then the passes that must not disturb the timing.
 
-Started by the pipeline as `python -m lynxbench.run.worker FOLDER`. It talks through files in that folder alone, so
-that whatever it had measured is there when it is killed:
+Started as `python -m lynxbench.run.worker FOLDER`. Beside what every fresh process leaves, its folder holds
 
-    job.json        what to do                       iterations.bin, marks.bin   samples, as they happen
-    stage           the pass it is in, for progress  report.json                 what it knows, written once, at the end
-    outputs.npz     answers for accuracy             trace.json.gz               the profiler's trace
+    iterations.bin, marks.bin   samples, as they happen      outputs.npz     answers for accuracy
+    trace.json.gz               the profiler's trace
+
+`python -m lynxbench.run.worker FOLDER follow` is one more rank of a run over several, with the variables torchrun sets.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
-import signal
 import sys
-import threading
 import traceback
 from pathlib import Path
 from time import perf_counter_ns
@@ -23,12 +21,12 @@ from time import perf_counter_ns
 import numpy as np
 
 from lynxbench.engines.engine_registry import load_engine
-from lynxbench.errors import ExitCode, LynxbenchError
-from lynxbench.evidence.documents import write_text
+from lynxbench.errors import ExitCode
 from lynxbench.executor.facts import fields_from_facts
 from lynxbench.executor.process import capture_process
 from lynxbench.executor.python_packages import capture_packages
 from lynxbench.load.engine_session import Engine, Session
+from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
 from lynxbench.measure.phases import find_phases
@@ -37,13 +35,12 @@ from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.layers import Layer
 from lynxbench.model.samples import Iterations, Outputs
 from lynxbench.model.secrets import secret_values, withhold
+from lynxbench.run.fresh_job import JOB_FILE, leave_report, say_stage
 
-JOB_FILE = "job.json"
-REPORT_FILE = "report.json"
-STAGE_FILE = "stage"
 OUTPUTS_FILE = "outputs.npz"
-TRACEBACK_FILE = "traceback.txt"
 
+FOLLOW = "follow"
+FOR_EVER_S = 1e9
 PROFILED_S = 2.0
 """About how long the profiled pass may take; it never supplies timing figures, so a few steps are enough."""
 PROFILED_STEPS = (4, 12)
@@ -53,7 +50,7 @@ PROFILED_STEPS = (4, 12)
 def work(folder: Path) -> JobReport:
     """Do the job in the folder and return what is known of it."""
     job = Job.model_validate_json((folder / JOB_FILE).read_bytes())
-    _say(folder, "setup")
+    say_stage(folder, "setup")
     started_ns = perf_counter_ns()
     engine: Engine = load_engine(job.contract.engine)
     skip = engine.estimate(job)
@@ -61,11 +58,11 @@ def work(folder: Path) -> JobReport:
         return JobReport(status=JobStatus.SKIPPED, skip=skip)
     session = engine.open(job)
     setup_ns = (started_ns, perf_counter_ns())
-    _say(folder, "compile")
+    say_stage(folder, "compile")
     session.compile()
     _settle_garbage()
     compile_ns = (setup_ns[1], perf_counter_ns())
-    _say(folder, "measure")
+    say_stage(folder, "measure")
     with Journal(folder) as journal:
         stop_reason = drive(session, journal, _stop_rule(job))
         step_s = float(np.median(journal.iterations().seconds))
@@ -75,7 +72,7 @@ def work(folder: Path) -> JobReport:
     if job.own_packages:
         fields[Layer.FRAMEWORK] = {**fields.get(Layer.FRAMEWORK, {}), **capture_packages()}
     if job.take_outputs:
-        _say(folder, "accuracy")
+        say_stage(folder, "accuracy")
         outputs = session.outputs()
         if outputs is not None:
             write_outputs(folder / OUTPUTS_FILE, outputs)
@@ -101,6 +98,30 @@ def work(folder: Path) -> JobReport:
     return report
 
 
+def follow(folder: Path) -> None:
+    """One more rank of a run: open the same session as rank 0 and take every step that it takes.
+
+    Rank 0 alone decides how long a run is; a step that holds a collective cannot run ahead of it.
+    """
+    job = Job.model_validate_json((folder / JOB_FILE).read_bytes())
+    engine: Engine = load_engine(job.contract.engine)
+    session = engine.open(job)
+    session.compile()
+    with Journal(folder) as journal:
+        drive(session, journal, StopRule(FOR_EVER_S, FOR_EVER_S, lambda iterations: False))
+
+
+def _follow_until_stopped(folder: Path) -> None:
+    """Until standard input closes; what this rank stamped is kept beside its job, an error left in words."""
+    leave_with_parent(lambda: os._exit(int(ExitCode.DONE)))
+    try:
+        follow(folder)
+    except Exception:  # a user's step can raise anything; rank 0 sees the broken collective and reports it
+        sys.stderr.write(withhold(traceback.format_exc(), secret_values(os.environ)))
+        sys.stderr.flush()
+        os._exit(int(ExitCode.VERDICT_NO))
+
+
 def _settle_garbage() -> None:
     """Take what set-up left out of the collector's scans, as servers do; what the steps allocate is collected as ever.
 
@@ -122,13 +143,13 @@ def _stop_rule(job: Job) -> StopRule:
 
 
 def _profile(session: Session, folder: Path, step_s: float) -> Path | None:
-    _say(folder, "profile")
+    say_stage(folder, "profile")
     fewest, most = PROFILED_STEPS
     return session.profile(int(min(max(PROFILED_S / max(step_s, 1e-9), fewest), most)), folder)
 
 
 def _ceilings(session: Session, folder: Path, known: tuple[Ceiling, ...]) -> tuple[Ceiling, ...]:
-    _say(folder, "ceilings")
+    say_stage(folder, "ceilings")
     return session.ceilings(known) if known else session.ceilings()
 
 
@@ -139,44 +160,13 @@ def write_outputs(path: Path, outputs: Outputs) -> None:
 
 def read_outputs(path: Path) -> Outputs:
     """Answers that a process kept."""
-    with np.load(path, allow_pickle=False) as kept:
-        arrays = {name: kept[name] for name in kept.files if not name.startswith("__")}
-        return Outputs(kind=str(kept["__kind__"]), arrays=arrays, inputs=str(kept["__inputs__"]))
-
-
-def _leave_with_parent() -> None:
-    """The parent holds the other end of standard input; when it is gone, nobody waits for this process."""
-    while os.read(0, 4096):  # the bare descriptor: a buffered reader would be locked when the interpreter ends
-        pass
-    os._exit(int(ExitCode.INTERRUPTED))
-
-
-def _say(folder: Path, stage: str) -> None:
-    (folder / STAGE_FILE).write_text(stage)
-
-
-def _withheld(line: str) -> str:
-    return withhold(line, secret_values(os.environ))
-
-
-def main() -> None:
-    """Run the job; every end leaves a report, and the exit code follows from it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pipeline's to handle: it ends this process in order
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-    folder = Path(sys.argv[1])
-    try:
-        report = work(folder)
-    except LynxbenchError as error:
-        report = JobReport(status=JobStatus.FAILED, error=_withheld(str(error)))
-        (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
-    except Exception as error:  # a user's model can raise anything; the pipeline reports it in one line
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(last.filename).name}:{last.lineno}"
-        line = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
-        report = JobReport(status=JobStatus.FAILED, error=_withheld(f"{type(error).__name__} at {where}: {line}"))
-        (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
-    write_text(folder / REPORT_FILE, report.model_dump_json())
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files if not name.startswith("__")}
+        return Outputs(kind=str(file["__kind__"]), arrays=arrays, inputs=str(file["__inputs__"]))
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[2:] == [FOLLOW]:
+        _follow_until_stopped(Path(sys.argv[1]))
+    else:
+        leave_report(work, lambda: os._exit(int(ExitCode.INTERRUPTED)))

@@ -19,9 +19,8 @@ from lynxbench.errors import Interrupted, LynxbenchError
 from lynxbench.executor.declaration import Declaration
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.dispatch import MOST_ATTEMPTS
-from lynxbench.fleet.fleet_book import Silent
-from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, serve_jobs
-from lynxbench.fleet.fleet_run import new_fleet_id
+from lynxbench.fleet.fleet_book import FleetProgress
+from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, new_fleet_id, serve_jobs
 from lynxbench.fleet.node_work import clear_scratch
 from lynxbench.model.fleet import FleetUnit
 from lynxbench.watch.agent import AgentClient, ClaimedRun, LiveProgress
@@ -52,7 +51,7 @@ def server_name(node: str) -> str:
     return re.sub(r"[^A-Za-z0-9._:-]", "_", node)[-LONGEST_NAME:].lstrip("._:-") or "node"
 
 
-class FleetAgent(Silent):
+class FleetAgent(FleetProgress):
     """One agent, and the nodes it dispatches to."""
 
     def __init__(

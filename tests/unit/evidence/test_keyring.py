@@ -36,7 +36,6 @@ def test_with_several_keys_one_must_be_chosen(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="LYNXBENCH_KEY"):
         ring(tmp_path).signing_key(NOON)
     assert ring(tmp_path, LYNXBENCH_KEY="two").signing_key(NOON).key.team == "two"
-    assert ring(tmp_path, LYNXBENCH_KEY="two").signing_key(NOON, "one").key.team == "one"
 
 
 def test_programs_that_start_at_once_make_one_key(tmp_path: Path) -> None:

@@ -13,12 +13,28 @@ from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from lynxbench.errors import BadInput, EvidenceInvalid
-from lynxbench.evidence.keys import KeyFolder, home, parse_card, parse_public_key, read_card
+from lynxbench.evidence.keys import (
+    KeyFolder,
+    SigningKey,
+    home,
+    looks_like,
+    new_signing_key,
+    parse_card,
+    parse_public_key,
+    read_card,
+    team_problem,
+)
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Role
 from sealed import LONG_AGO, key_of
 
 RUNNER = (Role.RUNNER,)
+
+
+def stored(folder: KeyFolder, name: str, team: str) -> SigningKey:
+    key = new_signing_key(team, RUNNER, LONG_AGO)
+    folder.store(name, key)
+    return key
 
 
 @pytest.fixture
@@ -27,7 +43,7 @@ def folder(tmp_path: Path) -> KeyFolder:
 
 
 def test_a_key_signs_after_it_was_opened_again(folder: KeyFolder) -> None:
-    made = folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
+    made = stored(folder, "mine", "ml-platform")
     opened = folder.open("mine")
     assert opened.card == made.card
     assert made.card.public.verify(b"message", opened.sign(b"message"))
@@ -38,7 +54,7 @@ def test_a_key_signs_after_it_was_opened_again(folder: KeyFolder) -> None:
 def test_only_the_owner_can_read_it_whatever_the_umask(folder: KeyFolder) -> None:
     before = os.umask(0)
     try:
-        folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
+        stored(folder, "mine", "ml-platform")
     finally:
         os.umask(before)
     assert stat.S_IMODE((folder.path / "mine.pem").stat().st_mode) == 0o600
@@ -47,14 +63,14 @@ def test_only_the_owner_can_read_it_whatever_the_umask(folder: KeyFolder) -> Non
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o700, 0o660, 0o601])
 def test_a_key_that_others_could_read_is_refused(mode: int, folder: KeyFolder) -> None:
-    folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
+    stored(folder, "mine", "ml-platform")
     (folder.path / "mine.pem").chmod(mode)
     with pytest.raises(BadInput, match="chmod 600"):
         folder.open("mine")
 
 
 def test_a_link_is_no_private_key(folder: KeyFolder, tmp_path: Path) -> None:
-    folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
+    stored(folder, "mine", "ml-platform")
     moved = tmp_path / "elsewhere.pem"
     (folder.path / "mine.pem").rename(moved)
     (folder.path / "mine.pem").symlink_to(moved)
@@ -63,21 +79,21 @@ def test_a_link_is_no_private_key(folder: KeyFolder, tmp_path: Path) -> None:
 
 
 def test_a_name_is_used_once(folder: KeyFolder) -> None:
-    folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
+    stored(folder, "mine", "ml-platform")
     before = (folder.path / "mine.pem").read_bytes()
     with pytest.raises(BadInput, match="exists"):
-        folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
+        stored(folder, "mine", "ml-platform")
     assert (folder.path / "mine.pem").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["../mine", "/etc/mine", "", ".mine", "Mine", "a/b", "mine\n", "мине"])
 def test_a_key_s_name_leads_nowhere_else(name: str, folder: KeyFolder) -> None:
     with pytest.raises(BadInput, match="no name for a key"):
-        folder.create(name, "ml-platform", RUNNER, LONG_AGO)
+        stored(folder, name, "ml-platform")
 
 
 def test_a_passphrase_keeps_the_key(tmp_path: Path) -> None:
-    made = KeyFolder(tmp_path, "correct horse").create("mine", "ml-platform", RUNNER, LONG_AGO)
+    made = stored(KeyFolder(tmp_path, "correct horse"), "mine", "ml-platform")
     assert b"ENCRYPTED" in (tmp_path / "mine.pem").read_bytes()
     assert KeyFolder(tmp_path, "correct horse").open("mine").card == made.card
     with pytest.raises(BadInput, match="LYNXBENCH_KEY_PASSPHRASE"):
@@ -87,20 +103,20 @@ def test_a_passphrase_keeps_the_key(tmp_path: Path) -> None:
 
 
 def test_a_passphrase_does_not_lock_out_a_key_without_one(tmp_path: Path) -> None:
-    KeyFolder(tmp_path).create("mine", "ml-platform", RUNNER, LONG_AGO)
+    stored(KeyFolder(tmp_path), "mine", "ml-platform")
     assert KeyFolder(tmp_path, "anything").open("mine").team == "ml-platform"
 
 
 def test_the_card_must_be_the_key_s_own(folder: KeyFolder) -> None:
-    folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
-    folder.create("other", "infra", RUNNER, LONG_AGO)
+    stored(folder, "mine", "ml-platform")
+    stored(folder, "other", "infra")
     (folder.path / "mine.json").write_bytes((folder.path / "other.json").read_bytes())
     with pytest.raises(EvidenceInvalid, match="not the key on its card"):
         folder.open("mine")
 
 
 def test_another_kind_of_key_is_refused(folder: KeyFolder) -> None:
-    folder.create("mine", "ml-platform", RUNNER, LONG_AGO)
+    stored(folder, "mine", "ml-platform")
     other = generate_private_key(SECP256R1())
     pem = other.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
     (folder.path / "mine.pem").write_bytes(pem)
@@ -149,3 +165,46 @@ def test_the_home_folder_follows_the_environment() -> None:
     assert home({"LYNXBENCH_HOME": "/a"}) == Path("/a")
     assert home({"XDG_CONFIG_HOME": "/b"}) == Path("/b/lynxbench")
     assert home({}) == Path.home() / ".config" / "lynxbench"
+
+
+# --- names of teams ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["local", "ml-platform", "infra.sre", "team7", "a"])
+def test_plain_names_are_accepted(name: str) -> None:
+    assert team_problem(name) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "ML", "ml platform", "ml_platform", "-ml", "ml-", "ml--platform", "7up", "a" * 64, "ml\n",
+        "mｌ-platform",  # FULLWIDTH SMALL L, which NFKC would turn into l
+        "ml-рlatform",  # CYRILLIC SMALL ER
+        "ınfra",  # LATIN SMALL DOTLESS I
+        "infra\u200b",  # ZERO WIDTH SPACE
+        "infra\u202e",  # RIGHT-TO-LEFT OVERRIDE
+        "café",
+        "cafe\u0301",  # the same in two code points
+    ],
+)  # fmt: skip
+def test_twins_from_other_alphabets_are_refused(name: str) -> None:
+    assert team_problem(name) is not None
+
+
+def test_the_line_says_what_would_be_right() -> None:
+    assert "'ml-platform'" in (team_problem("ML Platform") or "")
+    assert "CYRILLIC SMALL LETTER ER" in (team_problem("рlatform") or "")
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [("infra", "lnfra"), ("platform", "p1atform"), ("ops", "0ps"), ("modern", "modem"), ("a.b", "a-b")]
+)
+def test_names_that_read_alike_are_told(one: str, two: str) -> None:
+    assert looks_like(one, two)
+    assert looks_like(two, one)
+
+
+def test_a_name_is_not_its_own_twin() -> None:
+    assert not looks_like("infra", "infra")
+    assert not looks_like("infra", "platform")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lynxbench.errors import BadInput, EvidenceInvalid
-from lynxbench.evidence.envelope import Signer, check_signatures, sign, verify_signatures
-from lynxbench.evidence.trust import Thresholds, TrustList, parse_trust, read_trust
+from lynxbench.evidence.envelope import check_signatures, sign, verify_signatures
+from lynxbench.evidence.trust import Signer, Thresholds, TrustList, parse_trust, read_trust
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Role
 from sealed import LONG_AGO, NOON, key_of, trusting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lynxbench.fleet.clocks import Offset, joined, measure_offset, widest
+from lynxbench.fleet.clocks import Offset, joined, measure_offset
 
 
 class Wire:
@@ -47,4 +47,3 @@ def test_a_slow_way_is_asked_longer_and_says_how_little_it_knows() -> None:
 def test_a_clock_that_drifts_has_a_wider_bound() -> None:
     one = joined(Offset(1_000_000, 100, 5), Offset(1_004_000, 300, 5))
     assert one == Offset(1_002_000, 300 + 2_000, 10)
-    assert widest([Offset(0, 3, 1), Offset(0, 9, 1)]) == 9

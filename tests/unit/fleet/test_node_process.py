@@ -25,7 +25,6 @@ from lynxbench.fleet.node_work import (
     clean_environment,
     clear_scratch,
     measure_here,
-    request_text,
     scratch_folder,
     unpack,
 )
@@ -54,7 +53,7 @@ class Heard:
 
 def make_task(spin_folder: Path, fleet_id: str) -> NodeTask:
     request = NodeRequest(contract=read_contract(str(spin_folder / "spin.yaml")), recorded=True)
-    return NodeTask(fleet_id, "node-1", request_text(request), str(spin_folder), {})
+    return NodeTask(fleet_id, "node-1", request.model_dump_json(by_alias=True), str(spin_folder), {})
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,7 +109,9 @@ def test_a_server_of_its_own_is_up_for_the_run_and_gone_after_it(spin_folder: Pa
             server_values={"port": port},
         ),
     )
-    parcel = measure_here(NodeTask("fleet-4", "u", request_text(request), str(spin_folder), {}), Heard())
+    parcel = measure_here(
+        NodeTask("fleet-4", "u", request.model_dump_json(by_alias=True), str(spin_folder), {}), Heard()
+    )
     assert parcel.result_id
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
@@ -148,7 +149,7 @@ def test_what_the_run_says_no_to_is_the_same_error_here(spin_folder: Path) -> No
     text = (spin_folder / "spin.yaml").read_text().replace("spinning:spin", "spinning:nothing")
     (spin_folder / "wrong.yaml").write_text(text)
     request = NodeRequest(contract=read_contract(str(spin_folder / "wrong.yaml")))
-    wrong = NodeTask("fleet-2", "node-1", request_text(request), str(spin_folder), {})
+    wrong = NodeTask("fleet-2", "node-1", request.model_dump_json(by_alias=True), str(spin_folder), {})
     with pytest.raises(CannotRun, match="has no 'nothing'"):
         measure_here(wrong, Heard())
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lynxbench.load.fresh_process import last_words, run_fresh
+from lynxbench.load.fresh_process import ERRORS_FILE, last_words, run_fresh
 
 
 def _module(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> str:
@@ -26,7 +26,7 @@ def test_exit_code_threads_and_streams(tmp_path: Path, monkeypatch: pytest.Monke
     code = run_fresh(_module(tmp_path, monkeypatch, body), tmp_path, 3, seen.append)
     assert code == 1
     assert (tmp_path / "stdout.txt").read_text().split() == ["3", str(tmp_path)]
-    assert last_words(tmp_path) == "broken: no model"
+    assert last_words(tmp_path / ERRORS_FILE) == "broken: no model"
     assert len(set(seen)) <= 1
 
 
@@ -44,8 +44,9 @@ def test_an_exception_in_the_watcher_ends_the_child(tmp_path: Path, monkeypatch:
 
 def test_a_worker_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "patient.py").write_text(
-        "import threading, time, lynxbench.run.worker as w\n"
-        "threading.Thread(target=w._leave_with_parent).start()\n"
+        "import os, time\n"
+        "from lynxbench.load.fresh_process import leave_with_parent\n"
+        "leave_with_parent(lambda: os._exit(3))\n"
         "time.sleep(60)"
     )
     note = tmp_path / "pid"

@@ -80,7 +80,7 @@ from lynxbench.load.processes import RunningProbe
 from test_probe_stream import plan
 from lynxbench.load.plan import ClosedLoop
 probe = RunningProbe(plan({url!r}, ClosedLoop(2)))
-print(probe._workers[0].pid, flush=True)
+print(probe._parts[0]._process.pid, flush=True)
 import time; time.sleep(60)
 """
     with running_server(Behaviour(ttft_ms=5)) as server:

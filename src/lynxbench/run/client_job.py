@@ -16,14 +16,9 @@ from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import ReplayArrival
 from lynxbench.workload.request_log import RequestLog, read_log
 
-CLIENT_FILE = "client.json"
 RECORD_FILE = "record.npz"
 SATURATION_FILE = "saturation.json"
 CEILING_FILE = "ceiling.npz"
-REPORT_FILE = "report.json"
-STAGE_FILE = "stage"
-FINISHED_FILE = "finished"
-TRACEBACK_FILE = "traceback.txt"
 
 
 class ClientFleet(Document):

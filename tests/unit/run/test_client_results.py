@@ -13,7 +13,7 @@ from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import Layer
 from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Telemetry
-from lynxbench.run.served_attribution import SHOWN_COLUMNS, attribute_served
+from lynxbench.run.client_results import SHOWN_COLUMNS, attribute_served
 from served import served_contract
 
 CONTRACT = parse_contract(served_contract("http://127.0.0.1:8000/v1") + 'owners: {demand: "the product people"}\n')

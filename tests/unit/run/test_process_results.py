@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lynxbench.model.contract import Contract
-from lynxbench.run.least_work import least_work
+from lynxbench.run.process_results import least_work
 
 PARAMETERS = 8_030_261_248
 TABLE = 128_256 * 4096

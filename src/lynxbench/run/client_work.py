@@ -1,9 +1,16 @@
-"""A fresh client's work: ask until steady, count tokens, keep every request."""
+"""One fresh client: ask a server what the contract says until steady, or search for its saturation.
+
+Started as `python -m lynxbench.run.client_work FOLDER`. Beside what every fresh process leaves, its folder holds
+
+    record.npz       every request, as numpy columns           ceiling.npz    the closed loop that bounds a search
+    saturation.json  the search, where there was one
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+import os
+import signal
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns, sleep
@@ -21,19 +28,9 @@ from lynxbench.measure.load_phases import find_load_phases, is_stationary
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.samples import Int64
 from lynxbench.model.workload import PoissonArrival, ReplayArrival
-from lynxbench.run.client.client_job import (
-    CLIENT_FILE,
-    FINISHED_FILE,
-    RECORD_FILE,
-    STAGE_FILE,
-    ClientFacts,
-    ClientHost,
-    ClientJob,
-    plan_of,
-    read_trace,
-    seed_of,
-)
-from lynxbench.run.client.saturation_client import search
+from lynxbench.run.client_job import RECORD_FILE, ClientFacts, ClientHost, ClientJob, plan_of, read_trace, seed_of
+from lynxbench.run.fresh_job import FINISHED_FILE, JOB_FILE, leave_report, say_stage
+from lynxbench.run.saturation_client import search
 from lynxbench.workload.request_log import RequestLog
 
 POLL_S = 0.25
@@ -71,30 +68,28 @@ class ProbeStarter(Protocol):
         """The probe of a plan."""
 
 
-@contextmanager
-def probe_here(job: ClientJob, plan: LoadPlan, hosts: list[ClientHost]) -> Iterator[LoadProbe]:
+def probe_here(job: ClientJob, plan: LoadPlan, hosts: list[ClientHost]) -> AbstractContextManager[LoadProbe]:
     """The load on processes of this machine."""
-    with RunningProbe(plan) as probe:
-        yield probe
+    return RunningProbe(plan)
 
 
 def work(folder: Path, start_probe: ProbeStarter = probe_here) -> JobReport:
     """Do the job in the folder."""
-    job = ClientJob.model_validate_json((folder / CLIENT_FILE).read_bytes())
+    job = ClientJob.model_validate_json((folder / JOB_FILE).read_bytes())
     contract = job.contract
-    _say(folder, "setup")
+    say_stage(folder, "setup")
     started_ns = perf_counter_ns()
     trace = read_trace(contract)
     exchange = build_exchange(contract, run=job.salt + job.index, trace=trace, calibration=job.calibration)
     setup_ns = (started_ns, perf_counter_ns())
     hosts: list[ClientHost] = []
     if job.search:
-        _say(folder, "search")
+        say_stage(folder, "search")
         record, saturated = search(job, exchange, folder)
     else:
-        _say(folder, "measure")
+        say_stage(folder, "measure")
         record, saturated = _measure(job, exchange, trace, folder, hosts, start_probe), ""
-    _say(folder, "count")
+    say_stage(folder, "count")
     record, source = _count(record, exchange)
     write_record(replace(record, texts=()), folder / RECORD_FILE)
     facts = _facts(record, exchange, source, job.clients, saturated).model_copy(update={"hosts": tuple(hosts)})
@@ -139,8 +134,8 @@ def _measure(
             if elapsed_s >= protocol.limit_s:
                 break
             next_look_s = max(elapsed_s * (1 + LOOK_SHARE), elapsed_s + 1.0)
-            seen = requests_so_far(probe.rows(), probe.start_ns)
-            if len(seen) and find_load_phases(seen, protocol, stationary_open_loop=stationary).steady:
+            requests = requests_so_far(probe.rows(), probe.start_ns)
+            if len(requests) and find_load_phases(requests, protocol, stationary_open_loop=stationary).steady:
                 probe.close_load()
                 break
         return probe.finish()
@@ -159,11 +154,11 @@ def _count(record: LoadRecord, exchange: Exchange) -> tuple[LoadRecord, str]:
 
 
 def _facts(record: LoadRecord, exchange: Exchange, source: str, clients: int, saturated: str) -> ClientFacts:
-    asked = np.array(exchange.asked_output, dtype=np.int64)
+    lengths = np.array(exchange.asked_output, dtype=np.int64)
     mean = shorter = None
     rows = (record.kind == RequestEnd.OK) & (record.output_tokens >= 0)
-    if len(asked) and rows.any():
-        wanted = asked[record.number[rows] % len(asked)]
+    if len(lengths) and rows.any():
+        wanted = lengths[record.number[rows] % len(lengths)]
         mean = float(wanted.mean())
         shorter = float((record.output_tokens[rows] < wanted).mean())
     return ClientFacts(
@@ -178,5 +173,10 @@ def _facts(record: LoadRecord, exchange: Exchange, source: str, clients: int, sa
     )
 
 
-def _say(folder: Path, stage: str) -> None:
-    (folder / STAGE_FILE).write_text(stage)
+def ask(start_probe: ProbeStarter = probe_here) -> None:
+    """The whole life of a client's process; when whoever started it is gone, so are its own processes."""
+    leave_report(lambda folder: work(folder, start_probe), lambda: os.killpg(0, signal.SIGTERM))
+
+
+if __name__ == "__main__":
+    ask()

@@ -26,7 +26,8 @@ from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.client.client_job import CEILING_FILE, FINISHED_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
+from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
+from lynxbench.run.fresh_job import FINISHED_FILE
 
 CEILING_SHARE = 0.02
 CEILING_S = (2.0, 15.0)
@@ -50,15 +51,15 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
     # A request that is not answered within twice the bound is late, whatever becomes of it; a token's time is not known
     # before the answer ends, so there the client's own patience is the bound.
     patience_s = 2 * slowest_s + 1.0 if only_latency else engine.timeouts.total_s
-    records: list[LoadRecord] = []
     ceiling_per_s = _ceiling(job, exchange, arrival, folder)
     watch = ServerWatch(parse_target(engine.url).port)
     streams: list[ProbeStream] = []
 
+    def records() -> list[LoadRecord]:
+        return [stream.record for stream in streams if stream.record is not None]
+
     def start(rate_per_s: float) -> ProbeStream:
-        (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records)))
-        if streams and streams[-1].record is not None:
-            records.append(streams[-1].record)
+        (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records())))
         span_s = 1.2 * arrival.budget_s + 5.0
         offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
         plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)
@@ -70,20 +71,18 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
     rule = SearchRule(
         tolerance=arrival.tolerance, max_seconds=arrival.budget_s, min_seconds=min(1.0, arrival.budget_s / 100)
     )
-    found = find_saturation(start, ceiling_per_s, bounds, rule)
-    if streams and streams[-1].record is not None:
-        records.append(streams[-1].record)
-    saturated = watch.say(found.failed_per_s)
+    saturation = find_saturation(start, ceiling_per_s, bounds, rule)
+    saturated = watch.describe(saturation.failed_per_s)
     document = SaturationRecord(
-        passed_per_s=found.passed_per_s,
-        failed_per_s=found.failed_per_s,
-        failed_outcome=None if found.failed_outcome is None else found.failed_outcome.value,
-        confirmed=found.confirmed,
-        goodput_per_s=found.goodput_per_s(),
-        knee_per_s=None if (knee := found.knee()) is None else knee.rate_per_s,
+        passed_per_s=saturation.passed_per_s,
+        failed_per_s=saturation.failed_per_s,
+        failed_outcome=None if saturation.failed_outcome is None else saturation.failed_outcome.value,
+        confirmed=saturation.confirmed,
+        goodput_per_s=saturation.goodput_per_s(),
+        knee_per_s=None if (knee := saturation.knee()) is None else knee.rate_per_s,
         ceiling_per_s=ceiling_per_s,
-        probe_s=found.seconds,
-        note=found.note,
+        probe_s=saturation.seconds,
+        note=saturation.note,
         saturated=saturated,
         curve=tuple(
             CurvePoint(
@@ -97,11 +96,11 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
                 p99_s=_known(p.p99_s),
                 goodput_per_s=p.goodput_per_s,
             )
-            for p in found.curve()
+            for p in saturation.curve()
         ),
     )
     write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
-    return merge(records), saturated
+    return merge(records()), saturated
 
 
 def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, folder: Path) -> float:
@@ -118,8 +117,8 @@ def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, fol
         if done > 0:
             return done / (span_s * 2 / 3)
         if span_s >= longest:
-            said = "; ".join(list(record.notes)[:2]) or "no answer in time"
-            raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({said})")
+            why = "; ".join(list(record.notes)[:2]) or "no answer in time"
+            raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({why})")
         span_s = min(2 * span_s, longest)  # a slow server: its answers take longer than the span
 
 
@@ -127,10 +126,10 @@ class ServerWatch:
     """How busy the server's processes are during probes, where they run on this host."""
 
     def __init__(self, port: int) -> None:
-        found = find_server_process(port)
-        self._tree = found.tree if found is not None else ()
+        server = find_server_process(port)
+        self._tree = server.tree if server is not None else ()
         self._open: tuple[float, int, float, dict[int, float]] | None = None
-        self._seen: list[tuple[float, float, float]] = []
+        self._probes: list[tuple[float, float, float]] = []
 
     def begin(self, rate_per_s: float) -> None:
         """A probe at that rate starts; the one before has ended."""
@@ -139,16 +138,16 @@ class ServerWatch:
             cpu_s, threads = self._spent()
             self._open = (rate_per_s, perf_counter_ns(), cpu_s, threads)
 
-    def say(self, failed_per_s: float | None) -> str:
+    def describe(self, failed_per_s: float | None) -> str:
         """What was at its limit at the highest rates, in words."""
         self._close()
         if not self._tree:
             return "unknown: the server's processes cannot be seen from here"
-        high = [seen for seen in self._seen if failed_per_s is None or seen[0] >= 0.9 * failed_per_s]
+        high = [probe for probe in self._probes if failed_per_s is None or probe[0] >= 0.9 * failed_per_s]
         if not high:
             return "unknown: no probe came near the limit"
-        cores = max(seen[1] for seen in high)
-        thread = max(seen[2] for seen in high)
+        cores = max(probe[1] for probe in high)
+        thread = max(probe[2] for probe in high)
         here = len(os.sched_getaffinity(0))
         if cores >= BUSY * here:
             return f"the CPUs: the server used {cores:.1f} of {here} cores"
@@ -169,7 +168,7 @@ class ServerWatch:
         now_s, now = self._spent()
         if span_s > 0:
             busiest = max((now[t] - threads.get(t, 0.0) for t in now), default=0.0)
-            self._seen.append((rate, (now_s - cpu_s) / span_s, busiest / span_s))
+            self._probes.append((rate, (now_s - cpu_s) / span_s, busiest / span_s))
         self._open = None
 
     def _spent(self) -> tuple[float, dict[int, float]]:

@@ -10,7 +10,7 @@ from lynxbench.engines.served import build_exchange
 from lynxbench.errors import BadInput
 from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.load.send_schedule import constant
-from lynxbench.run.client.client_job import ClientJob, plan_of, read_trace, seed_of
+from lynxbench.run.client_job import ClientJob, plan_of, read_trace, seed_of
 from served import served_contract
 
 KNOWN = TokenCalibration(has_usage=True, tokens_a_word=1.5, overhead=4.0)

@@ -9,7 +9,7 @@ import pytest
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.precision import Precision
-from lynxbench.run.known_ceilings import ceilings_file, ceilings_for, read_ceilings, remember_ceilings
+from lynxbench.run.inprocess_run import ceilings_file, ceilings_for, read_ceilings, remember_ceilings
 
 EXECUTOR = "e" * 64
 

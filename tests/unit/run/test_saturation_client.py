@@ -16,8 +16,8 @@ from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.load_record import RequestEnd, read_record
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.load_figures import SaturationRecord
-from lynxbench.run.client.client_job import CEILING_FILE, SATURATION_FILE, ClientJob
-from lynxbench.run.client.saturation_client import ServerWatch, search
+from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob
+from lynxbench.run.saturation_client import ServerWatch, search
 from served import served_contract
 
 SEARCH = "{{process: saturating, tolerance: 40 %, concurrency: 16, budget: {budget}}}"
@@ -49,7 +49,7 @@ def test_a_search_leaves_its_pair_and_its_ceiling(tmp_path) -> None:
 
 
 def test_a_server_that_completes_nothing_has_no_ceiling(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("lynxbench.run.client.saturation_client.CEILING_S", (0.5, 1.0))
+    monkeypatch.setattr("lynxbench.run.saturation_client.CEILING_S", (0.5, 1.0))
     with running_server(Behaviour(stall=1.0)) as server:
         contract = parse_contract(served_contract(server.url, arrival=SEARCH.format(budget="15 s"), tokens=1))
         job = ClientJob(index=0, restart=0, contract=contract, clients=1, search=True)
@@ -68,7 +68,7 @@ def test_a_busy_thread_is_named() -> None:
         until = time.process_time() + 0.4
         while time.process_time() < until:
             os.getpid()
-        said = watch.say(10.0)
+        said = watch.describe(10.0)
     assert "cores" in said
     assert said.startswith(("one thread of the server", "the CPUs", "not the CPUs"))
 
@@ -76,4 +76,4 @@ def test_a_busy_thread_is_named() -> None:
 def test_a_server_that_cannot_be_seen_is_said() -> None:
     watch = ServerWatch(1)  # nobody listens there
     watch.begin(10.0)
-    assert watch.say(None) == "unknown: the server's processes cannot be seen from here"
+    assert watch.describe(None) == "unknown: the server's processes cannot be seen from here"

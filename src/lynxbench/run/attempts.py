@@ -1,0 +1,120 @@
+"""Attempts at the processes of a plan: started, watched and read in this one place, and read again from a kept run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from lynxbench.evidence.documents import write_text
+from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.load.fresh_process import ERRORS_FILE, last_words, run_fresh
+from lynxbench.load.journal import count_journal
+from lynxbench.measure.telemetry import TelemetrySampler
+from lynxbench.model.document import Document
+from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.surroundings import Surroundings
+from lynxbench.run.fresh_job import FINISHED_FILE, JOB_FILE, REPORT_FILE, STAGE_FILE
+from lynxbench.run.run_outcome import Progress
+
+DEATH_FILE = "death.txt"
+NO_REPORT = "the process left no report"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What one fresh process of the plan left behind."""
+
+    slot: Slot
+    folder: Path
+    report: JobReport
+
+    @property
+    def done(self) -> bool:
+        """Whether it has samples to conclude from."""
+        return self.report.status is JobStatus.DONE
+
+    @property
+    def why(self) -> str:
+        """Why it has none."""
+        return self.report.error or (self.report.skip.reason if self.report.skip else "")
+
+
+@dataclass(frozen=True, slots=True)
+class FreshProcess:
+    """A process to start: its program and job, what it is given, and which others are known to run beside it."""
+
+    program: str
+    job: Document
+    threads: int
+    around: Surroundings | None = None
+    beside: Callable[[], tuple[int, ...]] = tuple
+
+
+def run_attempt(
+    folder: Path,
+    slot: Slot,
+    process: FreshProcess,
+    progress: Progress,
+    sampler: TelemetrySampler | None = None,
+    label: str = "",
+) -> Attempt:
+    """Start a process in its folder, watch it, and read its report or its death. A labelled one is not of the plan."""
+    write_text(folder / JOB_FILE, process.job.model_dump_json(by_alias=True))
+    started = perf_counter()
+
+    def watch(pid: int) -> None:
+        if sampler is not None:
+            sampler.watch(pid, process.beside())
+        stage = (folder / STAGE_FILE).read_text() if (folder / STAGE_FILE).exists() else "start"
+        progress.watch(slot, f"{label}{stage}", _finished(folder), perf_counter() - started)
+
+    code = run_fresh(process.program, folder, process.threads, watch, process.around)
+    if not (folder / REPORT_FILE).exists():
+        died = f"the process ended with code {code} and left no report: {last_words(folder / ERRORS_FILE)}"
+        write_text(folder / DEATH_FILE, died)
+    attempt = read_attempt(slot, folder)
+    if not label:
+        progress.end_slot(slot, attempt.report, perf_counter() - started)
+    return attempt
+
+
+def read_attempt(slot: Slot, folder: Path) -> Attempt:
+    """What a process left in its folder: its report, or how it died."""
+    file, death = folder / REPORT_FILE, folder / DEATH_FILE
+    if file.exists():
+        return Attempt(slot, folder, JobReport.model_validate_json(file.read_bytes()))
+    error = death.read_text(encoding="utf-8") if death.exists() else NO_REPORT
+    return Attempt(slot, folder, JobReport(status=JobStatus.FAILED, error=error))
+
+
+def earlier_attempt(run: RunFolder, slot: Slot, *, repeats_failures: bool) -> Attempt | None:
+    """An attempt that came to an end of its own before a run was interrupted; it is not made again."""
+    ended = [read_attempt(slot, folder) for folder in run.attempts(slot) if (folder / REPORT_FILE).exists()]
+    return next((attempt for attempt in ended if attempt.done or not repeats_failures), None)
+
+
+def kept_attempts(run: RunFolder) -> tuple[Attempt, ...]:
+    """What a run concludes from: of each process the attempt that finished, else the last one."""
+    concluded: list[Attempt] = []
+    for slot in run.registration.plan:
+        attempts = [read_attempt(slot, folder) for folder in run.attempts(slot)]
+        concluded += [next((attempt for attempt in attempts if attempt.done), attempts[-1])] if attempts else []
+    return tuple(concluded)
+
+
+def kept_samples(run: RunFolder) -> int:
+    """How many samples a resumed run finds; a client's requests are on disk when it has ended."""
+    folders = [folder for slot in run.registration.plan for folder in run.attempts(slot)]
+    return sum(
+        _finished(folder)
+        for folder in folders
+        if (folder / REPORT_FILE).exists() or not (folder / FINISHED_FILE).exists()
+    )
+
+
+def _finished(folder: Path) -> int:
+    """Requests that have ended, or iterations that were journaled."""
+    text = (folder / FINISHED_FILE).read_text() if (folder / FINISHED_FILE).exists() else ""
+    return int(text) if text.isdigit() else count_journal(folder)

@@ -1,0 +1,213 @@
+"""What the clients of a served run come to: figures from their records, doubts, and whose time a request is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lynxbench.attribute.correlation import correlate_telemetry
+from lynxbench.attribute.served_split import attribute_serving
+from lynxbench.attribute.serving_counted import split_counted
+from lynxbench.errors import BadInput
+from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.evidence.sample_file import hash_file
+from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
+from lynxbench.load.load_summary import account, describe_cache, describe_instrument, describe_tokens
+from lynxbench.measure.context import conditions_of
+from lynxbench.measure.energy import counted_span_ns, energy_per_unit, find_governor
+from lynxbench.measure.load_context import judge_requests
+from lynxbench.measure.run_conditions import judge_conditions
+from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
+from lynxbench.measure.validity import Doubt, judge_precision, validity_of
+from lynxbench.model.attribution import Attribution
+from lynxbench.model.contract import Contract
+from lynxbench.model.job import ExecutedAs
+from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
+from lynxbench.model.precision import Native
+from lynxbench.model.requests import Requests
+from lynxbench.model.result import PrecisionResult
+from lynxbench.model.samples import CountedProcess, Float64, Telemetry
+from lynxbench.model.serving import CacheState, ServedEngine
+from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.attempts import Attempt
+from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
+from lynxbench.run.process_results import with_figures
+
+PREFLIGHT_FILE = "preflight.json"
+LARGEST_CLOCK_BOUND_NS = 1_000_000
+"""A client's clock must be known to a millisecond: its share of the schedule may be off against others' by as much."""
+SHOWN_COLUMNS = 3
+"""Telemetry columns that are named, the closest first: more would be a list of everything that heats up together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCounts:
+    """What a server counted over the run."""
+
+    counters: Mapping[str, float]
+    where_time_went: Mapping[str, float]
+    shares_host: bool
+    """Whether it ran on the host whose telemetry was taken."""
+
+
+def engine_of(contract: Contract) -> ServedEngine:
+    """The contract's engine, known to be a server."""
+    assert isinstance(contract.engine, ServedEngine)
+    return contract.engine
+
+
+def saturation_of(attempt: Attempt) -> SaturationRecord:
+    """What a search found."""
+    return SaturationRecord.model_validate_json((attempt.folder / SATURATION_FILE).read_bytes())
+
+
+def conclude_clients(
+    run: RunFolder, attempts: Sequence[Attempt], telemetry: Telemetry | None, server: ServerCounts
+) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
+    """Everything that the clients' records say, beside what the server counted."""
+    contract, precision = run.registration.contract, run.registration.contract.workload.precisions[0]
+    done = [attempt for attempt in attempts if attempt.done]
+    searches = isinstance(contract.workload.arrival, SaturatingArrival)
+    records = {attempt.slot.index: read_record(attempt.folder / RECORD_FILE) for attempt in done}
+    runs = [attempt for attempt in done if not (searches and attempt.slot.index == 0)]
+    saturation = saturation_of(done[0]) if searches else None
+    measured = _measured(contract, runs, records)
+    load = _load_figures(run, done, runs, records, measured, saturation, server)
+    findings = [Doubt(f"a client failed: {attempt.report.error}") for attempt in attempts if attempt.report.error]
+    findings += [Doubt(f"the client was the limit: {reason}", void=True) for reason in load.instrument.reasons]
+    findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
+    findings += [Doubt(line) for line in judge_requests(contract, load)]
+    executed = ExecutedAs(native=Native.UNKNOWN, how="as the server runs it; the contract declares the precision")
+    if measured is None:
+        findings.append(Doubt(saturation.note if saturation is not None else "nothing was measured"))
+        return PrecisionResult(
+            precision=precision,
+            executed=executed,
+            validity=validity_of(findings),
+            load=load,
+            attribution_missing=f"engine {contract.engine.name} is not profiled from outside",
+        ), ()
+    here = telemetry if server.shares_host else None
+    requests = [requests_of(records[attempt.slot.index]) for attempt in runs]
+    attribution = attribute_served(contract, requests, server.where_time_went, here)
+    processes = measured.measured.processes
+    spans = [counted_span_ns(process) for process in processes]
+    conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
+    findings += [*judge_precision(measured.measured, contract.protocol, ()), *(Doubt(line) for line in conditions)]
+    result = PrecisionResult(
+        precision=precision,
+        governed_by=find_governor(telemetry, spans) if server.shares_host else None,
+        executed=executed,
+        energy_j_per_unit=energy_per_unit(telemetry, processes, measured.unit) if server.shares_host else None,
+        validity=validity_of(findings),
+        restarts=len(runs),
+        attribution=None if isinstance(attribution, str) else attribution,
+        attribution_missing=attribution if isinstance(attribution, str) else None,
+        load=load,
+    )
+    return with_figures(result, measured.measured), processes
+
+
+def doubtful_clocks(facts: ClientFacts) -> list[str]:
+    """Clients of a fleet whose clock is not known well enough to be merged with the others'."""
+    return [
+        f"the clock of client {host.process} on {host.node} is known to ±{host.clock_bound_ns / 1e6:.2f} ms only "
+        f"(bound {LARGEST_CLOCK_BOUND_NS / 1e6:g} ms)"
+        for host in facts.hosts
+        if not host.lost and host.clock_bound_ns > LARGEST_CLOCK_BOUND_NS
+    ]
+
+
+def _facts(attempt: Attempt) -> ClientFacts:
+    """What the requests themselves do not show."""
+    return ClientFacts.model_validate(attempt.report.facts, strict=False)
+
+
+def _measured(contract: Contract, runs: Sequence[Attempt], records: Mapping[int, LoadRecord]) -> MeasuredLoad | None:
+    served = []
+    for attempt in runs:
+        requests = requests_of(records[attempt.slot.index])
+        if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
+            served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
+    if not served:
+        return None
+    most = engine_of(contract).instrument.coalesced
+    coalesced = any(records[run.process].coalesced_share > most for run in served)
+    return measure_load(contract, served, coalesced=coalesced, has_tokens=_facts(runs[0]).has_tokens)
+
+
+def _load_figures(
+    run: RunFolder,
+    done: Sequence[Attempt],
+    runs: Sequence[Attempt],
+    records: Mapping[int, LoadRecord],
+    measured: MeasuredLoad | None,
+    saturation: SaturationRecord | None,
+    server: ServerCounts,
+) -> LoadFigures:
+    contract, clients = run.registration.contract, run.registration.clients
+    assert clients is not None
+    engine, everything, facts = engine_of(contract), merge(list(records.values())), _facts((runs or done)[0])
+    preflight = PreFlight.model_validate_json((run.path / PREFLIGHT_FILE).read_bytes())
+    return LoadFigures(
+        load=_load_words(contract, saturation),
+        budget=tuple(
+            f"p{slo.percentile:g} {slo.metric.value} ≤ {slo.at_most_s * 1e3:g} ms" for slo in contract.objective.slo
+        ),
+        accounting=account(everything),
+        offered_per_s=measured.offered_per_s if measured else None,
+        requests_per_s=measured.requests_per_s if measured else None,
+        goodput_per_s=measured.goodput_per_s if measured else None,
+        in_flight_mean=measured.in_flight_mean if measured else None,
+        tokens=describe_tokens(everything, facts.tokens, facts.asked_output_mean, facts.shorter_share),
+        cache=describe_cache(everything, CacheState(engine.cache), facts.distinct_prompts, server.counters),
+        instrument=describe_instrument(
+            list(records.values()), engine.instrument, preflight, clients, each=bool(facts.hosts)
+        ),
+        saturation=saturation,
+        server_counters=dict(server.where_time_went),
+        records=tuple(_record_file(run.path, a.folder / RECORD_FILE, records[a.slot.index]) for a in done),
+    )
+
+
+def _load_words(contract: Contract, saturation: SaturationRecord | None) -> str:
+    if saturation is not None and saturation.passed_per_s is not None:
+        return f"open loop, poisson {saturation.passed_per_s:.4g} /s, the largest rate that held the objective"
+    return conditions_of(contract, 1).load
+
+
+def _record_file(run: Path, path: Path, record: LoadRecord) -> RecordFile:
+    return RecordFile(file=str(path.relative_to(run)), sha256=hash_file(path), rows=len(record))
+
+
+# --- whose time a request is -----------------------------------------------------------------------------------------
+
+
+def attribute_served(
+    contract: Contract, served: Sequence[Requests], counted: Mapping[str, float], telemetry: Telemetry | None
+) -> Attribution | str:
+    """The attribution of a served run from what the server counted meanwhile, or why there is none."""
+    if not counted:
+        return (
+            f"engine {contract.engine.name} is not profiled from outside, and the server's /metrics count no phases of "
+            "its requests"
+        )
+    latency_s = np.concatenate([(run.last_ns - run.sent_ns)[run.ok] / 1e9 for run in served])
+    sent_s = np.concatenate([run.sent_ns[run.ok] / 1e9 for run in served])
+    if not len(latency_s):
+        return "no request was answered, so there is no time to attribute"
+    try:
+        split = split_counted(counted, client_total_s=float(latency_s.mean()), requests=len(latency_s))
+        attribution = attribute_serving(split, owner=contract.owner)
+    except BadInput as why:
+        return f"the server's counters do not tell where its requests spent their time: {why}"
+    lines = _moving_with(sent_s, latency_s, telemetry) if telemetry is not None else ()
+    return attribution.model_copy(update={"evidence": (*attribution.evidence, *lines)})
+
+
+def _moving_with(sent_s: Float64, latency_s: Float64, telemetry: Telemetry) -> tuple[str, ...]:
+    columns = correlate_telemetry(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)
+    return tuple(f"telemetry: {column.line}" for column in columns if column.related)[:SHOWN_COLUMNS]

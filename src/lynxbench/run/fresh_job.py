@@ -1,0 +1,55 @@
+"""A run and its fresh processes talk through files in an attempt's folder; here are their names and the process's side.
+
+    job.json        what to do                       report.json     what it knows, written once, at the end
+    stage           the pass it is in, for progress  traceback.txt   where it failed, if it did
+    finished        how many requests have ended, where a client sends them; a worker journals its iterations
+
+Whatever a process had measured is there when it is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from lynxbench.errors import LynxbenchError
+from lynxbench.evidence.documents import write_text
+from lynxbench.load.fresh_process import leave_with_parent
+from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.secrets import secret_values, withhold
+
+JOB_FILE = "job.json"
+REPORT_FILE = "report.json"
+STAGE_FILE = "stage"
+FINISHED_FILE = "finished"
+TRACEBACK_FILE = "traceback.txt"
+
+
+def say_stage(folder: Path, stage: str) -> None:
+    """Tell whoever watches which pass begins."""
+    (folder / STAGE_FILE).write_text(stage)
+
+
+def leave_report(work: Callable[[Path], JobReport], leave: Callable[[], object]) -> None:
+    """The whole life of a fresh process: do the work in the folder it is given; every end leaves a report.
+
+    `leave` is called when whoever started it is gone.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the run's to handle: it ends this process in order
+    leave_with_parent(leave)
+    folder = Path(sys.argv[1])
+    try:
+        report = work(folder)
+    except Exception as error:  # a user's model can raise anything; the run says it in one line
+        line = str(error)
+        if not isinstance(error, LynxbenchError):
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            first = line.strip().splitlines()[0] if line.strip() else "no message"
+            line = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {first}"
+        report = JobReport(status=JobStatus.FAILED, error=withhold(line, secret_values(os.environ)))
+        (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
+    write_text(folder / REPORT_FILE, report.model_dump_json())
