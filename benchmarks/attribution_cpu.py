@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from lynxbench.attribute.api import attribute_trace
+from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS

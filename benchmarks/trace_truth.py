@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.devices import DEVICES
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.roofline import DEVICES
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
 

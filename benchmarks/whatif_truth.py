@@ -13,8 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.devices import DEVICES
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.roofline import DEVICES
 from lynxbench.decide.whatif import estimate_fix
 from lynxbench.model.attribution import Category
 from lynxbench.model.layers import DEFAULT_OWNERS

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lynxbench.attribute.api import TraceAnalysis, analyse_trace
-from lynxbench.attribute.faster_hardware import STANDARD_SWAPS, Swap
+from lynxbench.attribute.attributing import TraceAnalysis, analyse_trace
+from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
@@ -84,23 +84,24 @@ class RankReport:
 
 def find_traces(paths: Sequence[Path]) -> list[Path]:
     """Trace files: those given, and those in folders given."""
-    found: list[Path] = []
+    traces: list[Path] = []
     for path in paths:
         if not path.is_dir():
-            found.append(path)
+            traces.append(path)
             continue
         inside = sorted(p for p in path.iterdir() if p.is_file() and p.name.lower().endswith(SUFFIXES))
         if not inside:
             raise BadInput(f"{path}: holds no traces ({', '.join(SUFFIXES)}); give the folder they were exported to")
-        found += inside
-    return found
+        traces += inside
+    return traces
 
 
 def analyse_ranks(paths: Sequence[Path], settings: RankSettings, *, perfetto: Path | None = None) -> RankReport:
     """Analyse every file, side by side where there are several; a rank that cannot be read is named, not fatal."""
     if len(paths) == 1:
         analysis = _analyse(paths[0], settings, perfetto)
-        return RankReport((Rank(_number(paths[0], analysis, 0), str(paths[0]), analysis),), *_alone(paths[0], analysis))
+        rank = Rank(_number(paths[0], analysis, 0), str(paths[0]), analysis)
+        return RankReport((rank,), rank.number, None, ())
     if perfetto is not None:
         raise BadInput("--perfetto writes one trace; give one file")
     # A fifth of the time that one small trace takes would go into these imports.
@@ -117,10 +118,6 @@ def analyse_ranks(paths: Sequence[Path], settings: RankSettings, *, perfetto: Pa
 def gather_ranks(paths: Sequence[Path], results: Sequence[TraceAnalysis | str]) -> RankReport:
     """What was analysed, wherever that happened, in the order of the ranks."""
     return compare_ranks(_numbered(paths, results))
-
-
-def _alone(path: Path, analysis: TraceAnalysis) -> tuple[int, int | None, tuple[str, ...]]:
-    return _number(path, analysis, 0), None, ()
 
 
 def _cpus() -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from lynxbench.attribute.faster_hardware import Swap
+    from lynxbench.attribute.judge.faster_hardware import Swap
     from lynxbench.attribute.rank_traces import Rank, RankReport, RankSettings
     from lynxbench.model.attribution import Ceiling
     from lynxbench.model.layers import Layer
@@ -47,7 +47,7 @@ def trace(
 ) -> None:
     """Say where the time of a step goes, which layer and owner it points to, and what removing it would gain."""
     from lynxbench import __version__
-    from lynxbench.attribute.faster_hardware import STANDARD_SWAPS
+    from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS
     from lynxbench.attribute.rank_traces import RankSettings, analyse_ranks, find_traces
     from lynxbench.errors import BadInput
 
@@ -81,7 +81,7 @@ def trace(
 
 
 def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
-    from lynxbench.attribute.devices import DEVICES, ceilings_of
+    from lynxbench.attribute.judge.roofline import DEVICES, ceilings_of
     from lynxbench.errors import BadInput
 
     if path is not None and device is not None:
@@ -145,7 +145,7 @@ def owners_of(contract: str | None) -> dict[Layer, str] | None:
 def _swap(text: str) -> Swap:
     from dataclasses import fields
 
-    from lynxbench.attribute.faster_hardware import Swap
+    from lynxbench.attribute.judge.faster_hardware import Swap
     from lynxbench.errors import BadInput
 
     names = [field.name for field in fields(Swap)]
@@ -164,7 +164,7 @@ def _swap(text: str) -> Swap:
 
 def view_of(report: RankReport, settings: RankSettings, version: str) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
-    from lynxbench.attribute.faster_hardware import compare_swaps
+    from lynxbench.attribute.judge.faster_hardware import compare_swaps
     from lynxbench.report.trace_view import TraceView
 
     main = report.main

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from time import process_time
 from typing import Any
 
-from lynxbench.attribute.api import TraceAnalysis
+from lynxbench.attribute.attributing import TraceAnalysis
 from lynxbench.attribute.rank_traces import SUFFIXES, RankReport, RankSettings, find_traces, gather_ranks, try_rank
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.fleet.cluster import Fleet

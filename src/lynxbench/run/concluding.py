@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.unit_activity import weigh_activity
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.unit_activity import weigh_activity
 from lynxbench.errors import BadInput
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.load.journal import read_journal

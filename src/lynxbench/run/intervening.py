@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from lynxbench.attribute.intervention_tests import (
+from lynxbench.attribute.judge.intervention_tests import (
     InterventionProposal,
     judge_intervention,
     not_measured,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lynxbench import __version__
+from lynxbench.attribute.attributing import attribute_requests
 from lynxbench.engines.kserve import parse_triton_stats
 from lynxbench.engines.served import api_key_headers
 from lynxbench.errors import BadResult
@@ -46,7 +47,6 @@ from lynxbench.model.workload import SaturatingArrival, ServedModel
 from lynxbench.run.client.client_job import RECORD_FILE, REPORT_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.concluding import NO_REPORT
 from lynxbench.run.run_outcome import SAMPLES_FILE, TELEMETRY_FILE, Finished
-from lynxbench.run.served_attribution import attribute_served
 
 RESTARTED = "the server was restarted during the run"
 LARGEST_CLOCK_BOUND_NS = 1_000_000
@@ -219,11 +219,12 @@ def conclude_served(
             load=load,
             attribution_missing=f"engine {contract.engine.name} is not profiled from outside",
         ), ()
-    attributed = attribute_served(
-        contract,
+    attributed = attribute_requests(
         [requests_of(records[one.slot.index]) for one in runs],
         told.where_time_went,
         telemetry if told.shares_host else None,
+        engine=contract.engine.name,
+        owner=contract.owner,
     )
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
@@ -295,7 +296,8 @@ def _told(counters: Mapping[str, float]) -> dict[str, float]:
     return {
         name: round(value, 6)
         for name, value in sorted(counters.items())
-        if any(part in name for part in TOLD_PARTS) and name.endswith(("_sum", "_total", "_us", "_count"))
+        if any(part in name for part in TOLD_PARTS)
+        and name.partition("{")[0].endswith(("_sum", "_total", "_us", "_count"))
     }
 
 
@@ -312,9 +314,10 @@ def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -
         return {}
     seconds = {
         name: getattr(moved, f"{name}_ns") / 1e9
-        for name in ("queue", "compute_input", "compute_infer", "compute_output")
+        for name in ("total", "queue", "compute_input", "compute_infer", "compute_output")
     }
     return {
+        "triton_requests": float(moved.succeeded),
         "triton_inferences": float(moved.inferences),
         "triton_executions": float(moved.executions),
         "triton_cache_hits": float(moved.cache_hits),

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.counters import Counters, combine_metrics, count_by_name
-from lynxbench.attribute.kineto import read_trace
-from lynxbench.attribute.nsight import read_nsight
-from lynxbench.attribute.trace_columns import EventKind
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.read.counters import Counters, combine_metrics, count_by_name
+from lynxbench.attribute.read.kineto import read_trace
+from lynxbench.attribute.read.nsight import read_nsight
+from lynxbench.attribute.read.trace_columns import EventKind
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision

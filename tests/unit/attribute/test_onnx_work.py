@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.onnx_work import estimate_onnx
-from lynxbench.attribute.operands import OperatorWork
-from lynxbench.attribute.operators import OperatorKind, operator_kind
-from lynxbench.attribute.trace_columns import OperandTensor, OperatorCall
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.onnx_work import estimate_onnx
+from lynxbench.attribute.judge.roofline import OperatorWork
+from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
+from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
