@@ -141,34 +141,32 @@ def is_tiny(took_ns: float, attainable_ns: float | None) -> bool:
 
 # --- declared ceilings of known devices, for traces that come without a measured result -----------------------------
 
-TERA = 1e12
-
-_H200 = "declared: bare products of 8192³ and a 4 GiB copy on another NVIDIA H200, PyTorch 2.11"
-
-
-def _declared(how: str, products: dict[Precision, float], copy_tb_per_s: float) -> tuple[Ceiling, ...]:
-    return (
-        *(
-            Ceiling(name="matmul", precision=precision, per_s=rate * TERA, unit="operations/s", how=how)
-            for precision, rate in products.items()
-        ),
-        Ceiling(name="copy", precision=None, per_s=copy_tb_per_s * TERA, unit="bytes/s", how=how),
-    )
-
+_TERA_PER_S: dict[str, dict[Precision | None, float]] = {
+    "h200": {
+        Precision.FP32: 51,
+        Precision.TF32: 408,
+        Precision.FP16: 752,
+        Precision.BF16: 783,
+        Precision.FP8: 1420,
+        Precision.INT8: 948,
+        None: 4.27,
+    },
+}
+"""Operations of a bare product by precision, and bytes of a copy."""
+_HOW = {"h200": f"{DECLARED} bare products of 8192³ and a 4 GiB copy on another NVIDIA H200, PyTorch 2.11"}
 
 DEVICES: dict[str, tuple[Ceiling, ...]] = {
-    "h200": _declared(
-        _H200,
-        {
-            Precision.FP32: 51,
-            Precision.TF32: 408,
-            Precision.FP16: 752,
-            Precision.BF16: 783,
-            Precision.FP8: 1420,
-            Precision.INT8: 948,
-        },
-        4.27,
-    ),
+    device: tuple(
+        Ceiling(
+            name="copy" if precision is None else "matmul",
+            precision=precision,
+            per_s=rate * 1e12,
+            unit="bytes/s" if precision is None else "operations/s",
+            how=_HOW[device],
+        )
+        for precision, rate in rates.items()
+    )
+    for device, rates in _TERA_PER_S.items()
 }
 
 

@@ -12,57 +12,25 @@ from lynxbench.model.precision import Precision
 
 NOT_TENSORS = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
 """Words in `Input type` that stand for arguments without storage."""
-ITEM_BYTES: dict[str, int] = {
-    "float": 4,
-    "double": 8,
-    "c10::BFloat16": 2,
-    "c10::Half": 2,
-    "int": 4,
-    "long int": 8,
-    "long": 8,
-    "long long": 8,
-    "short": 2,
-    "short int": 2,
-    "signed char": 1,
-    "unsigned char": 1,
-    "char": 1,
-    "bool": 1,
-    "c10::qint8": 1,
-    "c10::quint8": 1,
-    "c10::Float8_e4m3fn": 1,
-    "c10::Float8_e5m2": 1,
-    "c10::complex<float>": 8,
-    "c10::complex<double>": 16,
-    "float16": 2,
-    "bfloat16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "int32": 4,
-    "uint32": 4,
-    "int64": 8,
-    "uint64": 8,
-    "float8e4m3fn": 1,
-    "float8e5m2": 1,
+_BY_SIZE: dict[int, tuple[str, ...]] = {
+    1: ("signed char", "unsigned char", "char", "bool", "c10::qint8", "c10::quint8", "int8", "uint8"),
+    2: ("c10::BFloat16", "c10::Half", "short", "short int", "float16", "bfloat16", "int16", "uint16"),
+    4: ("float", "int", "int32", "uint32"),
+    8: ("double", "long int", "long", "long long", "c10::complex<float>", "int64", "uint64"),
+    16: ("c10::complex<double>",),
 }
-"""PyTorch's words first, then those of ONNX Runtime."""
-DTYPE_PRECISION: dict[str, Precision] = {
-    "float": Precision.FP32,
-    "c10::BFloat16": Precision.BF16,
-    "c10::Half": Precision.FP16,
-    "signed char": Precision.INT8,
-    "c10::qint8": Precision.INT8,
-    "c10::quint8": Precision.INT8,
-    "c10::Float8_e4m3fn": Precision.FP8,
-    "c10::Float8_e5m2": Precision.FP8,
-    "float16": Precision.FP16,
-    "bfloat16": Precision.BF16,
-    "int8": Precision.INT8,
-    "uint8": Precision.INT8,
-    "float8e4m3fn": Precision.FP8,
-    "float8e5m2": Precision.FP8,
+_BY_PRECISION: dict[Precision, tuple[str, ...]] = {
+    Precision.FP32: ("float",),
+    Precision.BF16: ("c10::BFloat16", "bfloat16"),
+    Precision.FP16: ("c10::Half", "float16"),
+    Precision.INT8: ("signed char", "c10::qint8", "c10::quint8", "int8", "uint8"),
+    Precision.FP8: ("c10::Float8_e4m3fn", "c10::Float8_e5m2", "float8e4m3fn", "float8e5m2"),
 }
+"""Element types in the words of PyTorch and of ONNX Runtime."""
+DTYPE_PRECISION = {word: precision for precision, words in _BY_PRECISION.items() for word in words}
+ITEM_BYTES = {word: size for size, words in _BY_SIZE.items() for word in words} | dict.fromkeys(
+    _BY_PRECISION[Precision.FP8], 1
+)
 DEFAULT_ITEM_BYTES = 4
 """For lists of tensors, whose element type the profiler does not record."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,8 +49,11 @@ def read_source(path: Path) -> Trace | ResourceRecord:
     if head.startswith(SQLITE_MAGIC):
         from lynxbench.attribute.read.nsight import read_nsight  # with it comes SQLite
 
-        return _checked(read_nsight(path))
-    return _checked(read_trace(path))
+        trace = read_nsight(path)
+    else:
+        trace = read_trace(path)
+    notes = (*_clock_notes(trace), *_step_notes(trace))
+    return dataclasses.replace(trace, notes=(*trace.notes, *notes), damaged=True) if notes else trace
 
 
 def is_chrome_trace(path: Path) -> bool:
@@ -65,84 +69,54 @@ def _head(path: Path) -> bytes:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
 
 
-def _checked(trace: Trace) -> Trace:
-    """The trace, marked as damaged with a note for each contradiction in it."""
-    checks = (_early_activities, _unlaunched, _without_effect, _stray_calls, _shared_ids, _crossing_steps)
-    notes = [note for check in checks if (note := check(trace))]
-    return dataclasses.replace(trace, notes=(*trace.notes, *notes), damaged=True) if notes else trace
+def _clock_notes(trace: Trace) -> Iterator[str]:
+    """Launches, calls and operators that do not fit together."""
+    start, end = trace.start_ns, trace.end_ns
+    calls, activities, operators = (
+        trace.rows_of(*kinds) for kinds in ((EventKind.RUNTIME,), DEVICE_KINDS, (EventKind.OPERATOR,))
+    )
+    ids = trace.correlation[calls]
+    call = match_ids(ids, trace.correlation[activities])
+    launched, by = activities[call != NONE], calls[call[call != NONE]]
+    early = _share(start[launched] < start[by] - CLOCK_SLACK_NS)
+    if early > TOLERATED:
+        yield f"{early:.0%} of the device's activities begin before the call that launched them: a clock jumped"
+    lost = _share(call == NONE)
+    if lost > LOST:
+        yield f"{lost:.0%} of the device's activities have no call that launched them: why the device idled is not known"
+    launches = trace.rows_named(_LAUNCHES.match, EventKind.RUNTIME)
+    without = _share(match_ids(trace.correlation[activities], trace.correlation[launches]) == NONE)
+    if without > LOST_WORK:
+        yield f"{without:.0%} of the calls that start device work show none: the device's activities are missing"
+    around = match_ids(trace.external[operators], trace.external[calls])
+    inner, outer = calls[around != NONE], operators[around[around != NONE]]
+    outside = (start[inner] < start[outer] - STRAY_SLACK_NS) | (end[inner] > end[outer] + STRAY_SLACK_NS)
+    stray = _share((trace.thread[inner] == trace.thread[outer]) & outside)
+    if stray > TOLERATED:
+        yield f"{stray:.0%} of the calls lie outside the operator that made them: a clock jumped"
+    ids = np.sort(ids[ids > 0])
+    shared = _share(ids[1:] == ids[:-1])
+    if shared > TOLERATED:
+        yield f"{shared:.0%} of the calls share their id with another: which launched what is not known"
 
 
-def _early_activities(trace: Trace) -> str | None:
-    calls, activities = trace.rows_of(EventKind.RUNTIME), trace.rows_of(*DEVICE_KINDS)
-    at = match_ids(trace.correlation[calls], trace.correlation[activities])
-    known = at != NONE
-    if not known.any():
-        return None
-    early = trace.start_ns[activities[known]] < trace.start_ns[calls[at[known]]] - CLOCK_SLACK_NS
-    if early.mean() <= TOLERATED:
-        return None
-    return f"{early.mean():.0%} of the device's activities begin before the call that launched them: a clock jumped"
+def _share(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
+    return float(flags.mean()) if len(flags) else 0.0
 
 
-def _unlaunched(trace: Trace) -> str | None:
-    calls, activities = trace.rows_of(EventKind.RUNTIME), trace.rows_of(*DEVICE_KINDS)
-    if not len(activities):
-        return None
-    lost = float((match_ids(trace.correlation[calls], trace.correlation[activities]) == NONE).mean())
-    if lost <= LOST:
-        return None
-    return f"{lost:.0%} of the device's activities have no call that launched them: why the device idled is not known"
-
-
-def _without_effect(trace: Trace) -> str | None:
-    calls, activities = trace.rows_named(_LAUNCHES.match, EventKind.RUNTIME), trace.rows_of(*DEVICE_KINDS)
-    if not len(calls):
-        return None
-    lost = float((match_ids(trace.correlation[activities], trace.correlation[calls]) == NONE).mean())
-    if lost <= LOST_WORK:
-        return None
-    return f"{lost:.0%} of the calls that start device work show none: the device's activities are missing"
-
-
-def _crossing_steps(trace: Trace) -> str | None:
+def _step_notes(trace: Trace) -> Iterator[str]:
+    """Marked steps that cross each other."""
     rows = trace.rows_named(STEP_NAME.match, EventKind.ANNOTATION, EventKind.OPERATOR)
     family = trace.names_where(lambda name: name.lower().startswith("profilerstep"))[trace.name[rows]]
     keys = trace.thread[rows] * 2 + family
-    crossing = total = 0
+    crossing = 0
     for key in distinct(keys).tolist():
         mine = rows[keys == key]
         reach = np.maximum.accumulate(trace.end_ns[mine])[:-1]
         begins, ends = trace.start_ns[mine][1:], trace.end_ns[mine][1:]
         crossing += int(((begins < reach - STRAY_SLACK_NS) & (ends > reach + STRAY_SLACK_NS)).sum())
-        total += len(mine)
-    if crossing <= TOLERATED * total:
-        return None
-    return f"{crossing} of {total} marked steps begin before the one before them ends: which time is whose is not known"
-
-
-def _stray_calls(trace: Trace) -> str | None:
-    calls, operators = trace.rows_of(EventKind.RUNTIME), trace.rows_of(EventKind.OPERATOR)
-    at = match_ids(trace.external[operators], trace.external[calls])
-    known = at != NONE
-    if not known.any():
-        return None
-    inner, outer = calls[known], operators[at[known]]
-    same = trace.thread[inner] == trace.thread[outer]
-    stray = same & (
-        (trace.start_ns[inner] < trace.start_ns[outer] - STRAY_SLACK_NS)
-        | (trace.end_ns[inner] > trace.end_ns[outer] + STRAY_SLACK_NS)
-    )
-    if stray.mean() <= TOLERATED:
-        return None
-    return f"{stray.mean():.0%} of the calls lie outside the operator that made them: a clock jumped"
-
-
-def _shared_ids(trace: Trace) -> str | None:
-    ids = trace.correlation[trace.rows_of(EventKind.RUNTIME)]
-    ids = np.sort(ids[ids > 0])
-    if len(ids) < 2:
-        return None
-    shared = float((ids[1:] == ids[:-1]).mean())
-    if shared <= TOLERATED:
-        return None
-    return f"{shared:.0%} of the calls share their id with another: which launched what is not known"
+    if crossing > TOLERATED * len(rows):
+        yield (
+            f"{crossing} of {len(rows)} marked steps begin before the one before them ends: which time is whose is "
+            "not known"
+        )

@@ -10,7 +10,7 @@ import numpy as np
 
 from lynxbench.attribute.read.operator_names import OperatorKind, kernel_kind
 from lynxbench.attribute.read.trace_columns import NONE, EventKind, Flags, Int64, Trace, distinct
-from lynxbench.attribute.tile.host_tiles import Stretches, ThreadLane, find_lanes, tile_host
+from lynxbench.attribute.tile.host_tiles import Stretches, ThreadLane, Tiles, find_lanes, tile_host
 from lynxbench.attribute.tile.steps import Activities, Steps, is_input
 from lynxbench.model.attribution import Category
 
@@ -47,52 +47,31 @@ def _tile_activities(trace: Trace, windows: Steps, activities: Activities) -> St
     kind = trace.kind[activities.row]
     is_kernel = kind == EventKind.KERNEL
     talks = is_kernel & trace.names_where(is_collective)[trace.name[activities.row]]
-    tiles = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+    nothing = np.empty(0, np.int64)
+    tiles = Tiles(nothing, nothing, nothing)
     for lane in (is_kernel & ~talks, kind == EventKind.MEMCPY, talks, kind == EventKind.MEMSET):
         tiles = _fill(tiles, _apart(trace, activities.row[lane]))
-    return _cut_to_windows(tiles, windows)
+    return Stretches.of(tiles, windows)
 
 
-_Tiles = tuple[Int64, Int64, Int64]
-
-
-def _apart(trace: Trace, rows: Int64) -> _Tiles:
+def _apart(trace: Trace, rows: Int64) -> Tiles:
     """Rows as stretches that do not overlap: where two run at once, the one that began first keeps the time."""
     start, end = trace.start_ns[rows], trace.end_ns[rows]
-    if not len(rows):
-        return start, end, rows
-    before = np.concatenate(([start[0]], np.maximum.accumulate(end)[:-1]))
-    start = np.maximum(start, before)
+    start[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])
     keep = end > start
-    return start[keep], end[keep], rows[keep]
+    return Tiles(start[keep], end[keep], rows[keep])
 
 
-def _fill(tiles: _Tiles, more: _Tiles) -> _Tiles:
+def _fill(tiles: Tiles, more: Tiles) -> Tiles:
     """`tiles`, and of `more` what they leave free."""
-    if not len(tiles[0]) or not len(more[0]):
-        return tiles if len(tiles[0]) else more
-    edges = distinct(np.concatenate((tiles[0], tiles[1], more[0], more[1])))
+    if not len(tiles.row) or not len(more.row):
+        return tiles if len(tiles.row) else more
+    edges = distinct(np.concatenate((tiles.start_ns, tiles.end_ns, more.start_ns, more.end_ns)))
     low, high = edges[:-1], edges[1:]
-    first, second = _owner(tiles, low), _owner(more, low)
-    row = np.where(first != NONE, first, second)
+    first = tiles.at(low)
+    row = np.where(first != NONE, first, more.at(low))
     keep = row != NONE
-    return low[keep], high[keep], row[keep]
-
-
-def _owner(tiles: _Tiles, at_ns: Int64) -> Int64:
-    at = np.searchsorted(tiles[0], at_ns, side="right") - 1
-    held = (at >= 0) & (at_ns < tiles[1][np.maximum(at, 0)])
-    return np.where(held, tiles[2][np.maximum(at, 0)], NONE)
-
-
-def _cut_to_windows(tiles: _Tiles, windows: Steps) -> Stretches:
-    """Every instant of every window: a device row, or NONE."""
-    edges = distinct(np.concatenate((windows.start_ns, windows.end_ns, tiles[0], tiles[1])))
-    low, high = edges[:-1], edges[1:]
-    step = np.searchsorted(windows.start_ns, low, side="right") - 1
-    keep = (step >= 0) & (low < windows.end_ns[np.maximum(step, 0)])
-    row = _owner(tiles, low) if len(tiles[0]) else np.full(len(low), NONE, dtype=np.int64)
-    return Stretches(step[keep], low[keep], high[keep], row[keep])
+    return Tiles(low[keep], high[keep], row[keep])
 
 
 # --- why the device idles -------------------------------------------------------------------------------------------
@@ -170,7 +149,8 @@ def _idle_causes(
     mine = Stretches(busy.step[low:high], busy.start_ns[low:high], busy.end_ns[low:high], busy.row[low:high])
     host, misnested = tile_host(trace, windows.part(first, last), known.lanes)
     # The host only matters where the device idles: elsewhere its edges would cut for nothing.
-    pieces, host_row = _split_by_host(mine, host)
+    pieces, _ = mine.cut(mine.row == NONE, host.start_ns)
+    host_row = host.row[np.maximum(np.searchsorted(host.start_ns, pieces.start_ns, side="right") - 1, 0)]
     cause = _idle_codes(trace, known, pieces, host_row)
     # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
     cause[_queued(known, pieces)] = CODE[Category.LAUNCH]
@@ -181,20 +161,6 @@ def _idle_causes(
     ends = np.concatenate((begins[1:], [len(cause)])) - 1
     joined = Stretches(pieces.step[begins], pieces.start_ns[begins], pieces.end_ns[ends], pieces.row[begins])
     return joined, cause[begins], misnested
-
-
-def _split_by_host(busy: Stretches, host: Stretches) -> tuple[Stretches, Int64]:
-    """Idle stretches cut at the host's (which tile the same windows), with the host row at the start of each."""
-    at = np.searchsorted(busy.start_ns, host.start_ns, side="right") - 1
-    idle = (at >= 0) & (busy.row[at] == NONE)
-    inside = idle & (host.start_ns > busy.start_ns[at]) & (host.start_ns < busy.end_ns[at])
-    low = np.concatenate((busy.start_ns, host.start_ns[inside]))
-    order = np.argsort(low, kind="stable")
-    low = low[order]
-    of = np.concatenate((np.arange(len(busy.row)), at[inside]))[order]
-    high = np.minimum(np.concatenate((low[1:], busy.end_ns[-1:])), busy.end_ns[of])
-    host_row = host.row[np.maximum(np.searchsorted(host.start_ns, low, side="right") - 1, 0)]
-    return Stretches(busy.step[of], low, high, busy.row[of]), host_row
 
 
 def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64) -> Int64:

@@ -7,6 +7,7 @@ belongs to what runs there. Stretches with no event keep the number of the event
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,22 @@ from lynxbench.attribute.read.trace_columns import (
 from lynxbench.attribute.tile.steps import Steps, is_input
 
 
+class Tiles(NamedTuple):
+    """Rows at work, each over a stretch of its own: in time order, and apart."""
+
+    start_ns: Int64
+    end_ns: Int64
+    row: Int64
+
+    def at(self, when_ns: Int64) -> Int64:
+        """The row at work at each instant, or NONE."""
+        if not len(self.row):
+            return np.full(len(when_ns), NONE, dtype=np.int64)
+        last = np.maximum(np.searchsorted(self.start_ns, when_ns, side="right") - 1, 0)
+        held = (when_ns >= self.start_ns[last]) & (when_ns < self.end_ns[last])
+        return np.where(held, self.row[last], NONE)
+
+
 @dataclass(frozen=True, slots=True)
 class Stretches:
     """Stretches that tile every step exactly, in order: step, bounds, and the row at work (or NONE)."""
@@ -33,6 +50,15 @@ class Stretches:
     start_ns: Int64
     end_ns: Int64
     row: Int64
+
+    @classmethod
+    def of(cls, tiles: Tiles, steps: Steps) -> Stretches:
+        """Every instant of every step: the row at work, or NONE."""
+        edges = distinct(np.concatenate((steps.start_ns, steps.end_ns, tiles.start_ns, tiles.end_ns)))
+        start, end = edges[:-1], edges[1:]
+        step = np.searchsorted(steps.start_ns, start, side="right") - 1
+        keep = (step >= 0) & (start < steps.end_ns[np.maximum(step, 0)])
+        return cls(step[keep], start[keep], end[keep], tiles.at(start[keep]))
 
     @property
     def dur_ns(self) -> Int64:
@@ -56,6 +82,16 @@ class Stretches:
         length = np.bincount(number[flag], weights=self.dur_ns[flag]).astype(np.int64)
         return number, np.flatnonzero(opens), length
 
+    def cut(self, flag: Flags, at_ns: Int64) -> tuple[Stretches, Int64]:
+        """Flagged stretches cut at some instants, the others as they are; and of each piece the stretch it is of."""
+        of = np.searchsorted(self.start_ns, at_ns, side="right") - 1
+        inside = (of >= 0) & flag[of] & (at_ns > self.start_ns[of]) & (at_ns < self.end_ns[of])
+        start = np.concatenate((self.start_ns, at_ns[inside]))
+        order = np.argsort(start, kind="stable")
+        start, of = start[order], np.concatenate((np.arange(len(self.row)), of[inside]))[order]
+        end = np.minimum(np.concatenate((start[1:], self.end_ns[-1:])), self.end_ns[of])
+        return Stretches(self.step[of], start, end, self.row[of]), of
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadLane:
@@ -76,7 +112,10 @@ class ThreadLane:
 def find_lanes(trace: Trace, thread: int) -> tuple[ThreadLane, ...]:
     """The driving thread first, then those on which the backward pass runs."""
     is_host = is_of(trace.kind, HOST_KINDS) & (trace.dur_ns > 0)
-    return tuple(_lane(trace, is_host, number) for number in (thread, *_backward_threads(trace, thread)))
+    # The autograd engine works on threads of its own; the driving one waits for them without an event of its own.
+    engine = trace.rows_named(lambda name: name.startswith("autograd::engine::evaluate_function"), EventKind.OPERATOR)
+    others = (number for number in distinct(trace.thread[engine]).tolist() if number != thread)
+    return tuple(_lane(trace, is_host, number) for number in (thread, *others))
 
 
 def _lane(trace: Trace, is_host: Flags, thread: int) -> ThreadLane:
@@ -93,7 +132,7 @@ def tile_host(trace: Trace, steps: Steps, lanes: tuple[ThreadLane, ...] | None =
     lanes = find_lanes(trace, steps.thread) if lanes is None else lanes
     low, high = int(steps.start_ns[0]), int(steps.end_ns[-1])
     own, misnested = _flatten(trace, lanes[0].between(trace, low, high))
-    stretches = _clip(own, steps)
+    stretches = Stretches.of(own, steps)
     for lane in lanes[1:]:
         other, more = _flatten(trace, lane.between(trace, low, high))
         misnested += more
@@ -101,16 +140,7 @@ def tile_host(trace: Trace, steps: Steps, lanes: tuple[ThreadLane, ...] | None =
     return stretches, misnested
 
 
-_Tiles = tuple[Int64, Int64, Int64]
-
-
-def _backward_threads(trace: Trace, main: int) -> list[int]:
-    """Threads on which the autograd engine works; the driving thread waits for them without an event of its own."""
-    rows = trace.rows_named(lambda name: name.startswith("autograd::engine::evaluate_function"), EventKind.OPERATOR)
-    return [int(thread) for thread in distinct(trace.thread[rows]) if thread != main]
-
-
-def _flatten(trace: Trace, rows: Int32) -> tuple[_Tiles, int]:
+def _flatten(trace: Trace, rows: Int32) -> tuple[Tiles, int]:
     """Non-overlapping stretches, each with its innermost event. Rows come ordered by start, longest first."""
     start = trace.start_ns[rows]
     parent, end, misnested = nest_events(start, start + trace.dur_ns[rows])
@@ -120,52 +150,13 @@ def _flatten(trace: Trace, rows: Int32) -> tuple[_Tiles, int]:
     at = np.concatenate((parent[::-1], np.arange(len(rows))))[order]
     when = when[order]
     keep = (when[1:] > when[:-1]) & (at[:-1] != NONE)
-    return (when[:-1][keep], when[1:][keep], rows[at[:-1][keep]].astype(np.int64)), misnested
+    return Tiles(when[:-1][keep], when[1:][keep], rows[at[:-1][keep]].astype(np.int64)), misnested
 
 
-def _clip(tiles: _Tiles, steps: Steps) -> Stretches:
-    """Tiles cut to the steps, and the uncovered rest of each step filled with NONE."""
-    starts, ends, owner = tiles
-    parts: list[tuple[Int64, Int64, Int64, Int64]] = []
-    for i in range(len(steps)):
-        low, high = int(steps.start_ns[i]), int(steps.end_ns[i])
-        first = int(np.searchsorted(ends, low, side="right"))
-        last = int(np.searchsorted(starts, high, side="left"))
-        begin = np.clip(starts[first:last], low, high)
-        end = np.clip(ends[first:last], low, high)
-        # Interleave each tile with the gap before it, and close with the gap after the last.
-        begin_all = np.empty(2 * len(begin) + 1, dtype=np.int64)
-        end_all = np.empty_like(begin_all)
-        row_all = np.full_like(begin_all, NONE)
-        begin_all[0::2], end_all[0::2] = np.concatenate(([low], end)), np.concatenate((begin, [high]))
-        begin_all[1::2], end_all[1::2], row_all[1::2] = begin, end, owner[first:last]
-        keep = end_all > begin_all
-        parts.append((np.full(int(keep.sum()), i, dtype=np.int64), begin_all[keep], end_all[keep], row_all[keep]))
-    return Stretches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def _overlay(trace: Trace, base: Stretches, other: _Tiles) -> Stretches:
+def _overlay(trace: Trace, base: Stretches, other: Tiles) -> Stretches:
     """Where the driving thread shows no operator, the other thread's events take the time they cover."""
-    awaits_input = trace.names_where(is_input)
-    waiting = (base.row == NONE) | (
-        (trace.kind[base.row] == EventKind.ANNOTATION) & ~awaits_input[trace.name[base.row]]
-    )
-    columns = (base.step, base.start_ns, base.end_ns, base.row, waiting)
-    out: list[tuple[int, int, int, int]] = []
-    for step, low, high, row, waits in zip(*(column.tolist() for column in columns), strict=True):
-        if not waits:
-            out.append((step, low, high, row))
-            continue
-        at = low
-        first = int(np.searchsorted(other[1], low, side="right"))
-        last = int(np.searchsorted(other[0], high, side="left"))
-        for i in range(first, last):
-            begin, end = max(low, int(other[0][i])), min(high, int(other[1][i]))
-            if begin > at:
-                out.append((step, at, begin, row))
-            if end > begin:
-                out.append((step, begin, end, int(other[2][i])))
-                at = end
-        if high > at:
-            out.append((step, at, high, row))
-    return Stretches(*np.array(out, dtype=np.int64).reshape(-1, 4).T)
+    awaits_input = trace.names_where(is_input)[trace.name[base.row]]
+    waiting = (base.row == NONE) | ((trace.kind[base.row] == EventKind.ANNOTATION) & ~awaits_input)
+    pieces, of = base.cut(waiting, distinct(np.concatenate((other.start_ns, other.end_ns))))
+    row = np.where(waiting[of], other.at(pieces.start_ns), NONE)
+    return Stretches(pieces.step, pieces.start_ns, pieces.end_ns, np.where(row != NONE, row, pieces.row))
