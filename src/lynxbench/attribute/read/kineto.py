@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -86,36 +86,13 @@ def _parse_head(head: bytes) -> _Head:
         return _Head()
 
 
-class _Numbered(Generic[_Value]):
-    """Values to numbers in the order in which they first came, or to what `number` says.
+def _number(table: dict[_Value, int], values: Iterable[_Value]) -> None:
+    """Number the values that are new, in the order in which they came.
 
-    The table is a plain dict, which the interpreter looks up many times faster than one with a method for misses.
+    A plain dict is looked up many times faster by the interpreter than one with a method for misses.
     """
-
-    def __init__(self, number: Callable[[_Value], int] | None = None) -> None:
-        self.values_in_order: list[_Value] = []
-        self.table: dict[_Value, int] = {}
-        self._number = number
-
-    def of(self, values: Sequence[_Value]) -> list[int]:
-        """The number of each; new ones are numbered as they come."""
-        table = self.table
-        try:
-            return [table[value] for value in values]
-        except KeyError:
-            self.learn(values)
-        return [table[value] for value in values]
-
-    def learn(self, values: Iterable[_Value]) -> None:
-        """Number those that are new."""
-        for value in dict.fromkeys(values):
-            if value not in self.table:
-                self.table[value] = self._number(value) if self._number else len(self.values_in_order)
-                self.values_in_order.append(value)
-
-
-def _kind_of(word: str) -> int:
-    return int(KIND_OF_CATEGORY.get(word.lower(), EventKind.OTHER))
+    for value in dict.fromkeys(values):
+        table.setdefault(value, len(table))
 
 
 class _Columns:
@@ -125,14 +102,13 @@ class _Columns:
         self.rows = 0
         self.unusable = 0
         self.nameless = 0
-        self._kinds: _Numbered[str] = _Numbered(_kind_of)
-        self._names: _Numbered[str] = _Numbered()
+        self._kinds: dict[str, int] = {}
+        self._names: dict[str, int] = {}
         self._detailed: list[bool] = []
         self._view: list[bool] = []
-        self._processes: _Numbered[int | str] = _Numbered()
-        self._threads: _Numbered[int | str] = _Numbered()
-        self._signatures: _Numbered[bytes] = _Numbered()
-        self._signatures.of([_NO_OPERANDS])  # numbered first, so that it is told apart without a look at each event
+        self._processes: dict[int | str, int] = {}
+        self._threads: dict[int | str, int] = {}
+        self._signatures = {_NO_OPERANDS: 0}  # told apart by its number, without a look at each event
         self._parts: dict[str, list[npt.NDArray[Any]]] = {}
         self._whole: dict[str, list[npt.NDArray[Any]]] = {}
 
@@ -151,18 +127,17 @@ class _Columns:
         self.rows += len(timed)
         no_args = Args()
         args = [event.args or no_args for event in timed]
-        self._add("start", start)
-        self._add("dur", dur)
+        self._add("start_ns", start)
+        self._add("dur_ns", dur)
         try:
-            words = self._look_up(timed)
+            name, kind = self._add_words(timed)
         except KeyError:  # hardly ever once the first steps were read
-            self._names.learn(event.name for event in timed)
-            self._kinds.learn(event.cat for event in timed)
-            self._processes.learn(event.pid for event in timed)
-            self._threads.learn(event.tid for event in timed)
-            words = self._look_up(timed)
-        name, kind, _, _ = (self._add(key, numbers) for key, numbers in words.items())
-        if "" in self._names.table or "" in self._kinds.table:
+            _number(self._names, (event.name for event in timed))
+            _number(self._kinds, (event.cat for event in timed))
+            _number(self._processes, (event.pid for event in timed))
+            _number(self._threads, (event.tid for event in timed))
+            name, kind = self._add_words(timed)
+        if "" in self._names or "" in self._kinds:
             self.nameless += sum(not event.name or not event.cat for event in timed)
         self._add("external", [a.external for a in args])
         self._add("signature", self._signature(name, args, np.flatnonzero(kind == EventKind.OPERATOR)))
@@ -176,16 +151,17 @@ class _Columns:
         if len(self._parts["kind"]) == PARTS_TOGETHER:
             self._consolidate()
 
-    def _look_up(self, timed: Sequence[AnyEvent]) -> dict[str, list[int]]:
-        """Numbers of words that are known; each column in one go over the events, which are cold."""
-        names, kinds, processes = self._names.table, self._kinds.table, self._processes.table
-        threads = self._threads.table
-        return {
-            "name": [names[event.name] for event in timed],
-            "kind": [kinds[event.cat] for event in timed],
-            "process": [processes[event.pid] for event in timed],
-            "thread": [threads[event.tid] for event in timed],
-        }
+    def _add_words(self, timed: Sequence[AnyEvent]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Words by their numbers; each column in one go over the events, which are cold."""
+        names, kinds, processes, threads = self._names, self._kinds, self._processes, self._threads
+        name = [names[event.name] for event in timed]
+        word = [kinds[event.cat] for event in timed]
+        process = [processes[event.pid] for event in timed]
+        thread = [threads[event.tid] for event in timed]
+        kind_of = np.array([KIND_OF_CATEGORY.get(word.lower(), EventKind.OTHER) for word in kinds], dtype=np.int8)
+        self._add("process", process)
+        self._add("thread", thread)
+        return self._add("name", name), self._add("kind", kind_of[word])
 
     def _consolidate(self) -> None:
         """Many small parts leave holes in the heap that nobody gives back; a few large ones are mapped, and are."""
@@ -199,7 +175,7 @@ class _Columns:
         The values of arguments belong to it only where an operator's work depends on them: they differ at every call.
         Views touch no data, whatever their operands: half of the operators of an eager step are not asked for theirs.
         """
-        new = self._names.values_in_order[len(self._detailed) :]
+        new = list(self._names)[len(self._detailed) :]
         self._detailed += [_NEEDS_CONCRETE.search(word) is not None for word in new]
         self._view += [is_view(word) for word in new]
         at = at[~np.asarray(self._view, dtype=bool)[name[at]]]
@@ -210,7 +186,12 @@ class _Columns:
         for place in np.flatnonzero(np.asarray(self._detailed, dtype=bool)[name[at]]).tolist():
             a = some[place]
             keys[place] = join((a.dims, a.types, a.strides, a.concrete, a.results))
-        numbers = pack_column(self._signatures.of(keys), np.int32)
+        table = self._signatures
+        try:
+            numbers = pack_column([table[key] for key in keys], np.int32)
+        except KeyError:
+            _number(table, keys)
+            numbers = pack_column([table[key] for key in keys], np.int32)
         column[at] = np.where(numbers == 0, NONE, numbers)
         return column
 
@@ -224,9 +205,9 @@ class _Columns:
         if self._parts:
             self._consolidate()
         column: dict[str, npt.NDArray[Any]] = {key: np.concatenate(self._whole.pop(key)) for key in tuple(self._whole)}
-        names, column["name"] = _ranked(self._names.values_in_order, column["name"])
+        names, column["name"] = _ranked(list(self._names), column["name"])
         threads, column["thread"] = self._ranked_threads(column.pop("process"), column["thread"])
-        keys, column["signature"] = _ranked(self._signatures.values_in_order, column["signature"])
+        keys, column["signature"] = _ranked(list(self._signatures), column["signature"])
         order = _time_order(column)
         if order is not None:
             for key in tuple(column):
@@ -236,27 +217,20 @@ class _Columns:
             names=tuple(names),
             threads=tuple(threads),
             signatures=tuple(parse_signature(*key.split(SEPARATOR)) for key in keys),
-            kind=column["kind"],
-            name=column["name"],
-            start_ns=column["start"],
-            dur_ns=column["dur"],
-            thread=column["thread"],
-            correlation=column["correlation"],
-            external=column["external"],
-            signature=column["signature"],
-            nbytes=column["nbytes"],
             device=next((device.name for device in head.devices if device.name), None),
             raw_bytes=raw_bytes,
             notes=notes,
             damaged=damaged,
             rank=head.distributed.rank if head.distributed is not None else None,
+            counters=None,
+            **column,
         )
 
     def _ranked_threads(
         self, process: npt.NDArray[Any], thread: npt.NDArray[Any]
     ) -> tuple[list[tuple[str, str]], Int32]:
         """Processes and threads were numbered apart; together they name a thread."""
-        processes, threads = self._processes.values_in_order, self._threads.values_in_order
+        processes, threads = list(self._processes), list(self._threads)
         if len(processes) * len(threads) > MOST_PAIRS:  # no machine has so many: the numbers mean something else
             thread, threads = np.zeros_like(thread), threads[:1]
         both = process * np.int32(len(threads)) + thread
@@ -283,7 +257,7 @@ def _as_column(values: Sequence[int] | npt.NDArray[Any], width: type[np.signedin
 
 def _time_order(column: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.intp] | None:
     """By start, longest first, and then by what the events say, whatever the file's order; None where it is so."""
-    start, dur = column["start"], column["dur"]
+    start, dur = column["start_ns"], column["dur_ns"]
     order = np.argsort(start, kind="stable")
     tied = np.flatnonzero(start[order][1:] == start[order][:-1])
     if len(tied):

@@ -83,7 +83,8 @@ def _clock_notes(trace: Trace) -> Iterator[str]:
         yield f"{early:.0%} of the device's activities begin before the call that launched them: a clock jumped"
     lost = _share(call == NONE)
     if lost > LOST:
-        yield f"{lost:.0%} of the device's activities have no call that launched them: why the device idled is not known"
+        why = "why the device idled is not known"
+        yield f"{lost:.0%} of the device's activities have no call that launched them: {why}"
     launches = trace.rows_named(_LAUNCHES.match, EventKind.RUNTIME)
     without = _share(match_ids(trace.correlation[activities], trace.correlation[launches]) == NONE)
     if without > LOST_WORK:

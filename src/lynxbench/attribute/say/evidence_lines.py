@@ -9,7 +9,7 @@ from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficien
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
 from lynxbench.attribute.judge.served_requests import PhaseVerdict
-from lynxbench.attribute.judge.shares import CORRECTION_MATTERS, Shares, quartiles
+from lynxbench.attribute.judge.shares import CORRECTION_MATTERS, Shares
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures
 from lynxbench.attribute.read.resource_record import ResourceRecord
@@ -202,7 +202,7 @@ def _assumptions(book: TimeBook, shares: Shares, efficiency: KernelEfficiency) -
     else:
         lines.append(line("4, fast paths taken", None, "(no shapes or ceilings)"))
     if len(book) >= 3:
-        low, mid, high = quartiles(book.wall_ns)
+        low, mid, high = np.quantile(book.wall_ns, (0.25, 0.5, 0.75))
         variation = float((high - low) / mid) if mid else 0.0
         why = f"over these steps (quartiles {variation:.1%} apart)"
         lines.append(line("5, stable over time", variation <= STABLE_VARIATION, why))

@@ -22,7 +22,7 @@ from lynxbench.attribute.read.trace_columns import (
 )
 from lynxbench.attribute.tile.device_tiles import CODE, LONG_GAP_NS, NamedRanges, tile_device
 from lynxbench.attribute.tile.host_tiles import Stretches, tile_host
-from lynxbench.attribute.tile.steps import Activities, Steps, find_steps, find_windows, is_input
+from lynxbench.attribute.tile.steps import Steps, find_steps, find_windows, is_input
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
 
@@ -99,7 +99,7 @@ def _tile_device(trace: Trace) -> Tiling:
         steps=windows,
         stretches=stretches,
         cause=cause,
-        calls=_alike_on_device(trace, activities, stretches),
+        calls=_alike_calls(trace, stretches, on_device=True),
         gaps=HostGaps(len(gaps), int(gaps.sum()), float(np.median(gaps)) if len(gaps) else 0.0),
         events=_events(trace, windows, trace.rows_of(*HOST_KINDS)),
         misnested=misnested,
@@ -126,7 +126,7 @@ def _tile_host(trace: Trace) -> Tiling:
         steps=steps,
         stretches=worked,
         cause=cause,
-        calls=_alike_on_host(trace, worked),
+        calls=_alike_calls(trace, worked, on_device=False),
         gaps=gaps,
         events=_events(trace, steps, host[np.isin(trace.thread[host], threads)]),
         misnested=misnested,
@@ -177,32 +177,34 @@ def _name_gaps(trace: Trace, stretches: Stretches, works: Flags, cause: Int64) -
 # --- what ran alike -------------------------------------------------------------------------------------------------
 
 
-def _own_ns(trace: Trace, stretches: Stretches) -> tuple[Int64, Int64]:
-    """Exclusive time of every row of the trace, and the rows that have any, in order."""
+def _alike_calls(trace: Trace, stretches: Stretches, *, on_device: bool) -> tuple[AlikeCalls, ...]:
+    """Rows by operator and operands; on a device also by kernel and role, in the order in which they first came."""
     busy = stretches.row != NONE
-    rows = stretches.row[busy]
-    own = np.bincount(rows, weights=stretches.dur_ns[busy], minlength=len(trace)).astype(np.int64)
-    return own, distinct(rows)
-
-
-def _alike_on_host(trace: Trace, stretches: Stretches) -> tuple[AlikeCalls, ...]:
-    """Operators by name and operands."""
-    own, rows = _own_ns(trace, stretches)
+    rows = distinct(stretches.row[busy])
+    own = np.bincount(stretches.row[busy], weights=stretches.dur_ns[busy], minlength=len(trace)).astype(np.int64)
+    operator = _launching_operator(trace, rows) if on_device else rows
+    leads = _heaviest(rows, operator, own[rows]) if on_device else np.ones(len(rows), dtype=bool)
+    kernel = trace.name[rows] if on_device else np.full(len(rows), NONE)
+    name = np.where(operator != NONE, trace.name[operator], NONE)
+    signature = np.where(leads & (operator != NONE), trace.signature[operator], NONE)
+    counted = _counted(trace) if on_device else {}
+    groups = _together(rows, leads, kernel, np.where(operator != NONE, trace.signature[operator], NONE), name)
     calls = []
-    for members in _together(rows, trace.signature[rows], trace.name[rows]):
-        first, took = members[0], own[members]
-        stalled = _stalls(took)
-        signature = int(trace.signature[first])
+    for members in sorted(groups, key=lambda group: int(group[0])) if on_device else groups:
+        at, first, took = int(np.searchsorted(rows, members[0])), members[0], own[members]
+        kind = EventKind(int(trace.kind[first]))
+        stalled = np.zeros_like(took) if on_device else _stalls(took)
         calls.append(
             AlikeCalls(
-                operator=trace.names[trace.name[first]],
-                kernel=None,
-                kind=EventKind(int(trace.kind[first])),
-                call=trace.signatures[signature] if signature != NONE else None,
+                operator=trace.names[name[at]] if name[at] != NONE else None,
+                kernel=trace.names[kernel[at]] if on_device else None,
+                kind=kind,
+                call=trace.signatures[signature[at]] if signature[at] != NONE else None,
                 rows=members,
                 took_ns=took - stalled,
                 stalled_ns=stalled,
                 is_leaf=float(np.median(took / np.maximum(trace.dur_ns[members], 1))) >= LEAF_SHARE,
+                counted=counted.get(int(kernel[at])) if kind is EventKind.KERNEL else None,
             )
         )
     return tuple(calls)
@@ -210,43 +212,20 @@ def _alike_on_host(trace: Trace, stretches: Stretches) -> tuple[AlikeCalls, ...]
 
 def _stalls(took: Int64) -> Int64:
     """Of each call, what lies beyond its like where that can only be a stall."""
-    usual = int(np.median(took))
     if len(took) < FEWEST_ALIKE:
         return np.zeros_like(took)
+    usual = int(np.median(took))
     beyond: Int64 = np.where((took > LONG_GAP_NS) & (took > STALLED_TIMES * usual), took - usual, 0)
     return beyond
 
 
-def _alike_on_device(trace: Trace, activities: Activities, stretches: Stretches) -> tuple[AlikeCalls, ...]:
-    """Activities by operator, operands, kernel and role, in the order in which they first came."""
-    own, rows = _own_ns(trace, stretches)
+def _launching_operator(trace: Trace, rows: Int64) -> Int64:
+    """The operator that launched each activity, by the profiler's external id; the innermost carries it."""
     operators = trace.rows_of(EventKind.OPERATOR)
-    # The innermost operator carries the profiler's external id of what it launched.
     at = match_ids(trace.external[operators], trace.external[rows])
     operator = np.full(len(rows), NONE, dtype=np.int64)
     operator[at != NONE] = operators[at[at != NONE]]
-    leads = _heaviest(rows, operator, own[rows])
-    name = np.where(operator != NONE, trace.name[operator], NONE)
-    signature = np.where(operator != NONE, trace.signature[operator], NONE)
-    counted = _counted(trace)
-    calls = []
-    for members in sorted(_together(rows, leads, trace.name[rows], signature, name), key=lambda group: int(group[0])):
-        first = int(np.searchsorted(rows, members[0]))
-        kernel, kind = int(trace.name[members[0]]), EventKind(int(trace.kind[members[0]]))
-        known = leads[first] and signature[first] != NONE
-        calls.append(
-            AlikeCalls(
-                operator=trace.names[name[first]] if name[first] != NONE else None,
-                kernel=trace.names[kernel],
-                kind=kind,
-                call=trace.signatures[signature[first]] if known else None,
-                rows=members,
-                took_ns=own[members],
-                stalled_ns=np.zeros(len(members), dtype=np.int64),
-                counted=counted.get(kernel) if kind is EventKind.KERNEL else None,
-            )
-        )
-    return tuple(calls)
+    return operator
 
 
 def _together(rows: Int64, *keys: npt.NDArray[np.generic]) -> list[Int64]:
