@@ -16,8 +16,8 @@ from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, Swap
 from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.served_requests import correlate_telemetry, judge_phases
-from lynxbench.attribute.judge.time_book import keep_book
-from lynxbench.attribute.judge.verdict import StepFigures, judge_steps, measure_steps
+from lynxbench.attribute.judge.time_book import TimeBook, keep_book
+from lynxbench.attribute.judge.verdict import judge_steps, measure_steps
 from lynxbench.attribute.read.operands import DTYPE_PRECISION
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
@@ -30,6 +30,7 @@ from lynxbench.attribute.tile.tiling import tile_trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Ceiling, StepWork
 from lynxbench.model.interval import Interval
+from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Telemetry
@@ -39,6 +40,21 @@ RESOURCE_FILE = "resource.json"
 """What the operating system accounted to the same steps, where an engine left it beside the trace."""
 SHOWN_COLUMNS = 3
 """Telemetry columns that are named, the closest first: more would be a list of everything that heats up together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSettings:
+    """What traces are analysed with."""
+
+    ceilings: tuple[Ceiling, ...] = ()
+    precision: Precision | None = None
+    step_ms: float | None = None
+    owners: Mapping[Layer, str] | None = None
+    swaps: tuple[Swap, ...] = STANDARD_SWAPS
+
+    def owner(self, layer: Layer) -> str:
+        """Who owns a layer here."""
+        return (self.owners or DEFAULT_OWNERS).get(layer, DEFAULT_OWNERS[layer])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,36 +80,25 @@ def attribute_trace(
     path = Path(path)
     source = read_source(path)
     if isinstance(source, ResourceRecord):
-        return say_accounts(source, judge_accounts(source), owner=owner)
+        return _attribute_record(source, owner)
     return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, device, work)[0]
 
 
-def analyse_trace(
-    path: Path | str,
-    *,
-    ceilings: tuple[Ceiling, ...],
-    precision: Precision | None,
-    unprofiled_step_ms: Interval | float | None,
-    owner: Owner,
-    device: str = "cpu",
-    swaps: tuple[Swap, ...] = STANDARD_SWAPS,
-    perfetto: Path | None = None,
-) -> TraceAnalysis:
+def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None = None) -> TraceAnalysis:
     """The same with details and what-if replays; `perfetto` also writes our categories as a track of the trace."""
-    path = Path(path)
     source = read_source(path)
     if isinstance(source, ResourceRecord):
-        attribution = say_accounts(source, judge_accounts(source), owner=owner)
-        return TraceAnalysis(attribution, None, tuple(estimate_swap(attribution.shares, swap) for swap in swaps))
-    known = Ceilings(ceilings, precision or infer_precision(source))
-    attribution, figures = _attribute(path, source, known, unprofiled_step_ms, owner, device)
-    book = figures.book
+        attribution = _attribute_record(source, settings.owner)
+        gains = tuple(estimate_swap(attribution.shares, swap) for swap in settings.swaps)
+        return TraceAnalysis(attribution, None, gains)
+    ceilings = Ceilings(settings.ceilings, settings.precision or infer_precision(source))
+    attribution, book = _attribute(path, source, ceilings, settings.step_ms, settings.owner, "cpu")
     if perfetto is not None:
         from lynxbench.attribute.say.perfetto import write_perfetto
 
         write_perfetto(path, book, perfetto)
-    gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in swaps)
-    return TraceAnalysis(attribution, describe(book, source.device or device), gains)
+    gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in settings.swaps)
+    return TraceAnalysis(attribution, describe(book, source.device or "cpu"), gains)
 
 
 def _attribute(
@@ -104,13 +109,20 @@ def _attribute(
     owner: Owner,
     device: str,
     work: StepWork | None = None,
-) -> tuple[Attribution, StepFigures]:
+) -> tuple[Attribution, TimeBook]:
     tiling = tile_trace(trace)
-    on_device = tiling.on_device
-    contention = None if on_device else _contention(path)
-    figures = measure_steps(keep_book(tiling, ceilings), unprofiled_step_ms, work if on_device else None, contention)
-    name = trace.device or device if on_device else device
-    return say_steps(figures, judge_steps(figures), owner=owner, device=name), figures
+    book = keep_book(tiling, ceilings)
+    if tiling.on_device:
+        device, contention = trace.device or device, None
+    else:
+        work, contention = None, _contention(path)
+    figures = measure_steps(book, unprofiled_step_ms, work, contention)
+    return say_steps(figures, judge_steps(figures), owner=owner, device=device), book
+
+
+def _attribute_record(record: ResourceRecord, owner: Owner) -> Attribution:
+    contention = measure_contention(record)
+    return say_accounts(record, contention, judge_accounts(record, contention), owner=owner)
 
 
 def _contention(path: Path) -> Contention | None:
@@ -154,11 +166,11 @@ def attribute_requests(
         return "no request was answered, so there is no time to attribute"
     try:
         split = split_requests(counted, client_s=float(latency_s.mean()), requests=len(latency_s))
-        verdict = judge_phases(split)
+        judgement = judge_phases(split)
     except BadInput as why:
         return f"the server's counters do not tell where its requests spent their time: {why}"
     if telemetry is None:
-        return say_requests(split, verdict, owner=owner)
+        return say_requests(split, judgement, owner=owner)
     moving = correlate_telemetry(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)
     lines = tuple(f"telemetry: {correlation.line}" for correlation in moving[:SHOWN_COLUMNS])
-    return say_requests(split, verdict, owner=owner, telemetry=lines)
+    return say_requests(split, judgement, owner=owner, telemetry=lines)

@@ -8,38 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from lynxbench.attribute.attributing import TraceAnalysis, analyse_trace
-from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap
+from lynxbench.attribute.attributing import TraceAnalysis, TraceSettings, analyse_trace
 from lynxbench.errors import BadInput
-from lynxbench.model.attribution import Category, Ceiling
-from lynxbench.model.layers import DEFAULT_OWNERS, Layer
-from lynxbench.model.precision import Precision
+from lynxbench.model.attribution import Category
 
 STRAGGLES = 0.05
 """A rank whose own work takes this much longer than the median rank's keeps the others waiting."""
 SUFFIXES = (".json", ".json.gz", ".sqlite")
 _RANK = re.compile(r"rank[_-]?(\d+)|(?:^|[_.-])(\d+)\.(?:pt\.trace\.json|json)", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class RankSettings:
-    """What every rank is analysed with."""
-
-    ceilings: tuple[Ceiling, ...] = ()
-    precision: Precision | None = None
-    step_ms: float | None = None
-    owners: Mapping[Layer, str] | None = None
-    swaps: tuple[Swap, ...] = STANDARD_SWAPS
-
-    def owner(self, layer: Layer) -> str:
-        """Who owns a layer here."""
-        return (self.owners or DEFAULT_OWNERS).get(layer, DEFAULT_OWNERS[layer])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +78,10 @@ def find_traces(paths: Sequence[Path]) -> list[Path]:
     return traces
 
 
-def analyse_ranks(paths: Sequence[Path], settings: RankSettings, *, perfetto: Path | None = None) -> RankReport:
+def analyse_ranks(paths: Sequence[Path], settings: TraceSettings, *, perfetto: Path | None = None) -> RankReport:
     """Analyse every file, side by side where there are several; a rank that cannot be read is named, not fatal."""
     if len(paths) == 1:
-        analysis = _analyse(paths[0], settings, perfetto)
+        analysis = analyse_trace(paths[0], settings, perfetto=perfetto)
         rank = Rank(_number(paths[0], analysis, 0), str(paths[0]), analysis)
         return RankReport((rank,), rank.number, None, ())
     if perfetto is not None:
@@ -124,22 +106,10 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _analyse(path: Path, settings: RankSettings, perfetto: Path | None = None) -> TraceAnalysis:
-    return analyse_trace(
-        path,
-        ceilings=settings.ceilings,
-        precision=settings.precision,
-        unprofiled_step_ms=settings.step_ms,
-        owner=settings.owner,
-        swaps=settings.swaps,
-        perfetto=perfetto,
-    )
-
-
-def try_rank(path: Path, settings: RankSettings) -> TraceAnalysis | str:
+def try_rank(path: Path, settings: TraceSettings) -> TraceAnalysis | str:
     """One rank's analysis, or the line that says why it cannot be read."""
     try:
-        return _analyse(path, settings)
+        return analyse_trace(path, settings)
     except BadInput as error:
         return str(error)
 

@@ -47,7 +47,8 @@ def judge(step: dict[str, Any], **record: Any) -> Attribution:
         filled["wall_ns"] = sum(filled["exclusive_ns"].values())
     text = json.dumps({"kind": "resource", "steps": [filled] * 4} | record).encode()
     accounts = parse_resource(text, "resource.json")
-    return say_accounts(accounts, judge_accounts(accounts), owner=DEFAULT_OWNERS.__getitem__)
+    contention = measure_contention(accounts)
+    return say_accounts(accounts, contention, judge_accounts(accounts, contention), owner=DEFAULT_OWNERS.__getitem__)
 
 
 @pytest.mark.alone

@@ -47,7 +47,7 @@ def test_decode_dominates_as_on_a_real_server() -> None:
 
 def test_queueing_is_demands() -> None:
     parts = split(vllm(100, 400.0, 300.0, 40.0, 60.0), client_s=4.1, requests=99)
-    assert (parts.requests, parts.network_s) == (100, pytest.approx(0.1))
+    assert (parts.requests, parts.seconds["network"]) == (100, pytest.approx(0.1))
     attribution = say_requests(parts, judge_phases(parts), owner=OWNER)
     assert (attribution.bottleneck, attribution.bound) == (Category.QUEUEING, Bound.DEMAND)
     assert (attribution.layer, attribution.owner) == (Layer.DEMAND, OWNER(Layer.DEMAND))
@@ -71,8 +71,13 @@ def test_sglang_phases_are_derived_and_said() -> None:
             "sglang:queue_time_seconds_sum": 10.0,
         }
     )
-    assert (parts.server, parts.queue_s, parts.prefill_s, parts.decode_s) == ("SGLang", 0.5, 1.0, 3.5)
-    assert parts.unexplained_s == pytest.approx(0.0)
+    assert (parts.server, parts.seconds["queueing"], parts.seconds["prefill"], parts.seconds["decode"]) == (
+        "SGLang",
+        0.5,
+        1.0,
+        3.5,
+    )
+    assert parts.seconds["unexplained"] == pytest.approx(0.0)
     assert len(parts.approximate) == 2
 
 
@@ -87,20 +92,22 @@ TGI = {
 
 def test_tgi_divides_inference_as_its_batches_were() -> None:
     parts = split(TGI | dict(zip(TGI_BATCHES, (1.0, 3.0), strict=True)))
-    assert (parts.prefill_s, parts.decode_s, parts.batching_s) == (2.0, 6.0, 0.5)
-    assert parts.unexplained_s == pytest.approx(0.5)
+    assert (parts.seconds["prefill"], parts.seconds["decode"], parts.seconds["batching"]) == (2.0, 6.0, 0.5)
+    assert parts.seconds["unexplained"] == pytest.approx(0.5)
 
 
 def test_tgi_without_batches_says_that_inference_is_one() -> None:
     parts = split(TGI)
-    assert (parts.prefill_s, parts.decode_s) == (0.0, pytest.approx(8.0))
+    assert (parts.seconds["prefill"], parts.seconds["decode"]) == (0.0, pytest.approx(8.0))
     assert "all of it is shown as decode" in parts.approximate[0]
 
 
 def test_llama_cpp_needs_the_client_for_whole_requests() -> None:
     counted = {"llamacpp:prompt_seconds_total": 4.0, "llamacpp:tokens_predicted_seconds_total": 12.0}
     parts = split(counted, client_s=2.0, requests=10)
-    assert (parts.prefill_s, parts.decode_s, parts.unexplained_s) == pytest.approx((0.4, 1.2, 0.4))
+    assert (parts.seconds["prefill"], parts.seconds["decode"], parts.seconds["unexplained"]) == pytest.approx(
+        (0.4, 1.2, 0.4)
+    )
     with pytest.raises(BadInput, match="finished no request"):
         split(counted, requests=0)
 
@@ -119,17 +126,31 @@ TRITON = {
 def test_triton_statistics_keep_copies_apart_from_inference() -> None:
     parts = split(TRITON, client_s=0.6)
     assert parts.requests == 10, "a request of four rows is four inferences, and one request"
-    assert (parts.queue_s, parts.decode_s, parts.batching_s) == pytest.approx((0.01, 0.3, 0.05))
-    assert (parts.unexplained_s, parts.network_s) == pytest.approx((0.14, 0.1))
+    expected = {
+        "queueing": 0.01,
+        "prefill": 0.0,
+        "inference": 0.3,
+        "batching": 0.05,
+        "network": 0.1,
+        "unexplained": 0.14,
+    }
+    assert parts.seconds == pytest.approx(expected)
 
 
 def test_triton_statistics_of_earlier_runs_still_split() -> None:
-    parts = split({**TRITON, "triton_inferences": 10.0}.copy() | {"triton_queue_s": 0.1}, client_s=0.5)
+    """They kept neither requests nor their whole time; their results must verify all the same."""
     kept = {name: value for name, value in TRITON.items() if name not in ("triton_requests", "triton_total_s")}
-    earlier = split(kept | {"triton_inferences": 10.0}, client_s=0.5)
-    assert (earlier.queue_s, earlier.decode_s, earlier.batching_s) == (parts.queue_s, parts.decode_s, parts.batching_s)
-    assert (earlier.network_s, earlier.unexplained_s) == (pytest.approx(0.14), 0.0)
-    assert "its front end included" in earlier.approximate[1]
+    parts = split(kept | {"triton_inferences": 10.0}, client_s=0.5)
+    expected = {
+        "queueing": 0.01,
+        "prefill": 0.0,
+        "inference": 0.3,
+        "batching": 0.05,
+        "network": 0.14,
+        "unexplained": 0.0,
+    }
+    assert parts.seconds == pytest.approx(expected)
+    assert "its front end included" in parts.approximate[1]
 
 
 def test_tritons_statistics_and_metrics_agree() -> None:
@@ -141,9 +162,10 @@ def test_tritons_statistics_and_metrics_agree() -> None:
         "nv_inference_compute_input_duration_us": 0.2e6,
         "nv_inference_compute_output_duration_us": 0.3e6,
     }
-    ours, theirs = split(TRITON, client_s=0.6), split(metrics, client_s=0.6)
-    for part in ("network_s", "queue_s", "decode_s", "batching_s", "unexplained_s"):
-        assert getattr(ours, part) == pytest.approx(getattr(theirs, part)), part
+    ours, theirs = split(TRITON, client_s=0.6).seconds, split(metrics, client_s=0.6).seconds
+    assert ours["inference"] == pytest.approx(theirs["decode"])
+    for phase in ("network", "queueing", "batching", "unexplained"):
+        assert ours[phase] == pytest.approx(theirs[phase]), phase
 
 
 def test_inference_without_phases_is_not_called_decode() -> None:
@@ -163,7 +185,7 @@ def test_few_requests_and_level_phases_are_weak() -> None:
 
 def test_phases_beyond_the_requests_are_scaled_and_said() -> None:
     parts = split(vllm(10, 10, 0, 10, 10))
-    assert parts.prefill_s + parts.decode_s == pytest.approx(1.0)
+    assert parts.seconds["prefill"] + parts.seconds["decode"] == pytest.approx(1.0)
     assert any("scaled" in text for text in parts.approximate)
 
 

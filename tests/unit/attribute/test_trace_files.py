@@ -18,16 +18,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lynxbench.attribute.attributing import analyse_trace
+from lynxbench.attribute.attributing import TraceSettings, analyse_trace
 from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.cli.trace_command import trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound
-from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 SOURCE = DATA / "pageable_h2d.json.gz"
+SETTINGS = TraceSettings(precision=Precision.BF16, step_ms=29.9)
 """Undamaged, it gets a confident verdict: transfer, software-bound."""
 
 app = typer.Typer()
@@ -250,13 +250,7 @@ def doubtful(path: Path) -> None:
     """A refusal in one line, or shares without a verdict."""
     problem, said = "", None
     try:
-        said = analyse_trace(
-            path,
-            ceilings=(),
-            precision=Precision.BF16,
-            unprofiled_step_ms=29.9,
-            owner=DEFAULT_OWNERS.__getitem__,
-        ).attribution
+        said = analyse_trace(path, SETTINGS).attribution
     except BadInput as error:
         problem = str(error)
     if said is None:
@@ -278,9 +272,7 @@ def test_damage_never_crashes_and_never_convinces(name: str, tmp_path: Path) -> 
 
 def test_the_source_itself_convinces(tmp_path: Path) -> None:
     """Otherwise the cases above would show nothing."""
-    said = analyse_trace(
-        SOURCE, ceilings=(), precision=Precision.BF16, unprofiled_step_ms=29.9, owner=DEFAULT_OWNERS.__getitem__
-    ).attribution
+    said = analyse_trace(SOURCE, SETTINGS).attribution
     assert (said.bound, said.weak) == (Bound.SOFTWARE, False)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lynxbench.model.attribution import Category
+from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 
@@ -193,6 +193,25 @@ SMALL_KERNELS = CategoryCause(
         (Layer.FRAMEWORK, "operators written as many passes where one kernel would do"),
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict before it is put into words."""
+
+    bottleneck: Category
+    bound: Bound
+    layer: Layer | None
+    """Whose it is; None where that stays open."""
+    symptom: Layer | None
+    weak: bool
+    shares: Mapping[Category, float]
+    gain: Interval
+    next_step: str
+    candidates: Mapping[Layer, str]
+    """Layers that may be behind it, each with the reason."""
+    reason: str = ""
+
 
 # --- what removing a cause gains ------------------------------------------------------------------------------------
 

@@ -15,8 +15,13 @@ from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.interval import Interval
 
-HOST = (Category.LAUNCH, Category.ALLOCATOR, Category.SYNCHRONIZATION, Category.INPUT)
-LINK = (Category.TRANSFER, Category.COMMUNICATION, Category.NETWORK)
+FOLLOWS: Mapping[Category, str] = {
+    Category.COMPUTE: "compute",
+    Category.MEMORY_BANDWIDTH: "bandwidth",
+    **dict.fromkeys((Category.TRANSFER, Category.COMMUNICATION, Category.NETWORK), "link"),
+    **dict.fromkeys((Category.LAUNCH, Category.ALLOCATOR, Category.SYNCHRONIZATION, Category.INPUT), "host"),
+}
+"""The part of a machine that a category's time goes with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +75,12 @@ def estimate_swap(
 
 
 def _by_category(category: Category, swap: Swap) -> Interval:
-    """Time that remains of a category; an operator near the other side of the roofline may gain from neither."""
-    if category is Category.COMPUTE:
-        return _remaining(swap.compute)
-    if category is Category.MEMORY_BANDWIDTH:
-        return _remaining(swap.bandwidth)
-    if category in LINK:
-        return _remaining(swap.link)
-    if category in HOST:
-        return _remaining(swap.host)
-    return Interval(1.0, 1.0, 1.0)
+    """Time that remains of a category: all of it scales, or half of what is expected does.
 
-
-def _remaining(factor: float) -> Interval:
-    """All of it scales, or half of what is expected does: overheads inside a category do not follow its ceiling."""
-    left = 1.0 / factor
+    An operator near the other side of the roofline may gain from neither; overheads do not follow a ceiling.
+    """
+    part = FOLLOWS.get(category)
+    left = 1.0 / getattr(swap, part) if part is not None else 1.0
     half = 1.0 - (1.0 - left) / 2
     return Interval(min(left, half), left, max(left, half))
 
@@ -92,27 +88,25 @@ def _remaining(factor: float) -> Interval:
 def _replay(groups: Sequence[OperatorGroup], swap: Swap, ceilings: Ceilings) -> dict[Category, Interval]:
     """For each kernel category, the time that remains over the time taken, by replaying operators of known work."""
     scaled = dataclasses.replace(ceilings, all=tuple(_scale(c, swap) for c in ceilings.all))
-    sums: dict[Category, list[float]] = {}
+    taken, low, middle, high = (dict.fromkeys(KERNELS, 0.0) for _ in range(4))
     for group in groups:
         if group.category not in KERNELS or group.self_ns <= 0:
             continue
-        took = float(group.self_ns)
+        category, took = group.category, float(group.self_ns)
         before = attain(group.work, ceilings) if group.work is not None else None
         after = attain(group.work, scaled) if group.work is not None else None
-        if before is None or after is None or before.ns <= 0:
-            ratio = _by_category(group.category, swap)
-            parts = [ratio.low, ratio.estimate, ratio.high]
-        else:
+        ratio = _by_category(category, swap)
+        if before is not None and after is not None and before.ns > 0:
             moved = after.ns / before.ns
             reached = min(1.0, before.ns * group.calls / took)
             # Only what the ceiling explains follows it for certain; the rest follows in the hopeful case.
             held = 1.0 - (1.0 - moved) * reached
-            parts = [min(moved, held), (moved + held) / 2, max(moved, held)]
-        entry = sums.setdefault(group.category, [0.0, 0.0, 0.0, 0.0])
-        for i, part in enumerate(parts):
-            entry[i] += took * part
-        entry[3] += took
-    return {c: Interval(s[0] / s[3], s[1] / s[3], s[2] / s[3]) for c, s in sums.items() if s[3] > 0}
+            ratio = Interval(min(moved, held), (moved + held) / 2, max(moved, held))
+        taken[category] += took
+        low[category] += took * ratio.low
+        middle[category] += took * ratio.estimate
+        high[category] += took * ratio.high
+    return {c: Interval(low[c] / took, middle[c] / took, high[c] / took) for c, took in taken.items() if took > 0}
 
 
 def _scale(ceiling: Ceiling, swap: Swap) -> Ceiling:

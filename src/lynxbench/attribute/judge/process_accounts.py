@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.attribute.judge.causes import DOMINANT, gain_of, is_close, speedup
+from lynxbench.attribute.judge.causes import DOMINANT, Judgement, gain_of, is_close, speedup
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
@@ -81,45 +81,27 @@ def measure_contention(record: ResourceRecord) -> Contention | None:
     return Contention(waited / (ran + waited), (ran + waited) / wall, ran / wall, cpus, threads, sharing)
 
 
-@dataclass(frozen=True, slots=True)
-class AccountVerdict:
-    """What the accounts say of the steps, before it is put into words."""
-
-    bottleneck: Category
-    bound: Bound
-    layer: Layer | None
-    weak: bool
-    shares: dict[Category, Interval]
-    gain: Interval
-    why: str
-    next_step: str
-    contention: Contention | None
-    candidates: dict[Layer, str]
-
-
-def judge_accounts(record: ResourceRecord) -> AccountVerdict:
+def judge_accounts(record: ResourceRecord, contention: Contention | None) -> Judgement:
     """Whether the steps worked or waited, and for what."""
     shares = _shares(record)
     ranked = sorted(shares, key=lambda category: -shares[category].estimate)
     top, share = ranked[0], shares[ranked[0]]
-    contention = measure_contention(record)
     bound, layer, why, next_step = _explain(top, record, contention)
     close = is_close([part.estimate for part in shares.values()])
     if close and (share.estimate < DOMINANT or ranked[1] is Category.COMPUTE):
         bound, layer = Bound.UNDETERMINED, None
     worked = sum(shares[c].estimate for c in (Category.COMPUTE, Category.SYNCHRONIZATION) if c in shares)
-    gain = gain_of(share) if bound is Bound.SOFTWARE else Interval(1.0, 1.0, speedup(1.0 - worked))
-    return AccountVerdict(
+    return Judgement(
         bottleneck=top,
         bound=bound,
         layer=layer,
+        symptom=Layer.APPLICATION if layer not in (None, Layer.APPLICATION) else None,
         weak=close or top is Category.COMPUTE,
-        shares=shares,
-        gain=gain,
-        why=why,
+        shares={category: part.estimate for category, part in shares.items()},
+        gain=gain_of(share) if bound is Bound.SOFTWARE else Interval(1.0, 1.0, speedup(1.0 - worked)),
         next_step=next_step,
-        contention=contention,
         candidates=_candidates(record, top, layer, why),
+        reason=why,
     )
 
 

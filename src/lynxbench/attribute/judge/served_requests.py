@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.judge.causes import CLEAR_LEAD, DOMINANT, MOST_REMOVABLE, NO_GAIN, is_close, speedup
+from lynxbench.attribute.judge.causes import (
+    CLEAR_LEAD,
+    DOMINANT,
+    MOST_REMOVABLE,
+    NO_GAIN,
+    Judgement,
+    is_close,
+    speedup,
+)
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound, Category
@@ -102,77 +110,39 @@ PHASES: dict[str, PhaseCause] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseVerdict:
-    """What the phases of a request say, before it is put into words."""
-
-    phase: str
-    cause: PhaseCause
-    bound: Bound
-    weak: bool
-    seconds: dict[str, float]
-    """A request's time by phase."""
-    gain: Interval
-
-    @property
-    def request_s(self) -> float:
-        """A whole request."""
-        return sum(self.seconds.values())
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether the model itself leads."""
-        return self.phase in ("prefill", "decode", "inference")
-
-    def share(self, phase: str) -> float:
-        """A phase's part of the request."""
-        return self.seconds[phase] / self.request_s
-
-    @property
-    def shares(self) -> dict[Category, float]:
-        """Parts of the request by category."""
-        shares: dict[Category, float] = {}
-        for phase, seconds in self.seconds.items():
-            if seconds > 0:
-                category = PHASES[phase].category
-                shares[category] = shares.get(category, 0.0) + self.share(phase)
-        return shares
-
-    @property
-    def candidates(self) -> dict[Layer, str]:
-        """Layers behind the phases that take a tenth or more, the longest first."""
-        candidates: dict[Layer, str] = {}
-        for phase in sorted(self.seconds, key=lambda phase: -self.seconds[phase]):
-            if self.share(phase) >= CLEAR_LEAD:
-                cause = PHASES[phase]
-                candidates.setdefault(cause.layer, f"{phase} {self.share(phase):.0%}: {cause.why}")
-        if self.share("queueing") >= CLEAR_LEAD:
-            candidates.setdefault(
-                Layer.SERVING, "too few replicas or too small a batch limit: the same demand would fit"
-            )
-        return candidates
-
-
-def judge_phases(split: RequestSplit) -> PhaseVerdict:
+def judge_phases(split: RequestSplit) -> Judgement:
     """Whose time a request is; BadInput where the server counts none."""
-    seconds = {
-        "queueing": split.queue_s,
-        "prefill": split.prefill_s,
-        "decode" if split.phased else "inference": split.decode_s,
-        "batching": split.batching_s,
-        "network": split.network_s or 0.0,
-        "unexplained": split.unexplained_s,
-    }
-    whole = sum(seconds.values())
-    if whole <= 0:
+    if split.whole_s <= 0:
         raise BadInput(f"{split.server} counts no time for its {split.requests} requests; nothing can be attributed")
-    top = max(seconds, key=lambda phase: seconds[phase])
-    cause, share = PHASES[top], seconds[top] / whole
-    close = is_close([part / whole for part in seconds.values()])
-    weak = close or seconds["unexplained"] / whole > UNEXPLAINED or split.requests < FEWEST_REQUESTS
+    top = split.longest
+    cause, share = PHASES[top], split.share(top)
+    shares: dict[Category, float] = {}
+    candidates: dict[Layer, str] = {}
+    for phase in sorted(split.seconds, key=lambda phase: -split.seconds[phase]):
+        category, part = PHASES[phase].category, split.share(phase)
+        if part > 0:
+            shares[category] = shares.get(category, 0.0) + part
+        if part >= CLEAR_LEAD:
+            candidates.setdefault(PHASES[phase].layer, f"{phase} {part:.0%}: {PHASES[phase].why}")
+    if split.share("queueing") >= CLEAR_LEAD:
+        more = "too few replicas or too small a batch limit: the same demand would fit"
+        candidates.setdefault(Layer.SERVING, more)
     bound = cause.bound if share >= DOMINANT else Bound.UNDETERMINED
+    layer = cause.layer if bound is not Bound.UNDETERMINED else None
+    close = is_close([split.share(phase) for phase in split.seconds])
     gain = Interval(1.0, 1.0 / (1.0 - min(share, MOST_REMOVABLE) / 2), speedup(share))
-    return PhaseVerdict(top, cause, bound, weak, seconds, NO_GAIN if cause.bound is Bound.UNDETERMINED else gain)
+    return Judgement(
+        bottleneck=cause.category,
+        bound=bound,
+        layer=layer,
+        symptom=Layer.SERVING if layer not in (None, Layer.SERVING) else None,
+        weak=close or split.share("unexplained") > UNEXPLAINED or split.requests < FEWEST_REQUESTS,
+        shares=shares,
+        gain=NO_GAIN if cause.bound is Bound.UNDETERMINED else gain,
+        next_step=cause.next_step,
+        candidates=candidates,
+        reason=cause.why,
+    )
 
 
 # --- telemetry beside the requests ----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from lynxbench.attribute.judge.causes import CategoryCause
 from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficiency, WholeStep
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
-from lynxbench.attribute.judge.served_requests import PhaseVerdict
 from lynxbench.attribute.judge.shares import CORRECTION_MATTERS, Shares
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures
@@ -255,16 +254,14 @@ def account_evidence(record: ResourceRecord, contention: Contention | None, wall
     return tuple(lines)
 
 
-def request_evidence(split: RequestSplit, verdict: PhaseVerdict) -> tuple[str, ...]:
+def request_evidence(split: RequestSplit) -> tuple[str, ...]:
     """The figures of a server's own count."""
-    whole_ms = verdict.request_s * 1e3
-    return (
-        f"{split.requests} requests of {whole_ms:.3g} ms by {split.server}'s own metrics before and after the run",
-        *(
-            f"{phase}: {seconds * 1e3:.3g} ms a request ({verdict.share(phase):.0%})"
-            for phase, seconds in verdict.seconds.items()
-        ),
-        *(["the client's latency was not given: the network is not in the split"] if split.network_s is None else []),
-        *(f"note: {text}" for text in split.approximate),
-        "a server's phases do not see kernels; whether prefill or decode run near a ceiling, a trace can say",
-    )
+    whole = f"{split.requests} requests of {split.whole_s * 1e3:.3g} ms"
+    lines = [f"{whole} by {split.server}'s own metrics before and after the run"]
+    for phase, seconds in split.seconds.items():
+        lines.append(f"{phase}: {seconds * 1e3:.3g} ms a request ({split.share(phase):.0%})")
+    if not split.sees_network:
+        lines.append("the client's latency was not given: the network is not in the split")
+    lines += [f"note: {text}" for text in split.approximate]
+    lines.append("a server's phases do not see kernels; whether prefill or decode run near a ceiling, a trace can say")
+    return tuple(lines)

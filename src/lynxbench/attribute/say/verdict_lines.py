@@ -14,9 +14,10 @@ from lynxbench.attribute.judge.causes import (
     SMALL_KERNELS,
     STALLED,
     UNFUSED,
+    Judgement,
 )
-from lynxbench.attribute.judge.process_accounts import AccountVerdict
-from lynxbench.attribute.judge.served_requests import PhaseVerdict
+from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.shares import Shares
 from lynxbench.attribute.judge.time_book import OperatorGroup, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures, VerdictDraft
@@ -158,59 +159,50 @@ def _top_operators(book: TimeBook) -> tuple[OperatorTime, ...]:
     return tuple(rows[:TOP_OPERATORS])
 
 
-# --- steps that the operating system accounted for ------------------------------------------------------------------
+# --- steps that the operating system accounted for, and requests of a server -----------------------------------------
 
 
-def say_accounts(record: ResourceRecord, verdict: AccountVerdict, *, owner: Owner) -> Attribution:
+def say_accounts(
+    record: ResourceRecord, contention: Contention | None, judgement: Judgement, *, owner: Owner
+) -> Attribution:
     """The attribution of a callable's steps."""
-    top, layer = verdict.bottleneck, verdict.layer
+    top = judgement.bottleneck
     wall_ms = float(np.median([step.wall_ns for step in record.steps])) / 1e6
-    amount = f"{round(verdict.shares[top].estimate * 100)} %"
-    text = _OF_ACCOUNT.get(top, "{0} of a step").format(amount)
+    text = _OF_ACCOUNT.get(top, "{0} of a step").format(f"{round(judgement.shares[top] * 100)} %")
     open_end = "whether hardware or code bounds it, counters cannot say"
-    tail = open_end if top is Category.COMPUTE else verdict.why
-    return Attribution(
-        bottleneck=top,
-        bound=verdict.bound,
-        layer=layer,
-        owner=_owned(layer, owner),
-        symptom_layer=Layer.APPLICATION if layer not in (None, Layer.APPLICATION) else None,
-        shares={category: share.estimate for category, share in verdict.shares.items()},
-        gain_if_removed=verdict.gain,
-        evidence=account_evidence(record, verdict.contention, wall_ms),
-        weak=verdict.weak,
-        sentence=f"{_lead(verdict.bound)}: {text}; {tail}",
-        next_step=verdict.next_step,
-        candidates=_candidates(verdict.candidates, owner),
-        wall_ms_per_step=wall_ms,
-        steps=len(record.steps),
-    )
-
-
-# --- requests of a server -------------------------------------------------------------------------------------------
+    sentence = f"{text}; {open_end if top is Category.COMPUTE else judgement.reason}"
+    evidence = account_evidence(record, contention, wall_ms)
+    return _attribution(judgement, owner, sentence, evidence, wall_ms, len(record.steps))
 
 
 def say_requests(
-    split: RequestSplit, verdict: PhaseVerdict, *, owner: Owner, telemetry: tuple[str, ...] = ()
+    split: RequestSplit, judgement: Judgement, *, owner: Owner, telemetry: tuple[str, ...] = ()
 ) -> Attribution:
     """The attribution of served requests."""
-    cause = verdict.cause
-    layer = cause.layer if verdict.bound is not Bound.UNDETERMINED else None
-    points = f"; it points to layer {cause.layer}: {cause.why}" if verdict.is_inside else f": {cause.why}"
-    share = f"{verdict.phase} takes {verdict.share(verdict.phase):.0%} of a request"
+    phase, layer = split.longest, PHASES[split.longest].layer
+    inside = phase in ("prefill", "decode", "inference")
+    points = f"; it points to layer {layer}" if inside else ""
+    sentence = f"{phase} takes {split.share(phase):.0%} of a request{points}: {judgement.reason}"
+    evidence = (*request_evidence(split), *telemetry)
+    return _attribution(judgement, owner, sentence, evidence, split.whole_s * 1e3, split.requests)
+
+
+def _attribution(
+    judgement: Judgement, owner: Owner, sentence: str, evidence: tuple[str, ...], wall_ms: float, steps: int
+) -> Attribution:
     return Attribution(
-        bottleneck=cause.category,
-        bound=verdict.bound,
-        layer=layer,
-        owner=_owned(layer, owner),
-        symptom_layer=Layer.SERVING if layer not in (None, Layer.SERVING) else None,
-        shares=verdict.shares,
-        gain_if_removed=verdict.gain,
-        evidence=(*request_evidence(split, verdict), *telemetry),
-        weak=verdict.weak,
-        sentence=f"{_lead(verdict.bound)}: {share}{points}",
-        next_step=cause.next_step,
-        candidates=_candidates(verdict.candidates, owner),
-        wall_ms_per_step=verdict.request_s * 1e3,
-        steps=split.requests,
+        bottleneck=judgement.bottleneck,
+        bound=judgement.bound,
+        layer=judgement.layer,
+        owner=_owned(judgement.layer, owner),
+        symptom_layer=judgement.symptom,
+        shares=dict(judgement.shares),
+        gain_if_removed=judgement.gain,
+        evidence=evidence,
+        weak=judgement.weak,
+        sentence=f"{_lead(judgement.bound)}: {sentence}",
+        next_step=judgement.next_step,
+        candidates=_candidates(judgement.candidates, owner),
+        wall_ms_per_step=wall_ms,
+        steps=steps,
     )

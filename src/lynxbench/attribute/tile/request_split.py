@@ -81,20 +81,30 @@ SERVERS: tuple[ServerPhases, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class RequestSplit:
-    """Mean seconds of a request by phase; the remainder is what no phase explains, and never negative."""
+    """Mean seconds of a request by phase; what no phase explains is a phase of its own, and never negative."""
 
     server: str
     requests: int
-    network_s: float | None
-    queue_s: float
-    prefill_s: float
-    decode_s: float
-    batching_s: float
-    unexplained_s: float
+    seconds: dict[str, float]
+    """Queueing, prefill, decode (inference where they are not told apart), batching, network, unexplained."""
     approximate: tuple[str, ...]
     """How phases were derived that the server does not count itself."""
-    phased: bool = True
-    """Whether the model's own time is told apart by phase; else all of it stands under decode, and nothing binds it."""
+    sees_network: bool = True
+    """Whether the server counts whole requests, so that what lies outside of them shows."""
+
+    @property
+    def whole_s(self) -> float:
+        """A whole request."""
+        return sum(self.seconds.values())
+
+    @property
+    def longest(self) -> str:
+        """The phase that takes most."""
+        return max(self.seconds, key=lambda phase: self.seconds[phase])
+
+    def share(self, phase: str) -> float:
+        """A phase's part of the request."""
+        return self.seconds[phase] / self.whole_s
 
 
 def split_requests(counted: Mapping[str, float], *, client_s: float, requests: int) -> RequestSplit:
@@ -145,17 +155,15 @@ def _split_phases(phases: ServerPhases, counted: Mapping[str, float], client_s: 
         queue, prefill, decode, other = (phase * scale for phase in (queue, prefill, decode, other))
         known = total
         approximate.append("phases exceed the requests that ended; scaled to them")
-    return RequestSplit(
-        server=phases.server,
-        requests=count,
-        network_s=max(0.0, client_s - total / count) if phases.total else None,
-        queue_s=queue / count,
-        prefill_s=prefill / count,
-        decode_s=decode / count,
-        batching_s=other / count,
-        unexplained_s=max(0.0, total - known) / count,
-        approximate=tuple(approximate),
-    )
+    seconds = {
+        "queueing": queue / count,
+        "prefill": prefill / count,
+        "decode": decode / count,
+        "batching": other / count,
+        "network": max(0.0, client_s - total / count) if phases.total else 0.0,
+        "unexplained": max(0.0, total - known) / count,
+    }
+    return RequestSplit(phases.server, count, seconds, tuple(approximate), bool(phases.total))
 
 
 def _split_inferences(counted: Mapping[str, float], client_s: float) -> RequestSplit:
@@ -172,15 +180,12 @@ def _split_inferences(counted: Mapping[str, float], client_s: float) -> RequestS
     total = max(known, counted.get("triton_total_s", 0.0) / count)
     if "triton_total_s" not in counted:
         approximate.append("network is what the client waited beyond Triton's phases, its front end included")
-    return RequestSplit(
-        server="Triton",
-        requests=count,
-        network_s=max(0.0, client_s - total),
-        queue_s=queue,
-        prefill_s=0.0,
-        decode_s=infer,
-        batching_s=given + taken,
-        unexplained_s=total - known,
-        approximate=tuple(approximate),
-        phased=False,
-    )
+    seconds = {
+        "queueing": queue,
+        "prefill": 0.0,
+        "inference": infer,
+        "batching": given + taken,
+        "network": max(0.0, client_s - total),
+        "unexplained": total - known,
+    }
+    return RequestSplit("Triton", count, seconds, tuple(approximate))
