@@ -15,13 +15,13 @@ import numpy as np
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
 from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
-from lynxbench.attribute.judge.served_requests import correlate_telemetry, judge_phases
+from lynxbench.attribute.judge.served_requests import judge_phases
 from lynxbench.attribute.judge.time_book import TimeBook, keep_book
 from lynxbench.attribute.judge.verdict import judge_steps, measure_steps
 from lynxbench.attribute.read.operands import DTYPE_PRECISION
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
-from lynxbench.attribute.read.trace_columns import NONE, EventKind, Trace
+from lynxbench.attribute.read.trace import NONE, EventKind, Trace
 from lynxbench.attribute.read.trace_files import read_source
 from lynxbench.attribute.say.detail import describe
 from lynxbench.attribute.say.verdict_lines import Owner, say_accounts, say_requests, say_steps
@@ -35,6 +35,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Telemetry
 from lynxbench.model.trace_detail import Detail
+from lynxbench.stats.lagged_correlation import Correlation, correlate_columns
 
 RESOURCE_FILE = "resource.json"
 """What the operating system accounted to the same steps, where an engine left it beside the trace."""
@@ -169,8 +170,7 @@ def attribute_requests(
         judgement = judge_phases(split)
     except BadInput as why:
         return f"the server's counters do not tell where its requests spent their time: {why}"
-    if telemetry is None:
-        return say_requests(split, judgement, owner=owner)
-    moving = correlate_telemetry(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)
-    lines = tuple(f"telemetry: {correlation.line}" for correlation in moving[:SHOWN_COLUMNS])
-    return say_requests(split, judgement, owner=owner, telemetry=lines)
+    moving: tuple[Correlation, ...] = ()
+    if telemetry is not None:
+        moving = correlate_columns(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)
+    return say_requests(split, judgement, moving[:SHOWN_COLUMNS], owner=owner)

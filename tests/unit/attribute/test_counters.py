@@ -13,7 +13,7 @@ from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.attribute.read.counters import Counters, combine_metrics, count_by_name
 from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.nsight import read_nsight
-from lynxbench.attribute.read.trace_columns import EventKind
+from lynxbench.attribute.read.trace import EventKind
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision

@@ -13,7 +13,7 @@ import pytest
 from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.attribute.read import chrome_text
 from lynxbench.attribute.read.kineto import read_trace
-from lynxbench.attribute.read.trace_columns import NONE, EventKind, Trace
+from lynxbench.attribute.read.trace import NONE, EventKind, Trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS

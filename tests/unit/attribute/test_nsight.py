@@ -13,7 +13,7 @@ import pytest
 from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.nsight import COPY_WORDS, MEMORY_WORDS, read_nsight
-from lynxbench.attribute.read.trace_columns import NONE, EventKind, Trace
+from lynxbench.attribute.read.trace import NONE, EventKind, Trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS

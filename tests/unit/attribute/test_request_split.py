@@ -10,6 +10,7 @@ from lynxbench.attribute.tile.request_split import TGI_BATCHES, RequestSplit, sp
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.stats.lagged_correlation import Correlation
 
 OWNER = DEFAULT_OWNERS.__getitem__
 
@@ -174,6 +175,18 @@ def test_inference_without_phases_is_not_called_decode() -> None:
     assert attribution.owner is None
     assert "inference takes 86%" in attribution.sentence
     assert attribution.candidates[0].layer is Layer.ACCELERATOR
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "words"),
+    [(3.0, "rises with the latency of requests, 3 s after it"), (-4.0, "4 s before"), (0.0, "at the same")],
+)
+def test_telemetry_that_moves_with_requests_is_said_with_its_order_in_time(lag_s: float, words: str) -> None:
+    parts = split(vllm(50, 100, 10, 20, 70))
+    moving = (Correlation("power", 0.9, lag_s, 60), Correlation("clock", -0.8, 0.0, 60))
+    *_, power, clock = say_requests(parts, judge_phases(parts), moving, owner=OWNER).evidence
+    assert words in power
+    assert clock == "telemetry: clock falls with the latency of requests, at the same time (r -0.80, 60 bins)"
 
 
 def test_few_requests_and_level_phases_are_weak() -> None:

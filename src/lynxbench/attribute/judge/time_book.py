@@ -11,7 +11,7 @@ import numpy as np
 from lynxbench.attribute.judge.operator_work import estimate_work
 from lynxbench.attribute.judge.roofline import Ceilings, OperatorWork, attain, is_tiny
 from lynxbench.attribute.read.operator_names import OperatorKind, is_skinny, kernel_kind, operator_kind
-from lynxbench.attribute.read.trace_columns import NONE, EventKind, Int64, distinct
+from lynxbench.attribute.read.trace import NONE, EventKind, Int64, distinct
 from lynxbench.attribute.tile.device_tiles import CODE
 from lynxbench.attribute.tile.tiling import AlikeCalls, Tiling
 from lynxbench.model.attribution import Category

@@ -31,17 +31,29 @@ def weigh_activity(
     """The attribution with what the counters measured; changed where they clearly contradict it."""
     if activity is None or activity.arithmetic is None or activity.dram is None:
         return attribution
-    measured = measured_side(activity)
+    measured, shaped = measured_side(activity), attribution.bottleneck
     line = _line(activity, measured)
-    evidence = (*attribution.evidence, line)
-    if attribution.bottleneck not in _WORDS:
-        return attribution.model_copy(update={"evidence": evidence})
-    if max(activity.arithmetic, activity.dram) < HARDLY:
+    update: dict[str, object] = {"evidence": (*attribution.evidence, line)}
+    if shaped in _WORDS and max(activity.arithmetic, activity.dram) < HARDLY:
         doubt = f"{line}; that leaves the verdict open: the device's units were hardly busy"
-        return attribution.model_copy(update={"evidence": (*attribution.evidence, doubt), "weak": True})
-    if measured is None or measured is attribution.bottleneck:
-        return attribution.model_copy(update={"evidence": evidence})
-    return _corrected(attribution, activity, measured, evidence, owner)
+        update = {"evidence": (*attribution.evidence, doubt), "weak": True}
+    elif shaped in _WORDS and measured is not None and measured is not shaped:
+        reached = activity.arithmetic if measured is Category.COMPUTE else activity.dram
+        bound, layer = Bound.UNDETERMINED, None
+        lead = "undetermined"
+        if reached >= NEAR_CEILING:
+            bound, layer, lead = Bound.HARDWARE, Layer.ACCELERATOR, "hardware-bound"
+        active = f"{_WORDS[measured]} was active for {reached:.0%} of the counted time by the device's counters"
+        update = {
+            "bottleneck": measured,
+            "bound": bound,
+            "layer": layer,
+            "owner": owner(layer) if layer is not None else None,
+            "sentence": f"{lead}: {active}, where the shapes of the kernels suggested {_WORDS[shaped]}",
+            "evidence": (*attribution.evidence, line, f"before the counters: {attribution.sentence}"),
+            "weak": True,
+        }
+    return attribution.model_copy(update=update)
 
 
 def measured_side(activity: DeviceActivity) -> Category | None:
@@ -54,33 +66,6 @@ def measured_side(activity: DeviceActivity) -> Category | None:
     if memory >= BUSY and memory >= CLEAR * arithmetic:
         return Category.MEMORY_BANDWIDTH
     return None
-
-
-def _corrected(
-    attribution: Attribution,
-    activity: DeviceActivity,
-    measured: Category,
-    evidence: tuple[str, ...],
-    owner: Callable[[Layer], str],
-) -> Attribution:
-    reached = activity.arithmetic if measured is Category.COMPUTE else activity.dram
-    assert reached is not None
-    at_ceiling = reached >= NEAR_CEILING
-    bound, layer = (Bound.HARDWARE, Layer.ACCELERATOR) if at_ceiling else (Bound.UNDETERMINED, None)
-    lead = f"{bound.value}-bound" if at_ceiling else "undetermined"
-    active = f"{_WORDS[measured]} was active for {reached:.0%} of the counted time by the device's counters"
-    sentence = f"{lead}: {active}, where the shapes of the kernels suggested {_WORDS[attribution.bottleneck]}"
-    return attribution.model_copy(
-        update={
-            "bottleneck": measured,
-            "bound": bound,
-            "layer": layer,
-            "owner": owner(layer) if layer is not None else None,
-            "sentence": sentence,
-            "evidence": (*evidence, f"before the counters: {attribution.sentence}"),
-            "weak": True,
-        }
-    )
 
 
 def _line(activity: DeviceActivity, measured: Category | None) -> str:

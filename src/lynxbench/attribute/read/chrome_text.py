@@ -112,19 +112,15 @@ def repaired(piece: bytes) -> bytes:
 def _chunks(path: Path, reading: FileReading) -> Iterator[bytes]:
     """Decompressed bytes, as far as they go."""
     try:
-        stream = path.open("rb")
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
-    with stream:
-        try:
+        with path.open("rb") as stream:
             first = stream.read(2)
             stream.seek(0)
             plain = iter(lambda: stream.read(PIECE_BYTES), b"")
             for chunk in _inflated(stream.read, reading) if first == b"\x1f\x8b" else plain:
                 reading.raw_bytes += len(chunk)
                 yield chunk
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
 
 
 def _inflated(read: Callable[[int], bytes], reading: FileReading) -> Iterator[bytes]:

@@ -17,15 +17,7 @@ from lynxbench.attribute.read.chrome_text import SEPARATORS, FileReading, read_p
 from lynxbench.attribute.read.kineto_events import AnyEvent, Args, Decoder, pack_column, stamps_of
 from lynxbench.attribute.read.operands import OperatorCall, parse_signature
 from lynxbench.attribute.read.operator_names import is_view
-from lynxbench.attribute.read.trace_columns import (
-    DEVICE_KINDS,
-    KIND_OF_CATEGORY,
-    NONE,
-    EventKind,
-    Int32,
-    Trace,
-    distinct,
-)
+from lynxbench.attribute.read.trace import DEVICE_KINDS, KIND_OF_CATEGORY, NONE, EventKind, Int32, Trace, distinct
 from lynxbench.errors import BadInput
 
 SEPARATOR = b"\x1f"

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.read.trace_columns import NONE, Flags, Int64
+from lynxbench.attribute.read.trace import NONE, Flags, Int64
 
 EXACT_DOUBLE_US = 2.0**42
 """Microseconds above this no longer carry whole nanoseconds in a double (spacing 2**-10 µs): read as text then."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.read.counters import Counters, combine_metrics
-from lynxbench.attribute.read.trace_columns import (
+from lynxbench.attribute.read.trace import (
     DEVICE_KINDS,
     NONE,
     EventKind,
@@ -107,21 +107,22 @@ class _Rows:
         self.parts.clear()
         table = table[np.lexsort((table[:, 1], table[:, 5], -table[:, 3], table[:, 2]))]
         if self.unusable:
-            text = f"{self.unusable:,} events without a usable start or with a negative duration were left out"
-            self.notes.append(text)
+            what = "events without a usable start or with a negative duration were left out"
+            self.notes.append(f"{self.unusable:,} {what}")
         kind, name, start_ns, dur_ns, thread, correlation, nbytes = (column.copy() for column in table.T)
+        kinds = kind.astype(np.int8)
         return Trace(
             source=str(source),
             names=tuple(self.names),
             threads=tuple(self.threads),
             signatures=(),
-            kind=kind.astype(np.int8),
+            kind=kinds,
             name=name.astype(np.int32),
             start_ns=start_ns,
             dur_ns=dur_ns,
             thread=thread.astype(np.int32),
             correlation=correlation,
-            external=_externals(kind.astype(np.int8), start_ns, dur_ns, thread, correlation),
+            external=_externals(kinds, start_ns, dur_ns, thread, correlation),
             signature=np.full(len(table), NONE, dtype=np.int32),
             nbytes=nbytes,
             device=device,

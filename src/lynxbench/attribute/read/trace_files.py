@@ -15,15 +15,7 @@ import numpy as np
 
 from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.resource_record import ResourceRecord, is_resource, read_resource
-from lynxbench.attribute.read.trace_columns import (
-    DEVICE_KINDS,
-    NONE,
-    STEP_NAME,
-    EventKind,
-    Trace,
-    distinct,
-    match_ids,
-)
+from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, STEP_NAME, EventKind, Trace, distinct, match_ids
 from lynxbench.errors import BadInput
 
 SQLITE_MAGIC = b"SQLite format 3"

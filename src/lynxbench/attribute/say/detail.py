@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lynxbench.attribute.judge.time_book import CATEGORIES, KERNELS, TimeBook
-from lynxbench.attribute.read.trace_columns import DEVICE_KINDS, HOST_KINDS, NONE, EventKind, Int64, distinct, is_of
+from lynxbench.attribute.read.trace import DEVICE_KINDS, HOST_KINDS, NONE, EventKind, Int64, distinct, is_of
 from lynxbench.attribute.tile.device_tiles import CODE, is_collective
 from lynxbench.model.attribution import Category
 from lynxbench.model.trace_detail import Detail, Movement, RooflinePoint, StepTime, Stretch, WorstGap

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lynxbench.attribute.judge.causes import CategoryCause
@@ -14,6 +16,7 @@ from lynxbench.attribute.judge.verdict import StepFigures
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Category
+from lynxbench.stats.lagged_correlation import Correlation
 
 STABLE_VARIATION = 0.05
 """Steps whose lengths vary by less than this (quartiles around the median) count as one regime."""
@@ -181,33 +184,29 @@ def _contention(contention: Contention) -> str:
 
 
 def _assumptions(book: TimeBook, shares: Shares, efficiency: KernelEfficiency) -> list[str]:
-    """The five assumptions behind a spec sheet's figure, one by one."""
-
-    def line(assumption: str, holds: bool | None, why: str) -> str:
-        return f"assumption {assumption}: {'unknown' if holds is None else 'holds' if holds else 'broken'} {why}"
-
-    compute, reached = shares.estimate(Category.COMPUTE), efficiency.of(Category.COMPUTE)
+    """The five assumptions behind a spec sheet's figure, one by one: whether each holds (or None), and why."""
+    compute, reached, overall = shares.estimate(Category.COMPUTE), efficiency.of(Category.COMPUTE), efficiency.overall
     fed = shares.total(Category.INPUT, Category.TRANSFER, Category.COMMUNICATION, Category.MEMORY_BANDWIDTH)
-    lines = [line("1, compute-bound", compute >= 0.5, f"(arithmetic {compute:.0%} of a step)")]
-    if reached is None:
-        lines.append(line("2, units saturated", None, "(no arithmetic-bound operator with known shapes)"))
-    else:
-        why = f"({reached:.0%} of the measured arithmetic ceiling)"
-        lines.append(line("2, units saturated", reached >= SATURATED, why))
-    lines.append(line("3, data movement keeps up", fed < 0.25, f"(moving and awaiting data {fed:.0%} of a step)"))
+    saturated: tuple[bool | None, str] = (None, "(no arithmetic-bound operator with known shapes)")
+    fast: tuple[bool | None, str] = (None, "(no shapes or ceilings)")
+    stable: tuple[bool | None, str] = (None, "(fewer than three steps)")
+    if reached is not None:
+        saturated = reached >= SATURATED, f"({reached:.0%} of the measured arithmetic ceiling)"
     if efficiency.coverage > 0:
-        why = f"(kernels at {efficiency.overall:.0%} of their ceilings)"
-        lines.append(line("4, fast paths taken", efficiency.overall >= SATURATED, why))
-    else:
-        lines.append(line("4, fast paths taken", None, "(no shapes or ceilings)"))
+        fast = overall >= SATURATED, f"(kernels at {overall:.0%} of their ceilings)"
     if len(book) >= 3:
         low, mid, high = np.quantile(book.wall_ns, (0.25, 0.5, 0.75))
         variation = float((high - low) / mid) if mid else 0.0
-        why = f"over these steps (quartiles {variation:.1%} apart)"
-        lines.append(line("5, stable over time", variation <= STABLE_VARIATION, why))
-    else:
-        lines.append(line("5, stable over time", None, "(fewer than three steps)"))
-    return lines
+        stable = variation <= STABLE_VARIATION, f"over these steps (quartiles {variation:.1%} apart)"
+    assumptions = {
+        "1, compute-bound": (compute >= 0.5, f"(arithmetic {compute:.0%} of a step)"),
+        "2, units saturated": saturated,
+        "3, data movement keeps up": (fed < 0.25, f"(moving and awaiting data {fed:.0%} of a step)"),
+        "4, fast paths taken": fast,
+        "5, stable over time": stable,
+    }
+    words = {True: "holds", False: "broken", None: "unknown"}
+    return [f"assumption {name}: {words[holds]} {why}" for name, (holds, why) in assumptions.items()]
 
 
 def _whole_step(whole: WholeStep) -> list[str]:
@@ -254,8 +253,8 @@ def account_evidence(record: ResourceRecord, contention: Contention | None, wall
     return tuple(lines)
 
 
-def request_evidence(split: RequestSplit) -> tuple[str, ...]:
-    """The figures of a server's own count."""
+def request_evidence(split: RequestSplit, moving: Sequence[Correlation]) -> tuple[str, ...]:
+    """The figures of a server's own count, and the telemetry that moves with its requests."""
     whole = f"{split.requests} requests of {split.whole_s * 1e3:.3g} ms"
     lines = [f"{whole} by {split.server}'s own metrics before and after the run"]
     for phase, seconds in split.seconds.items():
@@ -264,4 +263,9 @@ def request_evidence(split: RequestSplit) -> tuple[str, ...]:
         lines.append("the client's latency was not given: the network is not in the split")
     lines += [f"note: {text}" for text in split.approximate]
     lines.append("a server's phases do not see kernels; whether prefill or decode run near a ceiling, a trace can say")
+    for column in moving:
+        way, side = "rises" if column.r > 0 else "falls", "after" if column.lag_s > 0 else "before"
+        when = "at the same time" if abs(column.lag_s) < 1e-9 else f"{abs(column.lag_s):.3g} s {side} it"
+        relation = f"{way} with the latency of requests, {when} (r {column.r:+.2f}, {column.bins} bins)"
+        lines.append(f"telemetry: {column.column} {relation}")
     return tuple(lines)

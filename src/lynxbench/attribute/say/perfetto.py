@@ -9,7 +9,7 @@ from typing import IO
 
 from lynxbench.attribute.judge.time_book import CATEGORIES, TimeBook
 from lynxbench.attribute.read.chrome_text import FileReading, read_events_text
-from lynxbench.attribute.read.trace_columns import DEVICE_KINDS, EventKind, Trace
+from lynxbench.attribute.read.trace import DEVICE_KINDS, EventKind, Trace
 from lynxbench.attribute.read.trace_files import is_chrome_trace
 from lynxbench.attribute.say.detail import merged
 from lynxbench.errors import BadInput
@@ -51,22 +51,15 @@ def _tracks(book: TimeBook) -> Iterator[dict[str, object]]:
         yield {"ph": "M", "name": "thread_name", "pid": PROCESS, "tid": track, "args": {"name": track}}
     tiles, steps = book.tiling.stretches, book.tiling.steps
     for start, end, code in merged(tiles.start_ns, tiles.end_ns, book.code):
-        yield _slice(CATEGORIES[code].value, "category", start, end)
+        yield _slice(PROCESS, CATEGORIES[code].value, PROCESS, "category", start, end - start)
     for step, (start, end) in enumerate(zip(steps.start_ns.tolist(), steps.end_ns.tolist(), strict=True)):
         spent = {c.value: int(book.spent_ns[step, k]) / 1e6 for k, c in enumerate(CATEGORIES) if book.spent_ns[step, k]}
-        yield _slice(f"step {step}", "step", start, end) | {"args": {"ms": spent}}
+        yield _slice(PROCESS, f"step {step}", PROCESS, "step", start, end - start) | {"args": {"ms": spent}}
 
 
-def _slice(name: str, track: str, start: int, end: int) -> dict[str, object]:
-    return {
-        "ph": "X",
-        "cat": PROCESS,
-        "name": name,
-        "pid": PROCESS,
-        "tid": track,
-        "ts": start / 1e3,
-        "dur": (end - start) / 1e3,
-    }
+def _slice(kind: str, name: str, process: str, thread: str, start_ns: int, dur_ns: int) -> dict[str, object]:
+    stamps = {"ts": start_ns / 1e3, "dur": dur_ns / 1e3}
+    return {"ph": "X", "cat": kind, "name": name, "pid": process, "tid": thread, **stamps}
 
 
 def _events(trace: Trace) -> Iterator[dict[str, object]]:
@@ -74,12 +67,7 @@ def _events(trace: Trace) -> Iterator[dict[str, object]]:
     for row in range(len(trace)):
         process, thread = trace.threads[trace.thread[row]]
         kind = EventKind(int(trace.kind[row]))
-        yield {
-            "ph": "X",
-            "cat": kind.name.lower(),
-            "name": trace.names[trace.name[row]],
-            "pid": f"device {process}" if kind in DEVICE_KINDS and not process.startswith("device") else process,
-            "tid": thread,
-            "ts": int(trace.start_ns[row]) / 1e3,
-            "dur": int(trace.dur_ns[row]) / 1e3,
-        }
+        if kind in DEVICE_KINDS and not process.startswith("device"):
+            process = f"device {process}"
+        start_ns, dur_ns = int(trace.start_ns[row]), int(trace.dur_ns[row])
+        yield _slice(kind.name.lower(), trace.names[trace.name[row]], process, thread, start_ns, dur_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
+from lynxbench.stats.lagged_correlation import Correlation
 
 TOP_OPERATORS = 15
 Owner = Callable[[Layer], str]
@@ -176,14 +177,14 @@ def say_accounts(
 
 
 def say_requests(
-    split: RequestSplit, judgement: Judgement, *, owner: Owner, telemetry: tuple[str, ...] = ()
+    split: RequestSplit, judgement: Judgement, moving: Sequence[Correlation] = (), *, owner: Owner
 ) -> Attribution:
-    """The attribution of served requests."""
+    """The attribution of served requests, with the telemetry that moves with their latency."""
     phase, layer = split.longest, PHASES[split.longest].layer
     inside = phase in ("prefill", "decode", "inference")
     points = f"; it points to layer {layer}" if inside else ""
     sentence = f"{phase} takes {split.share(phase):.0%} of a request{points}: {judgement.reason}"
-    evidence = (*request_evidence(split), *telemetry)
+    evidence = request_evidence(split, moving)
     return _attribution(judgement, owner, sentence, evidence, split.whole_s * 1e3, split.requests)
 
 

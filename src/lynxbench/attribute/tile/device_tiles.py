@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from lynxbench.attribute.read.operator_names import OperatorKind, kernel_kind
-from lynxbench.attribute.read.trace_columns import NONE, EventKind, Flags, Int64, Trace, distinct
+from lynxbench.attribute.read.trace import NONE, EventKind, Flags, Int64, Trace, distinct
 from lynxbench.attribute.tile.host_tiles import Stretches, ThreadLane, Tiles, find_lanes, tile_host
 from lynxbench.attribute.tile.steps import Activities, Steps, is_input
 from lynxbench.model.attribution import Category

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lynxbench.attribute.read.trace_columns import (
+from lynxbench.attribute.read.trace import (
     HOST_KINDS,
     NONE,
     EventKind,

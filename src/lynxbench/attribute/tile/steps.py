@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.attribute.read.trace_columns import (
+from lynxbench.attribute.read.trace import (
     DEVICE_KINDS,
     NONE,
     STEP_NAME,
@@ -151,10 +151,9 @@ def _repeating(trace: Trace) -> Steps | None:
     if period is None:
         return None
     count = len(rows) // period
-    start = trace.start_ns[rows[np.arange(count) * period]]
-    last = rows[np.minimum(np.arange(1, count + 1) * period, len(rows)) - 1]
+    start = trace.start_ns[rows[: count * period : period]]
     # A step lasts until the next begins; the last one, until its last operator ends.
-    end = np.concatenate((start[1:], [trace.end_ns[last[-1]]]))
+    end = np.concatenate((start[1:], [trace.end_ns[rows[count * period - 1]]]))
     return Steps(thread, start, end, f"found by repetition: {count} runs of the same {period} operators")
 
 
@@ -189,8 +188,8 @@ def _repeating_activities(trace: Trace) -> Steps | None:
     if period is None or len(rows) // period < 2:
         return None
     count = len(rows) // period
-    start = trace.start_ns[rows[np.arange(count) * period]]
-    last = trace.end_ns[rows[np.arange(1, count + 1) * period - 1]]
+    start = trace.start_ns[rows[: count * period : period]]
+    last = trace.end_ns[rows[period - 1 : count * period : period]]
     thread = int(np.bincount(trace.thread[trace.rows_of(EventKind.RUNTIME, EventKind.OPERATOR)]).argmax())
     how = f"found by repetition: {count} runs of the same {period} device activities"
     return Steps(thread, np.minimum.accumulate(start[::-1])[::-1], np.maximum.accumulate(last), how)

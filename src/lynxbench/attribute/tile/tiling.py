@@ -10,16 +10,7 @@ import numpy.typing as npt
 from lynxbench.attribute.read.counters import Counted, count_by_name
 from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
-from lynxbench.attribute.read.trace_columns import (
-    HOST_KINDS,
-    NONE,
-    EventKind,
-    Flags,
-    Int64,
-    Trace,
-    distinct,
-    match_ids,
-)
+from lynxbench.attribute.read.trace import HOST_KINDS, NONE, EventKind, Flags, Int64, Trace, distinct, match_ids
 from lynxbench.attribute.tile.device_tiles import CODE, LONG_GAP_NS, NamedRanges, tile_device
 from lynxbench.attribute.tile.host_tiles import Stretches, tile_host
 from lynxbench.attribute.tile.steps import Steps, find_steps, find_windows, is_input

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lynxbench.attribute.judge.served_requests import correlate_telemetry
+from lynxbench.stats.lagged_correlation import correlate_columns
 
 
 def smooth(chance: np.random.Generator, count: int, phi: float = 0.7) -> np.ndarray:
@@ -15,8 +15,8 @@ def smooth(chance: np.random.Generator, count: int, phi: float = 0.7) -> np.ndar
     return out
 
 
-@pytest.mark.parametrize(("lag", "word"), [(3, "3 s after"), (-4, "4 s before"), (0, "at the same time")])
-def test_a_planted_lag_is_found(lag: int, word: str) -> None:
+@pytest.mark.parametrize("lag", [3, -4, 0])
+def test_a_planted_lag_is_found(lag: int) -> None:
     chance = np.random.default_rng(5)
     at = np.arange(240.0)
     load = smooth(chance, 260)
@@ -24,13 +24,11 @@ def test_a_planted_lag_is_found(lag: int, word: str) -> None:
     power = 300 + 20 * load[10 - lag : 250 - lag] + chance.standard_normal(240)
     requests = np.repeat(at, 4) + np.tile([0.1, 0.3, 0.6, 0.8], 240)
     columns = {"power": power, "clock": 1980 - 5 * load[10:250] + chance.standard_normal(240)}
-    related = correlate_telemetry(requests, np.repeat(latency, 4), at + 0.5, columns)
+    related = correlate_columns(requests, np.repeat(latency, 4), at + 0.5, columns)
     found = {correlation.column: correlation for correlation in related}
     assert found["power"].lag_s == pytest.approx(lag, abs=0.05)
-    assert word in found["power"].line
     assert found["power"].r > 0.8
     assert found["clock"].r < -0.8
-    assert "falls with the latency" in found["clock"].line
 
 
 def test_unrelated_columns_are_rarely_named() -> None:
@@ -38,7 +36,7 @@ def test_unrelated_columns_are_rarely_named() -> None:
     at = np.arange(200.0)
     for _ in range(60):
         latency, column = smooth(chance, 200), smooth(chance, 200)
-        named += len(correlate_telemetry(at, latency, at, {"x": column}))
+        named += len(correlate_columns(at, latency, at, {"x": column}))
     assert named <= 4
 
 
@@ -46,13 +44,13 @@ def test_a_common_drift_is_no_relation() -> None:
     chance = np.random.default_rng(2)
     at = np.arange(200.0)
     latency, column = at * 0.01 + smooth(chance, 200, 0.0), 50 + at * 0.2 + smooth(chance, 200, 0.0)
-    assert correlate_telemetry(at, latency, at, {"temperature": column}) == ()
+    assert correlate_columns(at, latency, at, {"temperature": column}) == ()
 
 
 def test_short_constant_and_broken_columns_say_nothing() -> None:
     at = np.arange(100.0)
     latency = np.sin(at)
     columns = {"constant": np.full(100, 7.0), "broken": np.full(100, np.nan)}
-    assert correlate_telemetry(at, latency, at, columns) == ()
-    assert correlate_telemetry(at[:10], latency[:10], at, {"x": np.cos(at)}) == ()
-    assert correlate_telemetry(at, latency, at + 1000.0, {"x": np.cos(at)}) == ()
+    assert correlate_columns(at, latency, at, columns) == ()
+    assert correlate_columns(at[:10], latency[:10], at, {"x": np.cos(at)}) == ()
+    assert correlate_columns(at, latency, at + 1000.0, {"x": np.cos(at)}) == ()
