@@ -22,9 +22,9 @@ class CategoryCause:
     why: str
     rivals: tuple[tuple[Layer, str], ...] = ()
 
-    def takes(self, amount: str, what: str) -> str:
+    def takes(self, amount: str) -> str:
         """`launch and dispatch take 58–66 % of a step`."""
-        return f"{self.words} {self.verb} {amount} of {what}"
+        return f"{self.words} {self.verb} {amount} of a step"
 
 
 CAUSES: dict[Category, CategoryCause] = {

@@ -49,30 +49,26 @@ DECIDING: Mapping[Category, tuple[Change, ...]] = {
 }
 """Those that remove the bottleneck itself: their gain replaces the predicted one. The first that ran decides."""
 
-REMOVES: Mapping[Change, tuple[Category, ...]] = {
-    Change.REPLAY: (Category.LAUNCH, Category.ALLOCATOR),
-    Change.COMPILE: (Category.LAUNCH, Category.ALLOCATOR),
-    Change.PRESTAGE: (Category.INPUT, Category.TRANSFER),
-    Change.PIN: (Category.TRANSFER,),
-    Change.NO_TRANSFER: (Category.TRANSFER,),
-    Change.NO_SYNC: (Category.SYNCHRONIZATION,),
-    Change.DOUBLE_BATCH: (Category.MEMORY_BANDWIDTH, Category.LAUNCH, Category.ALLOCATOR),
-}
-"""Categories that a change takes away, wholly or in part."""
 HALVED_BY_A_BATCH = 0.5
 """What is read or launched once for the whole batch is paid half as often for each unit of work."""
 PINNED_SAVES = 0.7
 """Of a pageable copy's time: 15.6 GB/s become 53.4 GB/s from pinned memory (host to H200 over PCIe 5)."""
+REMOVES: Mapping[Change, tuple[float, tuple[Category, ...]]] = {
+    Change.REPLAY: (1.0, (Category.LAUNCH, Category.ALLOCATOR)),
+    Change.COMPILE: (1.0, (Category.LAUNCH, Category.ALLOCATOR)),
+    Change.PRESTAGE: (1.0, (Category.INPUT, Category.TRANSFER)),
+    Change.PIN: (PINNED_SAVES, (Category.TRANSFER,)),
+    Change.NO_TRANSFER: (1.0, (Category.TRANSFER,)),
+    Change.NO_SYNC: (1.0, (Category.SYNCHRONIZATION,)),
+    Change.DOUBLE_BATCH: (HALVED_BY_A_BATCH, (Category.MEMORY_BANDWIDTH, Category.LAUNCH, Category.ALLOCATOR)),
+}
+"""How much a change takes away of which categories."""
 TENSOR_CORE_TIMES = 8.0
 """TF32 products over fp32 ones by data sheets (A100: 156 against 19.5 TFLOP/s; H200 measured: 408 against 51)."""
 BITS: Mapping[Precision, int] = {
-    Precision.FP32: 32,
-    Precision.TF32: 32,
-    Precision.BF16: 16,
-    Precision.FP16: 16,
-    Precision.FP8: 8,
-    Precision.INT8: 8,
-    Precision.INT8_WEIGHT_ONLY: 8,
+    **dict.fromkeys((Precision.FP32, Precision.TF32), 32),
+    **dict.fromkeys((Precision.BF16, Precision.FP16), 16),
+    **dict.fromkeys((Precision.FP8, Precision.INT8, Precision.INT8_WEIGHT_ONLY), 8),
 }
 """Width in memory: bytes moved go with it, and the rate of matrix units with its inverse."""
 
@@ -107,6 +103,10 @@ class InterventionProposal:
         stepped = self.change is Change.STEP_PRECISION and self.inapplicable is None
         return f"{self.change} to {self.precision}" if stepped else self.change.value
 
+    def outcome(self, measured: Interval, note: str) -> Intervention:
+        """What came of it."""
+        return Intervention(name=self.name, predicted=self.predicted, measured=measured, note=note)
+
     @property
     def inside_engine(self) -> Change | None:
         """What the engine must do differently, where the contract alone does not say it."""
@@ -125,11 +125,10 @@ def propose_interventions(
     """What to try: the changes that test the bottleneck, the most direct first, or all; those that cannot say why."""
     if not isinstance(contract.engine, TorchEngine | OnnxEngine):
         return ()
-    first = TESTS.get(attribution.bottleneck, ())
-    wanted = (
-        first if scope is InterventionScope.VERDICT else (*first, *(change for change in Change if change not in first))
-    )
-    return tuple(_propose(change, contract, attribution, precision, device) for change in wanted)
+    changes = TESTS.get(attribution.bottleneck, ())
+    if scope is not InterventionScope.VERDICT:
+        changes = (*changes, *(change for change in Change if change not in changes))
+    return tuple(_propose(change, contract, attribution, precision, device) for change in changes)
 
 
 def _propose(
@@ -158,20 +157,11 @@ def predict_gain(
     change: Change, shares: Mapping[Category, float], precision: Precision, narrower: Precision | None
 ) -> Interval:
     """The gain in work per second that the shares promise, as a range."""
-    if change is Change.STEP_PRECISION:
-        return _of_precision(shares, precision, narrower)
-    removed = sum(shares.get(category, 0.0) for category in REMOVES[change])
-    if change is Change.DOUBLE_BATCH:
-        removed *= HALVED_BY_A_BATCH
-    if change is Change.PIN:
-        removed *= PINNED_SAVES
-    # Removing it entirely, half of it, or a little more than was seen.
-    return Interval(speedup(removed / 2), speedup(removed), speedup(removed * 1.2))
-
-
-def _of_precision(shares: Mapping[Category, float], precision: Precision, narrower: Precision | None) -> Interval:
-    if narrower is None:
-        return NO_GAIN
+    if change is not Change.STEP_PRECISION or narrower is None:
+        share, categories = REMOVES[change]
+        removed = sum(shares.get(category, 0.0) for category in categories) * share
+        # Removing it entirely, half of it, or a little more than was seen.
+        return Interval(speedup(removed / 2), speedup(removed), speedup(removed * 1.2))
     compute, memory = shares.get(Category.COMPUTE, 0.0), shares.get(Category.MEMORY_BANDWIDTH, 0.0)
     if narrower is Precision.TF32:  # the same bytes, on other units
         best, usual = compute * (1 - 1 / TENSOR_CORE_TIMES), compute * (1 - 2 / TENSOR_CORE_TIMES)
@@ -211,13 +201,12 @@ def judge_intervention(
     known = [v for v in baseline_per_s if v > 0], [v for v in changed_per_s if v > 0]
     if proposal.inapplicable is not None or not known[0] or not known[1]:
         note = f"does not apply: {proposal.inapplicable}" if proposal.inapplicable else "not measured: it did not run"
-        return Intervention(name=proposal.name, predicted=proposal.predicted, measured=UNKNOWN_INTERVAL, note=note)
+        return proposal.outcome(UNKNOWN_INTERVAL, note)
     before, after = known
     measured = ratio_interval(before, after, confidence)
     if not measured.known:
         measured = Interval(min(after) / max(before), measured.estimate, max(after) / min(before))
-    note = _compare(proposal.predicted, measured)
-    return Intervention(name=proposal.name, predicted=proposal.predicted, measured=measured, note=note)
+    return proposal.outcome(measured, _compare(proposal.predicted, measured))
 
 
 def with_interventions(
@@ -267,8 +256,7 @@ def without_interventions(attribution: Attribution, engine: str) -> Attribution:
 
 def not_measured(proposal: InterventionProposal, why: str) -> Intervention:
     """An intervention that was tried and gave no figure."""
-    note = why if why.startswith("does not apply") else f"not measured: {why}"
-    return Intervention(name=proposal.name, predicted=proposal.predicted, measured=UNKNOWN_INTERVAL, note=note)
+    return proposal.outcome(UNKNOWN_INTERVAL, why if why.startswith("does not apply") else f"not measured: {why}")
 
 
 def _decide(

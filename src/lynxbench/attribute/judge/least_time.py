@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lynxbench.attribute.judge.roofline import Ceilings
-from lynxbench.attribute.judge.shares import Shares
-from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, TimeBook
+from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, kernel_kind
 from lynxbench.model.attribution import Category, StepWork
 from lynxbench.model.interval import Interval

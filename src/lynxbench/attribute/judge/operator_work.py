@@ -7,6 +7,7 @@ element once (a dimension of stride 0 is read once), so the figure is a floor an
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 from lynxbench.attribute.judge.onnx_work import estimate_onnx
@@ -17,6 +18,7 @@ from lynxbench.attribute.read.operator_names import ONNX, OperatorKind
 PACKED_DTYPE = "c10::qint8"
 PACKED_ITEM_BYTES = 1
 """Packed weights are those of the 8-bit kernels; activations are brought to 8 bits inside the operator."""
+_INTEGERS = re.compile(r"\[(\s*-?\d+\s*(?:,\s*-?\d+\s*)*)\]")
 
 
 def estimate_work(name: str, kind: OperatorKind, call: OperatorCall) -> OperatorWork | None:
@@ -160,12 +162,8 @@ def _convolution(short: str, call: OperatorCall) -> OperatorWork | None:
 
 
 def _numbers(text: str) -> list[int]:
-    if not (text.startswith("[") and text.endswith("]")):
-        return []
-    try:
-        return [int(part) for part in text[1:-1].split(",")]
-    except ValueError:
-        return []
+    match = _INTEGERS.fullmatch(text)
+    return [int(part) for part in match[1].split(",")] if match else []
 
 
 def _elementwise(short: str, call: OperatorCall) -> OperatorWork | None:

@@ -37,8 +37,7 @@ from lynxbench.attribute.judge.least_time import (
     measure_whole_step,
 )
 from lynxbench.attribute.judge.process_accounts import Contention
-from lynxbench.attribute.judge.shares import Shares, correct_shares
-from lynxbench.attribute.judge.time_book import KERNELS, TimeBook
+from lynxbench.attribute.judge.time_book import KERNELS, Shares, TimeBook, correct_shares
 from lynxbench.model.attribution import Bound, Category, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer

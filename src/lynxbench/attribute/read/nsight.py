@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +26,22 @@ from lynxbench.attribute.read.trace import (
 )
 from lynxbench.errors import BadInput
 
-FETCHED_ROWS = 50_000
+ROWS_TOGETHER = 50_000
 SQLITE_HEAD_BYTES = 100
 KERNEL_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
 GRAPH_TABLE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 COPY_TABLES = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMCPY2")
+SET_TABLE = "CUPTI_ACTIVITY_KIND_MEMSET"
 CALL_TABLE = "CUPTI_ACTIVITY_KIND_RUNTIME"
-GRAPH_NAME = "CUDA graph"
-"""A graph recorded as a whole: what runs inside is not known."""
+FIXED_NAMES = {GRAPH_TABLE: "CUDA graph", SET_TABLE: "Memset (Device)"}
+"""Of a graph recorded as a whole, what runs inside is not known."""
+ACTIVITIES: dict[str, tuple[EventKind, tuple[str, ...]]] = {
+    **dict.fromkeys(KERNEL_TABLES, (EventKind.KERNEL, ("demangledName", "shortName"))),
+    GRAPH_TABLE: (EventKind.KERNEL, ()),
+    **dict.fromkeys(COPY_TABLES, (EventKind.MEMCPY, ("copyKind", "srcKind", "dstKind"))),
+    SET_TABLE: (EventKind.MEMSET, ()),
+}
+"""Tables of what a device did, with the columns that name it."""
 COPY_WORDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH"}
 COPY_WORDS[10] = "PtoP"
 MEMORY_WORDS = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device static"}
@@ -54,15 +61,17 @@ def read_nsight(path: Path | str) -> Trace:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
-            _Export(database, rows).read()
+            rows.read(database)
             devices = [str(name) for (name,) in _rows_of(database, "SELECT name FROM TARGET_INFO_GPU") if name]
             device = devices[0] if devices else None
             counters = _read_counters(database)
     except sqlite3.Error as error:
-        if not rows.count:
+        rows.pack()
+        if not rows.parts:
             raise BadInput(f"{path}: not a readable Nsight Systems export ({error}); export it again") from None
         rows.notes.append(f"the database is damaged ({error}); what came before is kept")
-    if not rows.count:
+    rows.pack()
+    if not rows.parts:
         raise BadInput(
             f"{path}: holds no CUDA activities or ranges; export with `nsys export --type sqlite` from a run "
             "recorded with --trace=cuda,nvtx"
@@ -72,44 +81,89 @@ def read_nsight(path: Path | str) -> Trace:
     return rows.trace(path, device, counters)
 
 
-@dataclass
 class _Rows:
-    """Columns as they grow."""
+    """Columns as they grow, table by table."""
 
-    names: dict[str, int] = field(default_factory=dict)
-    threads: dict[tuple[str, str], int] = field(default_factory=dict)
-    parts: list[Int64] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    unusable: int = 0
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.threads: dict[tuple[str, str], int] = {}
+        self.strings: dict[int, str] = {}
+        self.parts: list[Int64] = []
+        self.pending: list[tuple[int, ...]] = []
+        self.notes: list[str] = []
+        self.unusable = 0
 
-    @property
-    def count(self) -> int:
-        return sum(len(part) for part in self.parts)
+    def read(self, database: sqlite3.Connection) -> None:
+        """Device activities, then the host's calls and ranges."""
+        listed = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        tables = {str(name) for (name,) in listed}
+        named = database.execute("SELECT id, value FROM StringIds") if "StringIds" in tables else ()
+        self.strings = {int(number): str(text) for number, text in named}
+        if not self.strings and tables & {*KERNEL_TABLES, CALL_TABLE}:
+            self.notes.append("the export has no StringIds: what its kernels and calls are named is not known")
+        if CALL_TABLE not in tables and "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in tables:
+            self.notes.append("the export has no CUDA API calls: waits of the host cannot be told apart")
+        where = ("start", "end", "deviceId", "streamId", "correlationId", "bytes")
+        for table, (kind, naming) in ACTIVITIES.items():
+            for start, end, device, stream, call, size, *names in _select(database, tables, table, *where, *naming):
+                name = FIXED_NAMES.get(table) or (_copy_name if kind is EventKind.MEMCPY else self.text)(*names)
+                self.add(kind, name, start, end, (f"device {_whole(device)}", f"stream {_whole(stream)}"), call, size)
+        columns = ("start", "end", "globalTid", "correlationId", "nameId")
+        for start, end, thread, call, number in _select(database, tables, CALL_TABLE, *columns):
+            name = _VERSION_SUFFIX.sub("", self.text(number))
+            self.add(EventKind.RUNTIME, name, start, end, _host_thread(thread), call)
+        columns = ("start", "end", "globalTid", "eventType", "text", "textId")
+        for start, end, thread, form, *texts in _select(database, tables, "NVTX_EVENTS", *columns):
+            if end is not None and (form is None or form in RANGES):  # marks have no end
+                words = self.text(*texts)
+                operator = _OPERATOR.match(words)
+                kind, name = (EventKind.OPERATOR, operator["name"]) if operator else (EventKind.ANNOTATION, words)
+                self.add(kind, name, start, end, _host_thread(thread))
 
-    def name(self, text: str) -> int:
-        return self.names.setdefault(text, len(self.names))
+    def text(self, *candidates: object) -> str:
+        """The first name that is there; newer versions number names, older ones write them out."""
+        for candidate in candidates:
+            if isinstance(candidate, str) and candidate:
+                return candidate
+            if isinstance(candidate, int) and candidate in self.strings:
+                return self.strings[candidate]
+        return "unknown"
 
-    def thread(self, process: str, thread: str) -> int:
-        return self.threads.setdefault((process, thread), len(self.threads))
-
-    def add(self, rows: list[tuple[int, ...]]) -> None:
-        """Rows of kind, name, start, duration, thread, correlation, bytes."""
-        if not rows:
+    def add(
+        self,
+        kind: EventKind,
+        name: str,
+        start: object,
+        end: object,
+        thread: tuple[str, str],
+        correlation: object = None,
+        nbytes: object = None,
+    ) -> None:
+        """One event; lists of them would take many times the memory of the columns that they become."""
+        first, last = _whole(start), _whole(end)
+        if first < 0 or last < first:
+            self.unusable += 1
             return
-        table = np.array(rows, dtype=np.int64)
-        good = (table[:, 2] >= 0) & (table[:, 3] >= 0)
-        self.unusable += int((~good).sum())
-        self.parts.append(table[good])
+        numbers = (self.names.setdefault(name, len(self.names)), self.threads.setdefault(thread, len(self.threads)))
+        self.pending.append((kind, first, last - first, *numbers, _whole(correlation), _whole(nbytes)))
+        if len(self.pending) == ROWS_TOGETHER:
+            self.pack()
+
+    def pack(self) -> None:
+        """Turn what is pending into a part of the columns."""
+        if self.pending:
+            self.parts.append(np.array(self.pending, dtype=np.int64))
+            self.pending.clear()
 
     def trace(self, source: Path, device: str | None, counters: Counters | None) -> Trace:
         """The finished columns, ordered by start, longest first."""
         table = np.concatenate(self.parts)
         self.parts.clear()
-        table = table[np.lexsort((table[:, 1], table[:, 5], -table[:, 3], table[:, 2]))]
+        table = table[np.lexsort((table[:, 3], table[:, 5], -table[:, 2], table[:, 1]))]
         if self.unusable:
             what = "events without a usable start or with a negative duration were left out"
             self.notes.append(f"{self.unusable:,} {what}")
-        kind, name, start_ns, dur_ns, thread, correlation, nbytes = (column.copy() for column in table.T)
+        kind, start_ns, dur_ns, name, thread, correlation, nbytes = (column.copy() for column in table.T)
         kinds = kind.astype(np.int8)
         return Trace(
             source=str(source),
@@ -163,99 +217,17 @@ def _missing_bytes(path: Path) -> int:
     return (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big") - path.stat().st_size
 
 
-class _Export:
-    """The tables of one export, read into rows."""
-
-    def __init__(self, database: sqlite3.Connection, rows: _Rows) -> None:
-        self.database, self.rows = database, rows
-        listed = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        self.tables = {str(name) for (name,) in listed}
-        named = database.execute("SELECT id, value FROM StringIds") if "StringIds" in self.tables else ()
-        self.strings = {int(number): str(text) for number, text in named}
-
-    def read(self) -> None:
-        """Device activities, then the host's calls and ranges."""
-        rows = self.rows
-        if not self.strings and self.tables & {*KERNEL_TABLES, CALL_TABLE}:
-            rows.notes.append("the export has no StringIds: what its kernels and calls are named is not known")
-        for table in KERNEL_TABLES:
-            self.read_activities(table, EventKind.KERNEL, ("demangledName", "shortName"), self.text)
-        self.read_activities(GRAPH_TABLE, EventKind.KERNEL, (), lambda: GRAPH_NAME)
-        for table in COPY_TABLES:
-            self.read_activities(table, EventKind.MEMCPY, ("copyKind", "srcKind", "dstKind"), _copy_name)
-        self.read_activities("CUPTI_ACTIVITY_KIND_MEMSET", EventKind.MEMSET, (), lambda: "Memset (Device)")
-        if CALL_TABLE not in self.tables and "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in self.tables:
-            rows.notes.append("the export has no CUDA API calls: waits of the host cannot be told apart")
-        for portion in self.select(CALL_TABLE, "start", "end", "globalTid", "correlationId", "nameId"):
-            rows.add(
-                [
-                    self.host_row(EventKind.RUNTIME, _VERSION_SUFFIX.sub("", self.text(name)), start, end, thread, call)
-                    for start, end, thread, call, name in portion
-                ]
-            )
-        for portion in self.select("NVTX_EVENTS", "start", "end", "eventType", "globalTid", "text", "textId"):
-            rows.add(
-                [
-                    self.range_row(start, end, thread, self.text(text, number))
-                    for start, end, kind, thread, text, number in portion
-                    if end is not None and (kind is None or kind in RANGES)  # marks have no end
-                ]
-            )
-
-    def select(self, table: str, *wanted: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Rows of a table in portions; a column that this version does not have reads as NULL."""
-        if table not in self.tables:
-            return
-        known = {str(row[1]) for row in self.database.execute(f'PRAGMA table_info("{table}")')}
+def _select(database: sqlite3.Connection, tables: set[str], table: str, *wanted: str) -> Iterator[tuple[Any, ...]]:
+    """Rows of a table, none where this export lacks it; a column that this version does not have reads as NULL."""
+    if table in tables:
+        known = {str(row[1]) for row in database.execute(f'PRAGMA table_info("{table}")')}
         columns = ", ".join(f'"{name}"' if name in known else "NULL" for name in wanted)
-        cursor = self.database.execute(f'SELECT {columns} FROM "{table}"')
-        while portion := cursor.fetchmany(FETCHED_ROWS):
-            yield portion
+        yield from database.execute(f'SELECT {columns} FROM "{table}"')
 
-    def text(self, *candidates: object) -> str:
-        """The first name that is there; newer versions number names, older ones write them out."""
-        for candidate in candidates:
-            if isinstance(candidate, str) and candidate:
-                return candidate
-            if isinstance(candidate, int) and candidate in self.strings:
-                return self.strings[candidate]
-        return "unknown"
 
-    def read_activities(
-        self, table: str, kind: EventKind, naming: tuple[str, ...], name_of: Callable[..., str]
-    ) -> None:
-        """What the device did: rows named by what stands in the naming columns."""
-        rows = self.rows
-        columns = ("start", "end", "deviceId", "streamId", "correlationId", "bytes", *naming)
-        for portion in self.select(table, *columns):
-            rows.add(
-                [
-                    (
-                        int(kind),
-                        rows.name(name_of(*names)),
-                        *_span(start, end),
-                        rows.thread(f"device {_whole(device)}", f"stream {_whole(stream)}"),
-                        _whole(correlation),
-                        _whole(size),
-                    )
-                    for start, end, device, stream, correlation, size, *names in portion
-                ]
-            )
-
-    def host_row(
-        self, kind: EventKind, name: str, start: object, end: object, global_tid: object, correlation: object = None
-    ) -> tuple[int, ...]:
-        """What the host did, on the thread that the export numbers across processes."""
-        number = max(0, _whole(global_tid))
-        thread = self.rows.thread(str((number >> 24) & 0xFFFFFF), str(number & 0xFFFFFF))
-        return int(kind), self.rows.name(name), *_span(start, end), thread, _whole(correlation), NONE
-
-    def range_row(self, start: object, end: object, thread: object, words: str) -> tuple[int, ...]:
-        """An NVTX range: one named like an operator is an operator, another an annotation."""
-        operator = _OPERATOR.match(words)
-        if operator is None:
-            return self.host_row(EventKind.ANNOTATION, words, start, end, thread)
-        return self.host_row(EventKind.OPERATOR, operator["name"], start, end, thread)
+def _host_thread(global_tid: object) -> tuple[str, str]:
+    number = max(0, _whole(global_tid))
+    return str((number >> 24) & 0xFFFFFF), str(number & 0xFFFFFF)
 
 
 def _copy_name(copy: object, source: object, into: object) -> str:
@@ -265,11 +237,6 @@ def _copy_name(copy: object, source: object, into: object) -> str:
 
 def _whole(value: object) -> int:
     return int(value) if isinstance(value, (int, float)) else NONE
-
-
-def _span(start: object, end: object) -> tuple[int, int]:
-    first, last = _whole(start), _whole(end)
-    return first, last - first if first >= 0 else NONE
 
 
 def _read_counters(database: sqlite3.Connection) -> Counters | None:

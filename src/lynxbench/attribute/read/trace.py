@@ -43,21 +43,15 @@ class EventKind(IntEnum):
 
 
 KIND_OF_CATEGORY: dict[str, EventKind] = {
-    "cpu_op": EventKind.OPERATOR,
-    "operator": EventKind.OPERATOR,
-    "user_annotation": EventKind.ANNOTATION,
-    "cpu_user_annotation": EventKind.ANNOTATION,
+    **dict.fromkeys(("cpu_op", "operator"), EventKind.OPERATOR),
+    **dict.fromkeys(("user_annotation", "cpu_user_annotation"), EventKind.ANNOTATION),
     "gpu_user_annotation": EventKind.DEVICE_ANNOTATION,
     "kernel": EventKind.KERNEL,
-    "gpu_memcpy": EventKind.MEMCPY,
-    "memcpy": EventKind.MEMCPY,
-    "gpu_memset": EventKind.MEMSET,
-    "memset": EventKind.MEMSET,
-    "cuda_runtime": EventKind.RUNTIME,
-    "cuda_driver": EventKind.RUNTIME,
-    "hip_runtime": EventKind.RUNTIME,
-    "runtime": EventKind.RUNTIME,
-    "privateuse1_runtime": EventKind.RUNTIME,
+    **dict.fromkeys(("gpu_memcpy", "memcpy"), EventKind.MEMCPY),
+    **dict.fromkeys(("gpu_memset", "memset"), EventKind.MEMSET),
+    **dict.fromkeys(
+        ("cuda_runtime", "cuda_driver", "hip_runtime", "runtime", "privateuse1_runtime"), EventKind.RUNTIME
+    ),
     "overhead": EventKind.OVERHEAD,
     "python_function": EventKind.PYTHON,
 }

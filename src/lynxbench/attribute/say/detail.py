@@ -121,24 +121,15 @@ def merged(start: Int64, end: Int64, code: Int64) -> list[tuple[int, int, int]]:
 
 def _points(book: TimeBook) -> tuple[RooflinePoint, ...]:
     wall = float(book.wall_ns.sum()) or 1.0
-    out = []
+    points = []
     for group in book.groups:
-        if group.work is None or group.attainable_ns is None or group.self_ns <= 0 or group.work.flops <= 0:
+        work, took, best = group.work, group.self_ns, group.attainable_ns
+        if work is None or best is None or took <= 0 or work.flops <= 0 or not work.total_bytes:
             continue
-        if not group.work.total_bytes:
-            continue
-        done = group.work.flops * group.calls
-        out.append(
-            RooflinePoint(
-                group.name,
-                group.category,
-                group.work.intensity,
-                done / group.self_ns * 1e9,
-                done / group.attainable_ns * 1e9,
-                group.self_ns / wall,
-            )
-        )
-    return tuple(sorted(out, key=lambda point: -point.share)[:SHOWN_POINTS])
+        done = work.flops * group.calls
+        rates = done / took * 1e9, done / best * 1e9
+        points.append(RooflinePoint(group.name, group.category, work.intensity, *rates, took / wall))
+    return tuple(sorted(points, key=lambda point: -point.share)[:SHOWN_POINTS])
 
 
 def _movements(book: TimeBook) -> tuple[Movement, ...]:

@@ -18,8 +18,7 @@ from lynxbench.attribute.judge.causes import (
 )
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
-from lynxbench.attribute.judge.shares import Shares
-from lynxbench.attribute.judge.time_book import OperatorGroup, TimeBook
+from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures, VerdictDraft
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
@@ -95,13 +94,13 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner, device
 def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool) -> str:
     share, cause = shares.of[draft.bottleneck], draft.cause
     amount = _percent(share)
-    text = CAUSES[draft.bottleneck].takes(amount, "a step")
+    text = CAUSES[draft.bottleneck].takes(amount)
     if damaged:
         return f"undetermined: the trace is damaged or incomplete; in what is left, {text}"
     if cause in _OF_CAUSE:
         text += _OF_CAUSE[cause]
     elif cause is STALLED:
-        text = STALLED.takes(amount, "a step")
+        text = STALLED.takes(amount)
     elif cause.words == STALLED.words:
         text += f", and threads ready to run wait for a CPU: {draft.reason}"
     elif draft.bound is Bound.HARDWARE:
@@ -131,7 +130,7 @@ def _behind(draft: VerdictDraft, shares: Shares) -> dict[Layer, str]:
         cause = CAUSES[category]
         if category is draft.bottleneck or cause.layer is None or shares.estimate(category) < CLEAR_LEAD:
             continue
-        reasons.setdefault(cause.layer, cause.takes(_percent(shares.of[category]), "a step"))
+        reasons.setdefault(cause.layer, cause.takes(_percent(shares.of[category])))
     return reasons
 
 

@@ -21,9 +21,15 @@ LONG_GAP_NS = 1_000_000
 lasts a millisecond is host code other than dispatch, at work or asleep."""
 EVENTS_AT_ONCE = 50_000
 
-_SYNC_CALL = re.compile(r"Synchronize|EventQuery|StreamWait|StreamQuery")
-_ALLOCATION_CALL = re.compile(r"Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap|MemUnmap|MemRelease|AddressReserve")
-_COPY_CALL = re.compile(r"Memcpy")
+_CALLS = (
+    (re.compile(r"Synchronize|EventQuery|StreamWait|StreamQuery"), Category.SYNCHRONIZATION),
+    (re.compile(r"Memcpy"), Category.TRANSFER),
+    (
+        re.compile(r"Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap|MemUnmap|MemRelease|AddressReserve"),
+        Category.ALLOCATOR,
+    ),
+)
+"""What the device waits for while the host is in a call of that name; others launch."""
 _SYNC_OPERATOR = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero"})
 
 
@@ -127,11 +133,7 @@ def _look_at_host(trace: Trace, activities: Activities, thread: int) -> _Host:
 
 
 def _call_code(name: str) -> int:
-    if _SYNC_CALL.search(name):
-        return CODE[Category.SYNCHRONIZATION]
-    if _COPY_CALL.search(name):
-        return CODE[Category.TRANSFER]
-    return CODE[Category.ALLOCATOR if _ALLOCATION_CALL.search(name) else Category.LAUNCH]
+    return CODE[next((category for pattern, category in _CALLS if pattern.search(name)), Category.LAUNCH)]
 
 
 def _parts(trace: Trace, windows: Steps) -> list[tuple[int, int]]:
