@@ -108,12 +108,12 @@ class _Rows:
             for start, end, device, stream, call, size, *names in _select(database, tables, table, *where, *naming):
                 name = FIXED_NAMES.get(table) or (_copy_name if kind is EventKind.MEMCPY else self.text)(*names)
                 self.add(kind, name, start, end, (f"device {_whole(device)}", f"stream {_whole(stream)}"), call, size)
-        columns = ("start", "end", "globalTid", "correlationId", "nameId")
-        for start, end, thread, call, number in _select(database, tables, CALL_TABLE, *columns):
+        calls = _select(database, tables, CALL_TABLE, "start", "end", "globalTid", "correlationId", "nameId")
+        for start, end, thread, call, number in calls:
             name = _VERSION_SUFFIX.sub("", self.text(number))
             self.add(EventKind.RUNTIME, name, start, end, _host_thread(thread), call)
-        columns = ("start", "end", "globalTid", "eventType", "text", "textId")
-        for start, end, thread, form, *texts in _select(database, tables, "NVTX_EVENTS", *columns):
+        ranges = _select(database, tables, "NVTX_EVENTS", "start", "end", "globalTid", "eventType", "text", "textId")
+        for start, end, thread, form, *texts in ranges:
             if end is not None and (form is None or form in RANGES):  # marks have no end
                 words = self.text(*texts)
                 operator = _OPERATOR.match(words)

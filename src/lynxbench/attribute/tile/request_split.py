@@ -123,16 +123,16 @@ def split_requests(counted: Mapping[str, float], *, client_s: float, requests: i
 def _split_phases(phases: ServerPhases, counted: Mapping[str, float], client_s: float, requests: int) -> RequestSplit:
     approximate: list[str] = []
 
-    def seconds(names: tuple[str, ...]) -> float | None:
+    def summed(names: tuple[str, ...]) -> float | None:
         sums = [counted[name] for name in names if name in counted]
         return sum(sums) * phases.scale if sums else None
 
     count = int(counted.get(phases.count, 0.0)) or requests
     if count <= 0:
         raise BadInput(f"{phases.server} finished no request between the two scrapes; scrape before and after the load")
-    total, first = seconds(phases.total), seconds(phases.first_token)
-    queue, other = seconds(phases.queue) or 0.0, seconds(phases.other) or 0.0
-    prefill, decode = seconds(phases.prefill), seconds(phases.decode)
+    total, first = summed(phases.total), summed(phases.first_token)
+    queue, other = summed(phases.queue) or 0.0, summed(phases.other) or 0.0
+    prefill, decode = summed(phases.prefill), summed(phases.decode)
     if prefill is None and first is not None:
         prefill = max(0.0, first - queue)
         approximate.append("prefill is the time to the first token without the queue")
