@@ -74,7 +74,6 @@ def attribute_trace(
     precision: Precision,
     unprofiled_step_ms: Interval | float | None,
     owner: Owner,
-    device: str = "cpu",
     work: StepWork | None = None,
 ) -> Attribution:
     """Say where the time of a profiler trace or resource record went; BadInput in one line where it cannot be used."""
@@ -82,7 +81,7 @@ def attribute_trace(
     source = read_source(path)
     if isinstance(source, ResourceRecord):
         return _attribute_record(source, owner)
-    return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, device, work)[0]
+    return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, work)[0]
 
 
 def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None = None) -> TraceAnalysis:
@@ -93,13 +92,13 @@ def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None 
         gains = tuple(estimate_swap(attribution.shares, swap) for swap in settings.swaps)
         return TraceAnalysis(attribution, None, gains)
     ceilings = Ceilings(settings.ceilings, settings.precision or infer_precision(source))
-    attribution, book = _attribute(path, source, ceilings, settings.step_ms, settings.owner, "cpu")
+    attribution, book = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
     if perfetto is not None:
         from lynxbench.attribute.say.perfetto import write_perfetto
 
         write_perfetto(path, book, perfetto)
     gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in settings.swaps)
-    return TraceAnalysis(attribution, describe(book, source.device or "cpu"), gains)
+    return TraceAnalysis(attribution, describe(book), gains)
 
 
 def _attribute(
@@ -108,17 +107,15 @@ def _attribute(
     ceilings: Ceilings,
     unprofiled_step_ms: Interval | float | None,
     owner: Owner,
-    device: str,
     work: StepWork | None = None,
 ) -> tuple[Attribution, TimeBook]:
     tiling = tile_trace(trace)
     book = keep_book(tiling, ceilings)
     if tiling.on_device:
-        device, contention = trace.device or device, None
+        figures = measure_steps(book, unprofiled_step_ms, work=work)
     else:
-        work, contention = None, _contention(path)
-    figures = measure_steps(book, unprofiled_step_ms, work, contention)
-    return say_steps(figures, judge_steps(figures), owner=owner, device=device), book
+        figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path))
+    return say_steps(figures, judge_steps(figures), owner=owner), book
 
 
 def _attribute_record(record: ResourceRecord, owner: Owner) -> Attribution:

@@ -47,7 +47,6 @@ def said(path: Path, step_ms: float, work: StepWork | None) -> Attribution:
         precision=Precision.BF16,
         unprofiled_step_ms=step_ms,
         owner=DEFAULT_OWNERS.__getitem__,
-        device="cuda",
         work=work,
     )
 

@@ -43,7 +43,6 @@ def attribute(case: dict[str, Any], step_ms: float | None) -> Attribution:
         precision=Precision.FP32 if case["case"].startswith("fp32") else Precision.BF16,
         unprofiled_step_ms=step_ms,
         owner=DEFAULT_OWNERS.__getitem__,
-        device="cuda",
     )
 
 
@@ -86,7 +85,6 @@ def test_a_damaged_gpu_trace_gets_no_verdict(tmp_path: Path) -> None:
         precision=Precision.BF16,
         unprofiled_step_ms=29.9,
         owner=DEFAULT_OWNERS.__getitem__,
-        device="cuda",
     )
     assert (said.bound, said.owner, said.weak) == (Bound.UNDETERMINED, None, True)
 

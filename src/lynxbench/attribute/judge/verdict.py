@@ -111,7 +111,11 @@ class VerdictDraft:
 
 
 def measure_steps(
-    book: TimeBook, unprofiled_step_ms: Interval | float | None, work: StepWork | None, contention: Contention | None
+    book: TimeBook,
+    unprofiled_step_ms: Interval | float | None,
+    *,
+    work: StepWork | None = None,
+    contention: Contention | None = None,
 ) -> StepFigures:
     """The shares of a step, how near its kernels came to their ceilings, and what merging passes would save."""
     tiling = book.tiling

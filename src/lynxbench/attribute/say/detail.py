@@ -19,12 +19,12 @@ AROUND_GAP = 0.6
 LEAST_AROUND_NS = 20_000
 
 
-def describe(book: TimeBook, device: str) -> Detail:
+def describe(book: TimeBook) -> Detail:
     """The details of an attributed trace."""
     trace, ceilings = book.tiling.trace, book.ceilings
     return Detail(
         source=trace.source,
-        device=device,
+        device=trace.device or "cpu",
         rank=trace.rank,
         raw_bytes=trace.raw_bytes,
         events=len(trace),

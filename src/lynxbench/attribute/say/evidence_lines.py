@@ -19,11 +19,12 @@ from lynxbench.stats.lagged_correlation import Correlation
 
 STABLE_VARIATION = 0.05
 """Steps whose lengths vary by less than this (quartiles around the median) count as one regime."""
+UNNAMED_DEVICE = "an accelerator that the trace does not name"
 SATURATED = 0.6
 """Units at this share of the measured ceiling count as saturated."""
 
 
-def step_evidence(figures: StepFigures, device: str, cause: CategoryCause | None) -> tuple[str, ...]:
+def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[str, ...]:
     """Every figure that the verdict on a trace rests on; `cause` where it is certain."""
     book, shares, efficiency, fusion = figures.book, figures.shares, figures.efficiency, figures.fusion
     tiling, count = book.tiling, len(book)
@@ -51,6 +52,7 @@ def step_evidence(figures: StepFigures, device: str, cause: CategoryCause | None
     if book.ceilings.declared:
         lines = [say_declared(line) for line in lines]
         lines.append(f"ceilings are not measured on this machine ({book.ceilings.all[0].how})")
+    device = (tiling.trace.device or UNNAMED_DEVICE) if tiling.on_device else "cpu"
     lines.append(f"attributed on {device}: shares are of time, and removing one share can uncover another")
     return (*lines, *(_whole_step(figures.whole) if figures.whole is not None else ()))
 

@@ -61,7 +61,7 @@ def _candidates(reasons: Mapping[Layer, str], owner: Owner) -> tuple[CandidateLa
 # --- steps of a trace -----------------------------------------------------------------------------------------------
 
 
-def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner, device: str) -> Attribution:
+def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Attribution:
     """The attribution of a trace's steps."""
     book, shares, cause, damaged = figures.book, figures.shares, draft.cause, figures.damaged
     certain = not damaged and draft.bound is not Bound.UNDETERMINED
@@ -78,7 +78,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner, device
         symptom_layer=cause.symptom if certain else None,
         shares={category: share.estimate for category, share in shares.of.items()},
         gain_if_removed=draft.gain,
-        evidence=step_evidence(figures, device, cause if certain else None),
+        evidence=step_evidence(figures, cause if certain else None),
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
