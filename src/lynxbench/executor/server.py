@@ -217,7 +217,7 @@ def _get(address: Address, path: str) -> _Answer | str:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerMetrics:
+class ExposedMetrics:
     """The families that a server exposes, under the names that it declares."""
 
     families: tuple[Metric, ...]
@@ -225,7 +225,7 @@ class ServerMetrics:
     """Lines that are not in the format."""
 
 
-def parse_metrics(text: str) -> ServerMetrics:
+def parse_metrics(text: str) -> ExposedMetrics:
     """Every family of an exposition, without the buckets of histograms: they are most of a text, and not needed."""
     lines = [line for line in text.splitlines() if "_bucket{" not in line]
     families, readable = _parse_families("\n".join(lines)), lines
@@ -237,7 +237,7 @@ def parse_metrics(text: str) -> ServerMetrics:
             family.name += "_total"  # the parser drops the suffix, and gives it to samples that were sent without
         elif family.type == "counter":
             family.samples = [sample._replace(name=family.name) for sample in family.samples]
-    return ServerMetrics(families, len(lines) - len(readable))
+    return ExposedMetrics(families, len(lines) - len(readable))
 
 
 def _parse_families(text: str) -> tuple[Metric, ...] | None:
@@ -250,7 +250,7 @@ def _parse_families(text: str) -> tuple[Metric, ...] | None:
         return None
 
 
-def describe_metrics(metrics: ServerMetrics, text: str) -> dict[str, Field]:
+def describe_metrics(metrics: ExposedMetrics, text: str) -> dict[str, Field]:
     """What a server's metrics say about how it is set: the families it offers and its info gauges."""
     families = sorted({family.name for family in metrics.families if family.type != "unknown"})
     info: dict[str, JsonValue] = {}
@@ -274,7 +274,7 @@ def describe_metrics(metrics: ServerMetrics, text: str) -> dict[str, Field]:
     return fields
 
 
-def sum_counters(metrics: ServerMetrics) -> dict[str, float]:
+def sum_counters(metrics: ExposedMetrics) -> dict[str, float]:
     """Every counter, histogram sum and count, added up over its labels; those in SPLIT_BY also by theirs."""
     totals: dict[str, float] = {}
     for family in metrics.families:
