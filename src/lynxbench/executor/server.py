@@ -108,13 +108,13 @@ def capture_server(
 def with_server(host: Executor, server: CapturedServer) -> Executor:
     """The executor of a served run: the server's layers; of the client's host only what the server shares with it."""
     shared = {Layer.SYSTEM, Layer.ACCELERATOR} if server.is_local else set()
-    kept = {Layer.PROCUREMENT, Layer.FACILITY, Layer.DEMAND} | shared
+    of_host = {Layer.PROCUREMENT, Layer.FACILITY, Layer.DEMAND} | shared
     layers: Layers = {}
     for layer in Layer:
         fields = host.layers.get(layer, {})
         layers[layer] = (
             dict(fields)
-            if layer in kept
+            if layer in of_host
             else {f"client_{n}": f.model_copy(update={"tier": Tier.STATE}) for n, f in fields.items()}
         )
     if not server.is_local:
@@ -128,11 +128,11 @@ def is_this_host(name: str) -> bool:
     import psutil
 
     try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
+        addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
     except OSError:
         return False
     own = {address.address.partition("%")[0] for listed in psutil.net_if_addrs().values() for address in listed}
-    return all(ipaddress.ip_address(ip.partition("%")[0]).is_loopback or ip in own for ip in found)
+    return all(ipaddress.ip_address(ip.partition("%")[0]).is_loopback or ip in own for ip in addresses)
 
 
 # --- what the server tells -------------------------------------------------------------------------------------------
@@ -145,19 +145,19 @@ class _Answer:
 
 
 def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Field]:
-    asked = {
+    paths = {
         "server_version": f"{root}/version",
         "server_models": f"{root}/v1/models",
         "server_properties": f"{root}/props",
     }
     if kserve:
-        asked = {
+        paths = {
             "server_metadata": f"{root}/v2",
             "server_model": f"{root}/v2/models/{model}",
             "server_model_config": f"{root}/v2/models/{model}/config",
         }
     fields: dict[str, Field] = {}
-    for name, path in asked.items():
+    for name, path in paths.items():
         answer = _get(address, path)
         if isinstance(answer, str):
             # A server that lacks an endpoint is no different from itself a minute later.

@@ -199,16 +199,16 @@ def _attention_ns(
     if len(products) < 2 or not any("softmax" in group.name for group in chain):
         return None
     passes = sum(group.self_ns / group.calls for group in chain)
-    kept = most = 0.0
+    saved = most = 0.0
     for product in products:
         peak = ceilings.arithmetic_per_s(product.work.dtype) if product.work is not None else None
         took = product.self_ns / product.calls
         if product.work is None or not peak:
             continue
         least = product.work.flops / peak * 1e9
-        kept += max(0.0, took - least / FUSED_EFFICIENCY)
+        saved += max(0.0, took - least / FUSED_EFFICIENCY)
         most += max(0.0, took - least)
-    return passes + kept, passes + most
+    return passes + saved, passes + most
 
 
 def _is_aside(chain: list[OperatorGroup], group: OperatorGroup) -> bool:

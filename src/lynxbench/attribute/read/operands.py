@@ -63,8 +63,8 @@ class OperandTensor:
         """Bytes of distinct elements: a dimension of stride 0 repeats what is there."""
         if self.strides is None:
             return self.whole_bytes
-        kept = (size for size, step in zip(self.sizes, self.strides, strict=True) if step != 0 or size == 0)
-        return math.prod(kept) * self.item_bytes
+        distinct = (size for size, step in zip(self.sizes, self.strides, strict=True) if step != 0 or size == 0)
+        return math.prod(distinct) * self.item_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ def split_requests(counted: Mapping[str, float], *, client_s: float, requests: i
     """The split from what counters grew by over a run; `client_s` is the mean latency as the client saw it."""
     if "triton_inferences" in counted:
         return _split_inferences(counted, client_s)
-    phases = next((one for one in SERVERS if any(name.startswith(one.mark) for name in counted)), None)
+    phases = next((server for server in SERVERS if any(name.startswith(server.mark) for name in counted)), None)
     if phases is None:
         raise BadInput("none of the metrics is known (vLLM, SGLang, TGI, llama.cpp, Triton)")
     named = (*phases.queue, *phases.prefill, *phases.decode, *phases.first_token)
