@@ -99,7 +99,13 @@ def analyse_ranks(paths: Sequence[Path], settings: TraceSettings, *, perfetto: P
 
 def gather_ranks(paths: Sequence[Path], results: Sequence[TraceAnalysis | str]) -> RankReport:
     """What was analysed, wherever that happened, in the order of the ranks."""
-    return compare_ranks(_numbered(paths, results))
+    analyses = [None if isinstance(result, str) else result for result in results]
+    numbers = [_number(path, analysis, i) for i, (path, analysis) in enumerate(zip(paths, analyses, strict=True))]
+    if len(set(numbers)) < len(numbers):  # names that say nothing: count them
+        numbers = list(range(len(paths)))
+    problems = [result if isinstance(result, str) else None for result in results]
+    ranks = map(Rank, numbers, map(str, paths), analyses, problems)
+    return compare_ranks(sorted(ranks, key=lambda rank: rank.number))
 
 
 def _cpus() -> int:
@@ -119,19 +125,6 @@ def _number(path: Path, analysis: TraceAnalysis | None, otherwise: int) -> int:
         return analysis.detail.rank
     match = _RANK.search(path.name)
     return int(match.group(1) or match.group(2)) if match else otherwise
-
-
-def _numbered(paths: Sequence[Path], results: Sequence[TraceAnalysis | str]) -> tuple[Rank, ...]:
-    numbers = [
-        _number(p, None if isinstance(r, str) else r, i) for i, (p, r) in enumerate(zip(paths, results, strict=True))
-    ]
-    if len(set(numbers)) < len(numbers):  # names that say nothing: count them
-        numbers = list(range(len(paths)))
-    ranks = [
-        Rank(number, str(path), None, result) if isinstance(result, str) else Rank(number, str(path), result)
-        for number, path, result in zip(numbers, paths, results, strict=True)
-    ]
-    return tuple(sorted(ranks, key=lambda rank: rank.number))
 
 
 def compare_ranks(ranks: Sequence[Rank]) -> RankReport:

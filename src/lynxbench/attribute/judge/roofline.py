@@ -141,32 +141,16 @@ def is_tiny(took_ns: float, attainable_ns: float | None) -> bool:
 
 # --- declared ceilings of known devices, for traces that come without a measured result -----------------------------
 
-_TERA_PER_S: dict[str, dict[Precision | None, float]] = {
-    "h200": {
-        Precision.FP32: 51,
-        Precision.TF32: 408,
-        Precision.FP16: 752,
-        Precision.BF16: 783,
-        Precision.FP8: 1420,
-        Precision.INT8: 948,
-        None: 4.27,
-    },
-}
-"""Operations of a bare product by precision, and bytes of a copy."""
-_HOW = {"h200": f"{DECLARED} bare products of 8192³ and a 4 GiB copy on another NVIDIA H200, PyTorch 2.11"}
-
+_H200 = f"{DECLARED} bare products of 8192³ and a 4 GiB copy on another NVIDIA H200, PyTorch 2.11"
+_H200_TERA = {"fp32": 51, "tf32": 408, "fp16": 752, "bf16": 783, "fp8": 1420, "int8": 948}
 DEVICES: dict[str, tuple[Ceiling, ...]] = {
-    device: tuple(
-        Ceiling(
-            name="copy" if precision is None else "matmul",
-            precision=precision,
-            per_s=rate * 1e12,
-            unit="bytes/s" if precision is None else "operations/s",
-            how=_HOW[device],
-        )
-        for precision, rate in rates.items()
-    )
-    for device, rates in _TERA_PER_S.items()
+    "h200": (
+        *(
+            Ceiling(name="matmul", precision=Precision(name), per_s=rate * 1e12, unit="operations/s", how=_H200)
+            for name, rate in _H200_TERA.items()
+        ),
+        Ceiling(name="copy", precision=None, per_s=4.27 * 1e12, unit="bytes/s", how=_H200),
+    ),
 }
 
 

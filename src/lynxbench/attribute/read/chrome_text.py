@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -62,28 +63,22 @@ def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: FileRea
     """Decoded lists of events in file order; `reading.complete` says afterwards whether the file's end was reached."""
     chunks = _chunks(path, reading)
     rest = _skip_head(path, chunks, reading)
-    for chunk in chunks:
+    for chunk in chain(chunks, (b"",)):
+        final = not chunk
         rest += chunk
-        if len(rest) < PIECE_BYTES:
+        if len(rest) < PIECE_BYTES and not final:
             continue
-        cut = _cut(rest, decode, final=False)
-        if cut is None:
-            if len(rest) > LONGEST_EVENT_BYTES:
-                reading.notes.append(f"nothing readable after {reading.raw_bytes - len(rest):,} bytes")
+        cut = _cut(rest, decode, final=final)
+        if cut is not None:
+            events, rest, reading.complete = cut
+            yield events
+            if reading.complete:
                 return
-            continue
-        events, rest, ended = cut
-        rest = rest.lstrip(SEPARATORS)  # now, while it is short: with the next piece it would be copied whole
-        yield events
-        if ended:
-            reading.complete = True
+            rest = rest.lstrip(SEPARATORS)  # now, while it is short: with the next piece it would be copied whole
+        elif len(rest) > LONGEST_EVENT_BYTES and not final:
+            reading.notes.append(f"nothing readable after {reading.raw_bytes - len(rest):,} bytes")
             return
-    cut = _cut(rest, decode, final=True)
-    if cut is not None:
-        events, rest, ended = cut
-        reading.complete = ended
-        yield events
-    elif not rest.strip(b", \t\r\n]"):
+    if not rest.strip(SEPARATORS + b"]"):
         reading.complete = b"]" in rest
     if not reading.complete:
         reading.notes.append(f"the file ends inside its events; the last {len(rest):,} bytes were not readable")

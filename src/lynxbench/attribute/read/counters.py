@@ -23,16 +23,8 @@ MEMORY_WORDS = ("dram active", "dram bandwidth", "dram throughput")
 """Parts of metric names, in lower case, over the versions of Nsight Systems and NVML's GPM."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """Samples in time order: shares of the arithmetic units' and of the memory's ceiling, 0 to 1."""
-
-    at_ns: npt.NDArray[np.int64]
-    arithmetic: npt.NDArray[np.float64]
-    memory: npt.NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.at_ns)
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +33,6 @@ class Counted:
 
     arithmetic: float
     memory: float
-    samples: int
 
     @property
     def arithmetic_binds(self) -> bool:
@@ -54,10 +45,39 @@ class Counted:
         return min(1.0, max(self.arithmetic, self.memory))
 
 
-def combine_metrics(series: Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]) -> Counters | None:
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Samples in time order: shares of the arithmetic units' and of the memory's ceiling, 0 to 1."""
+
+    at_ns: Int64
+    arithmetic: Float64
+    memory: Float64
+
+    def __len__(self) -> int:
+        return len(self.at_ns)
+
+    def by_name(self, start_ns: Int64, dur_ns: Int64, name: npt.NDArray[np.int32]) -> dict[int, Counted]:
+        """Samples dealt to the kernels they fell into (by the latest one begun), by the kernels' names."""
+        if not len(start_ns) or not len(self):
+            return {}
+        at = np.searchsorted(start_ns, self.at_ns, side="right") - 1
+        inside = (at >= 0) & (self.at_ns < start_ns[at] + dur_ns[at])
+        of = name[at[inside]]
+        number = np.bincount(of)
+        arithmetic = np.bincount(of, weights=self.arithmetic[inside])
+        memory = np.bincount(of, weights=self.memory[inside])
+        by_name = {}
+        for index in np.flatnonzero(number >= FEWEST_SAMPLES).tolist():
+            means = Counted(float(arithmetic[index] / number[index]), float(memory[index] / number[index]))
+            if means.reached >= LEAST_BUSY:
+                by_name[index] = means
+        return by_name
+
+
+def combine_metrics(series: Mapping[str, tuple[Int64, Float64]]) -> Counters | None:
     """Metrics by name (times, percent) to the two shares; None where arithmetic or memory was not sampled."""
 
-    def named(words: tuple[str, ...]) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+    def named(words: tuple[str, ...]) -> list[tuple[Int64, Float64]]:
         return [samples for name, samples in series.items() if any(word in name.lower() for word in words)]
 
     arithmetic, memory, halves = named(ARITHMETIC_WORDS), named(MEMORY_WORDS), named(HALF_MEMORY_WORDS)
@@ -69,27 +89,3 @@ def combine_metrics(series: Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArra
     combine, parts = (np.max, memory) if memory else (np.sum, halves)
     moved = combine([np.interp(at, *samples) for samples in parts], axis=0)
     return Counters(at, np.clip(busiest / 100.0, 0.0, 1.0), np.clip(moved / 100.0, 0.0, 1.0))
-
-
-def count_by_name(
-    counters: Counters,
-    start_ns: npt.NDArray[np.int64],
-    dur_ns: npt.NDArray[np.int64],
-    name: npt.NDArray[np.int32],
-) -> dict[int, Counted]:
-    """Samples dealt to the kernels they fell into (by the latest one begun), by the kernels' names."""
-    if not len(start_ns) or not len(counters):
-        return {}
-    at = np.searchsorted(start_ns, counters.at_ns, side="right") - 1
-    inside = (at >= 0) & (counters.at_ns < start_ns[at] + dur_ns[at])
-    of = name[at[inside]]
-    number = np.bincount(of)
-    arithmetic = np.bincount(of, weights=counters.arithmetic[inside])
-    memory = np.bincount(of, weights=counters.memory[inside])
-    by_name = {}
-    for index in np.flatnonzero(number >= FEWEST_SAMPLES).tolist():
-        count = int(number[index])
-        means = Counted(float(arithmetic[index]) / count, float(memory[index]) / count, count)
-        if means.reached >= LEAST_BUSY:
-            by_name[index] = means
-    return by_name

@@ -50,10 +50,6 @@ def _lead(bound: Bound) -> str:
     return "undetermined" if bound is Bound.UNDETERMINED else f"{bound.value}-bound"
 
 
-def _owned(layer: Layer | None, owner: Owner) -> str | None:
-    return owner(layer) if layer is not None else None
-
-
 def _candidates(reasons: Mapping[Layer, str], owner: Owner) -> tuple[CandidateLayer, ...]:
     return tuple(CandidateLayer(layer=layer, owner=owner(layer), reason=reason) for layer, reason in reasons.items())
 
@@ -74,7 +70,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         bottleneck=draft.bottleneck,
         bound=draft.bound,
         layer=layer,
-        owner=_owned(layer, owner),
+        owner=owner(layer) if layer is not None else None,
         symptom_layer=cause.symptom if certain else None,
         shares={category: share.estimate for category, share in shares.of.items()},
         gain_if_removed=draft.gain,
@@ -194,7 +190,7 @@ def _attribution(
         bottleneck=judgement.bottleneck,
         bound=judgement.bound,
         layer=judgement.layer,
-        owner=_owned(judgement.layer, owner),
+        owner=owner(judgement.layer) if judgement.layer is not None else None,
         symptom_layer=judgement.symptom,
         shares=dict(judgement.shares),
         gain_if_removed=judgement.gain,

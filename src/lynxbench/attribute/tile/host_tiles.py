@@ -115,13 +115,13 @@ def find_lanes(trace: Trace, thread: int) -> tuple[ThreadLane, ...]:
     # The autograd engine works on threads of its own; the driving one waits for them without an event of its own.
     engine = trace.rows_named(lambda name: name.startswith("autograd::engine::evaluate_function"), EventKind.OPERATOR)
     others = (number for number in distinct(trace.thread[engine]).tolist() if number != thread)
-    return tuple(_lane(trace, is_host, number) for number in (thread, *others))
-
-
-def _lane(trace: Trace, is_host: Flags, thread: int) -> ThreadLane:
-    rows = np.flatnonzero(is_host & (trace.thread == thread))
-    end = trace.start_ns[rows] + trace.dur_ns[rows]
-    return ThreadLane(rows.astype(np.int32), np.maximum.accumulate(end, out=end))
+    lanes = []
+    for number in (thread, *others):
+        rows = np.flatnonzero(is_host & (trace.thread == number))
+        lanes.append(
+            ThreadLane(rows.astype(np.int32), np.maximum.accumulate(trace.start_ns[rows] + trace.dur_ns[rows]))
+        )
+    return tuple(lanes)
 
 
 def tile_host(trace: Trace, steps: Steps, lanes: tuple[ThreadLane, ...] | None = None) -> tuple[Stretches, int]:

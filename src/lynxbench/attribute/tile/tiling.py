@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.read.counters import Counted, count_by_name
+from lynxbench.attribute.read.counters import Counted
 from lynxbench.attribute.read.operands import OperatorCall
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.attribute.read.trace import HOST_KINDS, NONE, EventKind, Flags, Int64, Trace, distinct, match_ids
@@ -178,7 +178,10 @@ def _alike_calls(trace: Trace, stretches: Stretches, *, on_device: bool) -> tupl
     kernel = trace.name[rows] if on_device else np.full(len(rows), NONE)
     name = np.where(operator != NONE, trace.name[operator], NONE)
     signature = np.where(leads & (operator != NONE), trace.signature[operator], NONE)
-    counted = _counted(trace) if on_device else {}
+    counted: dict[int, Counted] = {}
+    if on_device and trace.counters is not None:
+        kernels = trace.rows_of(EventKind.KERNEL)
+        counted = trace.counters.by_name(trace.start_ns[kernels], trace.dur_ns[kernels], trace.name[kernels])
     groups = _together(rows, leads, kernel, np.where(operator != NONE, trace.signature[operator], NONE), name)
     calls = []
     for members in sorted(groups, key=lambda group: int(group[0])) if on_device else groups:
@@ -239,10 +242,3 @@ def _heaviest(rows: Int64, operator: Int64, took: Int64) -> Flags:
     leads[order[first[: len(rows)]]] = True
     leads &= operator != NONE
     return leads
-
-
-def _counted(trace: Trace) -> dict[int, Counted]:
-    if trace.counters is None:
-        return {}
-    kernels = trace.rows_of(EventKind.KERNEL)
-    return count_by_name(trace.counters, trace.start_ns[kernels], trace.dur_ns[kernels], trace.name[kernels])
