@@ -23,7 +23,6 @@ from lynxbench.errors import BadInput
 SEPARATOR = b"\x1f"
 """Between the raw texts of an interned key; JSON text cannot hold it outside an escape."""
 PARTS_TOGETHER = 16
-MOST_PAIRS = 1 << 22
 _NO_OPERANDS = SEPARATOR * 4
 _NEEDS_CONCRETE = re.compile(r"conv|attention|^aten::_?empty(_affine_quantized)?$", re.IGNORECASE)
 _PACKED = re.compile(r"^(quantized|onednn|mkldnn|_quantized)::\w*(linear|matmul)\w*$")
@@ -98,8 +97,7 @@ class _Columns:
         self._names: dict[str, int] = {}
         self._detailed: list[bool] = []
         self._view: list[bool] = []
-        self._processes: dict[int | str, int] = {}
-        self._threads: dict[int | str, int] = {}
+        self._threads: dict[tuple[int | str, int | str], int] = {}
         self._signatures = {_NO_OPERANDS: 0}  # told apart by its number, without a look at each event
         self._parts: dict[str, list[npt.NDArray[Any]]] = {}
         self._whole: dict[str, list[npt.NDArray[Any]]] = {}
@@ -126,8 +124,7 @@ class _Columns:
         except KeyError:  # hardly ever once the first steps were read
             _number(self._names, (event.name for event in timed))
             _number(self._kinds, (event.cat for event in timed))
-            _number(self._processes, (event.pid for event in timed))
-            _number(self._threads, (event.tid for event in timed))
+            _number(self._threads, ((event.pid, event.tid) for event in timed))
             name, kind = self._add_words(timed)
         if "" in self._names or "" in self._kinds:
             self.nameless += sum(not event.name or not event.cat for event in timed)
@@ -145,13 +142,11 @@ class _Columns:
 
     def _add_words(self, timed: Sequence[AnyEvent]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Words by their numbers; each column in one go over the events, which are cold."""
-        names, kinds, processes, threads = self._names, self._kinds, self._processes, self._threads
+        names, kinds, threads = self._names, self._kinds, self._threads
         name = [names[event.name] for event in timed]
         word = [kinds[event.cat] for event in timed]
-        process = [processes[event.pid] for event in timed]
-        thread = [threads[event.tid] for event in timed]
+        thread = [threads[event.pid, event.tid] for event in timed]
         kind_of = np.array([KIND_OF_CATEGORY.get(word.lower(), EventKind.OTHER) for word in kinds], dtype=np.int8)
-        self._add("process", process)
         self._add("thread", thread)
         return self._add("name", name), self._add("kind", kind_of[word])
 
@@ -198,7 +193,7 @@ class _Columns:
             self._consolidate()
         column: dict[str, npt.NDArray[Any]] = {key: np.concatenate(self._whole.pop(key)) for key in tuple(self._whole)}
         names, column["name"] = _ranked(list(self._names), column["name"])
-        threads, column["thread"] = self._ranked_threads(column.pop("process"), column["thread"])
+        threads, column["thread"] = _ranked([(str(pid), str(tid)) for pid, tid in self._threads], column["thread"])
         keys, column["signature"] = _ranked(list(self._signatures), column["signature"])
         order = _time_order(column)
         if order is not None:
@@ -217,20 +212,6 @@ class _Columns:
             counters=None,
             **column,
         )
-
-    def _ranked_threads(
-        self, process: npt.NDArray[Any], thread: npt.NDArray[Any]
-    ) -> tuple[list[tuple[str, str]], Int32]:
-        """Processes and threads were numbered apart; together they name a thread."""
-        processes, threads = list(self._processes), list(self._threads)
-        if len(processes) * len(threads) > MOST_PAIRS:  # no machine has so many: the numbers mean something else
-            thread, threads = np.zeros_like(thread), threads[:1]
-        both = process * np.int32(len(threads)) + thread
-        known = np.flatnonzero(np.bincount(both))
-        pairs = [(str(processes[at // len(threads)]), str(threads[at % len(threads)])) for at in known.tolist()]
-        number = np.zeros(len(processes) * len(threads), dtype=np.int32)
-        number[known] = np.arange(len(known))
-        return _ranked(pairs, number[both])
 
 
 _CORRELATED = np.array([kind in (*DEVICE_KINDS, EventKind.RUNTIME, EventKind.OTHER) for kind in EventKind], dtype=bool)
@@ -263,7 +244,6 @@ def _time_order(column: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.intp] | N
 _WIDTH: dict[str, type[np.signedinteger[Any]]] = {
     "kind": np.int8,
     "name": np.int32,
-    "process": np.int32,
     "thread": np.int32,
     "signature": np.int32,
 }
