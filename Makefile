@@ -13,7 +13,7 @@ run: $(STAMPS)/models
 # Everything, in three parts: two side by side, then what judges time and needs the machine to itself (marked `alone`), real
 # servers included (a bare `pytest` leaves those out). A test holds this list against the marks.
 ALONE := $(addprefix tests/,e2e/test_compare.py e2e/test_real_servers.py e2e/test_run.py e2e/test_serving.py \
-  server/test_agents.py unit/attribute/test_planted.py unit/attribute/test_resource.py unit/run/test_intervening.py)
+  server/test_agents.py unit/attribute/test_planted.py unit/attribute/test_process_accounts.py unit/run/test_intervening.py)
 SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load server e2e/test_fleet.py e2e/test_fleet_dispatch.py)
 
 .PHONY: test-side test-other-side

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from lynxbench.attribute.api import attribute_trace
+from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS
@@ -305,14 +305,14 @@ def run_case(case: Case, ceilings: tuple[Ceiling, ...], *, steps: int = 8) -> tu
     bare_ms = time_steps(step, steps)
     with tempfile.TemporaryDirectory() as folder:
         path = profile_steps(step, steps, Path(folder))
-        said = attribute_trace(
+        attribution = attribute_trace(
             path,
             ceilings=ceilings,
             precision=Precision.FP32,
             unprofiled_step_ms=Interval(bare_ms, bare_ms, bare_ms),
             owner=DEFAULT_OWNERS.__getitem__,
         )
-    return said, bare_ms
+    return attribution, bare_ms
 
 
 def main() -> int:
@@ -330,22 +330,22 @@ def main() -> int:
         for name, case in CASES.items():
             if chosen.case not in (None, name):
                 continue
-            said, bare_ms = run_case(case, ceilings)
-            good = said.bottleneck in case.right and said.bound in case.bound
+            attribution, bare_ms = run_case(case, ceilings)
+            good = attribution.bottleneck in case.right and attribution.bound in case.bound
             right, total = right + good, total + 1
-            gain = said.gain_if_removed
+            gain = attribution.gain_if_removed
             measured = f"  measured {bare_ms / time_steps(case.fixed(), 8):.2f}×" if case.fixed else ""
             write(
-                f"{'ok ' if good else 'NOT'} {name:13} {said.sentence}\n"
-                f"      bare {bare_ms:.2f} ms, profiled {said.wall_ms_per_step:.2f} ms; gain {gain.estimate:.2f}× "
-                f"[{gain.low:.2f}, {gain.high:.2f}]{measured}; owner {said.owner}\n"
+                f"{'ok ' if good else 'NOT'} {name:13} {attribution.sentence}\n"
+                f"      bare {bare_ms:.2f} ms, profiled {attribution.wall_ms_per_step:.2f} ms; "
+                f"gain {gain.estimate:.2f}× [{gain.low:.2f}, {gain.high:.2f}]{measured}; owner {attribution.owner}\n"
             )
             if chosen.evidence:
-                write("".join(f"        {line}\n" for line in said.evidence))
+                write("".join(f"        {line}\n" for line in attribution.evidence))
                 write(
                     "".join(
                         f"        {o.ms_per_step:8.3f} ms {o.category:18} {o.efficiency} {o.name}\n"
-                        for o in said.operators
+                        for o in attribution.operators
                     )
                 )
     write(f"named {right} of {total}\n")

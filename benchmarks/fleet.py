@@ -28,7 +28,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from fleet_tasks import write_rank_trace
-from lynxbench.attribute.rank_traces import RankSettings, compare_ranks, find_traces, gather_ranks, try_rank
+from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.rank_traces import compare_ranks, find_traces, gather_ranks, try_rank
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.fleet.cluster import Fleet, connected
 from lynxbench.fleet.fleet_load import FleetProbe
@@ -120,14 +121,14 @@ def measure_traces(fleet: Fleet, count: int) -> dict[str, Any]:
         paths = find_traces([Path(folder)])
         size_mb = sum(path.stat().st_size for path in paths) / 1e6
         began = time.perf_counter()
-        alone = gather_ranks(paths, [try_rank(path, RankSettings()) for path in paths])
+        alone = gather_ranks(paths, [try_rank(path, TraceSettings()) for path in paths])
         alone_s = time.perf_counter() - began
         traces = list_traces([folder])
-        analyse_fleet(fleet, traces[:8], RankSettings())  # workers start and import once
+        analyse_fleet(fleet, traces[:8], TraceSettings())  # workers start and import once
         walls, peaks, spent, equal = {}, {}, {}, []
         for workers in (1, 2):
             began = time.perf_counter()
-            found = analyse_fleet(fleet, traces, RankSettings(), workers=workers)
+            found = analyse_fleet(fleet, traces, TraceSettings(), workers=workers)
             walls[workers] = time.perf_counter() - began
             spent[workers] = found.cpu_s
             peaks[workers] = found.peak_rss_bytes / 1e6

@@ -26,8 +26,8 @@ PROFILED_STEPS = 8
 def measure(name: str, device: Any, seconds: float, ceilings: dict[str, Any]) -> dict[str, Any]:
     """One case, from its step to its intervention."""
     from gpu_plants import PLANTS, timed_ms
-    from lynxbench.attribute.api import attribute_trace
-    from lynxbench.attribute.unit_activity import measured_side, weigh_activity
+    from lynxbench.attribute.attributing import attribute_trace
+    from lynxbench.attribute.judge.unit_activity import measured_side, weigh_activity
     from lynxbench.engines.torch.profiling import write_trace
     from lynxbench.measure.device_activity import device_activity
     from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry

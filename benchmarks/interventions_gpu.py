@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.intervention_tests import (
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.intervention_tests import (
     InterventionProposal,
     judge_intervention,
     not_measured,

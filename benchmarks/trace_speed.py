@@ -28,8 +28,9 @@ LARGEST_RSS_MB = 1000.0
 OURS = """
 import resource, sys
 from pathlib import Path
-from lynxbench.attribute.rank_traces import Settings, analyse_ranks
-report = analyse_ranks([Path(sys.argv[1])], Settings())
+from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.rank_traces import analyse_ranks
+report = analyse_ranks([Path(sys.argv[1])], TraceSettings())
 used = resource.getrusage(resource.RUSAGE_SELF)
 said = report.main.analysis
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1024

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.devices import DEVICES
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.roofline import DEVICES
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
 
@@ -24,16 +24,16 @@ NEAR, NEEDED, MOST = 1.5, 0.8, 2.0
 
 def judge(folder: Path, case: dict[str, Any]) -> tuple[bool, float | None, str]:
     """Whether the bottleneck is right, predicted over measured gain, and the sentence."""
-    said = attribute_trace(
+    attribution = attribute_trace(
         folder / f"{case['case']}.json.gz",
         ceilings=DEVICES["h200"],
         precision=Precision.FP32 if case["case"].startswith("fp32") else Precision.BF16,
         unprofiled_step_ms=case["step_ms"],
         owner=DEFAULT_OWNERS.__getitem__,
     )
-    right = said.bottleneck in case.get("accepted", [case["bottleneck"]])
-    ratio = said.gain_if_removed.estimate / case["speedup"] if case["speedup"] else None
-    return right, ratio, said.sentence
+    right = attribution.bottleneck in case.get("accepted", [case["bottleneck"]])
+    ratio = attribution.gain_if_removed.estimate / case["speedup"] if case["speedup"] else None
+    return right, ratio, attribution.sentence
 
 
 def main() -> int:

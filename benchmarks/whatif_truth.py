@@ -13,8 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.devices import DEVICES
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.roofline import DEVICES
 from lynxbench.decide.whatif import estimate_fix
 from lynxbench.model.attribution import Category
 from lynxbench.model.layers import DEFAULT_OWNERS
@@ -28,10 +28,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
-    cases = [one for one in json.loads((folder / "truth.json").read_text())["cases"] if one["speedup"]]
+    cases = [case for case in json.loads((folder / "truth.json").read_text())["cases"] if case["speedup"]]
     inside = [0, 0]
     for case in cases:
-        said = attribute_trace(
+        attribution = attribute_trace(
             folder / f"{case['case']}.json.gz",
             ceilings=DEVICES["h200"],
             precision=Precision.FP32 if case["case"].startswith("fp32") else Precision.BF16,
@@ -40,7 +40,7 @@ def main() -> int:
         )
         line = f"{case['case']:22}measured {case['speedup']:6.2f}x"
         for way, category in enumerate((None, Category(case["bottleneck"]))):
-            gain = estimate_fix(said, category).gain
+            gain = estimate_fix(attribution, category).gain
             held = gain.low <= case["speedup"] <= gain.high
             inside[way] += held
             name = "found" if category is None else "named"

@@ -15,7 +15,8 @@ import pytest
 from command_line import QUICK_CONTRACT, SPINNING, lynxbench
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from fleet_tasks import GATHERING, GATHERING_CONTRACT, WAITING, WAITING_CONTRACT, answer, write_rank_trace
-from lynxbench.attribute.rank_traces import RankSettings, analyse_ranks, find_traces
+from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.rank_traces import analyse_ranks, find_traces
 from lynxbench.contract.loader import read_contract
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import BadInput, CannotRun, Interrupted
@@ -303,12 +304,12 @@ def test_rank_traces_give_the_single_process_result(fleet: Fleet, tmp_path: Path
         own = 900 if rank == 5 else 600
         write_rank_trace(tmp_path / f"rank{rank}.json", rank, own_us=own, wait_us=1000 - own)
     (tmp_path / "rank8.json").write_text("not a trace")
-    alone = analyse_ranks(find_traces([tmp_path]), RankSettings())
-    many = analyse_fleet(fleet, list_traces([str(tmp_path)]), RankSettings(), workers=2)
+    alone = analyse_ranks(find_traces([tmp_path]), TraceSettings())
+    many = analyse_fleet(fleet, list_traces([str(tmp_path)]), TraceSettings(), workers=2)
     assert many.report == alone
     assert many.report.straggler == 5
     assert 0 < many.peak_rss_bytes < 1 << 30
-    far = analyse_fleet(fleet, list_traces([f"file://{tmp_path}"]), RankSettings(), workers=2)
+    far = analyse_fleet(fleet, list_traces([f"file://{tmp_path}"]), TraceSettings(), workers=2)
     assert far.report.lines[0] == alone.lines[0]
     assert far.report.straggler == 5
     assert not list(Path("/tmp").glob("lynxbench-trace-*"))

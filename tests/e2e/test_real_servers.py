@@ -257,9 +257,8 @@ def test_triton_answers_and_its_statistics_account_for_it(triton, binary):
     assert record.counts()["ok"] == record.sent == 200
     done = stats_of(triton).since(before)
     assert done.succeeded == 200
-    assert done.failed == 0
     assert done.inferences == 300  # a request of two rows is two inferences
-    assert 1 < done.mean_batch <= 16
+    assert 1 < done.inferences / done.executions <= 16  # the dynamic batcher merged requests
     # What the server accounts for is part of what the client waited for, and most of it.
     inside_s = done.total_ns / 200 / 1e9
     parts_ns = done.queue_ns + done.compute_input_ns + done.compute_infer_ns + done.compute_output_ns

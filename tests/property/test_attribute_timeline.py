@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lynxbench.attribute.accounting import keep_book
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.kineto import read_trace
-from lynxbench.attribute.roofline import Ceilings
-from lynxbench.attribute.step_finding import find_steps
-from lynxbench.attribute.timeline import conserved, tile_steps
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.roofline import Ceilings
+from lynxbench.attribute.judge.time_book import keep_book
+from lynxbench.attribute.read.kineto import read_trace
+from lynxbench.attribute.tile.host_tiles import tile_host
+from lynxbench.attribute.tile.steps import find_steps
+from lynxbench.attribute.tile.tiling import tile_trace
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
@@ -116,17 +117,17 @@ def test_time_is_conserved_and_each_operator_gets_its_own(steps: list[list[Node]
     with tempfile.TemporaryDirectory() as folder:
         trace = read_trace(write(events, folder))
     found = find_steps(trace)
-    timeline = tile_steps(trace, found)
-    assert conserved(timeline, found)
-    assert timeline.misnested == 0
+    stretches, misnested = tile_host(trace, found)
+    assert stretches.fill(found)
+    assert misnested == 0
     assert int((found.end_ns - found.start_ns).sum()) == total
     spent: dict[str, int] = {}
-    for row, dur in zip(timeline.row.tolist(), timeline.dur_ns.tolist(), strict=True):
+    for row, dur in zip(stretches.row.tolist(), stretches.dur_ns.tolist(), strict=True):
         name = trace.names[trace.name[row]]
         if not name.startswith("step#"):
             spent[name] = spent.get(name, 0) + dur
     assert spent == {name: ns for name, ns in own.items() if ns}
-    book = keep_book(trace, found, timeline, Ceilings(CEILINGS, Precision.FP32))
+    book = keep_book(tile_trace(trace), Ceilings(CEILINGS, Precision.FP32))
     assert np.array_equal(book.spent_ns.sum(axis=1), book.wall_ns)
     assert (book.spent_ns >= 0).all()
 
@@ -175,7 +176,7 @@ def test_any_overlap_still_conserves_time(spans: list[tuple[int, int, str, int]]
     with tempfile.TemporaryDirectory() as folder:
         trace = read_trace(write(events, folder))
     steps = find_steps(trace)
-    timeline = tile_steps(trace, steps)
-    assert conserved(timeline, steps)
-    book = keep_book(trace, steps, timeline, Ceilings(CEILINGS, Precision.FP32))
+    stretches, _ = tile_host(trace, steps)
+    assert stretches.fill(steps)
+    book = keep_book(tile_trace(trace), Ceilings(CEILINGS, Precision.FP32))
     assert np.array_equal(book.spent_ns.sum(axis=1), book.wall_ns)

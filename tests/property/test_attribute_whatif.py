@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lynxbench.attribute.faster_hardware import Swap, estimate_swap
+from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.model.attribution import Category
 
 FACTOR = st.floats(1.0, 50.0)

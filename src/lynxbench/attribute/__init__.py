@@ -1,1 +1,1 @@
-"""Profiler traces and resource counts to exclusive time by category, and a verdict with layer and owner."""
+"""Profiler traces and counts to a verdict with layer and owner: read, tile, judge, say; `attributing` is the door."""

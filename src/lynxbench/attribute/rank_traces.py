@@ -8,38 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from lynxbench.attribute.api import TraceAnalysis, analyse_trace
-from lynxbench.attribute.faster_hardware import STANDARD_SWAPS, Swap
+from lynxbench.attribute.attributing import TraceAnalysis, TraceSettings, analyse_trace
 from lynxbench.errors import BadInput
-from lynxbench.model.attribution import Category, Ceiling
-from lynxbench.model.layers import DEFAULT_OWNERS, Layer
-from lynxbench.model.precision import Precision
+from lynxbench.model.attribution import Category
 
 STRAGGLES = 0.05
 """A rank whose own work takes this much longer than the median rank's keeps the others waiting."""
 SUFFIXES = (".json", ".json.gz", ".sqlite")
 _RANK = re.compile(r"rank[_-]?(\d+)|(?:^|[_.-])(\d+)\.(?:pt\.trace\.json|json)", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class RankSettings:
-    """What every rank is analysed with."""
-
-    ceilings: tuple[Ceiling, ...] = ()
-    precision: Precision | None = None
-    step_ms: float | None = None
-    owners: Mapping[Layer, str] | None = None
-    swaps: tuple[Swap, ...] = STANDARD_SWAPS
-
-    def owner(self, layer: Layer) -> str:
-        """Who owns a layer here."""
-        return (self.owners or DEFAULT_OWNERS).get(layer, DEFAULT_OWNERS[layer])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +66,24 @@ class RankReport:
 
 def find_traces(paths: Sequence[Path]) -> list[Path]:
     """Trace files: those given, and those in folders given."""
-    found: list[Path] = []
+    traces: list[Path] = []
     for path in paths:
         if not path.is_dir():
-            found.append(path)
+            traces.append(path)
             continue
         inside = sorted(p for p in path.iterdir() if p.is_file() and p.name.lower().endswith(SUFFIXES))
         if not inside:
             raise BadInput(f"{path}: holds no traces ({', '.join(SUFFIXES)}); give the folder they were exported to")
-        found += inside
-    return found
+        traces += inside
+    return traces
 
 
-def analyse_ranks(paths: Sequence[Path], settings: RankSettings, *, perfetto: Path | None = None) -> RankReport:
+def analyse_ranks(paths: Sequence[Path], settings: TraceSettings, *, perfetto: Path | None = None) -> RankReport:
     """Analyse every file, side by side where there are several; a rank that cannot be read is named, not fatal."""
     if len(paths) == 1:
-        analysis = _analyse(paths[0], settings, perfetto)
-        return RankReport((Rank(_number(paths[0], analysis, 0), str(paths[0]), analysis),), *_alone(paths[0], analysis))
+        analysis = analyse_trace(paths[0], settings, perfetto=perfetto)
+        rank = Rank(_number(paths[0], analysis, 0), str(paths[0]), analysis)
+        return RankReport((rank,), rank.number, None, ())
     if perfetto is not None:
         raise BadInput("--perfetto writes one trace; give one file")
     # A fifth of the time that one small trace takes would go into these imports.
@@ -116,33 +99,23 @@ def analyse_ranks(paths: Sequence[Path], settings: RankSettings, *, perfetto: Pa
 
 def gather_ranks(paths: Sequence[Path], results: Sequence[TraceAnalysis | str]) -> RankReport:
     """What was analysed, wherever that happened, in the order of the ranks."""
-    return compare_ranks(_numbered(paths, results))
-
-
-def _alone(path: Path, analysis: TraceAnalysis) -> tuple[int, int | None, tuple[str, ...]]:
-    return _number(path, analysis, 0), None, ()
+    analyses = [None if isinstance(result, str) else result for result in results]
+    numbers = [_number(path, analysis, i) for i, (path, analysis) in enumerate(zip(paths, analyses, strict=True))]
+    if len(set(numbers)) < len(numbers):  # names that say nothing: count them
+        numbers = list(range(len(paths)))
+    problems = [result if isinstance(result, str) else None for result in results]
+    ranks = map(Rank, numbers, map(str, paths), analyses, problems)
+    return compare_ranks(sorted(ranks, key=lambda rank: rank.number))
 
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _analyse(path: Path, settings: RankSettings, perfetto: Path | None = None) -> TraceAnalysis:
-    return analyse_trace(
-        path,
-        ceilings=settings.ceilings,
-        precision=settings.precision,
-        unprofiled_step_ms=settings.step_ms,
-        owner=settings.owner,
-        swaps=settings.swaps,
-        perfetto=perfetto,
-    )
-
-
-def try_rank(path: Path, settings: RankSettings) -> TraceAnalysis | str:
+def try_rank(path: Path, settings: TraceSettings) -> TraceAnalysis | str:
     """One rank's analysis, or the line that says why it cannot be read."""
     try:
-        return _analyse(path, settings)
+        return analyse_trace(path, settings)
     except BadInput as error:
         return str(error)
 
@@ -152,19 +125,6 @@ def _number(path: Path, analysis: TraceAnalysis | None, otherwise: int) -> int:
         return analysis.detail.rank
     match = _RANK.search(path.name)
     return int(match.group(1) or match.group(2)) if match else otherwise
-
-
-def _numbered(paths: Sequence[Path], results: Sequence[TraceAnalysis | str]) -> tuple[Rank, ...]:
-    numbers = [
-        _number(p, None if isinstance(r, str) else r, i) for i, (p, r) in enumerate(zip(paths, results, strict=True))
-    ]
-    if len(set(numbers)) < len(numbers):  # names that say nothing: count them
-        numbers = list(range(len(paths)))
-    ranks = [
-        Rank(number, str(path), None, result) if isinstance(result, str) else Rank(number, str(path), result)
-        for number, path, result in zip(numbers, paths, results, strict=True)
-    ]
-    return tuple(sorted(ranks, key=lambda rank: rank.number))
 
 
 def compare_ranks(ranks: Sequence[Rank]) -> RankReport:

@@ -224,7 +224,7 @@ def trace(
 ) -> None:
     """Analyse the traces of many ranks in parallel: stragglers, exposed communication, how ranks differ."""
     from lynxbench import __version__
-    from lynxbench.attribute.rank_traces import RankSettings
+    from lynxbench.attribute.attributing import TraceSettings
     from lynxbench.cli.naming import print_document, terminal_width
     from lynxbench.cli.trace_command import ceilings_for, document_of, owners_of, view_of
     from lynxbench.evidence.documents import write_text
@@ -232,7 +232,7 @@ def trace(
     from lynxbench.report.trace_html import render_trace_html
     from lynxbench.report.trace_terminal import render_trace_terminal
 
-    settings = RankSettings(ceilings=ceilings_for(None, device), owners=owners_of(owners))
+    settings = TraceSettings(ceilings=ceilings_for(None, device), owners=owners_of(owners))
     traces = list_traces(named)
     refuse_none(traces)
     with joined(ray, nodes) as fleet:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from lynxbench.attribute.faster_hardware import Swap
-    from lynxbench.attribute.rank_traces import Rank, RankReport, RankSettings
+    from lynxbench.attribute.attributing import TraceSettings
+    from lynxbench.attribute.judge.faster_hardware import Swap
+    from lynxbench.attribute.rank_traces import Rank, RankReport
     from lynxbench.model.attribution import Ceiling
     from lynxbench.model.layers import Layer
     from lynxbench.model.precision import Precision
@@ -47,13 +48,14 @@ def trace(
 ) -> None:
     """Say where the time of a step goes, which layer and owner it points to, and what removing it would gain."""
     from lynxbench import __version__
-    from lynxbench.attribute.faster_hardware import STANDARD_SWAPS
-    from lynxbench.attribute.rank_traces import RankSettings, analyse_ranks, find_traces
+    from lynxbench.attribute.attributing import TraceSettings
+    from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS
+    from lynxbench.attribute.rank_traces import analyse_ranks, find_traces
     from lynxbench.errors import BadInput
 
     if step_ms is not None and not 0 < step_ms < float("inf"):
         raise BadInput(f"--step-ms {step_ms} is not a step time; give milliseconds above 0")
-    settings = RankSettings(
+    settings = TraceSettings(
         ceilings=ceilings_for(ceilings, device),
         precision=_precision(precision),
         step_ms=step_ms,
@@ -81,7 +83,7 @@ def trace(
 
 
 def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
-    from lynxbench.attribute.devices import DEVICES, ceilings_of
+    from lynxbench.attribute.judge.roofline import DEVICES, ceilings_of
     from lynxbench.errors import BadInput
 
     if path is not None and device is not None:
@@ -145,7 +147,7 @@ def owners_of(contract: str | None) -> dict[Layer, str] | None:
 def _swap(text: str) -> Swap:
     from dataclasses import fields
 
-    from lynxbench.attribute.faster_hardware import Swap
+    from lynxbench.attribute.judge.faster_hardware import Swap
     from lynxbench.errors import BadInput
 
     names = [field.name for field in fields(Swap)]
@@ -162,9 +164,9 @@ def _swap(text: str) -> Swap:
     return Swap(**factors)
 
 
-def view_of(report: RankReport, settings: RankSettings, version: str) -> TraceView:
+def view_of(report: RankReport, settings: TraceSettings, version: str) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
-    from lynxbench.attribute.faster_hardware import compare_swaps
+    from lynxbench.attribute.judge.faster_hardware import compare_swaps
     from lynxbench.report.trace_view import TraceView
 
     main = report.main

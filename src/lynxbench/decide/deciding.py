@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.attribute.faster_hardware import Swap, estimate_swap
+from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.catalogue import CATALOGUE, find_device, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.demand import declare_demand, forecast_demand

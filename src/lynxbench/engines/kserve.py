@@ -191,7 +191,6 @@ class _Duration(msgspec.Struct):
 
 class _Durations(msgspec.Struct):
     success: _Duration = msgspec.field(default_factory=_Duration)
-    fail: _Duration = msgspec.field(default_factory=_Duration)
     queue: _Duration = msgspec.field(default_factory=_Duration)
     compute_input: _Duration = msgspec.field(default_factory=_Duration)
     compute_infer: _Duration = msgspec.field(default_factory=_Duration)
@@ -218,7 +217,6 @@ class TritonStats:
     inferences: int
     executions: int
     succeeded: int
-    failed: int
     cache_hits: int
     total_ns: int
     queue_ns: int
@@ -233,11 +231,6 @@ class TritonStats:
             raise BadResult("Triton's counters went backwards: the server was restarted during the run")
         return TritonStats(**differences)
 
-    @property
-    def mean_batch(self) -> float:
-        """Inferences an execution: above 1 the dynamic batcher merged requests."""
-        return self.inferences / self.executions if self.executions else float("nan")
-
 
 def parse_triton_stats(document: bytes, model: str, version: str | None = None) -> TritonStats:
     """A model's counters from `/v2/models/MODEL/stats`, summed over its versions unless one is named."""
@@ -245,15 +238,14 @@ def parse_triton_stats(document: bytes, model: str, version: str | None = None) 
         statistics = msgspec.json.decode(document, type=_Statistics)
     except msgspec.DecodeError as error:
         raise BadResult(f"not Triton statistics: {error}") from None
-    found = [m for m in statistics.model_stats if m.name == model and version in (None, m.version)]
-    if not found:
+    models = [m for m in statistics.model_stats if m.name == model and version in (None, m.version)]
+    if not models:
         raise BadResult(f"Triton's statistics do not mention model {model!r}{f' version {version}' if version else ''}")
-    stats = [m.inference_stats for m in found]
+    stats = [m.inference_stats for m in models]
     return TritonStats(
-        inferences=sum(m.inference_count for m in found),
-        executions=sum(m.execution_count for m in found),
+        inferences=sum(m.inference_count for m in models),
+        executions=sum(m.execution_count for m in models),
         succeeded=sum(s.success.count for s in stats),
-        failed=sum(s.fail.count for s in stats),
         cache_hits=sum(s.cache_hit.count for s in stats),
         total_ns=sum(s.success.ns for s in stats),
         queue_ns=sum(s.queue.ns for s in stats),

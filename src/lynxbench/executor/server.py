@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
-import re
+import math
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
@@ -28,14 +29,18 @@ from lynxbench.https import request
 from lynxbench.model.executor import Executor, Field, Tier, declared, measured, unreadable
 from lynxbench.model.layers import Layer
 
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
 ASK_TIMEOUT_S = 5.0
 LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
 CHANGING_KEYS = frozenset({"created", "permission", "uptime", "timestamp", "loaded_at", "expires_at", "modified_at"})
 """Keys of a server's answers that say when and not what; they would make every capture differ."""
 
+SPLIT_BY = {"tgi_batch_inference_duration_sum": "method"}
+"""Counters that are also kept by a label: TGI tells prefill from decode by nothing else."""
+
 Layers = dict[Layer, dict[str, Field]]
-_SAMPLE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]*)(\{.*\})? +(\S+)")
-_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class CapturedServer:
 
     layers: Layers
     counters: dict[str, float]
-    """Its Prometheus counters, summed over labels."""
+    """Its Prometheus counters, summed over labels; those in SPLIT_BY also apart, named as they are exported."""
     process: ServerProcess | None
     is_local: bool
     statistics: bytes | None = None
@@ -78,8 +83,9 @@ def capture_server(
     if isinstance(text, str):
         layers[Layer.SERVING]["server_metrics_unavailable"] = unreadable(text, Tier.STATE)
     else:
-        counters = parse_counters(text.text)
-        layers[Layer.SERVING].update(describe_metrics(text.text))
+        metrics = parse_metrics(text.text)
+        counters = sum_counters(metrics)
+        layers[Layer.SERVING].update(describe_metrics(metrics, text.text))
     layers[Layer.SERVING]["server_launch"] = (
         declared([*redact_command(list(launch))], "contract, engine.launch")
         if launch
@@ -93,20 +99,21 @@ def capture_server(
         why = "its process is not visible to this user" if local else f"the server runs on another host ({name})"
         for layer, missing in ((Layer.SERVING, "server_command"), (Layer.RUNTIME, "server_libraries")):
             layers[layer][missing] = unreadable(f"{why}; declare it with --declare or engine.launch")
-    told = _get(address, f"{root}/v2/models/{model}/stats") if kserve else ""
-    return CapturedServer(layers, counters, process, local, None if isinstance(told, str) else told.text.encode())
+    statistics = _get(address, f"{root}/v2/models/{model}/stats") if kserve else ""
+    document = None if isinstance(statistics, str) else statistics.text.encode()
+    return CapturedServer(layers, counters, process, local, document)
 
 
 def with_server(host: Executor, server: CapturedServer) -> Executor:
     """The executor of a served run: the server's layers; of the client's host only what the server shares with it."""
     shared = {Layer.SYSTEM, Layer.ACCELERATOR} if server.is_local else set()
-    kept = {Layer.PROCUREMENT, Layer.FACILITY, Layer.DEMAND} | shared
+    of_host = {Layer.PROCUREMENT, Layer.FACILITY, Layer.DEMAND} | shared
     layers: Layers = {}
     for layer in Layer:
         fields = host.layers.get(layer, {})
         layers[layer] = (
             dict(fields)
-            if layer in kept
+            if layer in of_host
             else {f"client_{n}": f.model_copy(update={"tier": Tier.STATE}) for n, f in fields.items()}
         )
     if not server.is_local:
@@ -120,11 +127,11 @@ def is_this_host(name: str) -> bool:
     import psutil
 
     try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
+        addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
     except OSError:
         return False
     own = {address.address.partition("%")[0] for listed in psutil.net_if_addrs().values() for address in listed}
-    return all(ipaddress.ip_address(ip.partition("%")[0]).is_loopback or ip in own for ip in found)
+    return all(ipaddress.ip_address(ip.partition("%")[0]).is_loopback or ip in own for ip in addresses)
 
 
 # --- what the server tells -------------------------------------------------------------------------------------------
@@ -137,19 +144,19 @@ class _Answer:
 
 
 def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Field]:
-    asked = {
+    paths = {
         "server_version": f"{root}/version",
         "server_models": f"{root}/v1/models",
         "server_properties": f"{root}/props",
     }
     if kserve:
-        asked = {
+        paths = {
             "server_metadata": f"{root}/v2",
             "server_model": f"{root}/v2/models/{model}",
             "server_model_config": f"{root}/v2/models/{model}/config",
         }
     fields: dict[str, Field] = {}
-    for name, path in asked.items():
+    for name, path in paths.items():
         answer = _get(address, path)
         if isinstance(answer, str):
             # A server that lacks an endpoint is no different from itself a minute later.
@@ -201,54 +208,82 @@ def _get(address: Address, path: str) -> _Answer | str:
 # --- Prometheus text -------------------------------------------------------------------------------------------------
 
 
-def describe_metrics(text: str) -> dict[str, Field]:
+@dataclass(frozen=True, slots=True)
+class ExposedMetrics:
+    """The families that a server exposes, under the names that it declares."""
+
+    families: tuple[Metric, ...]
+    left_out: int
+    """Lines that are not in the format."""
+
+
+def parse_metrics(text: str) -> ExposedMetrics:
+    """Every family of an exposition, without the buckets of histograms: they are most of a text, and not needed."""
+    lines = [line for line in text.splitlines() if "_bucket{" not in line]
+    families, readable = _parse_families("\n".join(lines)), lines
+    if families is None:  # the parser gives up at the first line that it cannot read; the others are none the worse
+        readable = [line for line in lines if _parse_families(line) is not None]
+        families = _parse_families("\n".join(readable)) or ()
+    for family in families:
+        if family.type == "counter" and f"# TYPE {family.name}_total " in text:
+            family.name += "_total"  # the parser drops the suffix, and gives it to samples that were sent without
+        elif family.type == "counter":
+            family.samples = [sample._replace(name=family.name) for sample in family.samples]
+    return ExposedMetrics(families, len(lines) - len(readable))
+
+
+def _parse_families(text: str) -> tuple[Metric, ...] | None:
+    # The package brings an exporter with an HTTP server: only who reads metrics pays for it.
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        return tuple(text_string_to_metric_families(text))
+    except ValueError:
+        return None
+
+
+def describe_metrics(metrics: ExposedMetrics, text: str) -> dict[str, Field]:
     """What a server's metrics say about how it is set: the families it offers and its info gauges."""
-    families = sorted(
-        {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ") and len(line.split()) > 3}
-    )
+    families = sorted({family.name for family in metrics.families if family.type != "unknown"})
     info: dict[str, JsonValue] = {}
-    for line in text.splitlines():
-        match = _SAMPLE.match(line)
-        if match and match.group(1).endswith("_info") and match.group(2):
-            labels = {k: v for k, v in _LABEL.findall(match.group(2)) if not value_is_credential(v)}
-            info[match.group(1)] = exact_json(labels)
+    for sample in (sample for family in metrics.families for sample in family.samples):
+        if sample.name.endswith("_info") and sample.labels:
+            labels = {key: value for key, value in sample.labels.items() if not value_is_credential(value)}
+            info[sample.name] = exact_json(labels)
     fields = {
+        # A library that makes its families as they are first used would look like a change of the server.
         "server_metric_families": measured(
-            hashlib.sha256("\n".join(families).encode()).hexdigest(), "GET /metrics, SHA-256"
+            hashlib.sha256("\n".join(families).encode()).hexdigest(), "GET /metrics, SHA-256", Tier.STATE
         ),
         "server_metric_count": measured(len(families), "GET /metrics", Tier.STATE),
         "server_metrics_sha256": measured(hashlib.sha256(text.encode()).hexdigest(), "GET /metrics", Tier.STATE),
     }
-    # A library that makes its families as they are first used would look like a change of the server.
-    fields["server_metric_families"] = fields["server_metric_families"].model_copy(update={"tier": Tier.STATE})
+    if metrics.left_out:
+        why = f"GET /metrics: lines left out that are not in Prometheus' format: {metrics.left_out}"
+        fields["server_metrics_damaged"] = unreadable(why, Tier.STATE)
     if info:
         fields["server_info"] = measured(info, "GET /metrics, *_info")
     return fields
 
 
-def parse_counters(text: str) -> dict[str, float]:
-    """Every counter, histogram sum and count, added up over its labels."""
-    kinds: dict[str, str] = {}
-    values: dict[str, float] = {}
-    for line in text.splitlines():
-        if line.startswith("# TYPE "):
-            parts = line.split()
-            if len(parts) >= 4:
-                kinds[parts[2]] = parts[3]
-            continue
-        match = _SAMPLE.match(line)
-        if match is None:
-            continue
-        name = match.group(1)
-        base = re.sub(r"_(sum|count|total|bucket)$", "", name)
-        kind = kinds.get(name) or kinds.get(base) or kinds.get(f"{base}_total")
-        if kind not in ("counter", "histogram", "summary") or name.endswith(("_bucket", "_created")):
-            continue
-        try:
-            values[name] = values.get(name, 0.0) + float(match.group(3))
-        except ValueError:
-            continue
-    return values
+def sum_counters(metrics: ExposedMetrics) -> dict[str, float]:
+    """Every counter, histogram sum and count, added up over its labels; those in SPLIT_BY also by theirs."""
+    totals: dict[str, float] = {}
+    for family in metrics.families:
+        wanted = {
+            "counter": (family.name,),
+            "histogram": (f"{family.name}_sum", f"{family.name}_count"),
+            "summary": (f"{family.name}_sum", f"{family.name}_count"),
+        }.get(family.type, ())
+        for sample in family.samples:
+            if sample.name not in wanted or not math.isfinite(sample.value):
+                continue
+            totals[sample.name] = totals.get(sample.name, 0.0) + float(sample.value)
+            label = SPLIT_BY.get(sample.name)
+            if label in sample.labels:
+                part = f'{sample.name}{{{label}="{sample.labels[label]}"}}'
+                totals[part] = totals.get(part, 0.0) + float(sample.value)
+    return totals
 
 
 def counted_between(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:

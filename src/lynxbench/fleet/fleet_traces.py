@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from time import process_time
 from typing import Any
 
-from lynxbench.attribute.api import TraceAnalysis
-from lynxbench.attribute.rank_traces import SUFFIXES, RankReport, RankSettings, find_traces, gather_ranks, try_rank
+from lynxbench.attribute.attributing import TraceAnalysis, TraceSettings
+from lynxbench.attribute.rank_traces import SUFFIXES, RankReport, find_traces, gather_ranks, try_rank
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.fleet.cluster import Fleet, one_line
 
@@ -58,7 +58,7 @@ def list_traces(named: Sequence[str]) -> list[str]:
 def analyse_fleet(
     fleet: Fleet,
     traces: Sequence[str],
-    settings: RankSettings,
+    settings: TraceSettings,
     workers: int | None = None,
 ) -> FleetTrace:
     """Analyse every trace on the cluster's CPUs; a worker that is lost is replaced and its trace tried again."""
@@ -89,7 +89,7 @@ def analyse_fleet(
     return FleetTrace(report, workers, peak, sum(rank.cpu_s for rank in ordered))
 
 
-def analyse_here(trace: str, settings: RankSettings) -> RankDone:
+def analyse_here(trace: str, settings: TraceSettings) -> RankDone:
     """One trace in this process."""
     began_s = process_time()
     if "://" not in trace:
@@ -106,7 +106,7 @@ def peak_rss_bytes() -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def _fetched(trace: str, folder: Path, settings: RankSettings) -> TraceAnalysis | str:
+def _fetched(trace: str, folder: Path, settings: TraceSettings) -> TraceAnalysis | str:
     system, path = _store(trace)
     local = folder / PurePosixPath(path).name
     try:

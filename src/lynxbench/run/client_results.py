@@ -6,12 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from lynxbench.attribute.correlation import correlate_telemetry
-from lynxbench.attribute.served_split import attribute_serving
-from lynxbench.attribute.serving_counted import split_counted
-from lynxbench.errors import BadInput
+from lynxbench.attribute.attributing import attribute_requests
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
@@ -22,14 +17,12 @@ from lynxbench.measure.load_context import judge_requests
 from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
 from lynxbench.measure.validity import Doubt, judge_precision, validity_of
-from lynxbench.model.attribution import Attribution
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
-from lynxbench.model.requests import Requests
 from lynxbench.model.result import PrecisionResult
-from lynxbench.model.samples import CountedProcess, Float64, Telemetry
+from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.attempts import Attempt
@@ -39,8 +32,6 @@ from lynxbench.run.process_results import with_figures
 PREFLIGHT_FILE = "preflight.json"
 LARGEST_CLOCK_BOUND_NS = 1_000_000
 """A client's clock must be known to a millisecond: its share of the schedule may be off against others' by as much."""
-SHOWN_COLUMNS = 3
-"""Telemetry columns that are named, the closest first: more would be a list of everything that heats up together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +83,9 @@ def conclude_clients(
         ), ()
     here = telemetry if server.shares_host else None
     requests = [requests_of(records[attempt.slot.index]) for attempt in runs]
-    attribution = attribute_served(contract, requests, server.where_time_went, here)
+    attribution = attribute_requests(
+        requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner
+    )
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
     conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
@@ -181,33 +174,3 @@ def _load_words(contract: Contract, saturation: SaturationRecord | None) -> str:
 
 def _record_file(run: Path, path: Path, record: LoadRecord) -> RecordFile:
     return RecordFile(file=str(path.relative_to(run)), sha256=hash_file(path), rows=len(record))
-
-
-# --- whose time a request is -----------------------------------------------------------------------------------------
-
-
-def attribute_served(
-    contract: Contract, served: Sequence[Requests], counted: Mapping[str, float], telemetry: Telemetry | None
-) -> Attribution | str:
-    """The attribution of a served run from what the server counted meanwhile, or why there is none."""
-    if not counted:
-        return (
-            f"engine {contract.engine.name} is not profiled from outside, and the server's /metrics count no phases of "
-            "its requests"
-        )
-    latency_s = np.concatenate([(run.last_ns - run.sent_ns)[run.ok] / 1e9 for run in served])
-    sent_s = np.concatenate([run.sent_ns[run.ok] / 1e9 for run in served])
-    if not len(latency_s):
-        return "no request was answered, so there is no time to attribute"
-    try:
-        split = split_counted(counted, client_total_s=float(latency_s.mean()), requests=len(latency_s))
-        attribution = attribute_serving(split, owner=contract.owner)
-    except BadInput as why:
-        return f"the server's counters do not tell where its requests spent their time: {why}"
-    lines = _moving_with(sent_s, latency_s, telemetry) if telemetry is not None else ()
-    return attribution.model_copy(update={"evidence": (*attribution.evidence, *lines)})
-
-
-def _moving_with(sent_s: Float64, latency_s: Float64, telemetry: Telemetry) -> tuple[str, ...]:
-    columns = correlate_telemetry(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)
-    return tuple(f"telemetry: {column.line}" for column in columns if column.related)[:SHOWN_COLUMNS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lynxbench.attribute.intervention_tests import (
+from lynxbench.attribute.judge.intervention_tests import (
     InterventionProposal,
     judge_intervention,
     not_measured,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.unit_activity import weigh_activity
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.unit_activity import weigh_activity
 from lynxbench.errors import BadInput
 from lynxbench.load.journal import read_journal
 from lynxbench.measure.accuracy import compare_outputs

@@ -197,7 +197,8 @@ def _spent(counters: Mapping[str, float]) -> dict[str, float]:
     return {
         name: round(value, 6)
         for name, value in sorted(counters.items())
-        if any(part in name for part in COUNTED_PARTS) and name.endswith(("_sum", "_total", "_us", "_count"))
+        if any(part in name for part in COUNTED_PARTS)
+        and name.partition("{")[0].endswith(("_sum", "_total", "_us", "_count"))
     }
 
 
@@ -212,8 +213,9 @@ def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -
         spent = last.since(first)
     except BadResult:
         return {}
-    parts = ("queue", "compute_input", "compute_infer", "compute_output")
+    parts = ("total", "queue", "compute_input", "compute_infer", "compute_output")
     return {
+        "triton_requests": float(spent.succeeded),
         "triton_inferences": float(spent.inferences),
         "triton_executions": float(spent.executions),
         "triton_cache_hits": float(spent.cache_hits),

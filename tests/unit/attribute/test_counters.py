@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.counters import Counters, combine_metrics, count_by_name
-from lynxbench.attribute.kineto import read_trace
-from lynxbench.attribute.nsight import read_nsight
-from lynxbench.attribute.trace_columns import EventKind
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.read.counters import Counters, combine_metrics
+from lynxbench.attribute.read.kineto import read_trace
+from lynxbench.attribute.read.nsight import read_nsight
+from lynxbench.attribute.read.trace import EventKind
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
@@ -32,19 +32,18 @@ def test_samples_go_to_the_kernel_they_fell_into() -> None:
     at = np.arange(0, 100, 2, dtype=np.int64)
     counters = Counters(at, np.where(at < 50, 0.8, 0.1), np.where(at < 50, 0.2, 0.9))
     start, dur = np.array([0, 50]), np.array([40, 30])
-    found = count_by_name(counters, start, dur, np.array([7, 3], dtype=np.int32))
+    found = counters.by_name(start, dur, np.array([7, 3], dtype=np.int32))
     assert set(found) == {3, 7}
     assert (found[7].arithmetic_binds, found[3].arithmetic_binds) == (True, False)
-    assert found[7].samples == 20
     assert found[3].reached == pytest.approx(0.9)
 
 
 def test_few_samples_and_idle_units_say_nothing() -> None:
     few = Counters(np.array([1, 2]), np.ones(2), np.zeros(2))
     start, dur, name = np.array([0]), np.array([10]), np.array([0], dtype=np.int32)
-    assert count_by_name(few, start, dur, name) == {}
+    assert few.by_name(start, dur, name) == {}
     idle = Counters(np.arange(10), np.full(10, 0.01), np.full(10, 0.02))
-    assert count_by_name(idle, start, dur, name) == {}
+    assert idle.by_name(start, dur, name) == {}
 
 
 def test_reads_and_writes_share_the_bus_and_unknown_metrics_are_left_out() -> None:

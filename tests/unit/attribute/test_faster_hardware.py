@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.attribute.accounting import OperatorGroup
-from lynxbench.attribute.faster_hardware import STANDARD_SWAPS, Swap, compare_swaps, estimate_swap
-from lynxbench.attribute.operands import OperatorWork
-from lynxbench.attribute.operators import OperatorKind
-from lynxbench.attribute.roofline import Ceilings
+from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, compare_swaps, estimate_swap
+from lynxbench.attribute.judge.roofline import Ceilings, OperatorWork
+from lynxbench.attribute.judge.time_book import OperatorGroup
+from lynxbench.attribute.read.operator_names import OperatorKind
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision

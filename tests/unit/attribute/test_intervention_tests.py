@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from lynxbench.attribute.intervention_tests import (
+from lynxbench.attribute.judge.intervention_tests import (
     DECIDING,
     TESTS,
     InterventionProposal,
     judge_intervention,
     not_measured,
+    predict_gain,
     propose_interventions,
     with_interventions,
     without_interventions,
 )
-from lynxbench.attribute.predictions import predict
 from lynxbench.model.attribution import Attribution, Bound, Category, Intervention
 from lynxbench.model.contract import Contract, Graph, TorchEngine
 from lynxbench.model.interval import Interval
@@ -149,13 +149,13 @@ def test_predictions_follow_from_the_shares() -> None:
     for change in (Change.PRESTAGE, Change.PIN, Change.NO_TRANSFER, Change.NO_SYNC):
         assert proposals[change].predicted == Interval(1.0, 1.0, 1.0), "no such share, no such gain"
     moved = {Category.TRANSFER: 0.5, Category.COMPUTE: 0.5}
-    pinned = predict(Change.PIN, moved, Precision.FP32, None).estimate
-    removed = predict(Change.NO_TRANSFER, moved, Precision.FP32, None).estimate
+    pinned = predict_gain(Change.PIN, moved, Precision.FP32, None).estimate
+    removed = predict_gain(Change.NO_TRANSFER, moved, Precision.FP32, None).estimate
     assert 1.0 < pinned < removed == pytest.approx(2.0)
-    halved = predict(Change.STEP_PRECISION, {Category.COMPUTE: 1.0}, Precision.TF32, Precision.BF16)
+    halved = predict_gain(Change.STEP_PRECISION, {Category.COMPUTE: 1.0}, Precision.TF32, Precision.BF16)
     assert halved.low == 1.0
     assert halved.high == pytest.approx(2.0)
-    tensor_cores = predict(Change.STEP_PRECISION, {Category.COMPUTE: 1.0}, Precision.FP32, Precision.TF32)
+    tensor_cores = predict_gain(Change.STEP_PRECISION, {Category.COMPUTE: 1.0}, Precision.FP32, Precision.TF32)
     assert tensor_cores.high == pytest.approx(8.0)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.kineto import read_trace
-from lynxbench.attribute.nsight import COPY_WORDS, MEMORY_WORDS, read_nsight
-from lynxbench.attribute.trace_columns import NONE, EventKind, Trace
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.read.kineto import read_trace
+from lynxbench.attribute.read.nsight import COPY_WORDS, MEMORY_WORDS, read_nsight
+from lynxbench.attribute.read.trace import NONE, EventKind, Trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS
@@ -36,7 +36,7 @@ def export(trace: Trace, path: Path, *, old: bool = False) -> Path:
         name, kind = trace.names[trace.name[row]], int(trace.kind[row])
         start, end = int(trace.start_ns[row]), int(trace.end_ns[row])
         process, thread = trace.threads[trace.thread[row]]
-        correlation, stream = int(trace.correlation[row]), int(trace.stream[row])
+        correlation, stream = int(trace.correlation[row]), int(trace.thread[row])
         if kind == EventKind.KERNEL:
             kinds["kernel"].append((start, end, 0, stream, correlation, text(name), text(name)))
         elif kind == EventKind.MEMCPY:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.onnx_work import estimate_onnx
-from lynxbench.attribute.operands import OperatorWork
-from lynxbench.attribute.operators import OperatorKind, operator_kind
-from lynxbench.attribute.trace_columns import OperandTensor, OperatorCall
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.operator_work import estimate_work
+from lynxbench.attribute.judge.roofline import OperatorWork
+from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
@@ -30,7 +30,7 @@ CEILINGS = tuple(
 
 def work(name: str, operands: tuple[OperandTensor, ...], *results: tuple[int, ...]) -> OperatorWork:
     kind = operator_kind(f"onnx::{name}")
-    found = estimate_onnx(name, kind, OperatorCall(tuple((t,) for t in operands), (), results))
+    found = estimate_work(f"onnx::{name}", kind, OperatorCall(tuple((t,) for t in operands), (), results))
     assert found is not None
     return found
 
@@ -94,10 +94,11 @@ def test_kinds(name: str, kind: OperatorKind) -> None:
 
 
 def test_results_that_say_nothing_give_no_work() -> None:
-    assert estimate_onnx("MatMul", OperatorKind.PRODUCT, OperatorCall(((tensor(2, 3),),))) is None
-    assert estimate_onnx("MatMul", OperatorKind.PRODUCT, OperatorCall(((tensor(2, 0),),), (), ((2, 0),))) is None
+    assert estimate_work("onnx::MatMul", OperatorKind.PRODUCT, OperatorCall(((tensor(2, 3),),))) is None
+    assert estimate_work("onnx::MatMul", OperatorKind.PRODUCT, OperatorCall(((tensor(2, 0),),), (), ((2, 0),))) is None
     assert (
-        estimate_onnx("Conv", OperatorKind.PRODUCT, OperatorCall(((tensor(1, 2, 3, 4),),), (), ((1, 2, 3, 4),))) is None
+        estimate_work("onnx::Conv", OperatorKind.PRODUCT, OperatorCall(((tensor(1, 2, 3, 4),),), (), ((1, 2, 3, 4),)))
+        is None
     )
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.attribute.operands import OperatorWork
-from lynxbench.attribute.operator_work import estimate_work
-from lynxbench.attribute.operators import OperatorKind, operator_kind
-from lynxbench.attribute.trace_columns import OperandTensor, OperatorCall
+from lynxbench.attribute.judge.operator_work import estimate_work
+from lynxbench.attribute.judge.roofline import OperatorWork
+from lynxbench.attribute.read.operands import OperandTensor, OperatorCall
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 
 
 def tensor(*sizes: int, dtype: str = "float", strides: tuple[int, ...] | None = None) -> OperandTensor:

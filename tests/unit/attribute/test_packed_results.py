@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
-from lynxbench.attribute.kineto import read_trace
-from lynxbench.attribute.operator_work import estimate_work
-from lynxbench.attribute.operators import operator_kind
-from lynxbench.attribute.packed_results import add_results
+from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.judge.operator_work import estimate_work
+from lynxbench.attribute.read.kineto import read_trace
+from lynxbench.attribute.read.operator_names import operator_kind
 from lynxbench.model.attribution import Bound, Category, Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 from lynxbench.model.precision import Precision
@@ -32,7 +31,7 @@ def packed_call(make_event: Make, at: float, took: float, result: str, tid: int 
 
 
 def test_the_allocation_inside_gives_the_width(write_trace: Write, make_event: Make) -> None:
-    trace = add_results(read_trace(write_trace(packed_call(make_event, 10.0, 900.0, "[1, 4096]"))))
+    trace = read_trace(write_trace(packed_call(make_event, 10.0, 900.0, "[1, 4096]")))
     row = next(i for i in range(len(trace)) if trace.names[trace.name[i]] == NAME)
     found = estimate_work(NAME, operator_kind(NAME), trace.signatures[trace.signature[row]])
     assert found is not None
@@ -42,7 +41,7 @@ def test_the_allocation_inside_gives_the_width(write_trace: Write, make_event: M
 
 @pytest.mark.parametrize(("result", "tid"), [("[]", 1), ("[7, 4096]", 1), ("[1, 4096]", 2), ("many", 1)])
 def test_other_allocations_tell_nothing(write_trace: Write, make_event: Make, result: str, tid: int) -> None:
-    trace = add_results(read_trace(write_trace(packed_call(make_event, 10.0, 900.0, result, tid))))
+    trace = read_trace(write_trace(packed_call(make_event, 10.0, 900.0, result, tid)))
     assert not any(signature.results for signature in trace.signatures)
 
 
@@ -87,7 +86,7 @@ def test_a_real_quantised_layer(tmp_path: Path) -> None:
         profiler.export_chrome_trace(str(tmp_path / "trace.json"))
     finally:
         torch.backends.quantized.engine = before
-    trace = add_results(read_trace(tmp_path / "trace.json"))
+    trace = read_trace(tmp_path / "trace.json")
     rows = [i for i in range(len(trace)) if trace.names[trace.name[i]] == NAME]
     assert rows
     for row in rows:

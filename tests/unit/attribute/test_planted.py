@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from lynxbench.attribute.inflation import HOST_CATEGORIES
+from lynxbench.attribute.judge.time_book import HOST_CATEGORIES
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.layers import DEFAULT_OWNERS
 

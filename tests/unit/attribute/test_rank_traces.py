@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lynxbench.attribute.rank_traces import RankSettings, analyse_ranks, find_traces
+from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.rank_traces import analyse_ranks, find_traces
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
 
@@ -37,7 +38,7 @@ def test_the_straggler_is_the_one_that_does_not_wait(write_trace: Write, make_ev
         write_trace(rank_events(make_event, work), f"rank{i}.json", distributedInfo={"rank": i})
         for i, work in enumerate(works)
     ]
-    report = analyse_ranks(find_traces([paths[0].parent]), RankSettings())
+    report = analyse_ranks(find_traces([paths[0].parent]), TraceSettings())
     assert [rank.number for rank in report.ranks] == [0, 1, 2, 3]
     assert (report.straggler, report.pacing) == (2, 2)
     assert report.ranks[0].exposed_ms > report.ranks[2].exposed_ms
@@ -64,7 +65,7 @@ def test_communication_behind_kernels_is_not_exposed(write_trace: Write, make_ev
                     make_event(name, at + start, took, cat="kernel", tid=stream, stream=stream, correlation=link)
                 )
         paths.append(write_trace(events, f"rank{number}.json", distributedInfo={"rank": number}))
-    exposed, hidden = analyse_ranks(paths, RankSettings()).ranks
+    exposed, hidden = analyse_ranks(paths, TraceSettings()).ranks
     assert exposed.exposed_ms == pytest.approx(0.3, rel=0.02)
     assert hidden.exposed_ms == pytest.approx(0.0, abs=1e-6)
     assert hidden.analysis is not None
@@ -79,7 +80,7 @@ def test_equal_ranks_have_no_straggler_and_a_bad_one_is_named(write_trace: Write
     paths = [write_trace(rank_events(make_event, 500.0), f"trace_{i}.json") for i in (4, 5)]
     broken = paths[0].parent / "trace_6.json"
     broken.write_text("no trace")
-    report = analyse_ranks([*paths, broken], RankSettings())
+    report = analyse_ranks([*paths, broken], TraceSettings())
     assert report.straggler is None
     assert [rank.number for rank in report.ranks] == [4, 5, 6]
     assert any("rank 6 could not be read" in line for line in report.lines)
@@ -87,7 +88,7 @@ def test_equal_ranks_have_no_straggler_and_a_bad_one_is_named(write_trace: Write
 
 
 def test_one_file_is_a_run_of_one(write_trace: Write, make_event: Make) -> None:
-    report = analyse_ranks([write_trace(rank_events(make_event, 500.0))], RankSettings())
+    report = analyse_ranks([write_trace(rank_events(make_event, 500.0))], TraceSettings())
     assert len(report.ranks) == 1
     assert report.lines == ()
 
@@ -98,4 +99,4 @@ def test_folders_without_traces_and_unreadable_ranks_are_refused(tmp_path: Path)
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_text("{}")
     with pytest.raises(BadInput, match="none of 2 traces"):
-        analyse_ranks(find_traces([tmp_path]), RankSettings())
+        analyse_ranks(find_traces([tmp_path]), TraceSettings())

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.attribute.operands import OperatorWork
-from lynxbench.attribute.roofline import Ceilings, attain, is_tiny
+from lynxbench.attribute.judge.roofline import Ceilings, OperatorWork, attain, is_tiny
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.precision import Precision
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lynxbench.attribute.api import attribute_trace
+from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
@@ -22,9 +22,7 @@ def owner(layer: Layer) -> str:
 
 
 def attribute(path: Path, ceilings: tuple[Ceiling, ...], step_ms: Interval | float | None = None) -> Attribution:
-    said = attribute_trace(
-        path, ceilings=ceilings, precision=Precision.FP32, unprofiled_step_ms=step_ms, owner=owner, device="cpu"
-    )
+    said = attribute_trace(path, ceilings=ceilings, precision=Precision.FP32, unprofiled_step_ms=step_ms, owner=owner)
     assert sum(said.shares.values()) == pytest.approx(1.0, abs=1e-9)
     assert said.gain_if_removed.low <= said.gain_if_removed.estimate <= said.gain_if_removed.high
     assert said.gain_if_removed.low >= 1.0

@@ -150,8 +150,8 @@ def test_a_range_is_never_below_one_and_always_ordered() -> None:
 @pytest.mark.slow
 def test_ranges_contain_the_measured_speed_up_of_the_fix() -> None:
     """On the traces that travel with the tests; benchmarks/whatif_truth.py takes the whole set."""
-    from lynxbench.attribute.api import attribute_trace
-    from lynxbench.attribute.devices import DEVICES
+    from lynxbench.attribute.attributing import attribute_trace
+    from lynxbench.attribute.judge.roofline import DEVICES
     from lynxbench.model.layers import DEFAULT_OWNERS
 
     truth = json.loads((TRACES / "truth.json").read_text())

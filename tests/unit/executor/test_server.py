@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lynxbench.executor.host import Host
 from lynxbench.executor.server import (
@@ -15,7 +18,8 @@ from lynxbench.executor.server import (
     counted_between,
     describe_metrics,
     is_this_host,
-    parse_counters,
+    parse_metrics,
+    sum_counters,
     with_server,
     without_changing,
 )
@@ -43,17 +47,81 @@ broken line without a number
 
 
 def test_counters_are_summed_and_info_is_read():
-    counters = parse_counters(METRICS)
-    assert counters == {
+    metrics = parse_metrics(METRICS)
+    assert sum_counters(metrics) == {
         "vllm:request_success_total": 7.0,
         "vllm:request_queue_time_seconds_sum": 0.5,
         "vllm:request_queue_time_seconds_count": 7.0,
     }
-    fields = describe_metrics(METRICS)
+    fields = describe_metrics(metrics, METRICS)
     assert fields["server_info"].value == {
         "vllm:cache_config_info": {"block_size": "16", "enable_prefix_caching": "True"}
     }
     assert fields["server_metrics_sha256"].tier is Tier.STATE
+    assert fields["server_metrics_damaged"].status is Status.UNREADABLE
+    assert fields["server_metrics_damaged"].source.endswith("format: 1")
+
+
+TGI = """\
+# HELP tgi_request_success Number of successful requests
+# TYPE tgi_request_success counter
+tgi_request_success 109
+
+# HELP tgi_batch_inference_count Inference calls per method (prefill or decode)
+# TYPE tgi_batch_inference_count counter
+tgi_batch_inference_count{method="decode"} 1509
+tgi_batch_inference_count{method="prefill"} 16
+
+# TYPE tgi_request_skipped_tokens summary
+tgi_request_skipped_tokens{quantile="0.5"} 3
+tgi_request_skipped_tokens_sum 0
+tgi_request_skipped_tokens_count 3423
+
+# TYPE tgi_batch_inference_duration histogram
+tgi_batch_inference_duration_bucket{method="prefill",le="0.15"} 12
+tgi_batch_inference_duration_bucket{method="prefill",le="+Inf"} 16
+tgi_batch_inference_duration_sum{method="prefill"} 1.5
+tgi_batch_inference_duration_count{method="prefill"} 16
+tgi_batch_inference_duration_bucket{method="decode",le="+Inf"} 1509
+tgi_batch_inference_duration_sum{method="decode"} 90.25
+tgi_batch_inference_duration_count{method="decode"} 1509
+"""
+"""As TGI 3 writes it: counters without a suffix, blank lines between families, phases told apart by a label alone."""
+
+
+def test_counters_keep_the_names_they_are_sent_under_and_the_label_that_tells_phases_apart():
+    assert sum_counters(parse_metrics(TGI)) == {
+        "tgi_request_success": 109.0,
+        "tgi_batch_inference_count": 1525.0,
+        "tgi_request_skipped_tokens_sum": 0.0,  # a quantile can fall, and is no counter
+        "tgi_request_skipped_tokens_count": 3423.0,
+        "tgi_batch_inference_duration_sum": 91.75,
+        'tgi_batch_inference_duration_sum{method="prefill"}': 1.5,
+        'tgi_batch_inference_duration_sum{method="decode"}': 90.25,
+        "tgi_batch_inference_duration_count": 1525.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "counted", "left_out"),
+    [
+        ("", {}, 0),
+        ("<html>no metrics here</html>\n", {}, 1),
+        ('# TYPE a_total counter\na_total{path="/x,{y}",q="say \\"hi\\""} 3 17000\na_total 4\n', {"a_total": 7.0}, 0),
+        ("# TYPE a counter\na{x=\"unfinished} 3\na 4\n", {"a": 4.0}, 1),
+        ("# TYPE a counter\na NaN\n# TYPE b counter\nb 5\nb five\n", {"b": 5.0}, 1),
+        ("# TYPE a\n# TYPE b counter\nb 5\nuntyped_total 9\n", {"b": 5.0}, 1),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_metric_costs_that_line(text, counted, left_out):
+    metrics = parse_metrics(text)
+    assert sum_counters(metrics) == counted
+    assert metrics.left_out == left_out
+
+
+@given(st.text(alphabet=st.sampled_from('# TYPEHLacounter_total{}="\\,.0123456789 \n\t+-eNaInf'), max_size=200))
+def test_no_text_is_too_strange_to_be_read(text):
+    assert all(math.isfinite(value) for value in sum_counters(parse_metrics(text)).values())
 
 
 def test_a_counter_that_went_back_is_a_restart():

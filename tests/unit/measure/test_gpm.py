@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lynxbench.attribute.unit_activity import measured_side, weigh_activity
+from lynxbench.attribute.judge.unit_activity import measured_side, weigh_activity
 from lynxbench.measure.device_activity import device_activity
 from lynxbench.measure.gpm_readings import METRICS, open_gpm
 from lynxbench.model.activity import DeviceActivity

@@ -10,41 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lynxbench.attribute.read.operator_names import ONNX_INTEGER_PRODUCTS, ONNX_PRODUCTS
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.precision import Native, Precision
 
-PRODUCTS = frozenset(
-    [
-        "Attention",
-        "Conv",
-        "ConvTranspose",
-        "FusedConv",
-        "FusedGemm",
-        "FusedMatMul",
-        "GRU",
-        "Gemm",
-        "GroupQueryAttention",
-        "LSTM",
-        "MatMul",
-        "MultiHeadAttention",
-        "NhwcFusedConv",
-    ]
-)
-"""Operators that multiply matrices in the type of their inputs."""
-INTEGER_PRODUCTS = frozenset(
-    [
-        "ConvInteger",
-        "DynamicQuantizeLSTM",
-        "DynamicQuantizeMatMul",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "QAttention",
-        "QGemm",
-        "QLinearConv",
-        "QLinearMatMul",
-    ]
-)
 WEIGHT_ONLY_PRODUCTS = frozenset({"MatMulNBits"})
+PRODUCTS = ONNX_PRODUCTS - ONNX_INTEGER_PRODUCTS - WEIGHT_ONLY_PRODUCTS
+"""Operators that multiply matrices in the type of their inputs."""
 
 _WORD_OF: dict[Precision, str] = {
     Precision.FP32: "float",
@@ -105,8 +77,10 @@ def parse_profile(events: Sequence[dict[str, Any]]) -> RuntimeProfile:
         timed = event.get("cat") == "Node" and str(event.get("name")).endswith("_kernel_time")
         if not timed or "op_name" not in arguments:
             continue
-        inputs = [next(iter(one.items())) for one in arguments.get("input_type_shape", []) if one]
-        outputs = [next(iter(one.items())) for one in arguments.get("output_type_shape", []) if one]
+        inputs, outputs = (
+            [next(iter(tensor.items())) for tensor in arguments.get(f"{side}_type_shape", []) if tensor]
+            for side in ("input", "output")
+        )
         nodes.append(
             GraphNodeRun(
                 operator=str(arguments["op_name"]),
@@ -130,7 +104,7 @@ def judge_execution(
     spent: dict[str, float] = defaultdict(float)
     fitting = total = 0.0
     for node in profile.nodes:
-        if node.operator not in PRODUCTS | INTEGER_PRODUCTS | WEIGHT_ONLY_PRODUCTS:
+        if node.operator not in ONNX_PRODUCTS:
             continue
         spent[node.kernel] += node.dur_us
         total += node.dur_us
@@ -186,17 +160,14 @@ def write_trace(profile: RuntimeProfile, steps_ns: Sequence[tuple[int, int]], pa
 
 def _fits(node: GraphNodeRun, precision: Precision) -> bool:
     if precision is Precision.INT8:
-        return node.operator in INTEGER_PRODUCTS
+        return node.operator in ONNX_INTEGER_PRODUCTS
     if precision is Precision.INT8_WEIGHT_ONLY:
         return node.operator in WEIGHT_ONLY_PRODUCTS
-    return node.operator in PRODUCTS and any(kind.startswith(_WORD_OF[precision]) for kind in _exact(node, precision))
-
-
-def _exact(node: GraphNodeRun, precision: Precision) -> tuple[str, ...]:
+    word = _WORD_OF[precision]
     # "float" is a prefix of "float16", so wide floats are matched whole and only the float8 family by its beginning.
-    if precision is Precision.FP8:
-        return node.input_types
-    return tuple(kind for kind in node.input_types if kind == _WORD_OF[precision])
+    by_start = precision is Precision.FP8
+    fits = any(kind.startswith(word) if by_start else kind == word for kind in node.input_types)
+    return node.operator in PRODUCTS and fits
 
 
 def _clock_offset_us(runs_us: Sequence[tuple[float, float]], steps_ns: Sequence[tuple[int, int]]) -> float:

@@ -1,0 +1,173 @@
+"""The room's door: what was recorded goes in, an attribution comes out, and on demand what people look at beside it.
+
+The order is that of the floors: read a file to columns, tile its steps, judge them, say the verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
+from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
+from lynxbench.attribute.judge.roofline import Ceilings
+from lynxbench.attribute.judge.served_requests import judge_phases
+from lynxbench.attribute.judge.time_book import TimeBook, keep_book
+from lynxbench.attribute.judge.verdict import judge_steps, measure_steps
+from lynxbench.attribute.read.operands import DTYPE_PRECISION
+from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
+from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
+from lynxbench.attribute.read.trace import NONE, EventKind, Trace
+from lynxbench.attribute.read.trace_files import read_source
+from lynxbench.attribute.say.detail import describe
+from lynxbench.attribute.say.verdict_lines import Owner, say_accounts, say_requests, say_steps
+from lynxbench.attribute.tile.request_split import split_requests
+from lynxbench.attribute.tile.tiling import tile_trace
+from lynxbench.errors import BadInput
+from lynxbench.model.attribution import Attribution, Ceiling, StepWork
+from lynxbench.model.interval import Interval
+from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.precision import Precision
+from lynxbench.model.requests import Requests
+from lynxbench.model.samples import Telemetry
+from lynxbench.model.trace_detail import Detail
+from lynxbench.stats.lagged_correlation import Correlation, correlate_columns
+
+RESOURCE_FILE = "resource.json"
+"""What the operating system accounted to the same steps, where an engine left it beside the trace."""
+SHOWN_COLUMNS = 3
+"""Telemetry columns that are named, the closest first: more would be a list of everything that heats up together."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSettings:
+    """What traces are analysed with."""
+
+    ceilings: tuple[Ceiling, ...] = ()
+    precision: Precision | None = None
+    step_ms: float | None = None
+    owners: Mapping[Layer, str] | None = None
+    swaps: tuple[Swap, ...] = STANDARD_SWAPS
+
+    def owner(self, layer: Layer) -> str:
+        """Who owns a layer here."""
+        return (self.owners or DEFAULT_OWNERS).get(layer, DEFAULT_OWNERS[layer])
+
+
+@dataclass(frozen=True, slots=True)
+class TraceAnalysis:
+    """An attribution, what a person looks at beside it, and what other hardware would gain (estimates)."""
+
+    attribution: Attribution
+    detail: Detail | None
+    swaps: tuple[SwapGain, ...]
+
+
+def attribute_trace(
+    path: Path | str,
+    *,
+    ceilings: tuple[Ceiling, ...],
+    precision: Precision,
+    unprofiled_step_ms: Interval | float | None,
+    owner: Owner,
+    work: StepWork | None = None,
+) -> Attribution:
+    """Say where the time of a profiler trace or resource record went; BadInput in one line where it cannot be used."""
+    path = Path(path)
+    source = read_source(path)
+    if isinstance(source, ResourceRecord):
+        return _attribute_record(source, owner)
+    return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, work)[0]
+
+
+def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None = None) -> TraceAnalysis:
+    """The same with details and what-if replays; `perfetto` also writes our categories as a track of the trace."""
+    source = read_source(path)
+    if isinstance(source, ResourceRecord):
+        attribution = _attribute_record(source, settings.owner)
+        gains = tuple(estimate_swap(attribution.shares, swap) for swap in settings.swaps)
+        return TraceAnalysis(attribution, None, gains)
+    ceilings = Ceilings(settings.ceilings, settings.precision or infer_precision(source))
+    attribution, book = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
+    if perfetto is not None:
+        from lynxbench.attribute.say.perfetto import write_perfetto
+
+        write_perfetto(path, book, perfetto)
+    gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in settings.swaps)
+    return TraceAnalysis(attribution, describe(book), gains)
+
+
+def _attribute(
+    path: Path,
+    trace: Trace,
+    ceilings: Ceilings,
+    unprofiled_step_ms: Interval | float | None,
+    owner: Owner,
+    work: StepWork | None = None,
+) -> tuple[Attribution, TimeBook]:
+    tiling = tile_trace(trace)
+    book = keep_book(tiling, ceilings)
+    if tiling.on_device:
+        figures = measure_steps(book, unprofiled_step_ms, work=work)
+    else:
+        figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path))
+    return say_steps(figures, judge_steps(figures), owner=owner), book
+
+
+def _attribute_record(record: ResourceRecord, owner: Owner) -> Attribution:
+    contention = measure_contention(record)
+    return say_accounts(record, contention, judge_accounts(record, contention), owner=owner)
+
+
+def _contention(path: Path) -> Contention | None:
+    """Waits for a CPU in the same steps without the profiler, where an engine accounted them."""
+    beside = path.parent / RESOURCE_FILE
+    if beside == path or not beside.is_file():
+        return None
+    try:
+        return measure_contention(read_resource(beside))
+    except BadInput:
+        return None  # a stray file of that name is no reason to refuse the trace
+
+
+def infer_precision(trace: Trace) -> Precision:
+    """The precision of most of the products' time, by operands; TF32 where kernels are named so."""
+    rows = trace.rows_named(lambda name: operator_kind(name) is OperatorKind.PRODUCT, EventKind.OPERATOR)
+    rows = rows[trace.signature[rows] != NONE]
+    taken = np.bincount(trace.signature[rows], weights=trace.dur_ns[rows]) if len(rows) else np.zeros(0)
+    spent: Counter[Precision] = Counter()
+    for signature in np.flatnonzero(taken).tolist():
+        dtypes = (tensor.dtype for tensor in trace.signatures[signature].tensors)
+        precision = next((DTYPE_PRECISION[dtype] for dtype in dtypes if dtype in DTYPE_PRECISION), None)
+        if precision is not None:
+            spent[precision] += int(taken[signature])
+    common = spent.most_common(1)[0][0] if spent else Precision.FP32
+    narrow = common is Precision.FP32 and any("tf32" in name.lower() for name in trace.names)
+    return Precision.TF32 if narrow else common
+
+
+def attribute_requests(
+    served: Sequence[Requests], counted: Mapping[str, float], telemetry: Telemetry | None, *, engine: str, owner: Owner
+) -> Attribution | str:
+    """Whose time served requests are, by what the server counted meanwhile; or why nobody can say."""
+    if not counted:
+        return (
+            f"engine {engine} is not profiled from outside, and the server's /metrics count no phases of its requests"
+        )
+    latency_s = np.concatenate([(part.last_ns - part.sent_ns)[part.ok] / 1e9 for part in served])
+    sent_s = np.concatenate([part.sent_ns[part.ok] / 1e9 for part in served])
+    if not len(latency_s):
+        return "no request was answered, so there is no time to attribute"
+    try:
+        split = split_requests(counted, client_s=float(latency_s.mean()), requests=len(latency_s))
+        judgement = judge_phases(split)
+    except BadInput as why:
+        return f"the server's counters do not tell where its requests spent their time: {why}"
+    moving: tuple[Correlation, ...] = ()
+    if telemetry is not None:
+        moving = correlate_columns(sent_s, latency_s, telemetry.at_ns / 1e9, telemetry.columns)
+    return say_requests(split, judgement, moving[:SHOWN_COLUMNS], owner=owner)

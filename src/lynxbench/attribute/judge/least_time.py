@@ -1,0 +1,241 @@
+"""The least time a step could take: its kernels at their ceilings, its passes merged, its workload's own floor.
+
+For kernels without operands (replayed graphs, compiled code) no roofline can be drawn one by one. One can be drawn for
+the step: the bytes it must read, the operations it must do, against the same ceilings. The time beyond that floor is
+then split by kernel names alone: products, kernels too short to be anything but fixed cost, and others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lynxbench.attribute.judge.roofline import Ceilings
+from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup, Shares, TimeBook
+from lynxbench.attribute.read.operator_names import OperatorKind, is_attention, kernel_kind
+from lynxbench.model.attribution import Category, StepWork
+from lynxbench.model.interval import Interval
+
+ENOUGH_KNOWN = 0.5
+"""Share of the kernels' time whose work must be known before anything is said about their efficiency."""
+SMALL_KERNEL_NS = 5_000
+"""Kernels on a few thousand elements took 1.1 to 3.5 µs on an H200 whatever they did; what is shorter than this cannot
+have moved more than some 20 MB there, and is start, drain and little else."""
+PASSES = frozenset({OperatorKind.ELEMENTWISE, OperatorKind.NORMALISATION, OperatorKind.COPY})
+TRANSPARENT = frozenset({OperatorKind.DISPATCH, OperatorKind.ALLOCATION, OperatorKind.SYNCHRONIZATION})
+"""Between two passes these move no data, and a compiler removes them."""
+FUSED_EFFICIENCY = 0.5
+"""What fused attention kernels reach of the product ceiling at the least (0.5 to 0.75 on current hardware)."""
+ASIDE = 0.1
+"""A pass that writes less than this share of the chain's last result is not part of it."""
+SAME_SIZE = 0.5
+"""Neighbours are merged when the smaller writes at least this share of what the larger does."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEfficiency:
+    """Kernel time taken, the part of it with known work, and the least time that part could have taken."""
+
+    taken_ns: dict[Category, float]
+    known_ns: dict[Category, float]
+    best_ns: dict[Category, float]
+    above_ceiling_ns: float
+
+    @property
+    def coverage(self) -> float:
+        """Share of the kernels' time whose work is known."""
+        taken = sum(self.taken_ns.values())
+        return sum(self.known_ns.values()) / taken if taken else 0.0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the work of enough of it is known."""
+        return self.coverage >= ENOUGH_KNOWN
+
+    @property
+    def overall(self) -> float:
+        """Attainable over taken time; operators above the ceiling count as at it."""
+        known = sum(self.known_ns.values())
+        return sum(self.best_ns.values()) / known if known else 0.0
+
+    def of(self, category: Category) -> float | None:
+        """The same for one category."""
+        known = self.known_ns.get(category, 0.0)
+        return self.best_ns[category] / known if known else None
+
+
+def measure_efficiency(groups: Sequence[OperatorGroup]) -> KernelEfficiency:
+    """Attainable over taken time of the kernels whose work is known, by category and together."""
+    taken, known, best = (dict.fromkeys(KERNELS, 0.0) for _ in range(3))
+    above = 0.0
+    for group in groups:
+        if group.category not in taken:
+            continue
+        taken[group.category] += group.self_ns
+        if group.attainable_ns is not None:
+            known[group.category] += group.self_ns
+            best[group.category] += min(group.attainable_ns, float(group.self_ns))
+            if group.attainable_ns > group.self_ns:
+                above += group.self_ns
+    return KernelEfficiency(taken, known, best, above)
+
+
+# --- the workload's own floor ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WholeStep:
+    """A step against its floor; times in nanoseconds a step."""
+
+    work: StepWork
+    bound: Category
+    step_ns: float
+    least_ns: float
+    per_s: float
+    """The ceiling that gives the floor: bytes or operations a second."""
+    products_ns: float
+    small_ns: float
+    small_count: float
+    idle: float
+    """Share of the step in which the device waited to be given the next kernel."""
+
+    @property
+    def floor(self) -> float:
+        """The share of the step that its least work takes at the measured ceiling."""
+        return min(1.0, self.least_ns / self.step_ns)
+
+    @property
+    def small(self) -> float:
+        """The share of a step in kernels too small to fill the device, with the waits between kernels."""
+        return min(1.0, self.small_ns / self.step_ns + self.idle)
+
+    @property
+    def slow_products(self) -> float:
+        """The share of a step that the products took beyond the floor."""
+        return max(0.0, (self.products_ns - self.least_ns) / self.step_ns)
+
+
+def measure_whole_step(book: TimeBook, shares: Shares, work: StepWork | None) -> WholeStep | None:
+    """The step against its least work; None without that, or without the ceilings for it."""
+    ceilings = book.ceilings
+    read, product = ceilings.read_bytes_per_s, ceilings.named("matmul", ceilings.precision)
+    if work is None or not read or not product or shares.step_ns <= 0:
+        return None
+    read_ns, compute_ns = work.read_bytes / read * 1e9, work.operations / product * 1e9
+    in_bytes = read_ns >= compute_ns
+    steps = len(book)
+    products = small = count = 0.0
+    for group in book.groups:
+        if group.category not in KERNELS or not group.calls:
+            continue
+        if group.kind is OperatorKind.PRODUCT and kernel_kind(group.name) is OperatorKind.PRODUCT:
+            products += 0.0 if is_attention(group.name) else group.self_ns / steps
+        elif group.self_ns / group.calls <= SMALL_KERNEL_NS:
+            small += group.self_ns / steps
+            count += group.calls / steps
+    return WholeStep(
+        work=work,
+        bound=Category.MEMORY_BANDWIDTH if in_bytes else Category.COMPUTE,
+        step_ns=shares.step_ns,
+        least_ns=max(read_ns, compute_ns),
+        per_s=read if in_bytes else product,
+        products_ns=products,
+        small_ns=small,
+        small_count=count,
+        idle=shares.estimate(Category.LAUNCH),
+    )
+
+
+# --- traffic that merging neighbouring passes would avoid: written only to be read back at once ---------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What merging the passes of one step would save."""
+
+    saved_ns: Interval
+    chains: int
+    longest: int
+    attention: int
+    """Chains between two products with a softmax among them: attention written out, for which fused kernels exist."""
+
+
+def find_fusion(book: TimeBook) -> Fusion:
+    """Chains of passes in the last step, and the time that their intermediate results cost."""
+    saved = [0.0, 0.0]
+    lengths: list[int] = []
+    attention = 0
+    chain: list[OperatorGroup] = []
+    before: OperatorGroup | None = None
+    for index in (*book.sequence, None):
+        group = None if index is None else book.groups[index]
+        if group is not None and (group.kind in TRANSPARENT or _is_aside(chain, group)):
+            continue
+        if group is not None and _joins(chain, group):
+            chain.append(group)
+            continue
+        parts = _attention_ns(before, chain, group, book.ceilings)
+        attention += parts is not None
+        if parts is None and len(chain) > 1:
+            parts = _saved_ns(chain)
+        if parts is not None:
+            lengths.append(len(chain))
+            saved = [total + part for total, part in zip(saved, parts, strict=True)]
+        starts = group is not None and _joins([], group)
+        chain, before = ([group], before) if starts and group is not None else ([], group)
+    low, high = saved
+    return Fusion(Interval(low, (low + high) / 2, high), len(lengths), max(lengths, default=0), attention)
+
+
+def _attention_ns(
+    first: OperatorGroup | None, chain: list[OperatorGroup], last: OperatorGroup | None, ceilings: Ceilings
+) -> tuple[float, float] | None:
+    """What a fused attention kernel saves of two products and the passes between them; None where it is not attention.
+
+    The square of scores never reaches memory: the passes vanish, and the products are left with their arithmetic.
+    """
+    products = [g for g in (first, last) if g is not None and g.kind is OperatorKind.PRODUCT and g.work is not None]
+    if len(products) < 2 or not any("softmax" in group.name for group in chain):
+        return None
+    passes = sum(group.self_ns / group.calls for group in chain)
+    saved = most = 0.0
+    for product in products:
+        peak = ceilings.arithmetic_per_s(product.work.dtype) if product.work is not None else None
+        took = product.self_ns / product.calls
+        if product.work is None or not peak:
+            continue
+        least = product.work.flops / peak * 1e9
+        saved += max(0.0, took - least / FUSED_EFFICIENCY)
+        most += max(0.0, took - least)
+    return passes + saved, passes + most
+
+
+def _is_aside(chain: list[OperatorGroup], group: OperatorGroup) -> bool:
+    """Whether a pass is small beside the chain it interrupts: it prepares something else, and breaks nothing."""
+    if not chain or chain[-1].work is None or group.kind not in PASSES:
+        return False
+    written = group.work.written_bytes if group.work is not None else 0.0
+    return written < ASIDE * chain[-1].work.written_bytes
+
+
+def _joins(chain: list[OperatorGroup], group: OperatorGroup) -> bool:
+    if group.kind not in PASSES or group.category is not Category.MEMORY_BANDWIDTH or group.work is None:
+        return False
+    if not chain or chain[-1].work is None:
+        return True
+    sizes = sorted((chain[-1].work.written_bytes, group.work.written_bytes))
+    return sizes[1] > 0 and sizes[0] >= SAME_SIZE * sizes[1]
+
+
+def _saved_ns(chain: list[OperatorGroup]) -> tuple[float, float]:
+    """Least and most: further operands of a pass come from outside the chain, or from inside it."""
+    works = [group.work for group in chain if group.work is not None]
+    took = sum(group.self_ns / group.calls for group in chain)
+    moved = sum(work.total_bytes for work in works)
+    ends = works[0].read_bytes + works[-1].written_bytes
+    # Every later pass reads its predecessor's result; what it reads beyond that may come from anywhere.
+    further = sum(max(0.0, work.read_bytes - before.written_bytes) for before, work in pairwise(works))
+    most = took * max(0.0, 1.0 - ends / moved) if moved else 0.0
+    least = took * max(0.0, 1.0 - (ends + further) / moved) if moved else 0.0
+    return least, most

@@ -1,0 +1,254 @@
+"""From a book of exclusive times to a verdict: bottleneck, bound, cause and gain.
+
+Shares are of time, never credit to a layer. Doubt is an answer: a trace that is damaged, lacks shapes or has no
+dominating category gets its shares, and no more certainty than they carry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from lynxbench.attribute.judge.causes import (
+    CAUSES,
+    CLEAR_LEAD,
+    DOMINANT,
+    HALF_REMOVED,
+    MOST_REMOVABLE,
+    NARROWER,
+    NO_GAIN,
+    SLOW_KERNELS,
+    SMALL_KERNELS,
+    STALLED,
+    UNFUSED,
+    CategoryCause,
+    gain_of,
+    is_close,
+    speedup,
+)
+from lynxbench.attribute.judge.least_time import (
+    Fusion,
+    KernelEfficiency,
+    WholeStep,
+    find_fusion,
+    measure_efficiency,
+    measure_whole_step,
+)
+from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.time_book import KERNELS, Shares, TimeBook, correct_shares
+from lynxbench.model.attribution import Bound, Category, StepWork
+from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+
+MISNESTED_LIMIT = 0.01
+"""Share of a trace's events that may outlast the one around them before its clock is not believed."""
+NEAR_CEILING = 0.6
+"""Kernels at this share of the measured ceiling leave software little to gain; well-tuned libraries reach 0.6 to 0.9
+of a bare kernel on shapes of real models."""
+FAR_BELOW_CEILING = 0.35
+"""Under this a better kernel, layout or thread count gains more than a purchase would. Between the two: doubt."""
+TYPICAL_EFFICIENCY = 0.75
+"""What a good kernel reaches of the ceiling: the estimate of a gain goes here, its upper bound to the ceiling."""
+MOSTLY_SOFTWARE = 0.6
+"""A step of which the hardware's ceilings account for less than the rest is software's, whatever leads its shares."""
+WORTH_NARROWING = 2.0
+"""TF32 must be this much faster on a bare product before it is proposed."""
+WORTH_FUSING = 0.25
+"""Share of a step that fusing must save before it is called the cause."""
+MOSTLY = 0.5
+
+SOFTWARE = (
+    Category.LAUNCH,
+    Category.ALLOCATOR,
+    Category.INPUT,
+    Category.SYNCHRONIZATION,
+    Category.TRANSFER,
+    Category.IDLE,
+    Category.COMMUNICATION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """Everything that a verdict on steps rests on."""
+
+    book: TimeBook
+    step_ms: float | None
+    """The step without the profiler, where it was measured."""
+    shares: Shares
+    efficiency: KernelEfficiency
+    fusion: Fusion
+    whole: WholeStep | None
+    contention: Contention | None
+    damaged: bool
+
+    @property
+    def hardware_floor(self) -> float:
+        """The share of a step that its kernels would take at their ceilings; all of it where too little is known."""
+        return self.shares.total(*KERNELS) * (self.efficiency.overall if self.efficiency.is_known else 1.0)
+
+    def residual(self, category: Category) -> float:
+        """The share of a step that a fix of a category would leave behind."""
+        left = self.book.residual_ns.get(category, 0.0)
+        return left / self.shares.step_ns if self.shares.step_ns else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictDraft:
+    """The verdict before it is put into words."""
+
+    bottleneck: Category
+    bound: Bound
+    cause: CategoryCause
+    weak: bool
+    gain: Interval
+    reason: str = ""
+    rivals: tuple[tuple[Layer, str], ...] = ()
+    """Layers that this run's own conditions point to, beside those that the cause always has."""
+
+
+def measure_steps(
+    book: TimeBook,
+    unprofiled_step_ms: Interval | float | None,
+    *,
+    work: StepWork | None = None,
+    contention: Contention | None = None,
+) -> StepFigures:
+    """The shares of a step, how near its kernels came to their ceilings, and what merging passes would save."""
+    tiling = book.tiling
+    step_ms = unprofiled_step_ms.estimate if isinstance(unprofiled_step_ms, Interval) else unprofiled_step_ms
+    shares = correct_shares(book, step_ms * 1e6 if step_ms is not None and step_ms > 0 else None)
+    efficiency = measure_efficiency(book.groups)
+    misnested = tiling.misnested > MISNESTED_LIMIT * max(1, len(tiling.trace))
+    damaged = tiling.trace.damaged or misnested or not (tiling.on_device or book.groups)
+    asks_workload = not efficiency.is_known and not damaged
+    whole = measure_whole_step(book, shares, work) if asks_workload else None
+    return StepFigures(book, step_ms, shares, efficiency, find_fusion(book), whole, contention, damaged)
+
+
+def judge_steps(figures: StepFigures) -> VerdictDraft:
+    """Bottleneck, bound, cause and gain; see `docs/methodology/attribution.md` for the rules."""
+    shares = figures.shares
+    top = min(shares.of, key=lambda category: (-shares.estimate(category), category))
+    if figures.damaged:
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace is damaged")
+    weak = is_close([share.estimate for share in shares.of.values()])
+    draft = _judge_kernels(figures, top, weak) if top in KERNELS else _judge_waits(figures, top, weak)
+    if figures.contention is not None and figures.contention.matters:
+        return _contended(draft, figures.contention)
+    return draft
+
+
+def _judge_waits(figures: StepFigures, top: Category, weak: bool) -> VerdictDraft:
+    """A step whose largest share is no kernel's."""
+    shares, book = figures.shares, figures.book
+    share = shares.of[top]
+    if top is Category.QUEUEING:
+        return VerdictDraft(top, Bound.DEMAND, CAUSES[top], weak, gain_of(share), "requests wait")
+    if top not in SOFTWARE:
+        reason = "the trace does not say what runs there"
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, reason)
+    by_shares = shares.total(*SOFTWARE) >= max(DOMINANT, shares.total(*KERNELS))
+    by_ceilings = figures.hardware_floor <= 1.0 - MOSTLY_SOFTWARE
+    bound = Bound.SOFTWARE if by_shares or by_ceilings else Bound.UNDETERMINED
+    stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
+    cause = STALLED if stalled else CAUSES[top]
+    gain = gain_of(share, figures.residual(top))
+    return VerdictDraft(top, bound, cause, weak or bound is Bound.UNDETERMINED, gain)
+
+
+def _contended(draft: VerdictDraft, contention: Contention) -> VerdictDraft:
+    """Threads that wait for a CPU slow every category alike: what leads the shares is then the symptom.
+
+    Own threads beyond the CPUs are the workload's doing, and the cause. Other load is a disturbance of the run: it
+    explains slow kernels and open questions, and takes the certainty of the rest.
+    """
+    if not contention.own and draft.cause is not SLOW_KERNELS and draft.bound is not Bound.UNDETERMINED:
+        return dataclasses.replace(draft, weak=True, rivals=((Layer.SYSTEM, contention.why),))
+    waited = Interval(0.0, contention.waited, min(MOST_REMOVABLE, contention.waited))
+    cause = dataclasses.replace(STALLED, next_step=contention.fix, why=contention.why)
+    return VerdictDraft(draft.bottleneck, Bound.SOFTWARE, cause, draft.weak, gain_of(waited), contention.why)
+
+
+def _judge_kernels(figures: StepFigures, top: Category, weak: bool) -> VerdictDraft:
+    """A step whose largest share is arithmetic or memory traffic: how near its ceiling it ran decides."""
+    shares, efficiency = figures.shares, figures.efficiency
+    both = shares.total(*KERNELS)
+    step_ns = figures.book.usual_ns
+    saved = figures.fusion.saved_ns.scaled(1.0 / step_ns if step_ns else 0.0)
+    if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
+        gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
+        return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
+    if not efficiency.is_known and figures.whole is not None:
+        return _judge_whole(top, figures.whole, weak)
+    if not efficiency.is_known:
+        reason = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, reason)
+    narrower = _gain_of_tf32(figures.book)
+    if narrower is not None:
+        return VerdictDraft(top, Bound.SOFTWARE, NARROWER, weak, narrower)
+    reached = efficiency.overall
+    # To the ceiling at most, to what good kernels reach as the estimate.
+    usual = min(1.0, reached / TYPICAL_EFFICIENCY)
+    gain = Interval(1.0, speedup(both * (1.0 - usual)), speedup(both * (1.0 - reached)))
+    if both < DOMINANT:
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, gain, "no category dominates")
+    if reached >= NEAR_CEILING:
+        return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
+    if reached <= FAR_BELOW_CEILING:
+        return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain)
+    return _judge_between(figures, top, gain, weak)
+
+
+def _judge_whole(top: Category, whole: WholeStep, weak: bool) -> VerdictDraft:
+    """A step whose kernels show no operands, by the work that it cannot do without."""
+    floor, good = whole.floor, min(1.0, whole.floor / TYPICAL_EFFICIENCY)
+    gain = Interval(1.0, speedup(1.0 - good), speedup(1.0 - floor))
+    if floor >= NEAR_CEILING:
+        return VerdictDraft(top, Bound.HARDWARE, CAUSES[top], weak, gain)
+    if floor > 1.0 - MOSTLY_SOFTWARE:
+        reason = f"its least work would take {floor:.0%} of it at the measured ceiling: neither near it nor far below"
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
+    reason = f"at their ceilings the operators would take {floor:.0%} of the step"
+    rest = 1.0 - floor - whole.slow_products - whole.small
+    if whole.small >= max(whole.slow_products, rest):
+        small = Interval(whole.small, whole.small, whole.small)
+        return VerdictDraft(top, Bound.SOFTWARE, SMALL_KERNELS, weak, gain_of(small), reason)
+    return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, weak, gain, reason)
+
+
+def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bool) -> VerdictDraft:
+    """Kernels neither near their ceilings nor far below: the whole step decides, by what its ceilings account for."""
+    shares, floor = figures.shares, figures.hardware_floor
+    if floor > 1.0 - MOSTLY_SOFTWARE:
+        reached = figures.efficiency.overall
+        reason = f"its operators reach {reached:.0%} of the measured ceiling: neither near it nor far below"
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, gain, reason)
+    reason = f"at their ceilings the operators would take {floor:.0%} of the step"
+    removable = max(SOFTWARE, key=shares.estimate)
+    slow = shares.total(*KERNELS) - floor
+    if shares.estimate(removable) < slow or shares.estimate(removable) < shares.estimate(top) - CLEAR_LEAD:
+        return VerdictDraft(top, Bound.SOFTWARE, SLOW_KERNELS, True, gain, reason)
+    gain = gain_of(shares.of[removable], figures.residual(removable))
+    return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)
+
+
+def _gain_of_tf32(book: TimeBook) -> Interval | None:
+    """What TF32 would gain where products run in full fp32 on a device that has it; None where that is not the case."""
+    ceilings = book.ceilings
+    wide, narrow = ceilings.named("matmul", Precision.FP32), ceilings.named("matmul", Precision.TF32)
+    if ceilings.precision is not Precision.FP32 or not wide or not narrow or narrow < WORTH_NARROWING * wide:
+        return None
+    products = [
+        g for g in book.groups if g.category is Category.COMPUTE and g.work is not None and g.work.dtype == "float"
+    ]
+    # A product faster than the fp32 ceiling already took the narrow path, whatever the flags say.
+    wide_ns = sum(g.self_ns for g in products if (g.efficiency or 0.0) <= 1.0 + CLEAR_LEAD)
+    share = wide_ns / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
+    if share < DOMINANT:
+        return None
+    best, usual = share * (1.0 - wide / narrow), share * (1.0 - min(1.0, wide / (narrow * TYPICAL_EFFICIENCY)))
+    return Interval(speedup(usual * HALF_REMOVED), speedup(usual), speedup(best))

@@ -1,0 +1,1 @@
+"""The ground floor: profiler traces, resource records and sampled counters to plain columns."""

@@ -1,0 +1,264 @@
+"""Nsight Systems exports (SQLite) to the columns of a PyTorch trace; versions differ in columns, not in meaning."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lynxbench.attribute.read.counters import Counters, combine_metrics
+from lynxbench.attribute.read.trace import (
+    DEVICE_KINDS,
+    NONE,
+    EventKind,
+    Int64,
+    Trace,
+    distinct,
+    is_of,
+    match_ids,
+    nest_events,
+)
+from lynxbench.errors import BadInput
+
+ROWS_TOGETHER = 50_000
+SQLITE_HEAD_BYTES = 100
+KERNEL_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
+GRAPH_TABLE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+COPY_TABLES = ("CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMCPY2")
+SET_TABLE = "CUPTI_ACTIVITY_KIND_MEMSET"
+CALL_TABLE = "CUPTI_ACTIVITY_KIND_RUNTIME"
+FIXED_NAMES = {GRAPH_TABLE: "CUDA graph", SET_TABLE: "Memset (Device)"}
+"""Of a graph recorded as a whole, what runs inside is not known."""
+ACTIVITIES: dict[str, tuple[EventKind, tuple[str, ...]]] = {
+    **dict.fromkeys(KERNEL_TABLES, (EventKind.KERNEL, ("demangledName", "shortName"))),
+    GRAPH_TABLE: (EventKind.KERNEL, ()),
+    **dict.fromkeys(COPY_TABLES, (EventKind.MEMCPY, ("copyKind", "srcKind", "dstKind"))),
+    SET_TABLE: (EventKind.MEMSET, ()),
+}
+"""Tables of what a device did, with the columns that name it."""
+COPY_WORDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH"}
+COPY_WORDS[10] = "PtoP"
+MEMORY_WORDS = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device static"}
+"""CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind, in the words that Kineto uses."""
+RANGES = (59, 60, 70, 71, 75)
+"""NVTX event types that have an end: push-pop and start-end ranges, over the versions seen."""
+_OPERATOR = re.compile(r"^(?P<name>[A-Za-z_]\w*::[\w.]+)(?:,|$)")
+_VERSION_SUFFIX = re.compile(r"_v\d+$|_ptsz(_v\d+)?$")
+
+
+def read_nsight(path: Path | str) -> Trace:
+    """The trace in an export; BadInput in one line where it is none, notes where only a part could be read."""
+    path = Path(path)
+    rows = _Rows()
+    device: str | None = None
+    counters: Counters | None = None
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+            database.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            rows.read(database)
+            devices = [str(name) for (name,) in _rows_of(database, "SELECT name FROM TARGET_INFO_GPU") if name]
+            device = devices[0] if devices else None
+            counters = _read_counters(database)
+    except sqlite3.Error as error:
+        rows.pack()
+        if not rows.parts:
+            raise BadInput(f"{path}: not a readable Nsight Systems export ({error}); export it again") from None
+        rows.notes.append(f"the database is damaged ({error}); what came before is kept")
+    rows.pack()
+    if not rows.parts:
+        raise BadInput(
+            f"{path}: holds no CUDA activities or ranges; export with `nsys export --type sqlite` from a run "
+            "recorded with --trace=cuda,nvtx"
+        )
+    if (missing := _missing_bytes(path)) > 0:
+        rows.notes.append(f"the file is cut off: {missing:,} bytes are missing")
+    return rows.trace(path, device, counters)
+
+
+class _Rows:
+    """Columns as they grow, table by table."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.threads: dict[tuple[str, str], int] = {}
+        self.strings: dict[int, str] = {}
+        self.parts: list[Int64] = []
+        self.pending: list[tuple[int, ...]] = []
+        self.notes: list[str] = []
+        self.unusable = 0
+
+    def read(self, database: sqlite3.Connection) -> None:
+        """Device activities, then the host's calls and ranges."""
+        listed = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        tables = {str(name) for (name,) in listed}
+        named = database.execute("SELECT id, value FROM StringIds") if "StringIds" in tables else ()
+        self.strings = {int(number): str(text) for number, text in named}
+        if not self.strings and tables & {*KERNEL_TABLES, CALL_TABLE}:
+            self.notes.append("the export has no StringIds: what its kernels and calls are named is not known")
+        if CALL_TABLE not in tables and "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in tables:
+            self.notes.append("the export has no CUDA API calls: waits of the host cannot be told apart")
+        where = ("start", "end", "deviceId", "streamId", "correlationId", "bytes")
+        for table, (kind, naming) in ACTIVITIES.items():
+            for start, end, device, stream, call, size, *names in _select(database, tables, table, *where, *naming):
+                name = FIXED_NAMES.get(table) or (_copy_name if kind is EventKind.MEMCPY else self.text)(*names)
+                self.add(kind, name, start, end, (f"device {_whole(device)}", f"stream {_whole(stream)}"), call, size)
+        calls = _select(database, tables, CALL_TABLE, "start", "end", "globalTid", "correlationId", "nameId")
+        for start, end, thread, call, number in calls:
+            name = _VERSION_SUFFIX.sub("", self.text(number))
+            self.add(EventKind.RUNTIME, name, start, end, _host_thread(thread), call)
+        ranges = _select(database, tables, "NVTX_EVENTS", "start", "end", "globalTid", "eventType", "text", "textId")
+        for start, end, thread, form, *texts in ranges:
+            if end is not None and (form is None or form in RANGES):  # marks have no end
+                words = self.text(*texts)
+                operator = _OPERATOR.match(words)
+                kind, name = (EventKind.OPERATOR, operator["name"]) if operator else (EventKind.ANNOTATION, words)
+                self.add(kind, name, start, end, _host_thread(thread))
+
+    def text(self, *candidates: object) -> str:
+        """The first name that is there; newer versions number names, older ones write them out."""
+        for candidate in candidates:
+            if isinstance(candidate, str) and candidate:
+                return candidate
+            if isinstance(candidate, int) and candidate in self.strings:
+                return self.strings[candidate]
+        return "unknown"
+
+    def add(
+        self,
+        kind: EventKind,
+        name: str,
+        start: object,
+        end: object,
+        thread: tuple[str, str],
+        correlation: object = None,
+        nbytes: object = None,
+    ) -> None:
+        """One event; lists of them would take many times the memory of the columns that they become."""
+        first, last = _whole(start), _whole(end)
+        if first < 0 or last < first:
+            self.unusable += 1
+            return
+        numbers = (self.names.setdefault(name, len(self.names)), self.threads.setdefault(thread, len(self.threads)))
+        self.pending.append((kind, first, last - first, *numbers, _whole(correlation), _whole(nbytes)))
+        if len(self.pending) == ROWS_TOGETHER:
+            self.pack()
+
+    def pack(self) -> None:
+        """Turn what is pending into a part of the columns."""
+        if self.pending:
+            self.parts.append(np.array(self.pending, dtype=np.int64))
+            self.pending.clear()
+
+    def trace(self, source: Path, device: str | None, counters: Counters | None) -> Trace:
+        """The finished columns, ordered by start, longest first."""
+        table = np.concatenate(self.parts)
+        self.parts.clear()
+        table = table[np.lexsort((table[:, 3], table[:, 5], -table[:, 2], table[:, 1]))]
+        if self.unusable:
+            what = "events without a usable start or with a negative duration were left out"
+            self.notes.append(f"{self.unusable:,} {what}")
+        kind, start_ns, dur_ns, name, thread, correlation, nbytes = (column.copy() for column in table.T)
+        kinds = kind.astype(np.int8)
+        return Trace(
+            source=str(source),
+            names=tuple(self.names),
+            threads=tuple(self.threads),
+            signatures=(),
+            kind=kinds,
+            name=name.astype(np.int32),
+            start_ns=start_ns,
+            dur_ns=dur_ns,
+            thread=thread.astype(np.int32),
+            correlation=correlation,
+            external=_externals(kinds, start_ns, dur_ns, thread, correlation),
+            signature=np.full(len(table), NONE, dtype=np.int32),
+            nbytes=nbytes,
+            device=device,
+            raw_bytes=source.stat().st_size,
+            notes=tuple(self.notes),
+            damaged=bool(self.notes),
+            counters=counters,
+        )
+
+
+def _externals(kind: npt.NDArray[np.int8], start_ns: Int64, dur_ns: Int64, thread: Int64, correlation: Int64) -> Int64:
+    """Ties each call and its activity to the innermost operator range around the call, on the same thread."""
+    external = np.full(len(kind), NONE, dtype=np.int64)
+    operators = np.flatnonzero(kind == EventKind.OPERATOR)
+    if not len(operators):
+        return external
+    external[operators] = operators
+    calls = np.flatnonzero(kind == EventKind.RUNTIME)
+    for number in distinct(thread[calls]).tolist():
+        mine = np.flatnonzero(is_of(kind, (EventKind.OPERATOR, EventKind.RUNTIME)) & (thread == number) & (dur_ns > 0))
+        parent, _, _ = nest_events(start_ns[mine], start_ns[mine] + dur_ns[mine])
+        around = np.where(parent != NONE, mine[parent], NONE)
+        inside = (kind[mine] == EventKind.RUNTIME) & (around != NONE)
+        external[mine[inside]] = np.where(kind[around[inside]] == EventKind.OPERATOR, around[inside], NONE)
+    activities = np.flatnonzero(is_of(kind, DEVICE_KINDS))
+    at = match_ids(correlation[calls], correlation[activities])
+    external[activities[at != NONE]] = external[calls[at[at != NONE]]]
+    return external
+
+
+def _missing_bytes(path: Path) -> int:
+    """How much shorter the file is than its own head says: a cut file opens, and reads as far as its pages go."""
+    with path.open("rb") as file:
+        head = file.read(SQLITE_HEAD_BYTES)
+    if len(head) < SQLITE_HEAD_BYTES or head[24:28] != head[92:96]:
+        return 0  # the page count is only kept by writers that also keep the version beside it
+    page = int.from_bytes(head[16:18], "big")
+    return (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big") - path.stat().st_size
+
+
+def _select(database: sqlite3.Connection, tables: set[str], table: str, *wanted: str) -> Iterator[tuple[Any, ...]]:
+    """Rows of a table, none where this export lacks it; a column that this version does not have reads as NULL."""
+    if table in tables:
+        known = {str(row[1]) for row in database.execute(f'PRAGMA table_info("{table}")')}
+        columns = ", ".join(f'"{name}"' if name in known else "NULL" for name in wanted)
+        yield from database.execute(f'SELECT {columns} FROM "{table}"')
+
+
+def _host_thread(global_tid: object) -> tuple[str, str]:
+    number = max(0, _whole(global_tid))
+    return str((number >> 24) & 0xFFFFFF), str(number & 0xFFFFFF)
+
+
+def _copy_name(copy: object, source: object, into: object) -> str:
+    ends = f"{MEMORY_WORDS.get(_whole(source), 'Unknown')} -> {MEMORY_WORDS.get(_whole(into), 'Unknown')}"
+    return f"Memcpy {COPY_WORDS.get(_whole(copy), 'Unknown')} ({ends})"
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, (int, float)) else NONE
+
+
+def _read_counters(database: sqlite3.Connection) -> Counters | None:
+    """Samples of `--gpu-metrics-devices`: one row for each metric and time, in percent of what the unit can do."""
+    query = "SELECT typeId, metricId, metricName FROM TARGET_INFO_GPU_METRICS"
+    names = {(type_id, metric): str(name) for type_id, metric, name in _rows_of(database, query)}
+    series: dict[str, tuple[list[int], list[float]]] = {}
+    query = "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS ORDER BY timestamp"
+    for at, type_id, metric, value in _rows_of(database, query) if names else ():
+        name = names.get((type_id, metric))
+        if name is not None and isinstance(at, int) and isinstance(value, (int, float)):
+            times, values = series.setdefault(name, ([], []))
+            times.append(at)
+            values.append(float(value))
+    return combine_metrics(
+        {name: (np.array(at, dtype=np.int64), np.array(values)) for name, (at, values) in series.items()}
+    )
+
+
+def _rows_of(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
+    """Rows of a query, none where this export lacks the table."""
+    try:
+        yield from database.execute(query)
+    except sqlite3.OperationalError:
+        return

@@ -1,0 +1,272 @@
+"""The figures behind a verdict, in lines a person can check."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lynxbench.attribute.judge.causes import CategoryCause
+from lynxbench.attribute.judge.least_time import SMALL_KERNEL_NS, KernelEfficiency, WholeStep
+from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
+from lynxbench.attribute.judge.time_book import CORRECTION_MATTERS, KERNELS, OperatorGroup, Shares, TimeBook
+from lynxbench.attribute.judge.verdict import StepFigures
+from lynxbench.attribute.read.resource_record import ResourceRecord
+from lynxbench.attribute.tile.request_split import RequestSplit
+from lynxbench.model.attribution import Category
+from lynxbench.stats.lagged_correlation import Correlation
+
+STABLE_VARIATION = 0.05
+"""Steps whose lengths vary by less than this (quartiles around the median) count as one regime."""
+UNNAMED_DEVICE = "an accelerator that the trace does not name"
+SATURATED = 0.6
+"""Units at this share of the measured ceiling count as saturated."""
+
+
+def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[str, ...]:
+    """Every figure that the verdict on a trace rests on; `cause` where it is certain."""
+    book, shares, efficiency, fusion = figures.book, figures.shares, figures.efficiency, figures.fusion
+    tiling, count = book.tiling, len(book)
+    each = f"{book.usual_ns / 1e6:.3g} ms{' each' if count > 1 else ''} under the profiler"
+    lines = [f"{count} step{'s' if count > 1 else ''} ({tiling.steps.how}), {each}"]
+    lines += [*_inflation(book, shares), *_utilisation(book, shares), *_achieved(book, efficiency), *_gaps(book)]
+    if book.stalled_ns > 0:
+        lines.append(
+            f"{book.stalled_ns / 1e6:.3g} ms a step in calls that took over twenty times as long as their like: "
+            "the process lost its core (counted as idle)"
+        )
+    if fusion.chains:
+        lines.append(
+            f"{fusion.chains} chains of up to {fusion.longest} neighbouring passes over the same data; merging would "
+            f"save {fusion.saved_ns.low / 1e6:.3g} to {fusion.saved_ns.high / 1e6:.3g} ms a step"
+        )
+    if figures.contention is not None:
+        lines.append(_contention(figures.contention))
+    if cause is not None and cause.layer is not None and cause.symptom not in (None, cause.layer):
+        lines.append(f"the symptom shows in layer {cause.symptom}, the cause lies in layer {cause.layer}: {cause.why}")
+    lines += _assumptions(book, shares, efficiency)
+    if tiling.misnested:
+        lines.append(f"{tiling.misnested} events outlast the one around them: a clock jumped, or threads were mixed up")
+    lines += [f"note: {note}" for note in _notes(book)]
+    if book.ceilings.declared:
+        lines = [say_declared(line) for line in lines]
+        lines.append(f"ceilings are not measured on this machine ({book.ceilings.all[0].how})")
+    device = (tiling.trace.device or UNNAMED_DEVICE) if tiling.on_device else "cpu"
+    lines.append(f"attributed on {device}: shares are of time, and removing one share can uncover another")
+    return (*lines, *(_whole_step(figures.whole) if figures.whole is not None else ()))
+
+
+def say_declared(text: str) -> str:
+    """The same line where the ceilings come from a table."""
+    for measured, declared in _DECLARED_WORDS:
+        text = text.replace(measured, declared)
+    return text
+
+
+_DECLARED_WORDS = (
+    ("the ceiling measured on this machine", "the declared ceiling"),
+    (" measured on bare products", " declared for bare products"),
+    (" measured on a copy", " declared for a copy"),
+    (" measured: ", " declared: "),
+    ("the measured ", "the declared "),
+)
+
+
+def _notes(book: TimeBook) -> list[str]:
+    trace, notes = book.tiling.trace, list(book.tiling.trace.notes)
+    if trace.counters is not None and book.tiling.on_device:
+        notes.append(f"{len(trace.counters):,} samples of hardware counters decide which ceiling binds a kernel")
+    if not book.tiling.steps.annotated:
+        notes.append("steps were not annotated: waits between steps cannot be seen")
+    return notes
+
+
+def _inflation(book: TimeBook, shares: Shares) -> list[str]:
+    wall = book.usual_ns
+    events = float(np.median(book.tiling.events))
+    if not shares.known:
+        if shares.moved < CORRECTION_MATTERS:
+            return [f"the profiler's own cost ({events:.0f} events a step) does not change the shares"]
+        return [
+            f"the step time without the profiler is not known; its cost of up to 3.3 µs on {events:.0f} events a step "
+            f"may have moved shares by {shares.moved:.0%}, hence the ranges"
+        ]
+    change = wall / shares.step_ns - 1 if shares.step_ns else 0.0
+    matters = "matters and is made" if shares.moved >= CORRECTION_MATTERS else "does not change the shares"
+    lines = [
+        f"a step takes {shares.step_ns / 1e6:.3g} ms without the profiler, {wall / 1e6:.3g} with it ({change:+.0%}); "
+        f"the correction {matters}"
+    ]
+    if shares.unexplained > CORRECTION_MATTERS:
+        lines.append(
+            f"{shares.unexplained:.0%} of the profiled step is more than the profiler costs: conditions differed"
+        )
+    return lines
+
+
+def _utilisation(book: TimeBook, shares: Shares) -> list[str]:
+    busy = shares.total(*KERNELS)
+    lines = [f"kernels were at work {busy:.0%} of a step: what a utilisation gauge shows, and not how well they worked"]
+    worked = [(group, group.work) for group in book.groups if group.work is not None]
+    flops = sum(work.flops * group.calls for group, work in worked if work.intensity > PRODUCT_INTENSITY) / len(book)
+    moved = sum(work.total_bytes * group.calls for group, work in worked) / len(book)
+    main = max(worked, key=lambda pair: pair[1].flops * pair[0].calls, default=None)
+    peak = book.ceilings.arithmetic_per_s(main[1].dtype if main else "") or book.ceilings.any_arithmetic_per_s()
+    if flops > 0 and peak and shares.step_ns > 0:
+        rate = flops / shares.step_ns * 1e9
+        lines.append(
+            f"model arithmetic {rate / 1e9:.3g} GFLOP/s of {peak / 1e9:.3g} measured on bare products: "
+            f"utilisation of arithmetic (MFU) {rate / peak:.1%}"
+        )
+    copied = book.ceilings.copy_bytes_per_s
+    if moved > 0 and copied and shares.step_ns > 0:
+        rate = moved / shares.step_ns * 1e9
+        lines.append(
+            f"over the whole step at least {rate / 1e9:.3g} GB/s move of {copied / 1e9:.3g} measured on a copy: "
+            f"{rate / copied:.1%}"
+        )
+    return lines
+
+
+def _achieved(book: TimeBook, efficiency: KernelEfficiency) -> list[str]:
+    lines = []
+    if efficiency.above_ceiling_ns > 0:
+        share = efficiency.above_ceiling_ns / max(1.0, sum(efficiency.taken_ns.values()))
+        lines.append(
+            f"{share:.0%} of the kernels' time beats the ceiling (operands in cache); counted as at the ceiling"
+        )
+    for category, verb, unit in (
+        (Category.COMPUTE, "arithmetic-bound operators achieve", "GFLOP/s"),
+        (Category.MEMORY_BANDWIDTH, "memory-bound operators achieve", "GB/s"),
+    ):
+        groups = [g for g in book.groups if g.category is category and g.attainable_ns is not None]
+        took = sum(group.self_ns for group in groups)
+        reached = efficiency.of(category)
+        if took <= 0 or reached is None:
+            continue
+        done = sum(_amount(group, category) for group in groups)
+        ceiling = done / sum(group.attainable_ns or 0.0 for group in groups)
+        lines.append(f"{verb} {done / took:.3g} {unit} of {ceiling:.3g} measured: {reached:.0%}")
+    unknown = 1.0 - efficiency.coverage
+    if unknown > 0.1 and sum(efficiency.taken_ns.values()) > 0:
+        lines.append(f"for {unknown:.0%} of the kernels' time shapes or ceilings are missing: efficiency unknown")
+    return lines
+
+
+def _amount(group: OperatorGroup, category: Category) -> float:
+    if group.work is None:
+        return 0.0
+    return (group.work.flops if category is Category.COMPUTE else group.work.total_bytes) * group.calls
+
+
+def _gaps(book: TimeBook) -> list[str]:
+    gaps, lines = book.tiling.gaps, []
+    if gaps.count:
+        operators = sum(group.calls for group in book.groups) / len(book)
+        lines.append(
+            f"{operators:.0f} operators a step; between them {gaps.total_ns / len(book) / 1e6:.3g} ms without any "
+            f"(median gap {gaps.median_ns / 1e3:.3g} µs)"
+        )
+    if gaps.leading_ns > 0:
+        lines.append(
+            f"{gaps.leading_ns / 1e6:.3g} ms pass in a step before its first operator, not annotated: "
+            "input preparation, or other host code that the work waits for"
+        )
+    return lines
+
+
+def _contention(contention: Contention) -> str:
+    threads = f", {contention.threads} threads" if contention.threads is not None else ""
+    return (
+        f"threads ready to run waited for a CPU {contention.waited:.0%} of their time "
+        f"(wanted {contention.wanted:.1f} CPUs, got {contention.used:.1f} of {contention.cpus}{threads})"
+    )
+
+
+def _assumptions(book: TimeBook, shares: Shares, efficiency: KernelEfficiency) -> list[str]:
+    """The five assumptions behind a spec sheet's figure, one by one: whether each holds (or None), and why."""
+    compute, reached, overall = shares.estimate(Category.COMPUTE), efficiency.of(Category.COMPUTE), efficiency.overall
+    fed = shares.total(Category.INPUT, Category.TRANSFER, Category.COMMUNICATION, Category.MEMORY_BANDWIDTH)
+    saturated: tuple[bool | None, str] = (None, "(no arithmetic-bound operator with known shapes)")
+    fast: tuple[bool | None, str] = (None, "(no shapes or ceilings)")
+    stable: tuple[bool | None, str] = (None, "(fewer than three steps)")
+    if reached is not None:
+        saturated = reached >= SATURATED, f"({reached:.0%} of the measured arithmetic ceiling)"
+    if efficiency.coverage > 0:
+        fast = overall >= SATURATED, f"(kernels at {overall:.0%} of their ceilings)"
+    if len(book) >= 3:
+        low, mid, high = np.quantile(book.wall_ns, (0.25, 0.5, 0.75))
+        variation = float((high - low) / mid) if mid else 0.0
+        stable = variation <= STABLE_VARIATION, f"over these steps (quartiles {variation:.1%} apart)"
+    assumptions = {
+        "1, compute-bound": (compute >= 0.5, f"(arithmetic {compute:.0%} of a step)"),
+        "2, units saturated": saturated,
+        "3, data movement keeps up": (fed < 0.25, f"(moving and awaiting data {fed:.0%} of a step)"),
+        "4, fast paths taken": fast,
+        "5, stable over time": stable,
+    }
+    words = {True: "holds", False: "broken", None: "unknown"}
+    return [f"assumption {name}: {words[holds]} {why}" for name, (holds, why) in assumptions.items()]
+
+
+def _whole_step(whole: WholeStep) -> list[str]:
+    """The step against the least work of its workload."""
+    in_bytes = whole.bound is Category.MEMORY_BANDWIDTH
+    work = whole.work
+    amount = f"read {work.read_bytes / 1e9:.3g} GB" if in_bytes else f"do {work.operations:.3g} operations"
+    rate = f"{whole.per_s / 1e12:.3g} T{'B' if in_bytes else 'FLOP'}/s"
+    lines = [
+        f"a step must {amount} at the least ({work.how}): {whole.least_ns / 1e6:.3g} ms at the measured "
+        f"{rate}, {whole.floor:.0%} of the step"
+    ]
+    if whole.products_ns > 0:
+        reached = min(1.0, whole.least_ns / whole.products_ns)
+        lines.append(
+            f"its products take {whole.products_ns / 1e6:.3g} ms ({whole.products_ns / whole.step_ns:.0%} of the "
+            f"step), at {reached:.0%} of that ceiling or more"
+        )
+    if whole.small_count >= 1:
+        lines.append(
+            f"{whole.small_count:.0f} kernels of {SMALL_KERNEL_NS // 1000} µs or less take "
+            f"{whole.small_ns / 1e6:.3g} ms ({whole.small_ns / whole.step_ns:.0%} of the step): fixed cost"
+        )
+    return lines
+
+
+def account_evidence(record: ResourceRecord, contention: Contention | None, wall_ms: float) -> tuple[str, ...]:
+    """The figures of the operating system's account."""
+    per_s, used = record.per_s, f"{record.cores_used:.2f} cores used of {record.threads} threads"
+    lines = [
+        f"{len(record.steps)} steps of {wall_ms:.3g} ms: {used}",
+        f"context switches a second: {per_s('voluntary'):.0f} voluntary (waiting), "
+        f"{per_s('involuntary'):.0f} involuntary (others wanted the core)",
+        f"faults a second: {per_s('minor_faults'):.0f} minor, {per_s('major_faults'):.0f} major "
+        f"(from disk); block transfers a second: {per_s('block_reads') + per_s('block_writes'):.0f}",
+    ]
+    if contention is not None:
+        lines.append(_contention(contention))
+    if not record.run_queue_known:
+        lines.append("the kernel does not account waits for a CPU here: they are counted as idle")
+    if not record.block_io_known:
+        lines.append("the kernel does not account waits for disks here: they are counted as idle")
+    lines.append("accounts of the operating system only: they do not see operators, so nothing is said about ceilings")
+    return tuple(lines)
+
+
+def request_evidence(split: RequestSplit, moving: Sequence[Correlation]) -> tuple[str, ...]:
+    """The figures of a server's own count, and the telemetry that moves with its requests."""
+    whole = f"{split.requests} requests of {split.whole_s * 1e3:.3g} ms"
+    lines = [f"{whole} by {split.server}'s own metrics before and after the run"]
+    for phase, seconds in split.seconds.items():
+        lines.append(f"{phase}: {seconds * 1e3:.3g} ms a request ({split.share(phase):.0%})")
+    if not split.sees_network:
+        lines.append("the client's latency was not given: the network is not in the split")
+    lines += [f"note: {text}" for text in split.approximate]
+    lines.append("a server's phases do not see kernels; whether prefill or decode run near a ceiling, a trace can say")
+    for column in moving:
+        way, side = "rises" if column.r > 0 else "falls", "after" if column.lag_s > 0 else "before"
+        when = "at the same time" if abs(column.lag_s) < 1e-9 else f"{abs(column.lag_s):.3g} s {side} it"
+        relation = f"{way} with the latency of requests, {when} (r {column.r:+.2f}, {column.bins} bins)"
+        lines.append(f"telemetry: {column.column} {relation}")
+    return tuple(lines)

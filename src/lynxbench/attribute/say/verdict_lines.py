@@ -1,0 +1,204 @@
+"""A verdict in words: the sentence, the next step, the layers that may be behind it, and who owns each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from lynxbench.attribute.judge.causes import (
+    CAUSES,
+    CLEAR_LEAD,
+    NARROWER,
+    SLOW_KERNELS,
+    SMALL_KERNELS,
+    STALLED,
+    UNFUSED,
+    Judgement,
+)
+from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.served_requests import PHASES
+from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
+from lynxbench.attribute.judge.verdict import StepFigures, VerdictDraft
+from lynxbench.attribute.read.resource_record import ResourceRecord
+from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
+from lynxbench.attribute.tile.request_split import RequestSplit
+from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
+from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
+from lynxbench.stats.lagged_correlation import Correlation
+
+TOP_OPERATORS = 15
+Owner = Callable[[Layer], str]
+
+_OF_CAUSE = {
+    SLOW_KERNELS: ", by operators far below the ceiling measured on this machine",
+    UNFUSED: ", much of it for intermediate results that fused operators avoid",
+    SMALL_KERNELS: ", much of it in kernels too small to fill the device",
+    NARROWER: ", in full fp32 although the device is several times faster in TF32",
+}
+_OF_ACCOUNT: dict[Category, str] = {
+    Category.COMPUTE: "a processor is at work for {0} of a step",
+    Category.QUEUEING: "the step waits for a CPU for {0} of its time",
+    Category.SYNCHRONIZATION: "the step waits for its own threads for {0} of its time",
+    Category.INPUT: "the step waits for a disk for {0} of its time",
+    Category.IDLE: "nothing of the process runs for {0} of a step",
+}
+
+
+def _lead(bound: Bound) -> str:
+    return "undetermined" if bound is Bound.UNDETERMINED else f"{bound.value}-bound"
+
+
+def _candidates(reasons: Mapping[Layer, str], owner: Owner) -> tuple[CandidateLayer, ...]:
+    return tuple(CandidateLayer(layer=layer, owner=owner(layer), reason=reason) for layer, reason in reasons.items())
+
+
+# --- steps of a trace -----------------------------------------------------------------------------------------------
+
+
+def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Attribution:
+    """The attribution of a trace's steps."""
+    book, shares, cause, damaged = figures.book, figures.shares, draft.cause, figures.damaged
+    certain = not damaged and draft.bound is not Bound.UNDETERMINED
+    layer = cause.layer if certain else None
+    sentence = _sentence(draft, shares, damaged)
+    next_step = "profile again: this trace is damaged or incomplete" if damaged else cause.next_step
+    if cause is UNFUSED and figures.fusion.attention and not damaged:
+        next_step = "use a fused attention kernel (scaled_dot_product_attention), so that the scores never reach memory"
+    return Attribution(
+        bottleneck=draft.bottleneck,
+        bound=draft.bound,
+        layer=layer,
+        owner=owner(layer) if layer is not None else None,
+        symptom_layer=cause.symptom if certain else None,
+        shares={category: share.estimate for category, share in shares.of.items()},
+        gain_if_removed=draft.gain,
+        evidence=step_evidence(figures, cause if certain else None),
+        weak=draft.weak,
+        sentence=say_declared(sentence) if book.ceilings.declared else sentence,
+        next_step=next_step,
+        candidates=() if damaged else _candidates(_behind(draft, shares), owner),
+        wall_ms_per_step=book.usual_ns / 1e6,
+        unprofiled_ms_per_step=figures.step_ms,
+        steps=len(book),
+        operators=_top_operators(book),
+        ceilings=book.ceilings.all,
+    )
+
+
+def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool) -> str:
+    share, cause = shares.of[draft.bottleneck], draft.cause
+    amount = _percent(share)
+    text = CAUSES[draft.bottleneck].takes(amount)
+    if damaged:
+        return f"undetermined: the trace is damaged or incomplete; in what is left, {text}"
+    if cause in _OF_CAUSE:
+        text += _OF_CAUSE[cause]
+    elif cause is STALLED:
+        text = STALLED.takes(amount)
+    elif cause.words == STALLED.words:
+        text += f", and threads ready to run wait for a CPU: {draft.reason}"
+    elif draft.bound is Bound.HARDWARE:
+        text += ", by operators near the ceiling measured on this machine"
+    if draft.reason and (draft.bound is Bound.UNDETERMINED or draft.reason.startswith("at their ceilings")):
+        text += f"; {draft.reason}"
+    if draft.weak:
+        close = share.estimate - CLEAR_LEAD
+        level = [c.value for c in shares.of if c is not draft.bottleneck and shares.estimate(c) > close]
+        text += f" (weak: no category dominates{', level with ' + ' and '.join(level) if level else ''})"
+    return f"{_lead(draft.bound)}: {text}"
+
+
+def _percent(share: Interval) -> str:
+    low, high = round(share.low * 100), round(share.high * 100)
+    return f"{low}–{high} %" if high - low >= 2 else f"{round(share.estimate * 100)} %"
+
+
+def _behind(draft: VerdictDraft, shares: Shares) -> dict[Layer, str]:
+    """The cause first, its rivals, then the causes of other categories that take a tenth of the step or more."""
+    reasons: dict[Layer, str] = {}
+    if draft.cause.layer is not None:
+        reasons[draft.cause.layer] = draft.cause.why
+    for layer, reason in (*draft.rivals, *draft.cause.rivals):
+        reasons.setdefault(layer, reason)
+    for category in sorted(shares.of, key=lambda c: -shares.estimate(c)):
+        cause = CAUSES[category]
+        if category is draft.bottleneck or cause.layer is None or shares.estimate(category) < CLEAR_LEAD:
+            continue
+        reasons.setdefault(cause.layer, cause.takes(_percent(shares.of[category])))
+    return reasons
+
+
+def _top_operators(book: TimeBook) -> tuple[OperatorTime, ...]:
+    """The operators that take most, all shapes of one name and category together."""
+    merged: dict[tuple[str, Category], list[OperatorGroup]] = {}
+    for group in book.groups:
+        merged.setdefault((group.name, group.category), []).append(group)
+    steps, wall = len(book), float(book.wall_ns.sum())
+    rows = []
+    for (name, category), groups in merged.items():
+        took = sum(group.self_ns for group in groups)
+        known = [group for group in groups if group.attainable_ns is not None]
+        known_ns = sum(group.self_ns for group in known)
+        rows.append(
+            OperatorTime(
+                name=name,
+                category=category,
+                calls_per_step=sum(group.calls for group in groups) / steps,
+                ms_per_step=took / steps / 1e6,
+                share=took / wall if wall else 0.0,
+                efficiency=sum(g.attainable_ns or 0.0 for g in known) / known_ns if known_ns > 0 else None,
+            )
+        )
+    rows.sort(key=lambda row: (-row.ms_per_step, row.name))
+    return tuple(rows[:TOP_OPERATORS])
+
+
+# --- steps that the operating system accounted for, and requests of a server -----------------------------------------
+
+
+def say_accounts(
+    record: ResourceRecord, contention: Contention | None, judgement: Judgement, *, owner: Owner
+) -> Attribution:
+    """The attribution of a callable's steps."""
+    top = judgement.bottleneck
+    wall_ms = float(np.median([step.wall_ns for step in record.steps])) / 1e6
+    text = _OF_ACCOUNT.get(top, "{0} of a step").format(f"{round(judgement.shares[top] * 100)} %")
+    open_end = "whether hardware or code bounds it, counters cannot say"
+    sentence = f"{text}; {open_end if top is Category.COMPUTE else judgement.reason}"
+    evidence = account_evidence(record, contention, wall_ms)
+    return _attribution(judgement, owner, sentence, evidence, wall_ms, len(record.steps))
+
+
+def say_requests(
+    split: RequestSplit, judgement: Judgement, moving: Sequence[Correlation] = (), *, owner: Owner
+) -> Attribution:
+    """The attribution of served requests, with the telemetry that moves with their latency."""
+    phase, layer = split.longest, PHASES[split.longest].layer
+    inside = phase in ("prefill", "decode", "inference")
+    points = f"; it points to layer {layer}" if inside else ""
+    sentence = f"{phase} takes {split.share(phase):.0%} of a request{points}: {judgement.reason}"
+    evidence = request_evidence(split, moving)
+    return _attribution(judgement, owner, sentence, evidence, split.whole_s * 1e3, split.requests)
+
+
+def _attribution(
+    judgement: Judgement, owner: Owner, sentence: str, evidence: tuple[str, ...], wall_ms: float, steps: int
+) -> Attribution:
+    return Attribution(
+        bottleneck=judgement.bottleneck,
+        bound=judgement.bound,
+        layer=judgement.layer,
+        owner=owner(judgement.layer) if judgement.layer is not None else None,
+        symptom_layer=judgement.symptom,
+        shares=dict(judgement.shares),
+        gain_if_removed=judgement.gain,
+        evidence=evidence,
+        weak=judgement.weak,
+        sentence=f"{_lead(judgement.bound)}: {sentence}",
+        next_step=judgement.next_step,
+        candidates=_candidates(judgement.candidates, owner),
+        wall_ms_per_step=wall_ms,
+        steps=steps,
+    )

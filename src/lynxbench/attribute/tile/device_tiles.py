@@ -1,0 +1,200 @@
+"""The device's side of a step: which activity runs at each instant, and what the host does where none runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from lynxbench.attribute.read.operator_names import OperatorKind, kernel_kind
+from lynxbench.attribute.read.trace import NONE, EventKind, Flags, Int64, Trace, distinct
+from lynxbench.attribute.tile.host_tiles import Stretches, ThreadLane, Tiles, find_lanes, tile_host
+from lynxbench.attribute.tile.steps import Activities, Steps, is_input
+from lynxbench.model.attribution import Category
+
+CODE: dict[Category, int] = {category: i for i, category in enumerate(Category)}
+"""Categories as numbers, for columns."""
+LONG_GAP_NS = 1_000_000
+"""A gap between operators is the framework getting to the next one: microseconds, tens of them on slow hosts. One that
+lasts a millisecond is host code other than dispatch, at work or asleep."""
+EVENTS_AT_ONCE = 50_000
+
+_CALLS = (
+    (re.compile(r"Synchronize|EventQuery|StreamWait|StreamQuery"), Category.SYNCHRONIZATION),
+    (re.compile(r"Memcpy"), Category.TRANSFER),
+    (
+        re.compile(r"Malloc|Free|HostAlloc|HostRegister|MemCreate|MemMap|MemUnmap|MemRelease|AddressReserve"),
+        Category.ALLOCATOR,
+    ),
+)
+"""What the device waits for while the host is in a call of that name; others launch."""
+_SYNC_OPERATOR = frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero"})
+
+
+def tile_device(trace: Trace, windows: Steps, activities: Activities) -> tuple[Stretches, Int64, int]:
+    """The windows' stretches, what causes the idle ones (NONE where the device works), and how many events misnest."""
+    busy = _tile_activities(trace, windows, activities)
+    host = _look_at_host(trace, activities, windows.thread)
+    parts = [_idle_causes(trace, host, busy, windows, *part) for part in _parts(trace, windows)]
+    columns = [(part.step, part.start_ns, part.end_ns, part.row, cause) for part, cause, _ in parts]
+    *stretches, cause = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Stretches(*stretches), cause, sum(misnested for _, _, misnested in parts)
+
+
+def is_collective(name: str) -> bool:
+    """Whether a kernel exchanges data with other processes."""
+    return kernel_kind(name) is OperatorKind.COMMUNICATION
+
+
+def _tile_activities(trace: Trace, windows: Steps, activities: Activities) -> Stretches:
+    """Kernels first, then collectives and copies where no kernel runs: what is exposed is what counts."""
+    kind = trace.kind[activities.row]
+    is_kernel = kind == EventKind.KERNEL
+    talks = is_kernel & trace.names_where(is_collective)[trace.name[activities.row]]
+    nothing = np.empty(0, np.int64)
+    tiles = Tiles(nothing, nothing, nothing)
+    for lane in (is_kernel & ~talks, kind == EventKind.MEMCPY, talks, kind == EventKind.MEMSET):
+        tiles = _fill(tiles, _apart(trace, activities.row[lane]))
+    return Stretches.of(tiles, windows)
+
+
+def _apart(trace: Trace, rows: Int64) -> Tiles:
+    """Rows as stretches that do not overlap: where two run at once, the one that began first keeps the time."""
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    start[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])
+    keep = end > start
+    return Tiles(start[keep], end[keep], rows[keep])
+
+
+def _fill(tiles: Tiles, more: Tiles) -> Tiles:
+    """`tiles`, and of `more` what they leave free."""
+    if not len(tiles.row) or not len(more.row):
+        return tiles if len(tiles.row) else more
+    edges = distinct(np.concatenate((tiles.start_ns, tiles.end_ns, more.start_ns, more.end_ns)))
+    low, high = edges[:-1], edges[1:]
+    first = tiles.at(low)
+    row = np.where(first != NONE, first, more.at(low))
+    keep = row != NONE
+    return Tiles(low[keep], high[keep], row[keep])
+
+
+# --- why the device idles -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRanges:
+    """Ranges in time order, with the latest end so far: what holds an instant is found by bisection."""
+
+    start_ns: Int64
+    reach_ns: Int64
+
+    @classmethod
+    def of(cls, trace: Trace, rows: Int64) -> NamedRanges:
+        """The ranges that rows in time order span."""
+        return cls(trace.start_ns[rows], np.maximum.accumulate(trace.start_ns[rows] + trace.dur_ns[rows]))
+
+    def hold(self, at_ns: Int64) -> Flags:
+        """Which instants lie within one of the ranges."""
+        if not len(self.start_ns):
+            return np.zeros(len(at_ns), dtype=bool)
+        at = np.searchsorted(self.start_ns, at_ns, side="right") - 1
+        inside: Flags = (at >= 0) & (at_ns < self.reach_ns[np.maximum(at, 0)])
+        return inside
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """What the causes of idle time are read from, found once for the whole trace."""
+
+    lanes: tuple[ThreadLane, ...]
+    code_of_name: Int64
+    """What a runtime call of each name means for the device that idles meanwhile."""
+    input: NamedRanges
+    waits: NamedRanges
+    activity_ns: Int64
+    ready_ns: Int64
+    """When each activity had been launched; never where its launch is not known."""
+
+
+def _look_at_host(trace: Trace, activities: Activities, thread: int) -> _Host:
+    launch = activities.launched_by
+    kinds = (EventKind.ANNOTATION, EventKind.OPERATOR)
+    end = trace.start_ns[launch] + trace.dur_ns[launch]
+    return _Host(
+        lanes=find_lanes(trace, thread),
+        code_of_name=np.array([_call_code(name) for name in trace.names], dtype=np.int64),
+        input=NamedRanges.of(trace, trace.rows_named(is_input, *kinds)),
+        waits=NamedRanges.of(trace, trace.rows_named(_SYNC_OPERATOR.__contains__, *kinds)),
+        activity_ns=trace.start_ns[activities.row],
+        ready_ns=np.where(launch != NONE, end, np.iinfo(np.int64).max),
+    )
+
+
+def _call_code(name: str) -> int:
+    return CODE[next((category for pattern, category in _CALLS if pattern.search(name)), Category.LAUNCH)]
+
+
+def _parts(trace: Trace, windows: Steps) -> list[tuple[int, int]]:
+    """Runs of windows with some ten thousand events each: what is worked out at once stays small for any trace."""
+    seen = np.searchsorted(trace.start_ns, windows.end_ns)
+    edges = np.flatnonzero(np.diff((seen - seen[0]) // EVENTS_AT_ONCE, prepend=-1)).tolist()
+    return list(pairwise([*edges, len(windows)]))
+
+
+def _idle_causes(
+    trace: Trace, known: _Host, busy: Stretches, windows: Steps, first: int, last: int
+) -> tuple[Stretches, Int64, int]:
+    """The device's stretches of some windows, idle ones cut where the cause changes, with the causes."""
+    low, high = np.searchsorted(busy.step, (first, last))
+    mine = Stretches(busy.step[low:high], busy.start_ns[low:high], busy.end_ns[low:high], busy.row[low:high])
+    host, misnested = tile_host(trace, windows.part(first, last), known.lanes)
+    # The host only matters where the device idles: elsewhere its edges would cut for nothing.
+    pieces, _ = mine.cut(mine.row == NONE, host.start_ns)
+    host_row = host.row[np.maximum(np.searchsorted(host.start_ns, pieces.start_ns, side="right") - 1, 0)]
+    cause = _idle_codes(trace, known, pieces, host_row)
+    # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
+    cause[_queued(known, pieces)] = CODE[Category.LAUNCH]
+    cause[pieces.row != NONE] = NONE
+    opens = pieces.opens_step()
+    opens[1:] |= (pieces.row[1:] != pieces.row[:-1]) | (cause[1:] != cause[:-1])
+    begins = np.flatnonzero(opens)
+    ends = np.concatenate((begins[1:], [len(cause)])) - 1
+    joined = Stretches(pieces.step[begins], pieces.start_ns[begins], pieces.end_ns[ends], pieces.row[begins])
+    return joined, cause[begins], misnested
+
+
+def _idle_codes(trace: Trace, known: _Host, pieces: Stretches, host: Int64) -> Int64:
+    """What the host does while the device idles."""
+    kind = trace.kind[host]
+    runtime = (host != NONE) & (kind == EventKind.RUNTIME)
+    code = np.where(runtime, known.code_of_name[trace.name[host]], CODE[Category.LAUNCH])
+    awaited = known.input.hold(pieces.start_ns)
+    silent = ((host == NONE) | (kind == EventKind.ANNOTATION)) & ~awaited
+    if silent.any():
+        number, _, length = pieces.runs(silent)
+        long = silent & (length[np.maximum(number, 0)] > LONG_GAP_NS)
+        code[long] = CODE[Category.IDLE]
+        code[long & _before_first(pieces)] = CODE[Category.INPUT]
+    code[known.waits.hold(pieces.start_ns)] = CODE[Category.SYNCHRONIZATION]
+    code[awaited] = CODE[Category.INPUT]
+    return code
+
+
+def _queued(host: _Host, pieces: Stretches) -> Flags:
+    """Idle stretches whose next activity had already been launched when they began."""
+    count = len(host.activity_ns)
+    following = np.searchsorted(host.activity_ns, pieces.start_ns, side="left")
+    queued: Flags = (following < count) & (host.ready_ns[np.minimum(following, count - 1)] <= pieces.start_ns)
+    return queued
+
+
+def _before_first(pieces: Stretches) -> Flags:
+    """After the last activity of the step before and ahead of this step's first: the device waits to begin."""
+    idle = pieces.row == NONE
+    at = np.arange(len(idle))
+    first = np.full(int(pieces.step.max(initial=0)) + 1, len(idle), dtype=np.int64)
+    np.minimum.at(first, pieces.step[~idle], at[~idle])
+    leading: Flags = idle & (at < first[pieces.step])
+    return leading

@@ -1,0 +1,57 @@
+"""What a server says of itself over a run: kept so that the split of its requests can be made again."""
+
+from __future__ import annotations
+
+import pytest
+
+from lynxbench.attribute.tile.request_split import split_requests
+from lynxbench.executor.server import counted_between, parse_metrics, sum_counters
+from lynxbench.run.served_run import _spent
+
+TGI = """\
+# HELP tgi_request_count Total number of requests
+# TYPE tgi_request_count counter
+tgi_request_count {requests}
+
+# TYPE tgi_queue_size gauge
+tgi_queue_size 3
+
+# TYPE tgi_request_duration histogram
+tgi_request_duration_bucket{{le="+Inf"}} {requests}
+tgi_request_duration_sum {whole}
+tgi_request_duration_count {requests}
+
+# TYPE tgi_request_queue_duration histogram
+tgi_request_queue_duration_sum {queue}
+tgi_request_queue_duration_count {requests}
+
+# TYPE tgi_request_inference_duration histogram
+tgi_request_inference_duration_sum {inference}
+tgi_request_inference_duration_count {requests}
+
+# HELP tgi_batch_inference_duration Batch inference duration
+# TYPE tgi_batch_inference_duration histogram
+tgi_batch_inference_duration_bucket{{method="prefill",le="+Inf"}} {requests}
+tgi_batch_inference_duration_sum{{method="prefill"}} {prefill}
+tgi_batch_inference_duration_count{{method="prefill"}} {requests}
+tgi_batch_inference_duration_sum{{method="decode"}} {decode}
+tgi_batch_inference_duration_count{{method="decode"}} {requests}
+"""
+"""TGI's own text, family by family as it writes them: the phases of a batch differ in a label alone."""
+
+
+def counters(**figures: float) -> dict[str, float]:
+    return sum_counters(parse_metrics(TGI.format(**figures)))
+
+
+def test_tgi_is_split_into_prefill_and_decode_by_what_a_run_keeps() -> None:
+    before = counters(requests=7, whole=14.0, queue=4.0, inference=10.0, prefill=2.0, decode=3.0)
+    after = counters(requests=107, whole=414.0, queue=104.0, inference=310.0, prefill=32.0, decode=93.0)
+    kept = _spent(counted_between(before, after))
+    split = split_requests(kept, client_s=4.2, requests=100)
+    assert (split.server, split.requests) == ("TGI", 100)
+    assert split.seconds["queueing"] == pytest.approx(1.0)
+    assert split.seconds["prefill"] == pytest.approx(3.0 * 30 / 120)
+    assert split.seconds["decode"] == pytest.approx(3.0 * 90 / 120)
+    assert split.seconds["network"] == pytest.approx(0.2)
+    assert split.approximate == ("TGI counts inference as one: it is divided as the server's batches were",)
