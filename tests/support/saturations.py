@@ -12,7 +12,7 @@ def assert_honest(search: SaturationRecord, budget_s: float) -> None:
     """A claim rests on probes that are shown, its bounds are in order, and what is not known is said.
 
     That a rate passes at all is no promise: a machine that is busy elsewhere may leave the budget too short. How near
-    a claim comes to the truth is judged on simulated queues: tests/unit/load/test_saturation.py, benchmarks/saturation.py
+    a claim comes to the truth is judged on simulated queues (tests/unit/load/test_saturation.py, benchmarks/).
     """
     rates = [point.rate_per_s for point in search.curve]
     assert rates, "a search has asked at least once"
