@@ -263,8 +263,9 @@ def test_planted_clock_offsets_are_corrected_and_samples_merged_exactly(fleet: F
         truth = server.stop()
     # One machine has one clock, so the planted error is the whole truth.
     for client, by_ns in zip(clients, planted, strict=True):
-        assert abs(client.offset_ns - by_ns) <= 1_000_000, client
         assert abs(client.offset_ns - by_ns) <= client.bound_ns, client
+    bound_ns = max(client.bound_ns for client in clients)
+    assert bound_ns < 25_000_000, "half of the planted error at the most: what was planted is seen"
     assert merged.counts()["ok"] == len(merged) == len(offsets) == truth.count(Answered.OK)
     assert np.array_equal(np.sort(merged.number), np.arange(len(offsets)))
     assert sorted(set(merged.process.tolist())) == [0, 1, 2]
@@ -274,7 +275,7 @@ def test_planted_clock_offsets_are_corrected_and_samples_merged_exactly(fleet: F
         assert np.percentile(merged.latency_s(), percentile) == np.percentile(every, percentile)
     # Each client's share lies where the one schedule has it, to within what is known of its clock.
     due = merged.scheduled_ns - probe.start_ns
-    assert np.abs(due - offsets[merged.number]).max() <= 1_000_000
+    assert np.abs(due - offsets[merged.number]).max() <= bound_ns
 
 
 def test_load_from_many_clients_is_one_result_that_verifies(
