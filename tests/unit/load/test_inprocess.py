@@ -107,7 +107,7 @@ def test_a_millisecond_is_measured_as_one_millisecond(tmp_path: Path) -> None:
 
 
 def test_the_harness_costs_little_more_than_reading_the_clock(tmp_path: Path) -> None:
-    """In reads of the clock: a slow machine is not asked to be quick. benchmarks/harness_overhead.py says what it takes."""
+    """In reads of the clock, so that a slow machine is not asked to be quick."""
     with Journal(tmp_path) as journal:
         drive(Nothing(), journal, StopRule(0.2, 0.2, _never))  # type: ignore[arg-type]
         iterations = journal.iterations()
