@@ -35,12 +35,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_runtest_setup() -> None:
-    """The same after a probe in this process, which thaws everything when it ends."""
-    if gc.get_freeze_count() == 0:
-        gc.freeze()
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """A process takes a file at a time, or a whole room where its tests share something; none of them is split."""
