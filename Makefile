@@ -3,15 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
-UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
+UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt
+# Where this is set, every process compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint bench docs clean setup
 
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
-# Everything, real servers included (a bare `pytest` leaves those out), dealt out over so many processes, a file at a time.
-WORKERS ?= 2
+# Everything, real servers included (a bare `pytest` leaves those out), dealt out over so many processes, a file at a time:
+# one more than two cores, since whoever waits for a server, a pause or a deadline leaves its core to another.
+WORKERS ?= 3
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint
 	$(BIN)/python -m pytest -q -m "servers or not servers" --numprocesses=$(WORKERS) --no-loadscope-reorder
 

@@ -73,7 +73,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_listens_beyond_loopback(fleet: Fleet, cluster: LocalCluster) -> None:
-    assert [node.name for node in fleet.nodes()] == ["node-1", "node-2", "node-3", "node-4"]
+    assert {"node-1", SLOW, "node-4"} <= {node.name for node in fleet.nodes()} <= {"node-1", DOOMED, SLOW, "node-4"}
     found = listening()
     assert len(found) > 8
     assert set(found) == {"127.0.0.1"}
