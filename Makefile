@@ -3,29 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .stamps
-UV := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt
+UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt
+# Where this is set, every process compiles every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint bench docs clean setup
 
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
-# Everything, in three parts: two side by side, then what judges time and needs the machine to itself (marked `alone`), real
-# servers included (a bare `pytest` leaves those out). A test holds this list against the marks.
-ALONE := $(addprefix tests/,e2e/test_compare.py e2e/test_real_servers.py e2e/test_run.py e2e/test_serving.py \
-  server/test_agents.py unit/attribute/test_planted.py unit/attribute/test_process_accounts.py unit/run/test_intervening.py)
-SIDE := $(addprefix tests/,unit/attribute unit/engines unit/load server e2e/test_fleet.py e2e/test_fleet_dispatch.py)
-
-.PHONY: test-side test-other-side
+# Everything, real servers included (a bare `pytest` leaves those out), dealt out over so many processes, a file at a time:
+# one more than two cores, since whoever waits for a server, a pause or a deadline leaves its core to another.
+WORKERS ?= 3
 test: $(STAMPS)/dev $(STAMPS)/browser servers lint
-	@$(MAKE) --no-print-directory --jobs=2 test-side test-other-side
-	$(BIN)/python -m pytest -q -m alone $(ALONE)
-
-test-side:
-	$(BIN)/python -m pytest -q -m "not alone" $(SIDE)
-
-test-other-side:
-	$(BIN)/python -m pytest -q -m "not alone" tests $(addprefix --ignore=,$(SIDE))
+	$(BIN)/python -m pytest -q -m "servers or not servers" --numprocesses=$(WORKERS) --no-loadscope-reorder
 
 lint: $(STAMPS)/dev
 	$(BIN)/ruff check .

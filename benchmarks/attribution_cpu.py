@@ -18,7 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from lynxbench.attribute.attributing import attribute_trace
+from lynxbench.attribute.attributing import RESOURCE_FILE, attribute_trace
+from lynxbench.engines.python_resources import Account, account, write_accounts
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 Step = Callable[[], object]
 PAUSE_S = 0.03
+TRACE_FILE = "trace.json"
 
 
 @dataclass(frozen=True)
@@ -274,45 +276,54 @@ def measure_ceilings() -> tuple[Ceiling, ...]:
     )
 
 
-def time_steps(step: Step, count: int) -> float:
-    """Median milliseconds of bare steps."""
+def time_steps(step: Step, count: int) -> list[Account]:
+    """Bare steps, with what the kernel accounted to each."""
     step()
-    taken = []
-    for _ in range(count):
-        start = time.perf_counter_ns()
-        step()
-        taken.append((time.perf_counter_ns() - start) / 1e6)
-    return median(taken)
+    return [account(lambda _: (step(), 1)[1], index) for index in range(count)]
 
 
-def profile_steps(step: Step, count: int, into: Path) -> Path:
-    """A trace of that many annotated steps."""
+def profile_steps(step: Step, count: int, into: Path) -> list[Account]:
+    """A trace of that many annotated steps, and what the kernel accounted to them."""
     from torch.profiler import ProfilerActivity, profile, record_function
+
+    def annotated(index: int) -> int:
+        with record_function(f"step#{index}"):
+            step()
+        return 1
 
     step()
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
-        for i in range(count):
-            with record_function(f"step#{i}"):
-                step()
-    path = into / "trace.json"
-    profiler.export_chrome_trace(str(path))
-    return path
+        accounts = [account(annotated, index) for index in range(count)]
+    profiler.export_chrome_trace(str(into / TRACE_FILE))
+    return accounts
 
 
-def run_case(case: Case, ceilings: tuple[Ceiling, ...], *, steps: int = 8) -> tuple[Attribution, float]:
-    """The attribution of a case, and its bare step time."""
+def median_ms(accounts: list[Account]) -> float:
+    """Milliseconds of the step in the middle."""
+    return median(one.wall_ns for one in accounts) / 1e6
+
+
+def run_case(case: Case, ceilings: tuple[Ceiling, ...], into: Path, *, steps: int = 8) -> tuple[Attribution, float]:
+    """The attribution of a case, and its bare step time; the trace and the kernel's account of it stay in the folder.
+
+    The account says how long the steps waited for a CPU: without it, a core that others held looks like host code.
+    """
     step = case.build()
-    bare_ms = time_steps(step, steps)
-    with tempfile.TemporaryDirectory() as folder:
-        path = profile_steps(step, steps, Path(folder))
-        attribution = attribute_trace(
-            path,
-            ceilings=ceilings,
-            precision=Precision.FP32,
-            unprofiled_step_ms=Interval(bare_ms, bare_ms, bare_ms),
-            owner=DEFAULT_OWNERS.__getitem__,
-        )
-    return attribution, bare_ms
+    bare = time_steps(step, steps)
+    profiled = profile_steps(step, steps, into)
+    write_accounts([*bare, *profiled], "planted", 1, into / RESOURCE_FILE)
+    return judge_case(into, ceilings, median_ms(bare)), median_ms(bare)
+
+
+def judge_case(folder: Path, ceilings: tuple[Ceiling, ...], bare_ms: float) -> Attribution:
+    """The attribution of a profiled case from what it left in its folder."""
+    return attribute_trace(
+        folder / TRACE_FILE,
+        ceilings=ceilings,
+        precision=Precision.FP32,
+        unprofiled_step_ms=Interval(bare_ms, bare_ms, bare_ms),
+        owner=DEFAULT_OWNERS.__getitem__,
+    )
 
 
 def main() -> int:
@@ -330,11 +341,12 @@ def main() -> int:
         for name, case in CASES.items():
             if chosen.case not in (None, name):
                 continue
-            attribution, bare_ms = run_case(case, ceilings)
+            with tempfile.TemporaryDirectory() as folder:
+                attribution, bare_ms = run_case(case, ceilings, Path(folder))
             good = attribution.bottleneck in case.right and attribution.bound in case.bound
             right, total = right + good, total + 1
             gain = attribution.gain_if_removed
-            measured = f"  measured {bare_ms / time_steps(case.fixed(), 8):.2f}×" if case.fixed else ""
+            measured = f"  measured {bare_ms / median_ms(time_steps(case.fixed(), 8)):.2f}×" if case.fixed else ""
             write(
                 f"{'ok ' if good else 'NOT'} {name:13} {attribution.sentence}\n"
                 f"      bare {bare_ms:.2f} ms, profiled {attribution.wall_ms_per_step:.2f} ms; "

@@ -1,17 +1,50 @@
-"""What several rooms' tests share: a real, small run through the command line."""
+"""What several rooms' tests share: a real, small run through the command line, and how tests are dealt out."""
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench
 
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
 # A shell starts background jobs with SIGINT ignored, and children inherit it: an interrupting test would test nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes is the machine's affair.
+hypothesis.settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any-machine")
+
+SHARING = ("tests/server/", "tests/unit/ledger/")
+"""Rooms whose tests share a server that is started once: they stay in one process."""
+
+
+def pytest_collection_finish() -> None:
+    """What collecting brought in stays to the end: the garbage collector need not walk through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """A process takes a file at a time, or a whole room where its tests share something; none of them is split."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return next((room for room in SHARING if nodeid.startswith(room)), nodeid.partition("::")[0])
+
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

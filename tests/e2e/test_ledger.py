@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING
+from command_line import PAUSING, QUICK_CONTRACT, SPINNING
 from killing import acknowledged_before_kill, stored_in
 from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.queries import find_run, open_runs
@@ -110,7 +110,7 @@ def test_an_interrupted_run_is_abandoned_and_may_still_have_its_result(tmp_path:
     with team.open() as ledger:
         (announced,) = open_runs(ledger.log)
     os.kill(run.pid, signal.SIGINT)
-    run.communicate(timeout=60)
+    run.communicate(timeout=120)
     assert run.returncode == 130
     with team.open() as ledger:
         (left,) = find_run(ledger.log, announced.run_id, EntryKind.ABANDONED)
@@ -206,7 +206,7 @@ def test_rerun_executes_the_same_contract_and_says_what_came_of_it(tmp_path: Pat
     team = make_team("alpha", tmp_path / "home")
     contract = QUICK_CONTRACT.replace("restarts: 2", "restarts: 3") + "policy: {regression: 60 %}\n"
     (tmp_path / "spin.yaml").write_text(contract)
-    (tmp_path / "spinning.py").write_text(SPINNING)
+    (tmp_path / "spinning.py").write_text(PAUSING)
     assert team.run("run", "spin.yaml", cwd=tmp_path).code == 0
     original = team.ask("results", "list")["results"][0]["result_id"]
     out = str(tmp_path / "out")
@@ -217,7 +217,7 @@ def test_rerun_executes_the_same_contract_and_says_what_came_of_it(tmp_path: Pat
     assert said["effects"]["fp32"]["estimate"] > 0
     shown = team.ask("results", "show", original)
     assert [one["text"] for one in shown["standing"]["reruns"]] == [said["verdict"]]
-    (tmp_path / "spinning.py").write_text(SPINNING.replace("1_000_000", "4_000_000"))
+    (tmp_path / "spinning.py").write_text(PAUSING.replace("0.01", "0.04"))
     done = team.run("rerun", original[:10], "--out", out, cwd=tmp_path)
     assert "EXECUTOR DIFFERS" in done.out
     assert "application.callable_source_sha256" in done.out

@@ -3,54 +3,32 @@ readable for those who do not see it. A browser is needed; its absence is a fail
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
+from browsers import Look, launched_browser
 from hosted import PASSWORD, World
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LOOKS = [("desk", 1280, "light"), ("desk", 1280, "dark"), ("phone", 390, "light"), ("phone", 390, "dark")]
 
 AUDIT = (Path(__file__).parent / "page_audit.js").read_text()
 
 
-def find_browser() -> str:
-    named = os.environ.get("LYNXBENCH_CHROMIUM")
-    found = named or next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if found is None:
-        pytest.fail("no Chromium found: apt-get install chromium, or set LYNXBENCH_CHROMIUM to its path", pytrace=False)
-    return found
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-dev-shm-usage"])
+    with launched_browser() as made:
         yield made
-        made.close()
 
 
-class Visit:
-    """A browser's window onto the server, with everything that it said or asked for."""
+class Visit(Look):
+    """A browser's window onto the server."""
 
     def __init__(self, browser: Browser, world: World, width: int, scheme: str, name: str | None) -> None:
+        super().__init__(browser, width, 900, scheme, accept_downloads=True)
         self.base = f"http://127.0.0.1:{world.port}"
-        self._context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            accept_downloads=True,  # type: ignore[arg-type]
-        )
-        self.page: Page = self._context.new_page()
-        self.said: list[str] = []
-        self.elsewhere: list[str] = []
-        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
-        self.page.on("request", lambda request: self._look(request.url))
         if name is not None:
             self.page.goto(f"{self.base}/signin")
             self.page.get_by_label("Name").fill(name)
@@ -59,16 +37,14 @@ class Visit:
             self.page.wait_for_url(f"{self.base}/")
             world.calm()
 
-    def _look(self, url: str) -> None:
-        if not url.startswith((self.base, "data:", "blob:")):
-            self.elsewhere.append(url)
+    @property
+    def elsewhere(self) -> list[str]:
+        """What was asked of anybody else."""
+        return [url for url in self.asked if not url.startswith((self.base, "data:", "blob:"))]
 
     def problems(self) -> list[str]:
         found: list[str] = self.page.evaluate(AUDIT)
         return found
-
-    def close(self) -> None:
-        self._context.close()
 
 
 def every_page(world: World) -> dict[str, str]:

@@ -41,6 +41,16 @@ def spin():
 """
 
 
+PAUSING = """\
+import time
+
+def spin():
+    time.sleep(0.01)
+    return 1
+"""
+"""The same contract where two runs have to agree: a pause lasts as long on a machine that others use too."""
+
+
 @dataclass(frozen=True)
 class CommandRun:
     """How a command ended."""

@@ -27,11 +27,10 @@ if WIDE and SLOW > 2:
     raise RuntimeError("wide and slow do not fit")
 
 def step():
-    until = time.perf_counter_ns() + int(1_000_000 * SLOW * (0.5 if WIDE or CHEAT else 1.0))
-    while time.perf_counter_ns() < until:
-        pass
+    time.sleep(0.006 * SLOW * (0.5 if WIDE or CHEAT else 1.0))
     return 2.0 if CHEAT else 1.0
 """
+"""It waits instead of computing, so that cells differ as planned on a machine that others use too."""
 
 CONTRACT = """\
   lynxbench: 1
@@ -80,9 +79,7 @@ import tinylayer
 
 
 def step():
-    until = time.perf_counter_ns() + 2_000_000 // tinylayer.SPEED
-    while time.perf_counter_ns() < until:
-        pass
+    time.sleep(0.02 / tinylayer.SPEED)
     return 1.0
 """
 

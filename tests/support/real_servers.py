@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,14 +15,17 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-START_LIMIT_S = 90.0
+START_LIMIT_S = 180.0
+PORTS = range(10_240, 32_768)
+"""Below those that the kernel hands out: a port that was free is still free when the server comes to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class RealServer:
 
     url: str
     pid: int
+    log: TextIO
+    """What it wrote on standard error."""
     metrics_url: str = ""
 
     def get(self, path: str) -> bytes:
@@ -46,6 +52,18 @@ class RealServer:
         with urllib.request.urlopen(request, timeout=120) as answer:
             found: dict[str, object] = json.load(answer)
         return found
+
+    def await_ready(self, path: str) -> None:
+        """Wait until it answers there; where it does not, its own words are shown."""
+        until = time.monotonic() + START_LIMIT_S
+        while True:
+            try:
+                self.get(path)
+                return
+            except OSError as error:
+                if time.monotonic() > until:
+                    pytest.fail(f"{path} was not ready in {START_LIMIT_S:g} s ({error}): {_last_words(self.log)}")
+                time.sleep(0.1)
 
 
 def smollm2_path() -> Path:
@@ -70,8 +88,8 @@ def triton_server() -> Iterator[RealServer]:
     """Triton with the model `double`."""
     http, metrics = _free_port(), _free_port()
     with _started("triton", str(http), str(metrics)) as server:
-        _await_ready(server, "/v2/models/double/ready")
-        yield RealServer(server.url, server.pid, f"http://127.0.0.1:{metrics}/metrics")
+        server.await_ready("/v2/models/double/ready")
+        yield replace(server, metrics_url=f"http://127.0.0.1:{metrics}/metrics")
 
 
 @contextmanager
@@ -99,10 +117,9 @@ def _started(name: str, *arguments: str) -> Iterator[RealServer]:
             url = next((line.strip() for line in process.stdout if line.startswith("http://")), "")
             overdue.cancel()
             if not url:
-                said.seek(0)
                 code = process.wait()
-                pytest.fail(f"the {name} server ended with code {code} before it listened: {said.read()[-2000:]}")
-            yield RealServer(url, process.pid)
+                pytest.fail(f"the {name} server ended with code {code} before it listened: {_last_words(said)}")
+            yield RealServer(url, process.pid, said)
         finally:
             overdue.cancel()
             process.stdin.close()
@@ -114,19 +131,14 @@ def _started(name: str, *arguments: str) -> Iterator[RealServer]:
             process.stdout.close()
 
 
-def _await_ready(server: RealServer, path: str) -> None:
-    until = time.monotonic() + START_LIMIT_S
-    while True:
-        try:
-            server.get(path)
-            return
-        except OSError:
-            assert time.monotonic() < until, f"{path} was not ready in {START_LIMIT_S:g} s"
-            time.sleep(0.1)
+def _last_words(log: TextIO) -> str:
+    log.seek(0)
+    return log.read()[-2000:]
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -18,8 +18,8 @@ from lynxbench.errors import BadFile, ExitCode
 
 DATA = Path(__file__).parents[2] / "data" / "contracts"
 EXPECTED = json.loads((DATA / "malformed.json").read_text(encoding="utf-8"))
-LONGEST_WAIT_S = 5.0
-"""A hostile file may not hold the reader up; the slowest here needs well under a second."""
+LONGEST_S = 5.0
+"""Of processor time: a hostile file may not hold the reader up; the slowest here needs well under a second."""
 
 
 def test_there_are_many_and_all_are_described() -> None:
@@ -34,10 +34,10 @@ def test_the_sound_contract_they_differ_from_is_sound() -> None:
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_one_line_with_file_line_and_key(name: str) -> None:
     file, expected = DATA / "malformed" / name, EXPECTED[name]
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(BadFile) as caught:
         read_contract(file)
-    assert time.perf_counter() - started < LONGEST_WAIT_S
+    assert time.process_time() - started < LONGEST_S
     error = caught.value
     assert (error.line, error.key) == (expected["line"], expected["key"])
     assert expected["says"] in error.problem

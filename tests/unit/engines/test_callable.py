@@ -218,7 +218,7 @@ def test_profile_without_torch_operators_accounts_for_all_wall_time(user_module,
     document = json.loads(path.read_text())
     assert document["kind"] == "resource"
     assert sum(document["exclusive_ns"].values()) == document["wall_ns"]
-    assert document["exclusive_ns"]["idle"] > 0.5 * document["wall_ns"]
+    assert document["exclusive_ns"]["idle"] > 3 * 19_000_000, "asleep; a wait for a CPU is booked apart"
     assert len(document["steps"]) == 3
 
 

@@ -33,9 +33,9 @@ torch.randn(64, 64) @ torch.randn(64, 64)
 from lynxbench.executor.process import capture_process
 laps = []
 for _ in range(2):
-    start = time.perf_counter()
+    start = time.process_time()
     layers = capture_process()
-    laps.append(time.perf_counter() - start)
+    laps.append(time.process_time() - start)
 print(json.dumps({"laps": laps, "version": torch.__version__, "stamps": [stamps["torch_git"], stamps["torch_cuda"]],
     "version_py": [torch.version.git_version, torch.version.cuda], "build": torch.__config__.show().strip(),
     "layers": {k.value: {n: f.model_dump(mode="json") for n, f in v.items()} for k, v in layers.items()}}))
@@ -47,7 +47,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     cache = tmp_path_factory.mktemp("cache")
     environ = {**os.environ, "LYNXBENCH_CACHE": str(cache)}
     done = subprocess.run(
-        [sys.executable, "-c", REAL], check=True, capture_output=True, text=True, timeout=120, env=environ
+        [sys.executable, "-c", REAL], check=True, capture_output=True, text=True, timeout=240, env=environ
     )
     assert (cache / "library-hashes.json").exists()
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -86,9 +86,8 @@ def test_libraries_carry_hashes_and_stable_names(real: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_the_second_capture_does_not_hash_again(real: dict[str, Any]) -> None:
-    first, second = real["laps"]
-    assert second < 0.5
-    assert second < first
+    first, second = real["laps"]  # of processor time: what others do to the machine meanwhile is not ours
+    assert second < 0.5 * first
 
 
 @pytest.mark.slow

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from statistics import median
+
+import numpy as np
 
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal, read_journal
@@ -101,13 +102,15 @@ class Nothing(Spinner):
 def test_a_millisecond_is_measured_as_one_millisecond(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         drive(Spinner(), journal, StopRule(0.3, 0.3, _never))  # type: ignore[arg-type]
-        measured_ns = median((journal.iterations().seconds * 1e9).tolist())
+        measured_ns = np.quantile(journal.iterations().seconds * 1e9, 0.1)  # other programs can only add to a step
     assert abs(measured_ns / 1_000_000 - 1) < 0.005
 
 
-def test_the_harness_costs_under_two_microseconds_an_iteration(tmp_path: Path) -> None:
+def test_the_harness_costs_little_more_than_reading_the_clock(tmp_path: Path) -> None:
+    """In reads of the clock, so that a slow machine is not asked to be quick."""
     with Journal(tmp_path) as journal:
         drive(Nothing(), journal, StopRule(0.2, 0.2, _never))  # type: ignore[arg-type]
         iterations = journal.iterations()
     gaps_ns = iterations.start_ns[1:] - iterations.start_ns[:-1]
-    assert median(gaps_ns.tolist()) < 2_000
+    reads_ns = np.diff([time.perf_counter_ns() for _ in range(20_000)])
+    assert np.quantile(gaps_ns, 0.1) < 50 * max(np.median(reads_ns), 40)

@@ -69,7 +69,7 @@ def by_formula(
 def test_claims_stay_under_the_capacity_of_a_queue() -> None:
     bound = LatencyBound(6.0, 0.05)
     truth = capacity(1.0, 8, bound.limit_s, bound.violations)
-    found = [search(8, bound, seed) for seed in range(20)]
+    found = [search(8, bound, seed) for seed in range(10)]  # more of them, and other servers: benchmarks/saturation.py
     errors = np.array([(each.passed_per_s or 0.0) / truth - 1 for each in found])
     assert (errors > 0).sum() <= 1
     assert np.median(np.abs(errors)) <= 0.05

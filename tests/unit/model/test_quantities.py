@@ -89,10 +89,10 @@ def test_wrong_quantities_say_what_would_be_right(parse: Callable[[object], floa
 
 
 def test_an_endless_quantity_costs_nothing_and_is_not_repeated() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ValueError, match="1000002 characters are no quantity") as caught:
         parse_duration("1" + " " * 1_000_000 + "x")
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert len(str(caught.value)) < 120
 
 

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 
+import numpy as np
 import pytest
 
 from lynxbench.contract.loader import parse_contract
@@ -13,17 +14,20 @@ from lynxbench.engines.asking import TokenCalibration
 from lynxbench.engines.served import ask_first, build_exchange
 from lynxbench.errors import CannotRun
 from lynxbench.load.ground_truth import Behaviour
-from lynxbench.load.load_record import RequestEnd, read_record
+from lynxbench.load.load_record import COLUMNS, LoadRecord, RequestEnd, RowStore, assemble, read_record
+from lynxbench.load.plan import LoadPlan, OpenLoop
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.load_figures import SaturationRecord
+from lynxbench.model.samples import Float64
 from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob
 from lynxbench.run.saturation_client import ServerWatch, search
+from saturations import assert_honest
 from served import served_contract
 
 SEARCH = "{{process: saturating, tolerance: 40 %, concurrency: 16, budget: {budget}}}"
 
 
-def job_of(url: str, budget: str = "15 s") -> ClientJob:
+def job_of(url: str, budget: str) -> ClientJob:
     text = served_contract(
         url, arrival=SEARCH.format(budget=budget), tokens=1, slo="{metric: latency, percentile: 75, at_most: 150 ms}"
     )
@@ -32,20 +36,61 @@ def job_of(url: str, budget: str = "15 s") -> ClientJob:
 
 
 @pytest.mark.slow
-def test_a_search_leaves_its_pair_and_its_ceiling(tmp_path) -> None:
+def test_a_search_leaves_its_bounds_and_its_ceiling(tmp_path) -> None:
     # Four slots of 20 ms each: never more than 200 a second, whatever the machine does.
     with running_server(Behaviour(ttft_ms=20, itl_ms=0, slots=4)) as server:
-        job = job_of(server.url)
+        job = job_of(server.url, budget="8 s")
         record, saturated = search(job, build_exchange(job.contract, run=0, calibration=job.calibration), tmp_path)
-    found = SaturationRecord.model_validate_json((tmp_path / SATURATION_FILE).read_bytes())
-    assert found.passed_per_s is not None
-    assert 0 < found.passed_per_s <= 200
-    assert 0 < found.ceiling_per_s <= 210
-    assert [point.rate_per_s for point in found.curve] == sorted(point.rate_per_s for point in found.curve)
-    assert sum(point.requests for point in found.curve) <= len(record)
-    assert found.saturated == saturated != ""
+    written = SaturationRecord.model_validate_json((tmp_path / SATURATION_FILE).read_bytes())
+    assert_honest(written, budget_s=8)
+    assert 0 < written.ceiling_per_s <= 210
+    assert written.passed_per_s is None or written.passed_per_s <= 200
+    assert sum(point.requests for point in written.curve) <= len(record)
+    assert written.saturated == saturated != ""
     ceiling = read_record(tmp_path / CEILING_FILE)
     assert (ceiling.kind == RequestEnd.OK).sum() > 0
+
+
+HELD_PER_S = 50.0
+
+
+class SimulatedProbe:
+    """A probe of a simulated server that holds its bound up to HELD_PER_S: the same answer on any machine."""
+
+    def __init__(self, plan: LoadPlan, metrics: object, patience_s: float) -> None:
+        assert isinstance(plan.load, OpenLoop)
+        self.rate_per_s = 1e9 / float(np.diff(plan.load.offsets_ns).mean())
+        self.record: LoadRecord | None = None
+        self.rng = np.random.default_rng(7)
+        self.taken = 0
+
+    def take(self, requests: int) -> Float64:
+        late = min(1.0, 0.25 * (self.rate_per_s / HELD_PER_S) ** 20)
+        self.taken += requests
+        return np.where(self.rng.random(requests) < late, 1.0, 0.01)[:, None]
+
+    def end(self) -> float:
+        rows = RowStore()
+        for number in range(self.taken):
+            rows.add(tuple((dict.fromkeys(COLUMNS, 0) | {"number": number, "kind": int(RequestEnd.OK)}).values()))
+        self.record = assemble(rows, start_ns=0, end_ns=1, stop_reason="done", health=(), notes={})
+        return self.taken / self.rate_per_s
+
+
+def test_a_search_writes_down_the_pair_that_its_probes_decide(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("lynxbench.run.saturation_client.CEILING_S", (0.5, 1.0))
+    monkeypatch.setattr("lynxbench.run.saturation_client.ProbeStream", SimulatedProbe)
+    with running_server(Behaviour(ttft_ms=20, itl_ms=0, slots=4)) as server:  # for the ceiling, and to be seen
+        job = job_of(server.url, budget="600 s")
+        record, _ = search(job, build_exchange(job.contract, run=0, calibration=job.calibration), tmp_path)
+    written = SaturationRecord.model_validate_json((tmp_path / SATURATION_FILE).read_bytes())
+    assert_honest(written, budget_s=600)
+    assert written.confirmed
+    assert written.passed_per_s is not None
+    assert written.failed_per_s is not None
+    assert HELD_PER_S / 1.45 < written.passed_per_s < HELD_PER_S < written.failed_per_s
+    assert written.failed_per_s / written.passed_per_s <= 1.401
+    assert sum(point.requests for point in written.curve) <= len(record)
 
 
 def test_a_server_that_completes_nothing_has_no_ceiling(tmp_path, monkeypatch) -> None:
