@@ -14,7 +14,8 @@ from lynxbench.decide.deciding import Gathered, compare_cited
 from lynxbench.decide.demonstrating import decide_demo, demo_results
 from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.model.packs import Pack
-from lynxbench.report.pack import render_pack
+from lynxbench.report.documents.pack_document import compose_pack
+from lynxbench.report.render_html import render_html
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
@@ -37,7 +38,7 @@ PROBE = """<!doctype html><body>
 window.onload = () => {
   const say = (name) => {
     const frame = document.getElementById(name), page = frame.contentDocument, root = page.documentElement;
-    const cut = [...page.querySelectorAll(".sub .scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
+    const cut = [...page.querySelectorAll("[id^=part-] .scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
       .map((one) => one.getAttribute("aria-label")).join("+");
     return `${name}:overflow=${root.scrollWidth - root.clientWidth},cut=${cut},` +
       `requests=${frame.contentWindow.performance.getEntriesByType("resource").length};`;
@@ -65,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         limitations=limitations_of(decisions, results),
     )
     made = tmp_path_factory.mktemp("pack")
-    (made / "pack.html").write_text(render_pack(pack), encoding="utf-8")
+    (made / "pack.html").write_text(render_html(compose_pack(pack)), encoding="utf-8")
     (made / "probe.html").write_text(PROBE, encoding="utf-8")
     return made
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from lynxbench.report.html import render_html
+from lynxbench.report.documents.result_document import compose_result
+from lynxbench.report.render_html import render_html
 from report_cases import SHAPES
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -89,7 +90,7 @@ def said_on_console(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def write_page(folder: Path, shape: str) -> str:
     case = SHAPES[shape]()
-    text = render_html(case.result, case.processes, case.telemetry)
+    text = render_html(compose_result(case.result, case.processes, case.telemetry))
     (folder / "page.html").write_text(text, encoding="utf-8")
     return text
 

@@ -6,7 +6,7 @@ import math
 
 from lynxbench.model.result import Accuracy, Result
 from lynxbench.report import words
-from lynxbench.report.tone import Tone
+from lynxbench.report.doc import Tone
 from lynxbench.report.words import NBSP
 
 

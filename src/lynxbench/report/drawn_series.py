@@ -21,7 +21,7 @@ DRAWN_TAIL = 0.998
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PhaseSpan:
     """A stretch of one phase in seconds since the process began."""
 
     phase: Phase
@@ -38,7 +38,7 @@ class DrawnRate:
     precision: str
     at_s: Float64
     per_s: Float64
-    spans: tuple[Span, ...]
+    spans: tuple[PhaseSpan, ...]
     window_s: float
     length_s: float
 
@@ -120,12 +120,14 @@ def _came_out(samples: ProcessSamples, edges_ns: npt.NDArray[np.int64]) -> Float
     return np.asarray(np.histogram(stamps, edges_ns, weights=work)[0], dtype=np.float64)
 
 
-def _spans(counted: CountedProcess) -> tuple[Span, ...]:
+def _spans(counted: CountedProcess) -> tuple[PhaseSpan, ...]:
     samples = counted.samples
     zero = samples.setup_ns[0]
-    spans = [Span(Phase.SETUP, 0.0, (samples.setup_ns[1] - zero) / 1e9)]
+    spans = [PhaseSpan(Phase.SETUP, 0.0, (samples.setup_ns[1] - zero) / 1e9)]
     if samples.compile_ns is not None:
-        spans.append(Span(Phase.COMPILE, (samples.compile_ns[0] - zero) / 1e9, (samples.compile_ns[1] - zero) / 1e9))
+        spans.append(
+            PhaseSpan(Phase.COMPILE, (samples.compile_ns[0] - zero) / 1e9, (samples.compile_ns[1] - zero) / 1e9)
+        )
     phases = counted.phase
     if len(phases):
         cuts = np.flatnonzero(np.diff(phases)) + 1
@@ -133,7 +135,7 @@ def _spans(counted: CountedProcess) -> tuple[Span, ...]:
         it = samples.iterations
         taken = counted_rows(counted)
         spans += [
-            Span(
+            PhaseSpan(
                 Phase(int(phases[a])),
                 (int(it.start_ns[a]) - zero) / 1e9,
                 (int(it.end_ns[b - 1]) - zero) / 1e9,

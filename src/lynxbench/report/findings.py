@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.contract import SloMetric
-from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import Task
 from lynxbench.report import words
 from lynxbench.report.accuracy_words import accuracy_metric, accuracy_text, accuracy_tone
-from lynxbench.report.tone import Tone
+from lynxbench.report.doc import Tone
 from lynxbench.report.words import NBSP, clean
 
 FEW = 2
@@ -32,7 +30,6 @@ class Headline:
     cautions: tuple[str, ...]
     attribution: Attribution | None
     """Shown beneath; None where the run gives no right to one."""
-    symptom_owner: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +87,20 @@ def headline(result: Result) -> Headline:
     """Void before everything, then no figures, then the attribution; a missing steady state always stands beside it."""
     if is_void(result):
         why = listed(result.validity.reasons, FEW) or "no reason was recorded"
-        return Headline(Tone.BAD, "void", f"no figure of this run may be used: {why}", (), None, None)
+        return Headline(Tone.BAD, "void", f"no figure of this run may be used: {why}", (), None)
     if not shown(result):
         whys = "; ".join(f"{one.precision} {no_figures_because(one, result)}" for one in result.per_precision)
-        return Headline(Tone.BAD, "no figures", f"no precision was measured: {whys}", (), None, None)
+        return Headline(Tone.BAD, "no figures", f"no precision was measured: {whys}", (), None)
     cautions = _cautions(result)
     found = result.attribution
     if any(one.load is not None for one in shown(result)):
         return _served_headline(result, cautions)
     if found is None:
         sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
-        return Headline(Tone.WARN, "not attributed", sentence, cautions, None, None)
-    mark = f"{found.bound}-bound" if found.bound is not Bound.UNDETERMINED else "undetermined"
-    sentence = _without_prefix(clean(found.sentence), mark)
+        return Headline(Tone.WARN, "not attributed", sentence, cautions, None)
     tone = Tone.WARN if cautions or found.weak or found.bound is Bound.UNDETERMINED else Tone.PLAIN
     weak = ("the evidence is weak: a suspicion until an intervention confirms it",) if found.weak else ()
-    symptom = None if found.symptom_layer is None else result.contract.owner(found.symptom_layer)
-    return Headline(tone, mark, sentence, weak + cautions, found, symptom)
+    return Headline(tone, mark_of(found), sentence_of(found), weak + cautions, found)
 
 
 def _served_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
@@ -115,9 +109,8 @@ def _served_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
     if found is None:
         return head
     weak = ("the evidence is weak: a suspicion until a trace or an intervention confirms it",) if found.weak else ()
-    symptom = None if found.symptom_layer is None else result.contract.owner(found.symptom_layer)
     sentence = f"{head.sentence}; {clean(found.sentence)}"
-    return replace(head, sentence=sentence, cautions=weak + head.cautions, attribution=found, symptom_owner=symptom)
+    return replace(head, sentence=sentence, cautions=weak + head.cautions, attribution=found)
 
 
 def _objective_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
@@ -127,22 +120,26 @@ def _objective_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
     rate = f"{words.figure_text(one.sustained or one.throughput)} at {clean(load.load)}"
     verdicts = {outcome.verdict for outcome in one.slo}
     if not verdicts:
-        return Headline(Tone.WARN, "no objective", rate, cautions, None, None)
+        return Headline(Tone.WARN, "no objective", rate, cautions, None)
     if "missed" in verdicts:
         missed = "; ".join(slo_line(outcome, one.precision)[0] for outcome in one.slo if outcome.verdict == "missed")
-        return Headline(Tone.BAD, "objective missed", f"{rate}; {missed}", cautions, None, None)
+        return Headline(Tone.BAD, "objective missed", f"{rate}; {missed}", cautions, None)
     if verdicts == {"met"}:
         within = ", ".join(clean(bound) for bound in load.budget)
         tone = Tone.WARN if cautions else Tone.GOOD
-        return Headline(tone, "objective met", f"{rate}, within {within}", cautions, None, None)
-    return Headline(Tone.WARN, "objective unresolved", rate, cautions, None, None)
+        return Headline(tone, "objective met", f"{rate}, within {within}", cautions, None)
+    return Headline(Tone.WARN, "objective unresolved", rate, cautions, None)
 
 
-def _without_prefix(sentence: str, mark: str) -> str:
-    for prefix in (f"{mark}: ", f"{mark}:"):
-        if sentence.lower().startswith(prefix.lower()):
-            return sentence[len(prefix) :].lstrip()
-    return sentence
+def mark_of(attribution: Attribution) -> str:
+    """The verdict in a word."""
+    return "undetermined" if attribution.bound is Bound.UNDETERMINED else f"{attribution.bound}-bound"
+
+
+def sentence_of(attribution: Attribution) -> str:
+    """The verdict's sentence without the word that stands before it."""
+    sentence, mark = clean(attribution.sentence), f"{mark_of(attribution)}:"
+    return sentence[len(mark) :].lstrip() if sentence.lower().startswith(mark) else sentence
 
 
 def _cautions(result: Result) -> tuple[str, ...]:
@@ -170,33 +167,6 @@ def attributed_precision(result: Result) -> Precision | None:
             return one.precision
     measured = shown(result)
     return measured[0].precision if result.attribution is not None and measured else None
-
-
-def owner_line(found: Attribution) -> str:
-    """`layer runtime → owner "ML platform engineering"`; an open question stays one."""
-    if found.layer is None:
-        if not found.candidates:
-            return "layer not established: no owner is named"
-        first = found.candidates[0]
-        return f'layer not established; first suspect: {first.layer} → owner "{clean(first.owner)}"'
-    owner = clean(found.owner) if found.owner else "nobody is named in the contract"
-    return f'layer {found.layer} → owner "{owner}"'
-
-
-def symptom_line(found: Attribution, result: Result) -> str:
-    """Who sees the symptom of a cause that another team may own."""
-    if found.symptom_layer is None:
-        return ""
-    return f"symptom seen by: {clean(result.contract.owner(found.symptom_layer))} (layer {found.symptom_layer})"
-
-
-def next_line(found: Attribution) -> str:
-    """The next step with its expected gain; an unknown gain is said to be unknown."""
-    step = clean(found.next_step) or "none is known"
-    gain = found.gain_if_removed
-    if not math.isfinite(gain.estimate):
-        return f"{step}; expected gain unknown"
-    return f"{step}; expected {words.factor_text(gain)} if the bottleneck were removed"
 
 
 # --- the precision table --------------------------------------------------------------------------------------------
@@ -377,8 +347,3 @@ def conditions_line(result: Result) -> str:
 def loosened_line(result: Result) -> str:
     """Where the contract asks for less than the default protocol; empty where it does not."""
     return "; ".join(clean(item) for item in result.conditions.loosened)
-
-
-def layer_owner(result: Result, layer: Layer) -> str:
-    """Who owns a layer under the contract."""
-    return clean(result.contract.owner(layer))

@@ -44,7 +44,7 @@ def _bounds(result: Result) -> tuple[str, ...]:
     at = f" at {precision}" if precision else ""
     share = found.shares.get(found.bottleneck)
     word = "Undetermined" if found.bound is Bound.UNDETERMINED else f"The {found.bound}"
-    first = f"{word}: {category_name(found.bottleneck)} takes {words.percent(share)} of a step{at}."
+    first = f"{word}: {words.category_name(found.bottleneck)} takes {words.percent(share)} of a step{at}."
     hidden = found.shares.get(Category.UNATTRIBUTED, 0.0)
     rest = f"{words.percent(hidden)} of the time could not be attributed." if hidden > 0 else ""
     others = tuple(
@@ -128,8 +128,3 @@ def _assumptions(result: Result) -> tuple[str, ...]:
         changes = words.count(len(result.executor_drift), "field")
         said.append(f"The executor changed during the run: {changes}, listed below.")
     return tuple(said)
-
-
-def category_name(category: Category) -> str:
-    """A category as people say it."""
-    return category.value.replace("_", " ")

@@ -6,7 +6,7 @@ from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import LoadFigures, SaturationRecord
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.report import findings, words
-from lynxbench.report.tone import Tone
+from lynxbench.report.doc import Tone
 from lynxbench.report.words import NBSP, clean
 
 Line = tuple[str, str, Tone]

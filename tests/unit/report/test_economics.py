@@ -7,11 +7,12 @@ from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Result
-from lynxbench.report.decision_terminal import render_decision
+from lynxbench.report.documents.decision_document import compose_decision
+from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.economics import economics_rows
-from lynxbench.report.markdown import render_markdown
-from lynxbench.report.sections.measured_section import render_precisions
-from lynxbench.report.terminal import render_terminal
+from lynxbench.report.render_html import render_html
+from lynxbench.report.render_markdown import render_markdown
+from lynxbench.report.render_terminal import render_terminal
 
 ACTIVITY = DeviceActivity(device="gpu0", samples=9, sm=0.5, tensor=0.02, fp32=None, dram=0.4, source="NVML GPM")
 
@@ -30,11 +31,8 @@ def test_every_view_has_the_energy_and_the_units() -> None:
     assert energy.endswith("J/token")
     assert request.endswith("J/request")
     assert units.replace("\u00a0", " ") == "SM 50 %, tensor 2.0 %, DRAM 40 %"
-    for text in (
-        render_markdown(one),
-        str(render_precisions(one)),
-        render_terminal(one, width=120, colour=False, paths={}),
-    ):
+    report = compose_result(one)
+    for text in (render_markdown(report), render_html(report), render_terminal(report, width=120)):
         assert "J/token" in text
         assert "J/request" in text
         assert "DRAM" in text
@@ -43,8 +41,8 @@ def test_every_view_has_the_energy_and_the_units() -> None:
 def test_without_energy_and_counters_there_is_no_table() -> None:
     bare = result(energy_j_per_unit=None, energy_j_per_request=None, activity=None)
     assert economics_rows(bare) == ()
-    assert "What each precision takes" not in render_markdown(bare)
-    assert "J/" not in render_terminal(bare, width=120, colour=False, paths={})
+    assert "What each precision takes" not in render_markdown(compose_result(bare))
+    assert "J/" not in render_terminal(compose_result(bare), width=120)
 
 
 def test_energy_that_was_not_read_is_unknown_beside_units_that_were() -> None:
@@ -55,7 +53,7 @@ def test_energy_that_was_not_read_is_unknown_beside_units_that_were() -> None:
 
 def test_the_decision_holds_the_energy_of_a_request() -> None:
     decision = decide_precisions([result()])
-    assert "J/request" in render_decision(decision, 200)
+    assert "J/request" in render_terminal(compose_decision(decision), width=200)
     (line,) = decision.lines
     assert line.energy_per_request is not None
     assert line.energy_per_request.unit == "J/request"

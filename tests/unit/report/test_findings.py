@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lynxbench.report import findings
-from lynxbench.report.tone import Tone
+from lynxbench.report.doc import Tone, plain_text
+from lynxbench.report.documents.attribution_blocks import cause_facts
 
 
 def test_a_sound_verdict_names_layer_owner_and_next_step(build) -> None:
@@ -11,9 +12,10 @@ def test_a_sound_verdict_names_layer_owner_and_next_step(build) -> None:
     head = findings.headline(result)
     assert head.mark == "software-bound"
     assert head.attribution is not None
-    assert findings.owner_line(head.attribution) == 'layer runtime → owner "ML platform engineering"'
-    assert "infrastructure SRE" in findings.symptom_line(head.attribution, result)
-    assert "1.5–1.9×" in findings.next_line(head.attribution)
+    facts = {fact[0]: plain_text(fact[1:]) for fact in cause_facts(head.attribution, result.contract.owner) if fact}
+    assert facts["Cause owned by"] == "runtime → ML platform engineering"
+    assert facts["Symptom seen by"] == "system → infrastructure SRE"
+    assert "; expected 1.5–1.9×" in facts["Next step"]
 
 
 def test_the_sentence_does_not_repeat_the_bound(build) -> None:
@@ -22,7 +24,8 @@ def test_the_sentence_does_not_repeat_the_bound(build) -> None:
     assert head.sentence.startswith("matrix products take 83")
     assert any("weak" in caution for caution in head.cautions)
     assert head.attribution is not None
-    assert "expected gain unknown" in findings.next_line(head.attribution)
+    facts = {fact[0]: plain_text(fact[1:]) for fact in cause_facts(head.attribution) if fact}
+    assert facts["Next step"].endswith("; expected gain unknown")
 
 
 def test_void_comes_before_everything(build) -> None:

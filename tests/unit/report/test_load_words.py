@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lynxbench.report import findings
-from lynxbench.report.html import render_html
+from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.load_words import load_lines, saturation_text
-from lynxbench.report.markdown import render_markdown
-from lynxbench.report.terminal import render_terminal
+from lynxbench.report.render_html import render_html
+from lynxbench.report.render_markdown import render_markdown
+from lynxbench.report.render_terminal import render_terminal
 
 
 def lines_of(case) -> dict[str, str]:
@@ -30,11 +31,8 @@ def test_a_void_run_says_what_was_sent_and_why_it_is_void(build) -> None:
     lines = lines_of(case)
     assert set(lines) == {"load", "tokens", "cache", "instrument"}
     assert lines["instrument"].startswith("void: the client needed 100% of a core")
-    for text in (
-        render_terminal(case.result, width=120, colour=False, paths={}),
-        render_markdown(case.result),
-        render_html(case.result, (), None),
-    ):
+    report = compose_result(case.result)
+    for text in (render_terminal(report, width=120), render_markdown(report), render_html(report)):
         for figure in ("40.9", "40.5", "41.0", "43.0 ", "160 ms", "3 820"):
             assert figure not in text, figure
 
@@ -54,12 +52,12 @@ def test_a_search_that_claims_nothing_says_so(build) -> None:
 
 
 def test_the_page_draws_the_curve_and_says_what_failing_answers_said(build) -> None:
-    page = render_html(build.served().result, (), None)
+    page = render_html(compose_result(build.served().result))
     assert 'id="load"' in page
     assert 'href="#load"' in page
     assert "Latency over offered rate" in page
     assert "503: the queue is full" in page
     assert "request_queue_time_seconds_sum" in page
-    plain = render_html(build.software_bound().result, (), None)
+    plain = render_html(compose_result(build.software_bound().result))
     assert 'id="load"' not in plain
     assert 'href="#load"' not in plain

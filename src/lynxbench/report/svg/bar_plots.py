@@ -146,7 +146,7 @@ def draw_peak_and_sustained(rows: tuple[Dots, ...], unit: str, title: str, width
     return svg(width, bottom + 24, title, "; ".join(said).replace("\u00a0", " "), axis, parts)
 
 
-def draw_interval(held: Interval, peak: float, title: str) -> Safe:
+def draw_interval(held: Interval, peak: float, title: str, width: int) -> Safe:
     """A figure's interval as a small bar, the best window beside it; from zero, so that its width is honest."""
     values = [v for v in (held.high, held.estimate, peak) if math.isfinite(v)]
     x = Scale(0, max(values, default=1.0) * 1.04 or 1.0, 2, 238)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from lynxbench.model.experiment import EffectShown, ExperimentAnalysis, ExperimentDocument, FactorShown
-from lynxbench.report.experiment_words import corner, effect_title, pair_mean, ratio_words
+from lynxbench.report.experiment_words import corner, effect_title, pair_mean
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.palette import SERIES_SLOTS
 from lynxbench.report.svg.canvas import (
@@ -21,7 +21,7 @@ from lynxbench.report.svg.canvas import (
     ticks,
     whisker,
 )
-from lynxbench.report.words import NBSP, digits, percent
+from lynxbench.report.words import NBSP, change_text, digits, percent
 
 ROW = 26
 INTERACTION_HEIGHT = 220
@@ -43,7 +43,7 @@ def draw_effects(found: ExperimentAnalysis, title: str, width: int) -> Safe:
     parts += [rule(x.clamped(edge), top, x.clamped(edge), bottom, "limit") for edge in (-band, band)]
     for index, one in enumerate(shown):
         parts += _effect_row(one, x, top + ROW * index + ROW / 2, label, width)
-    said = "; ".join(f"{effect_title(one)}: {ratio_words(one.ratio)}" for one in shown).replace(NBSP, " ")
+    said = "; ".join(f"{effect_title(one)}: {change_text(one.ratio)}" for one in shown).replace(NBSP, " ")
     return svg(width, bottom + 24, title, said, parts)
 
 
@@ -54,7 +54,7 @@ def _effect_row(one: EffectShown, x: Scale, middle: float, label: float, width: 
     parts = [text(label - 8, middle + 4, title, css="tick strong" if one.sure else "tick", anchor="end")]
     if one.ratio.known:
         parts += whisker(x, middle, math.log(one.ratio.low), math.log(one.ratio.high), "whisker")
-    tip = tag("title", f"{effect_title(one)}: {ratio_words(one.ratio)}".replace(NBSP, " "))
+    tip = tag("title", f"{effect_title(one)}: {change_text(one.ratio)}".replace(NBSP, " "))
     css = "point" if one.sure else "point open"
     parts.append(tag("circle", tip, cx=x.clamped(math.log(one.ratio.estimate)), cy=middle, r=4.5, class_=css))
     return parts

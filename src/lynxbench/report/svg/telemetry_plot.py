@@ -10,7 +10,7 @@ import numpy as np
 
 from lynxbench.model.samples import Float64
 from lynxbench.report.drawn_series import ProcessSpan, Track
-from lynxbench.report.markup import Safe, tag
+from lynxbench.report.markup import Safe
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, box, curve, hover_columns, svg, text
 from lynxbench.report.words import clean, digits, seconds_text
 
@@ -174,8 +174,3 @@ def label_of(name: str) -> str:
     """A column's name as people read it: the unit is on the axis already."""
     plain = re.sub(r"_(mhz|ghz|w|c|bytes|percent|fraction)$", "", clean(name)[:40], flags=re.IGNORECASE)
     return plain.replace("_", " ")
-
-
-def swatch(slot: int) -> Safe:
-    """A legend's colour sample."""
-    return tag("span", class_=f"swatch slot-{slot}")
