@@ -195,7 +195,7 @@ class Plot:
     head: Sequence[str]
     rows: Sequence[Sequence[Datum]]
     characters: Callable[[int], Sequence[str]] | None = None
-    """The same for a terminal of a width; without it a terminal leaves the plot out."""
+    """The same for a terminal of a width; without it a plot at a glance is its data."""
     legend: Sequence[Inline] = ()
     links: Sequence[tuple[str, str]] = ()
     """Names and places of files that replace the data in the page."""
@@ -347,10 +347,10 @@ MOST_TABLE_ROWS = 40
 """A longer table of plotted data is not shown as one."""
 
 
-def datum_text(value: Datum) -> str:
+def datum_text(value: Datum, digits: int = 5) -> str:
     """A plotted value for people."""
     if isinstance(value, float):
-        return f"{value:.5g}" if math.isfinite(value) else "unknown"
+        return f"{value:.{digits}g}" if math.isfinite(value) else "unknown"
     return str(value)
 
 

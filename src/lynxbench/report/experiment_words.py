@@ -11,8 +11,6 @@ from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import Interval
 from lynxbench.report import words
 
-LEVEL_NOTE = "geometric means over the other factors"
-
 
 def setting_words(setting: Mapping[str, Scalar]) -> str:
     """`engine.threads 2, engine.graph compile`."""

@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import Task
 from lynxbench.report import words
-from lynxbench.report.accuracy_words import accuracy_metric, accuracy_text, accuracy_tone
 from lynxbench.report.doc import Tone
 from lynxbench.report.words import NBSP, clean
 
 FEW = 2
 """Reasons that a headline names; all of them stand in the line about validity."""
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The verdict, as a manager reads it."""
-
-    tone: Tone
-    mark: str
-    """The verdict in one or two words."""
-    sentence: str
-    cautions: tuple[str, ...]
-    attribution: Attribution | None
-    """Shown beneath; None where the run gives no right to one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the precision table."""
-
-    precision: Precision
-    note: str
-    """Why there are no figures; empty where there are some."""
-    sustained: str
-    peak: str
-    latency: str
-    accuracy: str
-    accuracy_tone: Tone
-    executed: str
 
 
 def is_void(result: Result) -> bool:
@@ -81,83 +49,6 @@ def listed(reasons: tuple[str, ...], most: int | None = None) -> str:
     text = "; ".join(clean(reason) for reason in shown_reasons)
     left = len(reasons) - len(shown_reasons)
     return f"{text}; and {words.count(left, 'more reason')}" if left else text
-
-
-def headline(result: Result) -> Headline:
-    """Void before everything, then no figures, then the attribution; a missing steady state always stands beside it."""
-    if is_void(result):
-        why = listed(result.validity.reasons, FEW) or "no reason was recorded"
-        return Headline(Tone.BAD, "void", f"no figure of this run may be used: {why}", (), None)
-    if not shown(result):
-        whys = "; ".join(f"{one.precision} {no_figures_because(one, result)}" for one in result.per_precision)
-        return Headline(Tone.BAD, "no figures", f"no precision was measured: {whys}", (), None)
-    cautions = _cautions(result)
-    found = result.attribution
-    if any(one.load is not None for one in shown(result)):
-        return _served_headline(result, cautions)
-    if found is None:
-        sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
-        return Headline(Tone.WARN, "not attributed", sentence, cautions, None)
-    tone = Tone.WARN if cautions or found.weak or found.bound is Bound.UNDETERMINED else Tone.PLAIN
-    weak = ("the evidence is weak: a suspicion until an intervention confirms it",) if found.weak else ()
-    return Headline(tone, mark_of(found), sentence_of(found), weak + cautions, found)
-
-
-def _served_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
-    """A server's verdict is on its objective at the load it was under, then where its own counters saw the time go."""
-    head, found = _objective_headline(result, cautions), result.attribution
-    if found is None:
-        return head
-    weak = ("the evidence is weak: a suspicion until a trace or an intervention confirms it",) if found.weak else ()
-    sentence = f"{head.sentence}; {clean(found.sentence)}"
-    return replace(head, sentence=sentence, cautions=weak + head.cautions, attribution=found)
-
-
-def _objective_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
-    one = next(one for one in shown(result) if one.load is not None)
-    load = one.load
-    assert load is not None
-    rate = f"{words.figure_text(one.sustained or one.throughput)} at {clean(load.load)}"
-    verdicts = {outcome.verdict for outcome in one.slo}
-    if not verdicts:
-        return Headline(Tone.WARN, "no objective", rate, cautions, None)
-    if "missed" in verdicts:
-        missed = "; ".join(slo_line(outcome, one.precision)[0] for outcome in one.slo if outcome.verdict == "missed")
-        return Headline(Tone.BAD, "objective missed", f"{rate}; {missed}", cautions, None)
-    if verdicts == {"met"}:
-        within = ", ".join(clean(bound) for bound in load.budget)
-        tone = Tone.WARN if cautions else Tone.GOOD
-        return Headline(tone, "objective met", f"{rate}, within {within}", cautions, None)
-    return Headline(Tone.WARN, "objective unresolved", rate, cautions, None)
-
-
-def mark_of(attribution: Attribution) -> str:
-    """The verdict in a word."""
-    return "undetermined" if attribution.bound is Bound.UNDETERMINED else f"{attribution.bound}-bound"
-
-
-def sentence_of(attribution: Attribution) -> str:
-    """The verdict's sentence without the word that stands before it."""
-    sentence, mark = clean(attribution.sentence), f"{mark_of(attribution)}:"
-    return sentence[len(mark) :].lstrip() if sentence.lower().startswith(mark) else sentence
-
-
-def _cautions(result: Result) -> tuple[str, ...]:
-    cautions = []
-    for one in shown(result):
-        steady = one.steady
-        if steady is not None and steady.verdict is not SteadyVerdict.STEADY:
-            word = "no steady state" if steady.verdict is SteadyVerdict.NOT_STEADY else "steady state inconclusive"
-            why = f" ({clean(steady.reason)})" if steady.reason else ""
-            meaning = "its figure is a mean over the window, not a sustained rate"
-            cautions.append(f"{word} at {one.precision}{why}: {meaning}")
-        if one.accuracy is not None and one.accuracy.verdict == "no-go":
-            cautions.append(f"{one.precision} loses more accuracy than the contract allows: no-go")
-    if result.validity.verdict is ValidityVerdict.DOUBTFUL:
-        reasons = result.validity.reasons or ("no reason was recorded",)
-        more = f" (and {words.count(len(reasons) - 1, 'more reason')}, below)" if len(reasons) > 1 else ""
-        cautions.append(f"doubtful: {clean(reasons[0])}{more}")
-    return tuple(cautions)
 
 
 def attributed_precision(result: Result) -> Precision | None:
@@ -205,30 +96,6 @@ def percentile_of(one: PrecisionResult, metric: str, wanted: float) -> Percentil
         if percentile.percentile == wanted:
             return percentile
     return None
-
-
-def table_rows(result: Result) -> tuple[Row, ...]:
-    """The precision table in words."""
-    metric, accuracy = main_latency(result), accuracy_metric(result)
-    return tuple(_row(one, result, metric, accuracy) for one in result.per_precision)
-
-
-def _row(one: PrecisionResult, result: Result, latency: str, accuracy: str) -> Row:
-    note = no_figures_because(one, result)
-    executed = executed_as(one)
-    if note:
-        return Row(one.precision, note, "", "", "", "", Tone.PLAIN, executed)
-    middle, tail = percentile_of(one, latency, 50), percentile_of(one, latency, 99)
-    return Row(
-        precision=one.precision,
-        note="",
-        sustained=sustained_text(one),
-        peak=words.estimate_text(one.peak, one.sustained or one.throughput),
-        latency=pair_text(middle, tail),
-        accuracy=accuracy_text(one.accuracy, accuracy),
-        accuracy_tone=accuracy_tone(one.accuracy),
-        executed=executed,
-    )
 
 
 def pair_text(middle: Percentile | None, tail: Percentile | None) -> str:

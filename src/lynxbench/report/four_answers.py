@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.precision import Native
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.report import findings, words
+from lynxbench.report.doc import Points
 from lynxbench.report.words import clean
 
 WELL_USED = 0.5
 """Half of the roofline: above it an operator is said to run near it. The figure always stands beside the word."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportAnswer:
-    """A question and what this run can say to it."""
-
-    question: str
-    sentences: tuple[str, ...]
-
-
-def answer_four(result: Result) -> tuple[ReportAnswer, ReportAnswer, ReportAnswer, ReportAnswer]:
+def answer_four(result: Result) -> tuple[Points, Points, Points, Points]:
     """What bounds it; what sustained load does; whether the hardware is used; which assumptions it rests on."""
     return (
-        ReportAnswer("What bounds it?", _bounds(result)),
-        ReportAnswer("How does it change under sustained load?", _sustained(result)),
-        ReportAnswer("Does the stack use the hardware’s strengths?", _strengths(result)),
-        ReportAnswer("Which assumptions does a comparison rest on?", _assumptions(result)),
+        Points(_bounds(result), "What bounds it?"),
+        Points(_sustained(result), "How does it change under sustained load?"),
+        Points(_strengths(result), "Does the stack use the hardware’s strengths?"),
+        Points(_assumptions(result), "Which assumptions does a comparison rest on?"),
     )
 
 

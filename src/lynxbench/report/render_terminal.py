@@ -80,8 +80,13 @@ def _block(block: doc.Block, width: int) -> list[Line]:
         case doc.Group():
             return _titled(_pieces(block.title, BOLD), block.blocks, width)
         case doc.Plot():
-            drawn = block.characters(width - INDENT) if block.characters is not None else ()
-            lines = [line for text in drawn for line in _fitted(printable(text), width - INDENT)]
+            if block.characters is None:
+                rows = [[doc.datum_text(value, 4) for value in row] for row in block.rows]
+                right = doc.number_columns(block.head, block.rows)
+                return _listed(doc.Table(block.head, rows, block.title, right), width)
+            lines = [
+                line for text in block.characters(width - INDENT) for line in _fitted(printable(text), width - INDENT)
+            ]
             return [*_wrapped([Piece(printable(block.title), BOLD)], width), *_indented(lines)] if lines else []
         case doc.Facts() | doc.Table() | doc.Points():
             return _listed(block, width)

@@ -1,14 +1,14 @@
-"""Plots of an experiment in characters: effects with their whiskers, a cube, and two-way tables."""
+"""Plots of an experiment in characters: effects with their whiskers, and a cube."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from lynxbench.model.experiment import ExperimentAnalysis, ExperimentDocument, FactorShown
+from lynxbench.model.experiment import ExperimentAnalysis, ExperimentDocument
 from lynxbench.model.interval import Interval
 from lynxbench.report import words
-from lynxbench.report.experiment_words import change_words, corner, effect_title, pair_gain, pair_mean
+from lynxbench.report.experiment_words import corner, effect_title
 
 LONGEST_TITLE = 40
 CHANGE = 24
@@ -89,18 +89,3 @@ def cube_lines(document: ExperimentDocument, width: int) -> list[str]:
         f"│ ╱{' ' * (size + 11)}│ ╱",
         edge(0, 0),
     ]
-
-
-def interaction_lines(document: ExperimentDocument, first: FactorShown, second: FactorShown, width: int) -> list[str]:
-    """Means at each pair of levels, and what the first factor's change does at each level of the second."""
-    head = [f"{first.name} \\ {second.name}", *second.levels]
-    rows = []
-    for i, level in enumerate(first.levels):
-        means = [pair_mean(document, first, second, i, j) for j in range(len(second.levels))]
-        rows.append([level, *(words.digits(mean, 4) if mean is not None else "–" for mean in means)])
-    gains = [pair_gain(document, first, second, j) for j in range(len(second.levels))]
-    rows.append(
-        [f"{first.levels[0]} → {first.levels[-1]}", *("–" if gain is None else change_words(gain) for gain in gains)]
-    )
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    return ["  ".join(f"{cell:<{size}}" for cell, size in zip(row, widths, strict=True)) for row in [head, *rows]]

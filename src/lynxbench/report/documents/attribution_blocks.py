@@ -18,6 +18,17 @@ LEAST_SHARE = 0.0005
 """A smaller share of a step is not drawn in a terminal."""
 
 
+def mark_of(attribution: Attribution) -> str:
+    """The verdict in a word."""
+    return "undetermined" if attribution.bound is Bound.UNDETERMINED else f"{attribution.bound}-bound"
+
+
+def sentence_of(attribution: Attribution) -> str:
+    """The verdict's sentence without the word that stands before it."""
+    sentence, mark = words.clean(attribution.sentence), f"{mark_of(attribution)}:"
+    return sentence[len(mark) :].lstrip() if sentence.lower().startswith(mark) else sentence
+
+
 def cause_facts(attribution: Attribution, owner_of: Callable[[Layer], str] | None = None) -> list[Fact | None]:
     """Whose the cause is, who sees its symptom, what to do next and what that would gain; open questions stay open."""
     layer, owner, seen_in = attribution.layer, attribution.owner, attribution.symptom_layer

@@ -14,11 +14,12 @@ from lynxbench.report.experiment_words import (
     gain_words,
     is_cube,
     order_words,
+    pair_gain,
     pair_mean,
     pairs_of,
 )
 from lynxbench.report.svg.experiment_plots import draw_cube, draw_effects, draw_interaction, draw_values
-from lynxbench.report.text_plots import cube_lines, effect_lines, interaction_lines
+from lynxbench.report.text_plots import cube_lines, effect_lines
 from lynxbench.report.words import clean
 
 SHOWN_DOUBTS = 4
@@ -153,26 +154,25 @@ def _effects(analysis: ExperimentAnalysis) -> doc.Section:
 def _interactions(experiment: ExperimentDocument) -> doc.Section:
     plots: list[doc.Block] = []
     for index, (first, second) in enumerate(pairs_of(experiment)):
-        rows = [
-            (f"{second.name} {level}",
-             *(pair_mean(experiment, first, second, i, j) or "–" for i in range(len(first.levels))))
-            for j, level in enumerate(second.levels)
-        ]  # fmt: skip
-        plots.append(
-            doc.Plot(
-                f"interaction-{index}",
-                f"{first.name} × {second.name}",
-                f"Geometric means of {experiment.response} over the others; log axis.",
-                partial(draw_interaction, experiment, first, second),
-                (first.name, *first.levels),
-                rows,
-                partial(interaction_lines, experiment, first, second),
-                depth=Depth.GLANCE,
-            )
-        )
+        across = range(len(second.levels))
+        rows: list[tuple[doc.Datum, ...]] = [
+            (level, *(_mean(pair_mean(experiment, first, second, i, j)) for j in across))
+            for i, level in enumerate(first.levels)
+        ]
+        gains = [pair_gain(experiment, first, second, j) for j in across]
+        changed = f"{first.levels[0]} → {first.levels[-1]}"
+        rows.append((changed, *(words.NO_FIGURE if gain is None else change_words(gain) for gain in gains)))
+        caption = f"Geometric means of {experiment.response} over the others; log axis."
+        title, head = f"{first.name} × {second.name}", (f"{first.name} \\ {second.name}", *second.levels)
+        drawing = partial(draw_interaction, experiment, first, second)
+        plots.append(doc.Plot(f"interaction-{index}", title, caption, drawing, head, rows, depth=Depth.GLANCE))
     if not plots:
         plots.append(doc.Note("One factor alone meets no other.", Style.EMPTY, Depth.READ))
     return doc.Section("interactions", "How changes meet", plots, "Parallel lines do not interact; others do.")
+
+
+def _mean(value: float | None) -> doc.Datum:
+    return words.NO_FIGURE if value is None else value
 
 
 def _together(analysis: ExperimentAnalysis) -> doc.Section:

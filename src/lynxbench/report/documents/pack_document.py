@@ -15,10 +15,9 @@ from lynxbench.report.doc import Fact, Inline, Style, Tone, code, link, said
 from lynxbench.report.documents.attribution_blocks import shares_plot
 from lynxbench.report.documents.comparison_document import comparison_verdict, layers_block, rules_table
 from lynxbench.report.documents.decision_document import TITLES, decision_blocks
-from lynxbench.report.documents.load_section import curve_plot
+from lynxbench.report.documents.load_section import curve_plot, saturation_text
 from lynxbench.report.documents.record_sections import executor_layers
 from lynxbench.report.documents.result_document import counted_table, precisions_table, takes_table
-from lynxbench.report.load_words import saturation_text
 
 REMARKS = ("contested", "refuted", "retracted", "reruns", "verified")
 

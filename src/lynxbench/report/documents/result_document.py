@@ -6,22 +6,18 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
+from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.attribution import Attribution
 from lynxbench.model.canonical import short
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import accuracy_words, doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Inline, Span, Style, Tone, code, said, strong
-from lynxbench.report.documents.attribution_blocks import (
-    cause_facts,
-    evidence_points,
-    operators_table,
-    shares_plot,
-)
+from lynxbench.report.documents.attribution_blocks import evidence_points, operators_table, shares_plot
 from lynxbench.report.documents.load_section import load_section
 from lynxbench.report.documents.measured_plots import peak_plot, phases_plot, plots_section
 from lynxbench.report.documents.record_sections import context_section, evidence_section, executor_section
-from lynxbench.report.economics import HEAD, TITLE, economics_rows
+from lynxbench.report.documents.result_verdict import result_verdict
 from lynxbench.report.four_answers import answer_four
 from lynxbench.report.svg.bar_plots import draw_efficiency, draw_interval
 
@@ -44,13 +40,9 @@ def compose_result(
         f"{words.clean(result.contract.name)}: {words.clean(result.contract.question)[:120]}",
         (
             stands,
-            _verdict(result),
+            result_verdict(result),
             _figures(result),
-            doc.Section(
-                "questions",
-                "Four questions",
-                (doc.SideBySide([doc.Points(answer.sentences, answer.question) for answer in answer_four(result)]),),
-            ),
+            doc.Section("questions", "Four questions", (doc.SideBySide(answer_four(result)),)),
             load_section(result),
             doc.Section("counted", "Counted and excluded", (phases_plot(result), counted_table(result))),
             plots_section(result, processes, telemetry, missing),
@@ -73,15 +65,6 @@ def compose_result(
     )
 
 
-def _verdict(result: Result) -> doc.Verdict:
-    """Its colour is that of the layer which the cause points to."""
-    head = findings.headline(result)
-    attribution = head.attribution
-    layer = attribution.layer if attribution is not None else None
-    facts = cause_facts(attribution, result.contract.owner) if attribution is not None else ()
-    return doc.Verdict(head.sentence, head.mark, layer or head.tone, facts, head.cautions)
-
-
 # --- what was measured ----------------------------------------------------------------------------------------------
 
 
@@ -89,7 +72,7 @@ def _figures(result: Result) -> doc.Section:
     measured = findings.shown(result)
     if not measured:
         why = doc.Note(
-            f"No figure is shown as this executor’s: {findings.headline(result).sentence}.",
+            f"No figure is shown as this executor’s: {result_verdict(result).sentence}.",
             Style.EMPTY,
             Depth.WHOLE,
         )
@@ -127,26 +110,31 @@ def _card(one: PrecisionResult, result: Result) -> doc.Card:
 
 def precisions_table(result: Result) -> doc.Table:
     """All precisions side by side: no speed without the accuracy beside it."""
-    unit = findings.rate_unit(result)
-    latency = findings.latency_name(findings.main_latency(result), served=findings.is_served(result))
+    metric, fidelity = findings.main_latency(result), accuracy_words.accuracy_metric(result)
+    latency = findings.latency_name(metric, served=findings.is_served(result))
     head: tuple[str, ...] = (
         "Precision",
-        f"Sustained,{words.NBSP}{unit}",
+        f"Sustained,{words.NBSP}{findings.rate_unit(result)}",
         "Best window",
         f"{latency[:1].upper()}{latency[1:]}, p50 / p99",
-        f"Accuracy ({accuracy_words.accuracy_metric(result)})",
+        f"Accuracy ({fidelity})",
         "Memory",
         "Executed as",
     )
     rows: list[tuple[Inline, ...]] = []
-    for one, row in zip(result.per_precision, findings.table_rows(result), strict=True):
-        if row.note:
-            executed = f" (executed as: {row.executed})" if row.executed != "unknown" else ""
-            rows.append((row.precision.value, Span(row.note + executed, Tone.WARN)))
+    for one in result.per_precision:
+        executed = findings.executed_as(one)
+        if note := findings.no_figures_because(one, result):
+            note += f" (executed as: {executed})" if executed != "unknown" else ""
+            rows.append((one.precision.value, Span(note, Tone.WARN)))
             continue
-        accuracy = Span(row.accuracy, row.accuracy_tone)
+        peak = words.estimate_text(one.peak, one.sustained or one.throughput)
+        pair = findings.pair_text(*(findings.percentile_of(one, metric, wanted) for wanted in (50, 99)))
+        accuracy = Span(
+            accuracy_words.accuracy_text(one.accuracy, fidelity), accuracy_words.accuracy_tone(one.accuracy)
+        )
         memory = words.bytes_text(one.device_memory_bytes or one.memory_bytes)
-        rows.append((row.precision.value, row.sustained, row.peak, row.latency, accuracy, memory, said(row.executed)))
+        rows.append((one.precision.value, findings.sustained_text(one), peak, pair, accuracy, memory, said(executed)))
     if not findings.shown(result):
         head = ("Precision", "Figures")
     conditions = findings.conditions_line(result)
@@ -155,8 +143,29 @@ def precisions_table(result: Result) -> doc.Table:
 
 
 def takes_table(result: Result) -> doc.Table:
-    """Memory, energy and busy units, where they were read."""
-    return doc.Table(HEAD, economics_rows(result), TITLE, (1, 2, 3, 5))
+    """Energy and busy units beside the speed; nothing where neither was read."""
+    shown = findings.shown(result)
+    if not any(one.energy_j_per_unit is not None or one.activity is not None for one in shown):
+        shown = ()
+    rows = [
+        (
+            one.precision.value,
+            words.figure_text(one.energy_j_per_unit),
+            words.NO_FIGURE if one.energy_j_per_request is None else words.figure_text(one.energy_j_per_request),
+            _activity_text(one.activity),
+        )
+        for one in shown
+    ]
+    head = ("Precision", "Energy", "Energy a request", "Units busy")
+    return doc.Table(head, rows, "What each precision takes", (1, 2))
+
+
+def _activity_text(activity: DeviceActivity | None) -> str:
+    """`SM 50 %, tensor 2 %, DRAM 40 %`."""
+    if activity is None:
+        return words.NO_FIGURE
+    named = {"SM": activity.sm, "tensor": activity.tensor, "fp32": activity.fp32, "DRAM": activity.dram}
+    return ", ".join(f"{name} {words.percent(share)}" for name, share in named.items() if share is not None)
 
 
 def _holds(result: Result) -> doc.Facts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from lynxbench import __version__
@@ -15,11 +15,14 @@ from lynxbench.report.documents.attribution_blocks import (
     category_key,
     cause_facts,
     evidence_points,
+    mark_of,
     operators_table,
+    sentence_of,
     shares_plot,
 )
-from lynxbench.report.findings import mark_of, sentence_of
 from lynxbench.report.svg.trace_plots import draw_gap, draw_roofline, draw_steps
+
+CAPTION = "Every nanosecond belongs to exactly one category. The profiler's cost is taken out where known."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ def compose_trace(view: TraceView) -> doc.Report:
                 attribution.layer or Tone.WARN,
                 cause_facts(attribution),
             ),
-            doc.Section("time", "Categories", (shares_plot([("step", attribution)]),)),
+            doc.Section("time", "Categories", (replace(shares_plot([("step", attribution)]), caption=CAPTION),)),
             _steps(view),
             _gap(view),
             _roofline(view),

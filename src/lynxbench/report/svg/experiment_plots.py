@@ -24,7 +24,8 @@ from lynxbench.report.svg.canvas import (
 from lynxbench.report.words import NBSP, change_text, digits, percent
 
 ROW = 26
-INTERACTION_HEIGHT = 220
+LINES_HEIGHT = 230
+LINE = 13
 WIDE_AXIS = 4.0
 """Last over first: beyond this, values that are equally far apart crowd at one end of a logarithmic axis."""
 
@@ -67,52 +68,64 @@ def draw_interaction(
 
     The axis is logarithmic: equal ratios are equal distances, so that parallel means what the analysis means by it.
     """
-    left, top, bottom = 64, 26, INTERACTION_HEIGHT - 30
-    means = [
-        [pair_mean(document, first, second, i, j) for i in range(len(first.levels))] for j in range(len(second.levels))
+    lines = [
+        (f"{second.name} {level}", [pair_mean(document, first, second, i, j) for i in range(len(first.levels))])
+        for j, level in enumerate(second.levels)
     ]
-    known = [math.log(value) for row in means for value in row if value]
+    described = "; ".join(
+        f"{name}: " + ", ".join(f"{first.levels[i]} {digits(v, 4) if v else 'missing'}" for i, v in enumerate(values))
+        for name, values in lines
+    )
+    places = [f"{first.name} {level}" for level in first.levels]
+    return _draw_lines(places, lines, title, described, width, right=150 if width > NARROW else 96)
+
+
+def draw_values(document: ExperimentDocument, title: str, width: int) -> Safe:
+    """Every process in the order of time blocks: a drift or an outlier is seen at once."""
+    lines = [
+        (", ".join(f"{n} {v}" for n, v in cell.levels.items()), list(cell.values))
+        for cell in document.cells
+        if any(value is not None for value in cell.values)
+    ]
+    described = f"{len(lines)} cells over {document.restarts} blocks of time"
+    return _draw_lines([f"block {block + 1}" for block in range(document.restarts)], lines, title, described, width)
+
+
+def _draw_lines(
+    places: Sequence[str],
+    lines: Sequence[tuple[str, Sequence[float | None]]],
+    title: str,
+    described: str,
+    width: int,
+    right: int = 0,
+) -> Safe:
+    """Lines over named places on a log axis; with room on the `right` each has its name at its end."""
+    known = [math.log(value) for _, values in lines for value in values if value]
     if not known:
-        return svg(width, 40, title, "no cell was measured", text(8, 24, "no cell was measured"))
+        return svg(width, 40, title, "nothing was measured", text(8, 24, "nothing was measured"))
+    left, top, bottom = 64, 20, LINES_HEIGHT - 30
     y = Scale(*padded(min(known), max(known), 0.12), bottom, top)
-    x = Scale(0, max(len(first.levels) - 1, 1), left + 36, width - (150 if width > NARROW else 96))
+    x = Scale(0, max(len(places) - 1, 1), left + 36, width - (right or 50))
     parts: list[Safe] = []
     for value in log_ticks(y.low, y.high, 5):
-        parts += [
-            rule(left, y(math.log(value)), width - 12, y(math.log(value)), "grid"),
-            text(left - 7, y(math.log(value)) + 4, digits(value), anchor="end"),
-        ]
-    for i, level in enumerate(first.levels):
-        parts.append(text(x(i), bottom + 18, f"{first.name} {level}", anchor="middle"))
-    for j, row in enumerate(means):
-        css = f"slot-{j % len(SERIES_SLOTS)}"
-        ys = [y(math.log(value)) if value else math.nan for value in row]
-        parts.append(curve([x(i) for i in range(len(row))], ys, f"curve {css}"))
-        for i, mean in enumerate(row):
-            if mean:
-                tip = f"{first.name} {first.levels[i]}, {second.name} {second.levels[j]}: {digits(mean, 4)}"
-                parts.append(tag("circle", tag("title", tip), cx=x(i), cy=ys[i], r=4, class_=f"swatch {css}"))
-        last = next((i for i in reversed(range(len(row))) if row[i]), None)
-        if last is not None:
-            parts.append(
-                text(x(last) + 9, ys[last] + 4 + 11 * _nudge(means, j, last), f"{second.name} {second.levels[j]}")
-            )
-    said = "; ".join(
-        f"{second.name} {second.levels[j]}: "
-        + ", ".join(f"{first.levels[i]} {digits(v, 4) if v else 'missing'}" for i, v in enumerate(row))
-        for j, row in enumerate(means)
-    )
-    return svg(width, INTERACTION_HEIGHT, title, said, parts)
-
-
-def _nudge(means: Sequence[Sequence[float | None]], row: int, at: int) -> float:
-    """Labels at nearly the same height are moved apart."""
-    mine = means[row][at]
-    others = [other[at] for j, other in enumerate(means) if j != row]
-    near = [value for value in others if value and mine and abs(math.log(value / mine)) < 0.04]
-    if not near or not mine:
-        return 0.0
-    return -0.7 if mine > near[0] else 0.7
+        at = y(math.log(value))
+        parts += [rule(left, at, width - 12, at, "grid"), text(left - 7, at + 4, digits(value), anchor="end")]
+    parts += [text(x(place), bottom + 18, name, anchor="middle") for place, name in enumerate(places)]
+    ends: list[float] = []
+    for index, (name, values) in enumerate(lines):
+        css = f"slot-{index % len(SERIES_SLOTS)}"
+        ys = [y(math.log(value)) if value else math.nan for value in values]
+        parts.append(curve([x(place) for place in range(len(ys))], ys, f"curve {css}"))
+        for place, taken in enumerate(values):
+            if taken:
+                tip = tag("title", f"{name}, {places[place]}: {digits(taken, 4)}")
+                parts.append(tag("circle", tip, cx=x(place), cy=ys[place], r=3.6, class_=f"swatch {css}"))
+        last = max((place for place, taken in enumerate(values) if taken), default=None)
+        if right and last is not None:
+            crowded = sum(abs(ys[last] - end) < LINE for end in ends)  # labels at nearly the same height move apart
+            parts.append(text(x(last) + 9, ys[last] + 4 + LINE * crowded, name))
+            ends.append(ys[last])
+    return svg(width, LINES_HEIGHT, title, described, parts)
 
 
 def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
@@ -188,32 +201,3 @@ def _log_axis(x: Scale, y: float, top: float, about: int) -> list[Safe]:
     for at, words in marks:
         parts += [rule(x(at), top, x(at), y, "grid"), text(x(at), y + 15, words, anchor="middle")]
     return parts
-
-
-def draw_values(document: ExperimentDocument, title: str, width: int) -> Safe:
-    """Every process in the order of time blocks: a drift or an outlier is seen at once."""
-    rows = [cell for cell in document.cells if any(value is not None for value in cell.values)]
-    logs = [math.log(value) for cell in rows for value in cell.values if value]
-    left, top, bottom = 64, 12, 210
-    if not logs:
-        return svg(width, 40, title, "no process was measured", text(8, 24, "no process was measured"))
-    y = Scale(*padded(min(logs), max(logs)), bottom, top)
-    x = Scale(-0.3, max(document.restarts - 0.7, 0.7), left, width - 14)
-    parts: list[Safe] = []
-    for value in log_ticks(y.low, y.high, 5):
-        parts += [
-            rule(left, y(math.log(value)), width - 14, y(math.log(value)), "grid"),
-            text(left - 7, y(math.log(value)) + 4, digits(value), anchor="end"),
-        ]
-    for block in range(document.restarts):
-        parts.append(text(x(block), bottom + 18, f"block {block + 1}", anchor="middle"))
-    for index, cell in enumerate(rows):
-        css = f"slot-{index % len(SERIES_SLOTS)}"
-        ys = [y(math.log(value)) if value else math.nan for value in cell.values]
-        parts.append(curve([x(block) for block in range(len(ys))], ys, f"curve {css}"))
-        name = ", ".join(f"{n} {v}" for n, v in cell.levels.items())
-        for block, taken in enumerate(cell.values):
-            if taken:
-                tip = tag("title", f"{name}, block {block + 1}: {digits(taken, 4)}")
-                parts.append(tag("circle", tip, cx=x(block), cy=ys[block], r=3.2, class_=f"swatch {css}"))
-    return svg(width, 240, title, f"{len(rows)} cells over {document.restarts} blocks of time", parts)

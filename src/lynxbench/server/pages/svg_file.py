@@ -13,7 +13,7 @@ _BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"')
 def standalone_svg(markup: str) -> str:
     """The picture as an SVG document; `markup` is ours, so every text in it is escaped already."""
     style = (
-        f"{colour_rules()}\n{asset('style.css')}\nsvg{{background:{LIGHT.surface}}}\n"
+        f"{colour_rules()}\n{asset('style.css')}\nsvg{{background:{LIGHT.colours['surface']}}}\n"
         "text{font-family:system-ui,sans-serif}"
     ).replace("]]>", "")
     size = _BOX.search(markup)

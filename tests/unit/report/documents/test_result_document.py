@@ -8,8 +8,7 @@ from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Result
 from lynxbench.report.documents.decision_document import compose_decision
-from lynxbench.report.documents.result_document import compose_result
-from lynxbench.report.economics import economics_rows
+from lynxbench.report.documents.result_document import compose_result, precisions_table, takes_table
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_markdown import render_markdown
 from lynxbench.report.render_terminal import render_terminal
@@ -26,8 +25,9 @@ def result(**changes: object) -> Result:
 
 def test_every_view_has_the_energy_and_the_units() -> None:
     one = result()
-    ((name, memory, energy, request, units, *_),) = economics_rows(one)
-    assert (name, memory.replace("\u00a0", " ")) == ("fp32", "18.0 GiB")
+    ((name, energy, request, units),) = takes_table(one).rows
+    assert name == "fp32"
+    assert precisions_table(one).rows[0][5] == "18.0\u00a0GiB"
     assert energy.endswith("J/token")
     assert request.endswith("J/request")
     assert units.replace("\u00a0", " ") == "SM 50 %, tensor 2.0 %, DRAM 40 %"
@@ -40,13 +40,13 @@ def test_every_view_has_the_energy_and_the_units() -> None:
 
 def test_without_energy_and_counters_there_is_no_table() -> None:
     bare = result(energy_j_per_unit=None, energy_j_per_request=None, activity=None)
-    assert economics_rows(bare) == ()
+    assert takes_table(bare).rows == []
     assert "What each precision takes" not in render_markdown(compose_result(bare))
     assert "J/" not in render_terminal(compose_result(bare), width=120)
 
 
 def test_energy_that_was_not_read_is_unknown_beside_units_that_were() -> None:
-    ((_, _, energy, request, units, *_),) = economics_rows(result(energy_j_per_unit=None, energy_j_per_request=None))
+    ((_, energy, request, units),) = takes_table(result(energy_j_per_unit=None, energy_j_per_request=None)).rows
     assert (energy, request) == ("unknown", "–")
     assert units.startswith("SM")
 

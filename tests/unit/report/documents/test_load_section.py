@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from lynxbench.report import findings
+from lynxbench.report.doc import plain_text
+from lynxbench.report.documents.load_section import load_facts, saturation_text
 from lynxbench.report.documents.result_document import compose_result
-from lynxbench.report.load_words import load_lines, saturation_text
+from lynxbench.report.documents.result_verdict import result_verdict
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_markdown import render_markdown
 from lynxbench.report.render_terminal import render_terminal
 
 
 def lines_of(case) -> dict[str, str]:
-    return {label: text for label, text, _ in load_lines(case.result.per_precision[0], case.result)}
+    one = case.result.per_precision[0]
+    return {label.lower(): plain_text(value) for label, value in load_facts(one, one.load, case.result)}
 
 
 def test_throughput_stands_with_its_load_and_budget(build) -> None:
@@ -38,7 +40,7 @@ def test_a_void_run_says_what_was_sent_and_why_it_is_void(build) -> None:
 
 
 def test_the_headline_is_about_the_objective(build) -> None:
-    head = findings.headline(build.served().result)
+    head = result_verdict(build.served().result)
     assert head.mark.startswith("objective")
     assert "open loop, poisson 41 /s" in head.sentence
 
