@@ -216,7 +216,7 @@ def throttle_tracks(telemetry: Telemetry) -> tuple[Track, ...]:
     if not len(telemetry.at_ns):
         return ()
     at = (telemetry.at_ns - telemetry.at_ns[0]) / 1e9
-    found = []
+    tracks = []
     for name, values in telemetry.columns.items():
         if not name.endswith(THROTTLE_COLUMN):
             continue
@@ -225,8 +225,8 @@ def throttle_tracks(telemetry: Telemetry) -> tuple[Track, ...]:
             on = (mask & bit) != 0
             if on.any():
                 device = name.removesuffix(THROTTLE_COLUMN).strip("_")
-                found.append(Track(f"{device} {reason}".strip(), at, on.astype(np.float64)))
-    return tuple(found)
+                tracks.append(Track(f"{device} {reason}".strip(), at, on.astype(np.float64)))
+    return tuple(tracks)
 
 
 def process_spans(processes: Sequence[CountedProcess], telemetry: Telemetry | None) -> tuple[ProcessSpan, ...]:
@@ -234,10 +234,12 @@ def process_spans(processes: Sequence[CountedProcess], telemetry: Telemetry | No
     if telemetry is None or not len(telemetry.at_ns):
         return ()
     zero = int(telemetry.at_ns[0])
-    ran = [one.samples for one in processes if len(one.samples.iterations)]
+    ran = [process.samples for process in processes if len(process.samples.iterations)]
     return tuple(
-        ProcessSpan(one.precision, (one.setup_ns[0] - zero) / 1e9, (int(one.iterations.end_ns[-1]) - zero) / 1e9)
-        for one in sorted(ran, key=lambda one: one.setup_ns[0])
+        ProcessSpan(
+            samples.precision, (samples.setup_ns[0] - zero) / 1e9, (int(samples.iterations.end_ns[-1]) - zero) / 1e9
+        )
+        for samples in sorted(ran, key=lambda samples: samples.setup_ns[0])
     )
 
 

@@ -20,27 +20,27 @@ def is_void(result: Result) -> bool:
     return result.validity.verdict is ValidityVerdict.VOID
 
 
-def is_shown(one: PrecisionResult, result: Result) -> bool:
+def is_shown(figures: PrecisionResult, result: Result) -> bool:
     """Whether a precision has figures that may be shown."""
-    usable = one.skipped is None and one.validity.verdict is not ValidityVerdict.VOID
-    return usable and not is_void(result) and one.throughput is not None
+    usable = figures.skipped is None and figures.validity.verdict is not ValidityVerdict.VOID
+    return usable and not is_void(result) and figures.throughput is not None
 
 
 def shown(result: Result) -> tuple[PrecisionResult, ...]:
     """The precisions whose figures may be shown."""
-    return tuple(one for one in result.per_precision if is_shown(one, result))
+    return tuple(figures for figures in result.per_precision if is_shown(figures, result))
 
 
-def no_figures_because(one: PrecisionResult, result: Result) -> str:
+def no_figures_because(figures: PrecisionResult, result: Result) -> str:
     """Why a precision shows no figures; empty where it shows some."""
-    if one.skipped is not None:
-        reason = clean(one.skipped.reason)
+    if figures.skipped is not None:
+        reason = clean(figures.skipped.reason)
         return reason if "skipped" in reason else f"skipped: {reason}"
-    if one.validity.verdict is ValidityVerdict.VOID:
-        return f"void: {listed(one.validity.reasons, FEW) or 'no reason was recorded'}"
+    if figures.validity.verdict is ValidityVerdict.VOID:
+        return f"void: {listed(figures.validity.reasons, FEW) or 'no reason was recorded'}"
     if is_void(result):
         return "void with the run: no figure is shown"
-    return "" if one.throughput is not None else "no figure: nothing was counted"
+    return "" if figures.throughput is not None else "no figure: nothing was counted"
 
 
 def listed(reasons: tuple[str, ...], most: int | None = None) -> str:
@@ -53,9 +53,9 @@ def listed(reasons: tuple[str, ...], most: int | None = None) -> str:
 
 def attributed_precision(result: Result) -> Precision | None:
     """The precision whose steps the run's attribution looked at."""
-    for one in result.per_precision:
-        if one.attribution is not None and one.attribution == result.attribution:
-            return one.precision
+    for figures in result.per_precision:
+        if figures.attribution is not None and figures.attribution == result.attribution:
+            return figures.precision
     measured = shown(result)
     return measured[0].precision if result.attribution is not None and measured else None
 
@@ -65,22 +65,22 @@ def attributed_precision(result: Result) -> Precision | None:
 
 def rate_unit(result: Result) -> str:
     """The unit of the rates in the table."""
-    for one in result.per_precision:
-        if one.throughput is not None:
-            return clean(one.throughput.unit)
+    for figures in result.per_precision:
+        if figures.throughput is not None:
+            return clean(figures.throughput.unit)
     return "units/s"
 
 
 def main_latency(result: Result) -> SloMetric:
     """Time per token for generation, otherwise the latency of an iteration."""
     generates = result.contract.workload.task is Task.GENERATE
-    known = any(SloMetric.TIME_PER_TOKEN in one.latency_ms for one in result.per_precision)
+    known = any(SloMetric.TIME_PER_TOKEN in figures.latency_ms for figures in result.per_precision)
     return SloMetric.TIME_PER_TOKEN if generates and known else SloMetric.LATENCY
 
 
 def is_served(result: Result) -> bool:
     """Whether a server was asked, and not an engine in a process of ours."""
-    return any(one.load is not None for one in result.per_precision)
+    return any(figures.load is not None for figures in result.per_precision)
 
 
 def latency_name(metric: str, *, served: bool = False) -> str:
@@ -90,9 +90,9 @@ def latency_name(metric: str, *, served: bool = False) -> str:
     return metric.replace("-", " ")
 
 
-def percentile_of(one: PrecisionResult, metric: str, wanted: float) -> Percentile | None:
+def percentile_of(figures: PrecisionResult, metric: str, wanted: float) -> Percentile | None:
     """One percentile of one metric, where it was measured."""
-    for percentile in one.latency_ms.get(metric, ()):
+    for percentile in figures.latency_ms.get(metric, ()):
         if percentile.percentile == wanted:
             return percentile
     return None
@@ -108,34 +108,34 @@ def pair_text(middle: Percentile | None, tail: Percentile | None) -> str:
     return f"{left}{NBSP}/{NBSP}{right}{NBSP}ms"
 
 
-def sustained_text(one: PrecisionResult) -> str:
+def sustained_text(figures: PrecisionResult) -> str:
     """The sustained rate; without steady state the mean of the window, and the words that it is only that."""
-    if one.sustained is not None:
-        return words.figure_text(one.sustained, unit=False)
-    verdict = SteadyVerdict.NOT_STEADY if one.steady is None else one.steady.verdict
-    return f"{verdict.replace(' ', NBSP)}; mean{NBSP}{words.figure_text(one.throughput, unit=False)}"
+    if figures.sustained is not None:
+        return words.figure_text(figures.sustained, unit=False)
+    verdict = SteadyVerdict.NOT_STEADY if figures.steady is None else figures.steady.verdict
+    return f"{verdict.replace(' ', NBSP)}; mean{NBSP}{words.figure_text(figures.throughput, unit=False)}"
 
 
-def executed_as(one: PrecisionResult) -> str:
+def executed_as(figures: PrecisionResult) -> str:
     """Native or emulated, by the kernels that ran, and with which tool chain."""
-    if one.executed is None:
-        return one.native.value
-    toolchain = clean(one.executed.toolchain)
-    return one.executed.native.value + (f", {toolchain}" if toolchain else "")
+    if figures.executed is None:
+        return figures.native.value
+    toolchain = clean(figures.executed.toolchain)
+    return figures.executed.native.value + (f", {toolchain}" if toolchain else "")
 
 
-def executed_how(one: PrecisionResult) -> str:
+def executed_how(figures: PrecisionResult) -> str:
     """The same with every detail the engine gives: casts, scales, what stayed in a wider format."""
-    how = clean(one.executed.how) if one.executed is not None else ""
-    return f"{executed_as(one)}: {how}" if how else executed_as(one)
+    how = clean(figures.executed.how) if figures.executed is not None else ""
+    return f"{executed_as(figures)}: {how}" if how else executed_as(figures)
 
 
 # --- what was counted, and whether it holds -------------------------------------------------------------------------
 
 
-def counted_line(one: PrecisionResult) -> tuple[str, str]:
+def counted_line(figures: PrecisionResult) -> tuple[str, str]:
     """What was counted of what was executed, and what was excluded, in seconds by phase."""
-    steady = one.steady
+    steady = figures.steady
     if steady is None:
         return "nothing was counted", ""
     word = "steady" if steady.verdict is SteadyVerdict.STEADY else "counted"
@@ -152,10 +152,10 @@ def phase_seconds(seconds: float) -> str:
     return words.number(seconds, 1 if seconds >= 1 else 2)
 
 
-def stability_line(one: PrecisionResult) -> tuple[str, str, Tone]:
+def stability_line(figures: PrecisionResult) -> tuple[str, str, Tone]:
     """Drift with its verdict, what governed the rate, and a tone."""
-    steady = one.steady
-    governed = clean(one.governed_by.cause) if one.governed_by else "nothing seen"
+    steady = figures.steady
+    governed = clean(figures.governed_by.cause) if figures.governed_by else "nothing seen"
     if steady is None:
         return "not tested", governed, Tone.WARN
     tone = Tone.GOOD if steady.verdict is SteadyVerdict.STEADY else Tone.BAD

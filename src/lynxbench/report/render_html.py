@@ -49,7 +49,7 @@ class HtmlRenderer:
     def header(self, report: doc.Report) -> Safe:
         """What it is about, and the way around in it."""
         sections = [block for block in report.blocks if isinstance(block, doc.Section)] if report.contents else []
-        contents = doc.Links("Contents", [Span(one.title, Style.LINK, f"#{one.name}") for one in sections])
+        contents = doc.Links("Contents", [Span(section.title, Style.LINK, f"#{section.name}") for section in sections])
         return join(
             [
                 tag("p", report.brand, class_="brand") if report.brand else None,
@@ -107,7 +107,7 @@ class HtmlRenderer:
             case doc.Group():
                 return self._group(block, caption)
             case doc.SideBySide():
-                lists = [tag("article", self._points(one), class_="answer") for one in block.lists]
+                lists = [tag("article", self._points(points), class_="answer") for points in block.lists]
                 return tag("div", lists, class_="answers")
             case doc.Layers():
                 return self._layers(block)

@@ -23,7 +23,7 @@ def render_markdown(report: doc.Report) -> str:
 
 def escape_markdown(text: str) -> str:
     """Somebody's text as text: no markup, no links, no new table cells."""
-    return _LINK.sub(lambda found: found.group(0)[:-1] + "\\:", _SPECIAL.sub(r"\\\1", clean(text)))
+    return _LINK.sub(lambda match: match.group(0)[:-1] + "\\:", _SPECIAL.sub(r"\\\1", clean(text)))
 
 
 def _inline(content: Inline) -> str:

@@ -42,23 +42,23 @@ def effect_lines(analysis: ExperimentAnalysis, width: int) -> list[str]:
 def whisker_lines(ratios: Sequence[Interval], width: int) -> list[str]:
     """Each interval between brackets on one common log scale, with a bar where nothing changes."""
     logs = [[math.log(x) for x in (r.low, r.estimate, r.high) if math.isfinite(x) and x > 0] for r in ratios]
-    ends = [x for one in logs for x in one]
+    ends = [x for points in logs for x in points]
     reach = max((abs(x) for x in ends), default=0.1) or 0.1
 
     def place(value: float) -> int:
         return min(width - 1, max(0, round((value / reach + 1) / 2 * (width - 1))))
 
     lines = []
-    for one in logs:
+    for points in logs:
         cells = [" "] * width
         cells[place(0.0)] = "│"
-        if len(one) == 3:
-            for at in range(place(one[0]), place(one[2]) + 1):
+        if len(points) == 3:
+            for at in range(place(points[0]), place(points[2]) + 1):
                 cells[at] = "─"
-            cells[place(one[0])], cells[place(one[2])] = "├", "┤"
-            cells[place(one[1])] = "●"
-        elif one:
-            cells[place(one[0])] = "○"
+            cells[place(points[0])], cells[place(points[2])] = "├", "┤"
+            cells[place(points[1])] = "●"
+        elif points:
+            cells[place(points[0])] = "○"
         lines.append("".join(cells))
     return lines
 

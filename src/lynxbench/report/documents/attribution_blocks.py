@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import Layer
@@ -13,9 +14,11 @@ from lynxbench.report.doc import Depth, Fact, Inline, Span, chip, code, said, st
 from lynxbench.report.svg.bar_plots import draw_shares
 
 SHOWN_OPERATORS = 8
-BAR = 30
+LONGEST_BAR = 30
 LEAST_SHARE = 0.0005
-"""A smaller share of a step is not drawn in a terminal."""
+"""A smaller share of a step is not listed."""
+
+Bars: TypeAlias = Sequence[tuple[str, Mapping[Category, float]]]
 
 
 def mark_of(attribution: Attribution) -> str:
@@ -53,20 +56,24 @@ def cause_facts(attribution: Attribution, owner_of: Callable[[Layer], str] | Non
     ]
 
 
-def shares_plot(named: Sequence[tuple[str, Attribution]], depth: Depth = Depth.GLANCE) -> doc.Plot:
+def shares_plot(bars: Bars, depth: Depth = Depth.GLANCE) -> doc.Plot:
     """One bar a precision or trace, each category with its share of a step."""
-    present = [c for c in Category if any(one.shares.get(c, 0.0) > 0 for _, one in named)]
-    caption = "Every nanosecond belongs to exactly one category. Shares are of time, not credit to a layer."
-    several = len(named) > 1
+    several = len(bars) > 1
     rows = [
-        (*((name,) if several else ()), words.category_name(category), round(100 * one.shares.get(category, 0.0), 2))
-        for name, one in named
-        for category in sorted(present, key=lambda c, shares=one.shares: -shares.get(c, 0.0))  # type: ignore[misc]
+        (*((name,) if several else ()), words.category_name(category), round(100 * share, 2))
+        for name, shares in bars
+        for category, share in _largest_first(shares)
     ]
-    legend = [_legend(category, named) for category in present]
-    drawing = partial(draw_shares, tuple((name, one.shares) for name, one in named))
+    legend: list[Inline] = []
+    for category in Category:
+        parts = [f"{name} {words.percent(shares[category])}" for name, shares in bars if shares.get(category, 0.0) > 0]
+        if parts:
+            text = ", ".join(parts) if several else parts[0].removeprefix(f"{bars[0][0]} ")
+            legend.append((Span(words.category_name(category), category), " ", strong(text)))
+    caption = "Every nanosecond belongs to exactly one category. Shares are of time, not credit to a layer."
     head, title = (*(("precision",) if several else ()), "category", "% of a step"), "Share of a step by category"
-    return doc.Plot("shares", title, caption, drawing, head, rows, partial(_bars, named), legend, depth=depth)
+    drawing, lines = partial(draw_shares, tuple(bars)), partial(_bar_lines, bars)
+    return doc.Plot("shares", title, caption, drawing, head, rows, lines, legend, depth=depth)
 
 
 def category_key(categories: Iterable[Category]) -> list[Inline]:
@@ -74,21 +81,17 @@ def category_key(categories: Iterable[Category]) -> list[Inline]:
     return [Span(words.category_name(category), category) for category in categories]
 
 
-def _legend(category: Category, named: Sequence[tuple[str, Attribution]]) -> Inline:
-    shares = [
-        f"{f'{name} ' if len(named) > 1 else ''}{words.percent(one.shares.get(category, 0.0))}" for name, one in named
-    ]
-    return Span(words.category_name(category), category), " ", strong(", ".join(shares))
+def _largest_first(shares: Mapping[Category, float]) -> list[tuple[Category, float]]:
+    return sorted(((c, share) for c, share in shares.items() if share >= LEAST_SHARE), key=lambda item: -item[1])
 
 
-def _bars(named: Sequence[tuple[str, Attribution]], width: int) -> list[str]:
+def _bar_lines(bars: Bars, width: int) -> list[str]:
     lines = []
-    for name, one in named:
-        lines += [name] if len(named) > 1 else []
-        for category, share in sorted(one.shares.items(), key=lambda item: -item[1]):
-            if share >= LEAST_SHARE:
-                bar = "█" * max(1, round(share * min(BAR, width - 28)))
-                lines.append(f"{words.category_name(category):17}{words.percent(share):>7}  {bar}")
+    for name, shares in bars:
+        lines += [name] if len(bars) > 1 else []
+        for category, share in _largest_first(shares):
+            bar = "█" * max(1, round(share * min(LONGEST_BAR, width - 28)))
+            lines.append(f"{words.category_name(category):17}{words.percent(share):>7}  {bar}")
     return lines
 
 
@@ -113,6 +116,8 @@ def operators_table(attribution: Attribution, most: int | None = None, depth: De
 
 def evidence_points(attribution: Attribution) -> tuple[doc.Points, doc.Points]:
     """What the verdict rests on, and the layers that could be the cause as well."""
-    others = [(chip(one.layer), " → ", said(one.owner), ": ", said(one.reason)) for one in attribution.candidates]
+    others = [
+        (chip(other.layer), " → ", said(other.owner), ": ", said(other.reason)) for other in attribution.candidates
+    ]
     evidence = [said(line) for line in attribution.evidence]
     return doc.Points(evidence, "Evidence for the verdict"), doc.Points(others, "Other candidates")

@@ -136,7 +136,9 @@ def _(report: CostReport) -> tuple[doc.Block, ...]:
         value.append((candidate.name, per_money, percent(candidate.utilisation), said(candidate.value.words)))
     cost_head = ("Candidate", "Tenure", "Hour", "Million requests", "Million tokens", "Made of")
     evens: list[Fact] = [
-        (one.name, said(one.break_even.words)) for one in report.candidates if one.break_even is not None
+        (candidate.name, said(candidate.break_even.words))
+        for candidate in report.candidates
+        if candidate.break_even is not None
     ]
     blocks: list[doc.Block] = [
         doc.Table(cost_head, costs, "Cost", (2, 3, 4)),
@@ -204,24 +206,26 @@ def _(estimate: WhatIf) -> tuple[doc.Block, ...]:
     if estimate.both is not None:
         rows.append(("fix, then swap", _factor(estimate.both), ESTIMATE, "the swap on what the fix leaves"))
     factors = [] if swap is None else [(name, _factor(factor), swap.how[name]) for name, factor in swap.factors.items()]
-    checked = [(one.name, _toned(one.state.value), said(one.because)) for one in estimate.assumptions]
+    assumptions = [
+        (checked.name, _toned(checked.state.value), said(checked.because)) for checked in estimate.assumptions
+    ]
     return (
         doc.Facts(measured, "Measured"),
         doc.Table(("Change", "Gain", "", "From"), rows, "Expected gain", (1,)),
         doc.Table(("Part", "Factor", "From"), factors, "The device, new over old", (1,)),
-        doc.Table(("Assumption", "State", "Because"), checked, "Five assumptions of a spec sheet"),
+        doc.Table(("Assumption", "State", "Because"), assumptions, "Five assumptions of a spec sheet"),
         *_cautions(estimate.cautions),
     )
 
 
 @decision_blocks.register
 def _(report: ClaimReport) -> tuple[doc.Block, ...]:
-    claimed: list[Fact] = [(one.kind, said(one.text)) for one in report.claimed[:8]]
-    stated: list[Fact] = [(one.context.value, said(one.words)) for one in report.stated]
+    claimed: list[Fact] = [(figure.kind, said(figure.text)) for figure in report.claimed[:8]]
+    contexts: list[Fact] = [(stated.context.value, said(stated.words)) for stated in report.stated]
     return (
         doc.Facts(claimed or [("figures", "none found")], "Claimed"),
-        doc.Facts(stated or [("nothing", "–")], "Stated"),
-        doc.Points([one.value for one in report.missing], "Missing", empty="Missing: nothing"),
+        doc.Facts(contexts or [("nothing", "–")], "Stated"),
+        doc.Points([context.value for context in report.missing], "Missing", empty="Missing: nothing"),
         doc.Points(report.comparable_with, "Comparable with"),
         doc.Points(report.questions, "Questions for whoever claims it"),
         *_cautions(report.warnings),

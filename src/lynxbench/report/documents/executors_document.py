@@ -33,7 +33,7 @@ def compose_executor(
 ) -> doc.Report:
     """Configuration, instance, state of every layer; what could not be read steps back, with its reason."""
     statuses = [field.status for fields in executor.layers.values() for field in fields.values()]
-    tally = ", ".join(f"{sum(one is status for one in statuses)} {status.value}" for status in Status)
+    tally = ", ".join(f"{sum(each is status for each in statuses)} {status.value}" for status in Status)
     devices = dict.fromkeys(row.device for row in precisions)
     note = "precisions: what the hardware can do; which kernels ran is decided by a run"
     return doc.Report(
@@ -75,15 +75,15 @@ def _support(row: PrecisionSupport) -> Fact:
 def _findings(title: str, findings: Sequence[CompatibilityFinding]) -> doc.Facts | None:
     facts: list[Fact] = [
         (
-            one.subject,
+            finding.subject,
             (
-                _MARKS[one.verdict],
+                _MARKS[finding.verdict],
                 ": ",
-                said(one.reason),
-                quiet(f" ({one.layer}: {DEFAULT_OWNERS[one.layer]})"),
+                said(finding.reason),
+                quiet(f" ({finding.layer}: {DEFAULT_OWNERS[finding.layer]})"),
             ),
         )
-        for one in findings
+        for finding in findings
     ]
     return doc.Facts(facts, title) if facts else None
 

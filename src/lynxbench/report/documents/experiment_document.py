@@ -131,11 +131,11 @@ def _effects(analysis: ExperimentAnalysis) -> doc.Section:
     )
     head = ("effect", "low", "ratio", "high", "p (Holm)", "aliases")
     drawing, lines = partial(draw_effects, analysis), partial(effect_lines, analysis)
-    shares = sorted(analysis.variation, key=lambda one: -one.share)
+    shares = sorted(analysis.variation, key=lambda part: -part.share)
     missing = f"Share of variation: {clean(analysis.variation_missing)}." if analysis.variation_missing else ""
     variation = doc.Table(
         ("term", "share"),
-        [(one.term, words.percent(one.share, decimals=1)) for one in shares],
+        [(part.term, words.percent(part.share, decimals=1)) for part in shares],
         "Share of the variation between all processes",
         (1,),
         empty=missing,
@@ -185,12 +185,12 @@ def _together(analysis: ExperimentAnalysis) -> doc.Section:
         )
     rows = [
         (
-            one.factor,
-            gain_words(one.ratio),
-            f"{change_words(one.least)} {order_words(one.least_after)}",
-            f"{change_words(one.most)} {order_words(one.most_after)}",
+            change.factor,
+            gain_words(change.ratio),
+            f"{change_words(change.least)} {order_words(change.least_after)}",
+            f"{change_words(change.most)} {order_words(change.most_after)}",
         )
-        for one in analysis.shapley
+        for change in analysis.shapley
     ]
     head = ("change", "mean over all orders (Shapley)", "least, in an order", "most, in an order")
     missing = doc.Note(clean(analysis.step_missing), Style.EMPTY) if analysis.step_missing else None
@@ -204,16 +204,16 @@ def _owners(analysis: ExperimentAnalysis) -> doc.Section | None:
         return None
     rows = [
         (
-            (chip(one.layer), " ", said(one.owner)),
-            said(one.change),
-            words.change_text(one.alone),
-            words.change_text(one.in_company),
-            one.judgement.value,
+            (chip(owner.layer), " ", said(owner.owner)),
+            said(owner.change),
+            words.change_text(owner.alone),
+            words.change_text(owner.in_company),
+            owner.judgement.value,
         )
-        for one in analysis.owners
+        for owner in analysis.owners
     ]
     head, title = ("owner", "change", "alone", "with the others made", "alone it"), "Alone and in company"
-    sentences = [(f"{one.judgement.value}: ", said(one.sentence)) for one in analysis.owners]
+    sentences = [(f"{owner.judgement.value}: ", said(owner.sentence)) for owner in analysis.owners]
     heading = "What each owner would have concluded alone"
     return doc.Section(
         "owners", heading, (doc.Points(sentences, heading), doc.Table(head, rows, title, depth=Depth.READ))

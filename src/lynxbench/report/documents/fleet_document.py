@@ -32,14 +32,18 @@ _TONES = {InstanceStanding.OUTLIER: Tone.BAD, InstanceStanding.DIFFERS: Tone.WAR
 
 def compose_fleet(fleet: FleetReport) -> doc.Report:
     """The verdict, the instances with their intervals, whose layer sets them apart, every unit."""
-    apart = any(row.standing in _TONES for one in fleet.per_precision for row in one.instances)
+    apart = any(row.standing in _TONES for comparison in fleet.per_precision for row in comparison.instances)
     tone = Tone.WARN if apart or not fleet.complete else Tone.GOOD
     left_out = doc.Section("left-out", "Left out", (doc.Points([said(line) for line in fleet.left_out], "Left out"),))
     return doc.Report(
         f"{clean(fleet.contract)}: fleet",
         (
             doc.Verdict(said(fleet.verdict), look=tone),
-            *(section for one in fleet.per_precision for section in (_instances(one), _apart(one))),
+            *(
+                section
+                for comparison in fleet.per_precision
+                for section in (_instances(comparison), _apart(comparison))
+            ),
             _units(fleet),
             left_out if fleet.left_out else None,
         ),
@@ -53,7 +57,7 @@ def compose_fleet(fleet: FleetReport) -> doc.Report:
     )
 
 
-def _instances(one: FleetComparison) -> doc.Section:
+def _instances(comparison: FleetComparison) -> doc.Section:
     rows = [
         (
             said(row.unit),
@@ -61,26 +65,26 @@ def _instances(one: FleetComparison) -> doc.Section:
             words.change_text(row.against_rest) if math.isfinite(row.against_rest.estimate) else "—",
             Span(row.standing.value, _TONES[row.standing]) if row.standing in _TONES else row.standing.value,
         )
-        for row in _chosen(one.instances)
+        for row in _chosen(comparison.instances)
     ]
-    title = f"{one.precision}, {one.figure} in {clean(one.unit)}: {clean(one.sentence)}"
+    title = f"{comparison.precision}, {comparison.figure} in {clean(comparison.unit)}: {clean(comparison.sentence)}"
     data = [
         (row.unit, row.estimate, _interval(row).low, _interval(row).high, row.against_rest.estimate - 1,
          row.standing.value, row.result_id)
-        for row in one.instances
+        for row in comparison.instances
     ]  # fmt: skip
-    head = ("instance", one.unit, "low", "high", "against the rest", "standing", "result")
+    head = ("instance", comparison.unit, "low", "high", "against the rest", "standing", "result")
     caption = "Each instance with its interval; the line is the median, those that stand apart are filled."
     plot = doc.Plot(
-        f"instances-plot-{one.precision}",
-        f"{one.figure.capitalize()} of every instance, {one.precision}",
+        f"instances-plot-{comparison.precision}",
+        f"{comparison.figure.capitalize()} of every instance, {comparison.precision}",
         caption,
-        partial(draw_instances, one),
+        partial(draw_instances, comparison),
         head,
         data,
     )
-    table = doc.Table(("Instance", clean(one.unit), "Against the rest", "Standing"), rows, title, (1, 2))
-    return doc.Section(f"instances-{one.precision}", f"Instances, {one.precision}", (table, plot))
+    table = doc.Table(("Instance", clean(comparison.unit), "Against the rest", "Standing"), rows, title, (1, 2))
+    return doc.Section(f"instances-{comparison.precision}", f"Instances, {comparison.precision}", (table, plot))
 
 
 def _chosen(rows: Sequence[InstanceRow]) -> Sequence[InstanceRow]:
@@ -90,17 +94,17 @@ def _chosen(rows: Sequence[InstanceRow]) -> Sequence[InstanceRow]:
     return [row for row in rows if row.unit in ends or row.standing is InstanceStanding.OUTLIER]
 
 
-def _apart(one: FleetComparison) -> doc.Section | None:
-    groups: list[doc.Block] = [_stands_apart(row) for row in one.instances if row.standing in _TONES]
+def _apart(comparison: FleetComparison) -> doc.Section | None:
+    groups: list[doc.Block] = [_stands_apart(row) for row in comparison.instances if row.standing in _TONES]
     splits = [
         (f"{split.layer}.{split.name}", f"{split.explained:.0%}", said(_groups_words(split)), said(split.owner))
-        for split in one.splits
+        for split in comparison.splits
     ]
     head = ("Field", "Of the spread", "Groups", "Owner")
     groups.append(doc.Table(head, splits, "Fields that divide the fleet", (1,), most=SHOWN_SPLITS))
     if len(groups) == 1 and not splits:
         return None
-    return doc.Section(f"apart-{one.precision}", f"What sets them apart, {one.precision}", groups)
+    return doc.Section(f"apart-{comparison.precision}", f"What sets them apart, {comparison.precision}", groups)
 
 
 def _stands_apart(row: InstanceRow) -> doc.Group:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from lynxbench.model.canonical import short
-from lynxbench.model.changes import ChangeBook, ChangeRow
+from lynxbench.model.changes import ChangeBook, ChangeRow, ExpectationRecord
 from lynxbench.model.history import History, LevelChange
 from lynxbench.model.signals import Signals, SignalState
 from lynxbench.report import doc, words
@@ -135,15 +135,18 @@ def compose_changes(book: ChangeBook) -> doc.Report:
         f"{' then '.join(map(short, names))}: {words.factor_text(gain)} (bounds multiplied)"
         for names, gain in book.chains
     ]
-    kinds = (("owner", book.by_owner), ("layer", book.by_layer))
     records: list[Fact] = [
-        (f"{kind} {words.clean(one.name)}", f"{one.as_expected} of {one.decided}"
-         + (f", {one.less} less, {one.more} more" if one.decided else "") + f" ({one.declared} declared)")
-        for kind, group in kinds
-        for one in group
-    ]  # fmt: skip
+        (f"{kind} {words.clean(record.name)}", _expectations(record))
+        for kind, group in (("owner", book.by_owner), ("layer", book.by_layer))
+        for record in group
+    ]
     blocks = (declared, doc.Points(chains, "Together"), doc.Facts(records, "Expectations met, of those decided"))
     return doc.Report("Changes", blocks if book.rows else (declared,))
+
+
+def _expectations(record: ExpectationRecord) -> str:
+    missed = f", {record.less} less, {record.more} more" if record.decided else ""
+    return f"{record.as_expected} of {record.decided}{missed} ({record.declared} declared)"
 
 
 def _declared_row(row: ChangeRow) -> tuple[Inline, ...]:

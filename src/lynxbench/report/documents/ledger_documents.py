@@ -36,19 +36,19 @@ def results_table(
 ) -> doc.Table:
     """One row a precision: the figure with its interval, where it came from, what it stands on."""
     rows: list[tuple[Inline, ...]] = []
-    for one in listed:
-        for index, figure in enumerate(one.figures or (None,)):
-            first, word = index == 0, standing[one.result_id].short
+    for result in listed:
+        for index, figure in enumerate(result.figures or (None,)):
+            first, word = index == 0, standing[result.result_id].short
             named: tuple[Inline, ...] = (
-                (refer("contracts", one.contract_id, said(one.contract_name)),) if contract else ()
+                (refer("contracts", result.contract_id, said(result.contract_name)),) if contract else ()
             )
             about = (
-                refer("results", one.result_id),
+                refer("results", result.result_id),
                 *named,
-                brief(one.started_at),
-                refer("executors", one.executor_id),
+                brief(result.started_at),
+                refer("executors", result.executor_id),
             )
-            validity = figure.validity if figure else one.validity
+            validity = figure.validity if figure else result.validity
             rate = words.figure_text(figure.throughput) if figure and figure.throughput else words.NO_FIGURE
             rows.append(
                 (
@@ -134,10 +134,12 @@ def compose_log(
 ) -> doc.Report:
     """The state of a ledger."""
     signed = []
-    for one in checkpoints:
-        who = ", ".join(signer.team for signer in one.signers)
-        keys = ", ".join(short(signature.keyid) for signature in one.envelope.signatures)
-        signed.append(f"{one.checkpoint.tree_size} entries, {one.checkpoint.made_at}, by {who or keys}")
+    for signed_state in checkpoints:
+        who = ", ".join(signer.team for signer in signed_state.signers)
+        keys = ", ".join(short(signature.keyid) for signature in signed_state.envelope.signatures)
+        signed.append(
+            f"{signed_state.checkpoint.tree_size} entries, {signed_state.checkpoint.made_at}, by {who or keys}"
+        )
     facts: tuple[Fact | None, ...] = (
         ("ledger", said(name)),
         ("origin", code(origin)),

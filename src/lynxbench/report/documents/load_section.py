@@ -24,14 +24,14 @@ TOKENS_FROM = {
 def load_section(result: Result) -> doc.Section | None:
     """Nothing where no server was asked."""
     blocks: list[doc.Block | None] = []
-    for one in result.per_precision:
-        if (load := one.load) is not None:
+    for figures in result.per_precision:
+        if (load := figures.load) is not None:
             answers = list(load.accounting.said.items())[:MOST_ANSWERS]
             failing = [(said(text), words.number(many, 0)) for text, many in answers]
             counters = [(said(name), words.digits(value, 4)) for name, value in load.server_counters.items()]
             title = "What the server's own metrics counted during the run"
             blocks += [
-                doc.Facts(load_facts(one, load, result)),
+                doc.Facts(load_facts(figures, load, result)),
                 None if load.saturation is None or findings.is_void(result) else curve_plot(load.saturation, load),
                 _folded("What failing answers said", doc.Table(("Answer", "Times"), failing, right=(1,))),
                 _folded(title, doc.Table(("Metric", "Change"), counters, right=(1,))),
@@ -43,12 +43,12 @@ def _folded(title: str, table: doc.Table) -> doc.Group | None:
     return doc.Group(title, (table,), folded=True, depth=Depth.WHOLE) if table.rows else None
 
 
-def load_facts(one: PrecisionResult, load: LoadFigures, result: Result) -> list[Fact]:
+def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> list[Fact]:
     """Everything about the load beside the figures; of a void run only what was sent and how the client fared."""
     accounted = load.accounting.offered == load.accounting.ok
     facts: list[Fact] = [("Load", Span(accounting_text(load), Tone.PLAIN if accounted else Tone.WARN))]
-    if findings.is_shown(one, result):
-        facts += _figures(one, load)
+    if findings.is_shown(figures, result):
+        facts += _figures(figures, load)
     if (search := load.saturation) is not None and not findings.is_void(result):
         sure = search.confirmed and search.passed_per_s is not None
         facts.append(("Saturation", Span(saturation_text(search, load), Tone.GOOD if sure else Tone.WARN)))
@@ -72,7 +72,7 @@ def budget_text(load: LoadFigures) -> str:
     return ", ".join(clean(bound) for bound in load.budget) or "no latency bound agreed"
 
 
-def _figures(one: PrecisionResult, load: LoadFigures) -> list[Fact]:
+def _figures(figures: PrecisionResult, load: LoadFigures) -> list[Fact]:
     facts: list[Fact] = []
     if load.requests_per_s is not None:
         text = f"{words.figure_text(load.requests_per_s)} answered of {words.figure_text(load.offered_per_s)} offered"
@@ -81,7 +81,7 @@ def _figures(one: PrecisionResult, load: LoadFigures) -> list[Fact]:
     if load.goodput_per_s is not None:
         facts.append(("Goodput", f"{words.figure_text(load.goodput_per_s)} within {budget_text(load)}"))
     for label, metric in (("First token", SloMetric.TIME_TO_FIRST_TOKEN), ("Latency", SloMetric.LATENCY)):
-        pair = [findings.percentile_of(one, metric, wanted) for wanted in (50, 99)]
+        pair = [findings.percentile_of(figures, metric, wanted) for wanted in (50, 99)]
         if pair[0] is not None:
             facts.append((label, f"p50 / p99 {findings.pair_text(*pair)} from the scheduled arrival"))
     return facts

@@ -30,7 +30,7 @@ from lynxbench.report.svg.telemetry_plot import draw_panels, is_drawn, label_of,
 
 def peak_plot(result: Result) -> Plot:
     """What was held, and the best window that was not."""
-    rows = tuple(_dots(one) for one in findings.shown(result))
+    rows = tuple(_dots(figures) for figures in findings.shown(result))
     held = (
         "the sustained rate" if all(row.steady for row in rows) else "the sustained rate, or the mean where not steady,"
     )
@@ -44,16 +44,20 @@ def peak_plot(result: Result) -> Plot:
     return Plot("peak-sustained", "Peak against sustained", caption, drawing, head, data)
 
 
-def _dots(one: PrecisionResult) -> Dots:
-    held = one.sustained or one.throughput
-    peak = one.peak.estimate if one.peak is not None and one.peak.estimate is not None else math.nan
+def _dots(figures: PrecisionResult) -> Dots:
+    held = figures.sustained or figures.throughput
+    peak = figures.peak.estimate if figures.peak is not None and figures.peak.estimate is not None else math.nan
     interval = held.interval if held is not None else Interval(math.nan, math.nan, math.nan)
-    return Dots(one.precision.value, interval, peak, one.run_means, one.sustained is not None)
+    return Dots(figures.precision.value, interval, peak, figures.run_means, figures.sustained is not None)
 
 
 def phases_plot(result: Result) -> Plot | None:
     """Executed seconds by phase."""
-    bars = tuple((one.precision.value, _phases(one.steady)) for one in result.per_precision if one.steady is not None)
+    bars = tuple(
+        (figures.precision.value, _phases(figures.steady))
+        for figures in result.per_precision
+        if figures.steady is not None
+    )
     if not bars:
         return None
     data = [(name, phase, seconds) for name, phases in bars for phase, seconds in phases]
@@ -76,21 +80,21 @@ def plots_section(
         blocks.append(Note(f"No plot is drawn from samples: {words.clean(missing)}", Style.EMPTY))
     elif not processes:
         blocks.append(Note("The samples were not at hand when this report was written.", Style.EMPTY))
-    for one in result.per_precision:
-        own = [process for process in processes if process.samples.precision == one.precision.value]
+    for figures in result.per_precision:
+        own = [process for process in processes if process.samples.precision == figures.precision.value]
         if own:
-            blocks += [_rates(one, own, result), _latencies(one, own, result)]
+            blocks += [_rates(figures, own, result), _latencies(figures, own, result)]
     blocks.append(None if missing else _telemetry(telemetry, processes))
     return Section("plots", "Plots", blocks, depth=Depth.WHOLE)
 
 
-def _rates(one: PrecisionResult, own: Sequence[CountedProcess], result: Result) -> Plot:
+def _rates(figures: PrecisionResult, own: Sequence[CountedProcess], result: Result) -> Plot:
     series = tuple(rate_series(process, result.contract.protocol.steady.window_s) for process in own)
-    usable = findings.is_shown(one, result)
+    usable = findings.is_shown(figures, result)
     unit = findings.rate_unit(result) if usable else "% of the process’s own middle"
     if not usable:
         series = tuple(_relative(each) for each in series)
-    figure = (one.sustained or one.throughput) if usable else None
+    figure = (figures.sustained or figures.throughput) if usable else None
     window = words.seconds_text(max((each.window_s for each in series), default=0.0))
     last = (
         "dashed: the figure with its interval." if usable else "relative only, because no rate of this run may be used."
@@ -104,7 +108,7 @@ def _rates(one: PrecisionResult, own: Sequence[CountedProcess], result: Result) 
         for at, rate in zip(each.at_s, each.per_s, strict=True)
     ]
     drawing, head = partial(draw_rates, series, figure, unit), ("process", "seconds", unit)
-    return Plot(f"rate-{one.precision}", f"Rate over time, {one.precision}", caption, drawing, head, data)
+    return Plot(f"rate-{figures.precision}", f"Rate over time, {figures.precision}", caption, drawing, head, data)
 
 
 def _relative(series: DrawnRate) -> DrawnRate:
@@ -113,16 +117,16 @@ def _relative(series: DrawnRate) -> DrawnRate:
     return replace(series, per_s=series.per_s / (middle or 1.0) * 100)
 
 
-def _latencies(one: PrecisionResult, own: Sequence[CountedProcess], result: Result) -> Plot | None:
-    if not findings.is_shown(one, result):
+def _latencies(figures: PrecisionResult, own: Sequence[CountedProcess], result: Result) -> Plot | None:
+    if not findings.is_shown(figures, result):
         return None
     metric = findings.main_latency(result)
     if metric is SloMetric.TIME_PER_TOKEN and not any(len(process.samples.marks.at_ns) for process in own):
         metric = SloMetric.LATENCY
-    bins = histogram([counted_ms(process, metric, served=one.load is not None) for process in own], metric)
+    bins = histogram([counted_ms(process, metric, served=figures.load is not None) for process in own], metric)
     if bins is None:
         return None
-    marks = one.latency_ms.get(metric, ())
+    marks = figures.latency_ms.get(metric, ())
     limit = next((slo.at_most_s * 1e3 for slo in result.contract.objective.slo if slo.metric == metric), None)
     name = findings.latency_name(metric, served=findings.is_served(result))
     unresolved = [words.percentile_name(mark.percentile) for mark in marks if not mark.resolved]
@@ -138,8 +142,11 @@ def _latencies(one: PrecisionResult, own: Sequence[CountedProcess], result: Resu
         caption += f" Unresolved, too few independent samples: {', '.join(unresolved)}."
     edges = bins.edges_ms
     data = [(float(a), float(b), int(many)) for a, b, many in zip(edges, edges[1:], bins.counts, strict=False)]
-    title, drawing = f"{name[:1].upper()}{name[1:]}, {one.precision}", partial(draw_distribution, bins, marks, limit)
-    return Plot(f"latency-{one.precision}", title, caption, drawing, ("from ms", "to ms", "samples"), data)
+    title, drawing = (
+        f"{name[:1].upper()}{name[1:]}, {figures.precision}",
+        partial(draw_distribution, bins, marks, limit),
+    )
+    return Plot(f"latency-{figures.precision}", title, caption, drawing, ("from ms", "to ms", "samples"), data)
 
 
 def _telemetry(telemetry: Telemetry | None, processes: Sequence[CountedProcess]) -> Block:

@@ -124,8 +124,8 @@ def _result(result: Result, standing: Standing | None) -> doc.Group:
         ("Executor", code(short(result.executor_id))),
     )
     plots: list[doc.Block | None] = []
-    for one in findings.shown(result):
-        plots += [_curve(one, name), _shares(one, name)]
+    for figures in findings.shown(result):
+        plots += [_curve(figures, name), _shares(figures, name)]
     many = words.count(sum(len(fields) for fields in result.executor.layers.values()), "field")
     executor = doc.Group(f"Executor: {many} in nine layers, with owners", (executor_layers(result),), folded=True)
     blocks = (
@@ -140,25 +140,25 @@ def _result(result: Result, standing: Standing | None) -> doc.Group:
     return doc.Group((f"Result {name}: ", said(result.contract.name)), blocks, f"result-{name}")
 
 
-def _curve(one: PrecisionResult, name: str) -> doc.Plot | None:
-    search = one.load.saturation if one.load is not None else None
-    plot = curve_plot(search, one.load) if one.load is not None and search is not None else None
-    if plot is None or one.load is None or search is None:
+def _curve(figures: PrecisionResult, name: str) -> doc.Plot | None:
+    search = figures.load.saturation if figures.load is not None else None
+    plot = curve_plot(search, figures.load) if figures.load is not None and search is not None else None
+    if plot is None or figures.load is None or search is None:
         return None
-    caption = saturation_text(search, one.load)
+    caption = saturation_text(search, figures.load)
     return replace(plot, name=f"curve-{name}", title=f"Latency over load, result {name}", caption=caption)
 
 
-def _shares(one: PrecisionResult, name: str) -> doc.Plot | None:
-    attribution = one.attribution
+def _shares(figures: PrecisionResult, name: str) -> doc.Plot | None:
+    attribution = figures.attribution
     if attribution is None:
         return None
     layer, owner = attribution.layer, attribution.owner
     owned = f" Layer {layer}, owner {words.clean(owner)}." if layer and owner else ""
     return replace(
-        shares_plot([(one.precision.value, attribution)]),
-        name=f"shares-{name}-{one.precision}",
-        title=f"Where a step's time goes, result {name} at {one.precision}",
+        shares_plot([(figures.precision.value, attribution.shares)]),
+        name=f"shares-{name}-{figures.precision}",
+        title=f"Where a step's time goes, result {name} at {figures.precision}",
         caption=f"{words.clean(attribution.sentence)}: {attribution.bound}-bound.{owned}",
     )
 

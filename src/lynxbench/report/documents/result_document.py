@@ -77,7 +77,7 @@ def _figures(result: Result) -> doc.Section:
             Depth.WHOLE,
         )
         return doc.Section("figures", "Figures", (why, precisions_table(result), _holds(result)))
-    cards = doc.Cards([_card(one, result) for one in measured])
+    cards = doc.Cards([_card(figures, result) for figures in measured])
     blocks = (
         cards,
         precisions_table(result),
@@ -89,23 +89,23 @@ def _figures(result: Result) -> doc.Section:
     return doc.Section("figures", "Figures", blocks)
 
 
-def _card(one: PrecisionResult, result: Result) -> doc.Card:
-    held, confidence = one.sustained or one.throughput, result.contract.protocol.confidence
+def _card(figures: PrecisionResult, result: Result) -> doc.Card:
+    held, confidence = figures.sustained or figures.throughput, result.contract.protocol.confidence
     assert held is not None  # `shown` lets no precision through without one
     interval, decimals = held.interval, words.decimals_of(held.interval)
     bounds = "no interval: too few runs"
     if interval.known:
         low, high = (words.number(bound, decimals) for bound in (interval.low, interval.high))
         bounds = f"{words.percent(confidence)} interval {low} to {high}"
-    steady = one.sustained is not None
-    runs = len(one.run_means) or one.restarts
+    steady = figures.sustained is not None
+    runs = len(figures.run_means) or figures.restarts
     sentence = words.rate_sentence(
-        held, one.precision, result.conditions, confidence=confidence, runs=runs, steady=steady
+        held, figures.precision, result.conditions, confidence=confidence, runs=runs, steady=steady
     )
-    peak = one.peak.estimate if one.peak and one.peak.estimate is not None else math.nan
+    peak = figures.peak.estimate if figures.peak and figures.peak.estimate is not None else math.nan
     picture = doc.Picture(partial(draw_interval, interval, peak), words.clean(sentence))
     state, value = "sustained" if steady else "mean, not steady", words.number(held.estimate, decimals)
-    return doc.Card(one.precision.value, state, value, words.clean(held.unit), picture, bounds)
+    return doc.Card(figures.precision.value, state, value, words.clean(held.unit), picture, bounds)
 
 
 def precisions_table(result: Result) -> doc.Table:
@@ -122,19 +122,21 @@ def precisions_table(result: Result) -> doc.Table:
         "Executed as",
     )
     rows: list[tuple[Inline, ...]] = []
-    for one in result.per_precision:
-        executed = findings.executed_as(one)
-        if note := findings.no_figures_because(one, result):
+    for figures in result.per_precision:
+        executed = findings.executed_as(figures)
+        if note := findings.no_figures_because(figures, result):
             note += f" (executed as: {executed})" if executed != "unknown" else ""
-            rows.append((one.precision.value, Span(note, Tone.WARN)))
+            rows.append((figures.precision.value, Span(note, Tone.WARN)))
             continue
-        peak = words.estimate_text(one.peak, one.sustained or one.throughput)
-        pair = findings.pair_text(*(findings.percentile_of(one, metric, wanted) for wanted in (50, 99)))
+        peak = words.estimate_text(figures.peak, figures.sustained or figures.throughput)
+        pair = findings.pair_text(*(findings.percentile_of(figures, metric, wanted) for wanted in (50, 99)))
         accuracy = Span(
-            accuracy_words.accuracy_text(one.accuracy, fidelity), accuracy_words.accuracy_tone(one.accuracy)
+            accuracy_words.accuracy_text(figures.accuracy, fidelity), accuracy_words.accuracy_tone(figures.accuracy)
         )
-        memory = words.bytes_text(one.device_memory_bytes or one.memory_bytes)
-        rows.append((one.precision.value, findings.sustained_text(one), peak, pair, accuracy, memory, said(executed)))
+        memory = words.bytes_text(figures.device_memory_bytes or figures.memory_bytes)
+        rows.append(
+            (figures.precision.value, findings.sustained_text(figures), peak, pair, accuracy, memory, said(executed))
+        )
     if not findings.shown(result):
         head = ("Precision", "Figures")
     conditions = findings.conditions_line(result)
@@ -145,16 +147,18 @@ def precisions_table(result: Result) -> doc.Table:
 def takes_table(result: Result) -> doc.Table:
     """Energy and busy units beside the speed; nothing where neither was read."""
     shown = findings.shown(result)
-    if not any(one.energy_j_per_unit is not None or one.activity is not None for one in shown):
+    if not any(figures.energy_j_per_unit is not None or figures.activity is not None for figures in shown):
         shown = ()
     rows = [
         (
-            one.precision.value,
-            words.figure_text(one.energy_j_per_unit),
-            words.NO_FIGURE if one.energy_j_per_request is None else words.figure_text(one.energy_j_per_request),
-            _activity_text(one.activity),
+            figures.precision.value,
+            words.figure_text(figures.energy_j_per_unit),
+            words.NO_FIGURE
+            if figures.energy_j_per_request is None
+            else words.figure_text(figures.energy_j_per_request),
+            _activity_text(figures.activity),
         )
-        for one in shown
+        for figures in shown
     ]
     head = ("Precision", "Energy", "Energy a request", "Units busy")
     return doc.Table(head, rows, "What each precision takes", (1, 2))
@@ -171,7 +175,7 @@ def _activity_text(activity: DeviceActivity | None) -> str:
 def _holds(result: Result) -> doc.Facts:
     """Whether the objective was met, and whether the figures may be used."""
     outcomes = [] if findings.is_void(result) else [
-        findings.slo_line(outcome, one.precision) for one in findings.shown(result) for outcome in one.slo
+        findings.slo_line(outcome, figures.precision) for figures in findings.shown(result) for outcome in figures.slo
     ]  # fmt: skip
     valid, tone = findings.validity_line(result)
     loosened = findings.loosened_line(result)
@@ -186,11 +190,11 @@ def _holds(result: Result) -> doc.Facts:
 
 
 def _fidelity(result: Result) -> doc.Group | None:
-    measured = [(one, one.accuracy) for one in findings.shown(result) if one.accuracy is not None]
+    measured = [(figures, figures.accuracy) for figures in findings.shown(result) if figures.accuracy is not None]
     names = sorted({name for _, accuracy in measured for name in accuracy.metrics})
     rows = [
         (
-            one.precision.value,
+            figures.precision.value,
             *(
                 accuracy_words.metric_text(name, accuracy.metrics[name])
                 if name in accuracy.metrics
@@ -199,11 +203,13 @@ def _fidelity(result: Result) -> doc.Group | None:
             ),
             accuracy.verdict,
         )
-        for one, accuracy in measured
+        for figures, accuracy in measured
     ]
     head = ("Precision", *(name.replace("-", " ").capitalize() for name in names), "Verdict")
     inputs = "; ".join(dict.fromkeys(accuracy.inputs for _, accuracy in measured))
-    executed: list[Fact] = [(one.precision.value, said(findings.executed_how(one))) for one in findings.shown(result)]
+    executed: list[Fact] = [
+        (figures.precision.value, said(findings.executed_how(figures))) for figures in findings.shown(result)
+    ]
     blocks = (
         doc.Table(
             head,
@@ -224,16 +230,16 @@ def _fidelity(result: Result) -> doc.Group | None:
 def counted_table(result: Result) -> doc.Table:
     """What of the executed time was counted, what was excluded, and whether it held."""
     rows: list[tuple[Inline, ...]] = []
-    for one in result.per_precision:
-        if one.skipped is not None:
+    for figures in result.per_precision:
+        if figures.skipped is not None:
             continue
-        if one.steady is None:
-            rows.append((one.precision.value, findings.counted_line(one)[0]))
+        if figures.steady is None:
+            rows.append((figures.precision.value, findings.counted_line(figures)[0]))
             continue
-        drift, governed, tone = findings.stability_line(one)
-        counted, excluded = findings.counted_line(one)
-        iterations = words.number(one.steady.counted_iterations, 0)
-        rows.append((one.precision.value, counted, iterations, excluded, Span(drift, tone), said(governed)))
+        drift, governed, tone = findings.stability_line(figures)
+        counted, excluded = findings.counted_line(figures)
+        iterations = words.number(figures.steady.counted_iterations, 0)
+        rows.append((figures.precision.value, counted, iterations, excluded, Span(drift, tone), said(governed)))
     head = ("Precision", "Counted", "Iterations", "Excluded", "Stability", "Governed by")
     empty = "Nothing was executed to the end."
     return doc.Table(head, rows, "Counted, excluded and stability", (2,), empty=empty)
@@ -244,7 +250,11 @@ def counted_table(result: Result) -> doc.Table:
 
 def _causes(result: Result) -> doc.Section:
     """Shares are of time, never credit to a layer; the remainder is shown."""
-    named = [(one.precision.value, one.attribution) for one in findings.shown(result) if one.attribution is not None]
+    named = [
+        (figures.precision.value, figures.attribution)
+        for figures in findings.shown(result)
+        if figures.attribution is not None
+    ]
     if not named and result.attribution is not None:
         named = [(findings.attributed_precision(result) or "step", result.attribution)]
     ceilings = _ceilings(result)
@@ -262,7 +272,13 @@ def _causes(result: Result) -> doc.Section:
     operators = operators_table(attribution, MOST_OPERATORS)
     title = f"Operators ({len(operators.rows)} of {len(attribution.operators)})"
     folded = doc.Group(title, (operators,), folded=True, depth=Depth.WHOLE) if operators.rows else None
-    blocks = (shares_plot(named), *evidence_points(attribution), _efficiency(attribution), folded, ceilings)
+    blocks = (
+        shares_plot([(name, attributed.shares) for name, attributed in named]),
+        *evidence_points(attribution),
+        _efficiency(attribution),
+        folded,
+        ceilings,
+    )
     return doc.Section("time", "Where the time goes", blocks, lead, Depth.READ)
 
 

@@ -19,12 +19,14 @@ def result_verdict(result: Result) -> doc.Verdict:
         why = findings.listed(result.validity.reasons, findings.FEW) or "no reason was recorded"
         return doc.Verdict(f"no figure of this run may be used: {why}", "void", Tone.BAD)
     if not measured:
-        whys = "; ".join(f"{one.precision} {findings.no_figures_because(one, result)}" for one in result.per_precision)
+        whys = "; ".join(
+            f"{figures.precision} {findings.no_figures_because(figures, result)}" for figures in result.per_precision
+        )
         return doc.Verdict(f"no precision was measured: {whys}", "no figures", Tone.BAD)
     attribution, cautions = result.attribution, _cautions(result)
-    for one in measured:
-        if one.load is not None:
-            return _served(one, one.load, result, cautions)
+    for figures in measured:
+        if figures.load is not None:
+            return _served(figures, figures.load, result, cautions)
     if attribution is None:
         sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
         return doc.Verdict(sentence, "not attributed", Tone.WARN, (), cautions)
@@ -39,14 +41,16 @@ def _weak(attribution: Attribution, trace: str) -> tuple[str, ...]:
     return (text,) if attribution.weak else ()
 
 
-def _served(one: PrecisionResult, load: LoadFigures, result: Result, cautions: tuple[str, ...]) -> doc.Verdict:
+def _served(figures: PrecisionResult, load: LoadFigures, result: Result, cautions: tuple[str, ...]) -> doc.Verdict:
     """A server's verdict is on its objective at the load it was under, then where its own counters saw the time go."""
-    sentence = f"{words.figure_text(one.sustained or one.throughput)} at {clean(load.load)}"
-    verdicts = {outcome.verdict for outcome in one.slo}
+    sentence = f"{words.figure_text(figures.sustained or figures.throughput)} at {clean(load.load)}"
+    verdicts = {outcome.verdict for outcome in figures.slo}
     mark, look = "objective unresolved" if verdicts else "no objective", Tone.WARN
     if "missed" in verdicts:
         mark, look = "objective missed", Tone.BAD
-        lines = [findings.slo_line(outcome, one.precision)[0] for outcome in one.slo if outcome.verdict == "missed"]
+        lines = [
+            findings.slo_line(outcome, figures.precision)[0] for outcome in figures.slo if outcome.verdict == "missed"
+        ]
         sentence += f"; {'; '.join(lines)}"
     elif verdicts == {"met"}:
         mark, look = "objective met", Tone.WARN if cautions else Tone.GOOD
@@ -61,15 +65,15 @@ def _served(one: PrecisionResult, load: LoadFigures, result: Result, cautions: t
 
 def _cautions(result: Result) -> tuple[str, ...]:
     cautions = []
-    for one in findings.shown(result):
-        steady = one.steady
+    for figures in findings.shown(result):
+        steady = figures.steady
         if steady is not None and steady.verdict is not SteadyVerdict.STEADY:
             word = "no steady state" if steady.verdict is SteadyVerdict.NOT_STEADY else "steady state inconclusive"
             why = f" ({clean(steady.reason)})" if steady.reason else ""
             meaning = "its figure is a mean over the window, not a sustained rate"
-            cautions.append(f"{word} at {one.precision}{why}: {meaning}")
-        if one.accuracy is not None and one.accuracy.verdict == "no-go":
-            cautions.append(f"{one.precision} loses more accuracy than the contract allows: no-go")
+            cautions.append(f"{word} at {figures.precision}{why}: {meaning}")
+        if figures.accuracy is not None and figures.accuracy.verdict == "no-go":
+            cautions.append(f"{figures.precision} loses more accuracy than the contract allows: no-go")
     if result.validity.verdict is ValidityVerdict.DOUBTFUL:
         reasons = result.validity.reasons or ("no reason was recorded",)
         more = f" (and {words.count(len(reasons) - 1, 'more reason')}, below)" if len(reasons) > 1 else ""

@@ -72,7 +72,7 @@ def compose_trace(view: TraceView) -> doc.Report:
                 attribution.layer or Tone.WARN,
                 cause_facts(attribution),
             ),
-            doc.Section("time", "Categories", (replace(shares_plot([("step", attribution)]), caption=CAPTION),)),
+            doc.Section("time", "Categories", (replace(shares_plot([("step", attribution.shares)]), caption=CAPTION),)),
             _steps(view),
             _gap(view),
             _roofline(view),

@@ -30,34 +30,36 @@ WIDE_AXIS = 4.0
 """Last over first: beyond this, values that are equally far apart crowd at one end of a logarithmic axis."""
 
 
-def draw_effects(found: ExperimentAnalysis, title: str, width: int) -> Safe:
+def draw_effects(analysis: ExperimentAnalysis, title: str, width: int) -> Safe:
     """Every effect as a ratio on a log axis; what differs after Holm is filled."""
-    shown = [one for one in found.effects if math.isfinite(one.ratio.estimate)]
+    shown = [effect for effect in analysis.effects if math.isfinite(effect.ratio.estimate)]
     label = 250 if width > NARROW else 130
     top, bottom = 8, 8 + ROW * len(shown)
-    ends = [math.log(x) for one in shown for x in (one.ratio.low, one.ratio.estimate, one.ratio.high) if x > 0]
+    ends = [
+        math.log(x) for effect in shown for x in (effect.ratio.low, effect.ratio.estimate, effect.ratio.high) if x > 0
+    ]
     low, high = padded(min([*ends, 0.0]), max([*ends, 0.0]))
     x = Scale(low, high, label, width - 16)
     parts = [*_log_axis(x, bottom, top, 8 if width > NARROW else 4)]
     parts.append(rule(x(0.0), top, x(0.0), bottom, "axis"))
-    band = math.log1p(found.delta)
+    band = math.log1p(analysis.delta)
     parts += [rule(x.clamped(edge), top, x.clamped(edge), bottom, "limit") for edge in (-band, band)]
-    for index, one in enumerate(shown):
-        parts += _effect_row(one, x, top + ROW * index + ROW / 2, label, width)
-    said = "; ".join(f"{effect_title(one)}: {change_text(one.ratio)}" for one in shown).replace(NBSP, " ")
-    return svg(width, bottom + 24, title, said, parts)
+    for index, effect in enumerate(shown):
+        parts += _effect_row(effect, x, top + ROW * index + ROW / 2, label, width)
+    described = "; ".join(f"{effect_title(effect)}: {change_text(effect.ratio)}" for effect in shown).replace(NBSP, " ")
+    return svg(width, bottom + 24, title, described, parts)
 
 
-def _effect_row(one: EffectShown, x: Scale, middle: float, label: float, width: int) -> list[Safe]:
+def _effect_row(effect: EffectShown, x: Scale, middle: float, label: float, width: int) -> list[Safe]:
     longest = 40 if width > NARROW else 17
-    title = effect_title(one)
+    title = effect_title(effect)
     title = title if len(title) <= longest else title[: longest - 1] + "…"
-    parts = [text(label - 8, middle + 4, title, css="tick strong" if one.sure else "tick", anchor="end")]
-    if one.ratio.known:
-        parts += whisker(x, middle, math.log(one.ratio.low), math.log(one.ratio.high), "whisker")
-    tip = tag("title", f"{effect_title(one)}: {change_text(one.ratio)}".replace(NBSP, " "))
-    css = "point" if one.sure else "point open"
-    parts.append(tag("circle", tip, cx=x.clamped(math.log(one.ratio.estimate)), cy=middle, r=4.5, class_=css))
+    parts = [text(label - 8, middle + 4, title, css="tick strong" if effect.sure else "tick", anchor="end")]
+    if effect.ratio.known:
+        parts += whisker(x, middle, math.log(effect.ratio.low), math.log(effect.ratio.high), "whisker")
+    tip = tag("title", f"{effect_title(effect)}: {change_text(effect.ratio)}".replace(NBSP, " "))
+    css = "point" if effect.sure else "point open"
+    parts.append(tag("circle", tip, cx=x.clamped(math.log(effect.ratio.estimate)), cy=middle, r=4.5, class_=css))
     return parts
 
 
@@ -139,19 +141,19 @@ def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
         return (x1 if i else x0) + (dx if k else 0), (y1 if j else y0) + (dy if k else 0)
 
     corners = [(i, j, k) for i in (0, 1) for j in (0, 1) for k in (0, 1)]
-    found = {one: corner(document, one) for one in corners}
-    values = [c.response.estimate for c in found.values() if c is not None and c.response is not None]
+    cells = {place: corner(document, place) for place in corners}
+    values = [c.response.estimate for c in cells.values() if c is not None and c.response is not None]
     parts: list[Safe] = []
-    for one in corners:
+    for place in corners:
         for axis in range(3):
-            if one[axis] == 0:
-                other = tuple(1 if n == axis else v for n, v in enumerate(one))
-                a, b = at(*one), at(other[0], other[1], other[2])
-                parts.append(rule(a[0], a[1], b[0], b[1], "grid" if one[2] and axis < 2 else "axis"))
-    said = []
-    for one, cell in found.items():
-        px, py = at(*one)
-        levels = ", ".join(f"{f.name} {f.levels[v]}" for f, v in zip(document.factors, one, strict=True))
+            if place[axis] == 0:
+                other = tuple(1 if n == axis else v for n, v in enumerate(place))
+                a, b = at(*place), at(other[0], other[1], other[2])
+                parts.append(rule(a[0], a[1], b[0], b[1], "grid" if place[2] and axis < 2 else "axis"))
+    described = []
+    for place, cell in cells.items():
+        px, py = at(*place)
+        levels = ", ".join(f"{f.name} {f.levels[v]}" for f, v in zip(document.factors, place, strict=True))
         if cell is None or cell.response is None:
             words = "not in the design" if cell is None else cell.status.value
             parts += [tag("circle", tag("title", levels), cx=px, cy=py, r=5, class_="peak")]
@@ -160,8 +162,8 @@ def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
             size = 5 + 9 * (cell.response.estimate / max(values)) ** 0.5
             parts += [tag("circle", tag("title", f"{levels}: {words}"), cx=px, cy=py, r=size, class_="dot")]
         # away from the edges, which go up from the lower corners and down from the upper ones
-        parts.append(text(px, py - 19 if one[1] else py + 28, words, css="tick strong", anchor="middle"))
-        said.append(f"{levels}: {words}")
+        parts.append(text(px, py - 19 if place[1] else py + 28, words, css="tick strong", anchor="middle"))
+        described.append(f"{levels}: {words}")
     parts += [
         text((x0 + x1) / 2, y0 + 34, f"{across.name}: {across.levels[0]} → {across.levels[1]}", anchor="middle"),
         *([text(x0 - 12, (y0 + y1) / 2, f"{up.name} ↑ {up.levels[1]}", anchor="end")] if wide else []),
@@ -169,7 +171,7 @@ def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
     ]
     if not wide:
         parts.append(text(8, 16, f"{up.name}: below {up.levels[0]}, above {up.levels[1]}"))
-    return svg(width, 320, title, "; ".join(said), parts)
+    return svg(width, 320, title, "; ".join(described), parts)
 
 
 def log_ticks(low: float, high: float, about: int) -> list[float]:

@@ -137,12 +137,12 @@ def _heights(values: Float64, y: Scale) -> list[float]:
 
 
 def _tip(panel: Panel, index: int) -> str:
-    said = [
+    parts = [
         f"{label_of(t.name)} {digits(float(t.values[index]))} {panel.unit}"
         for t in panel.tracks
         if index < len(t.values)
     ]
-    return f"{seconds_text(float(panel.tracks[0].at_s[index]))}: {', '.join(said)}"
+    return f"{seconds_text(float(panel.tracks[0].at_s[index]))}: {', '.join(parts)}"
 
 
 def _range(panel: Panel) -> tuple[float, float]:

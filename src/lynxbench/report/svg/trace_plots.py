@@ -39,8 +39,8 @@ def draw_steps(steps: Sequence[StepTime], title: str, width: int) -> Safe:
         drawn.append(text(x(at) + wide / 2, bottom + 15, str(steps[at].index), anchor="middle"))
     drawn.append(rule(left, bottom, width - 10, bottom, "axis"))
     drawn.append(text(left, bottom + 31, "step; height in milliseconds"))
-    said = f"{len(steps)} steps of {digits(min((s.ms for s in steps), default=0.0))} to {digits(longest)} ms"
-    return svg(width, bottom + 38, title, said, drawn)
+    described = f"{len(steps)} steps of {digits(min((s.ms for s in steps), default=0.0))} to {digits(longest)} ms"
+    return svg(width, bottom + 38, title, described, drawn)
 
 
 def draw_gap(gap: WorstGap, title: str, width: int) -> Safe:
@@ -77,8 +77,8 @@ def draw_gap(gap: WorstGap, title: str, width: int) -> Safe:
     for edge in (gap.start_us, gap.start_us + gap.dur_us):
         drawn.append(rule(x(edge), 4, x(edge), top, "limit"))
     drawn += axis_x(x, top, top, "µs", 8 if width > NARROW else 4)
-    said = f"the longest gap lasts {digits(gap.dur_us)} µs in step {gap.step}, mostly {_name(gap.category)}"
-    return svg(width, top + 24, title, said, drawn)
+    described = f"the longest gap lasts {digits(gap.dur_us)} µs in step {gap.step}, mostly {_name(gap.category)}"
+    return svg(width, top + 24, title, described, drawn)
 
 
 def draw_roofline(
@@ -113,7 +113,7 @@ def draw_roofline(
     )
     foot = min(bottom - 14, max(top + 12, y(x.low + math.log10(bytes_per_s)) - 24))
     drawn.append(text(left + 6, foot, scaled_text(bytes_per_s, "B/s")))
-    for dot in sorted(known, key=lambda one: -one.share):
+    for dot in sorted(known, key=lambda dot: -dot.share):
         tip = (
             f"{clean(dot.name)}: {digits(dot.intensity)} operations a byte, {scaled_text(dot.per_s, 'op/s')} of "
             f"{scaled_text(dot.attainable_per_s, 'op/s')} attainable, {digits(dot.share * 100)} % of a step"

@@ -22,7 +22,7 @@ from lynxbench.server.server_state import Server
 
 def sign_in_page(form_secret: str, target: str, problem: str = "") -> Page:
     """Name and password."""
-    asked = form(
+    fields = form(
         "/signin",
         hidden_field("csrf", form_secret),
         hidden_field("next", target),
@@ -32,7 +32,7 @@ def sign_in_page(form_secret: str, target: str, problem: str = "") -> Page:
         method="post",
         class_="narrow",
     )
-    who = doc.Section("signin", "Who are you?", (problem_note(problem), asked))
+    who = doc.Section("signin", "Who are you?", (problem_note(problem), fields))
     lead = "Everything here is read and written under a name."
     return make_page(doc.Report("Sign in", (who,), lead=lead), status=403 if problem else 200)
 
@@ -72,7 +72,7 @@ def scopes_text(scopes: frozenset[AccessScope]) -> str:
 
 
 def _new_token(viewer: Principal) -> doc.Section:
-    asked = form(
+    fields = form(
         "/account/tokens",
         text_field("Label", "label", required=True, maxlength=MOST_LABEL, placeholder="what it is for"),
         text_field("Days until it ends", "days", type="number", min=1, max=3650, value=90, required=True),
@@ -81,11 +81,11 @@ def _new_token(viewer: Principal) -> doc.Section:
         viewer=viewer,
     )
     lead = "For agents, push and pull: it may do no more than you."
-    return doc.Section("new-token", "A new token", (asked,), lead)
+    return doc.Section("new-token", "A new token", (fields,), lead)
 
 
 def _password(viewer: Principal) -> doc.Section:
-    asked = form(
+    fields = form(
         "/account/password",
         tag("input", type="hidden", name="username", autocomplete="username", value=viewer.name),
         text_field("Password now", "old", type="password", autocomplete="current-password", required=True),
@@ -101,4 +101,4 @@ def _password(viewer: Principal) -> doc.Section:
         tag("button", "Change the password"),
         viewer=viewer,
     )
-    return doc.Section("password", "Password", (asked,), "Every session of yours ends with it.")
+    return doc.Section("password", "Password", (fields,), "Every session of yours ends with it.")

@@ -75,10 +75,10 @@ def address_of(body: Concluded) -> str:
 
 def find(server: Server, text: str, place: str) -> Logged:
     """The analysis that an address names; NotFound where that place has none of it."""
-    found = find_analysis(server.ledger.log, text)
-    if found is None or PLACES[body_of(found).kind] != place:
+    logged = find_analysis(server.ledger.log, text)
+    if logged is None or PLACES[body_of(logged).kind] != place:
         raise NotFound(f"{text[:80]}: none of it is in this ledger")
-    return found
+    return logged
 
 
 def analysis_page(server: Server, logged: Logged) -> Page:

@@ -85,13 +85,13 @@ def claims_page(server: Server, viewer: Principal, text: str = "", problem: str 
     return make_page(doc.Report("Claims", blocks, lead=lead))
 
 
-def claim_page(kept: KeptClaim) -> Page:
+def claim_page(claim: KeptClaim) -> Page:
     """One claim, its grade, what is missing, and what to ask back."""
-    report = kept.report
-    quote = doc.Embedded(tag("blockquote", kept.text[:4000]))
+    report = claim.report
+    quote = doc.Embedded(tag("blockquote", claim.text[:4000]))
     return make_page(
         doc.Report(
-            f"Claim of {kept.at[:10]}",
+            f"Claim of {claim.at[:10]}",
             (
                 doc.Section("text", "As it was made", (quote,)),
                 doc.Section("lint", "Under the lint", decision_blocks(report)),
@@ -100,8 +100,8 @@ def claim_page(kept: KeptClaim) -> Page:
             brand="Claim",
             facts=(
                 ("Grade", strong(report.grade)),
-                ("Kept by", said(kept.by)),
-                ("When", words.moment_text(kept.at)),
+                ("Kept by", said(claim.by)),
+                ("When", words.moment_text(claim.at)),
             ),
         )
     )

@@ -38,26 +38,26 @@ class PreparedContest:
 
 def parse_doubt(server: Server, result_id: str, reason: str, cites: str) -> PreparedContest:
     """A doubt that can be signed as it is; BadInput says what is wrong with it."""
-    said_ = " ".join(reason.split())
-    if not said_:
+    words_given = " ".join(reason.split())
+    if not words_given:
         raise BadInput("say why, in words that the other teams can check")
-    if len(said_) > MOST_REASON:
+    if len(words_given) > MOST_REASON:
         raise BadInput(f"the reason has more than {MOST_REASON} characters")
-    if _CONTROL.search(said_):
+    if _CONTROL.search(words_given):
         raise BadInput("the reason holds a control character")
     named = cites.replace(",", " ").split()
     if len(named) > MOST_CITED:
         raise BadInput(f"at most {MOST_CITED} results can be cited")
     return PreparedContest(
-        result_id, said_, tuple(dict.fromkeys(reading.named(server, one, "result") for one in named))
+        result_id, words_given, tuple(dict.fromkeys(reading.named(server, name, "result") for name in named))
     )
 
 
 def commands(doubt: PreparedContest, url: str) -> tuple[str, ...]:
     """What its author runs: fetch what is doubted, sign, send. Quoted for a shell: the reason is anybody's text."""
     name = short(doubt.result_id)
-    cited = "".join(f" --cites {short(one)}" for one in doubt.cites)
-    pulled = [f"lynxbench pull --server {shlex.quote(url)} {short(one)}" for one in (doubt.result_id, *doubt.cites)]
+    cited = "".join(f" --cites {short(name)}" for name in doubt.cites)
+    pulled = [f"lynxbench pull --server {shlex.quote(url)} {short(name)}" for name in (doubt.result_id, *doubt.cites)]
     return (
         *pulled,
         f"lynxbench contest {name} --reason {shlex.quote(doubt.reason)}{cited}",
@@ -80,10 +80,10 @@ def contest_page(
         "Results that show it (optional)", "cites", value=cites, placeholder="ids or their beginnings"
     )
     button = tag("button", "Prepare the contest", class_="primary")
-    asked = form(f"/results/{result_id}/contest", area, shows_it, button, viewer=viewer)
+    fields = form(f"/results/{result_id}/contest", area, shows_it, button, viewer=viewer)
     blocks = (
         _signing(doubt, url) if doubt is not None else None,
-        doc.Section("form", "What is wrong with it", (problem_note(problem), asked)),
+        doc.Section("form", "What is wrong with it", (problem_note(problem), fields)),
         doc.Section("why", "Why the server does not sign it for you", (doc.Note(WHY),)),
     )
     result = refer("results", result_id)

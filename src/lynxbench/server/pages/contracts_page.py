@@ -44,9 +44,9 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
     chosen = precision or contract.workload.precisions[0]
     history = reading.history(server, contract_id, chosen)
     notices = server.watch.notices(contract_id=contract_id, limit=SHOWN_NOTICES)
-    told = server.watch.told([notice.notice for notice in notices])
+    deliveries = server.watch.told([notice.notice for notice in notices])
     still = [notice for notice in notices if notice.closed_at is None]
-    items = [notice_item(notice, told.get(notice.notice, [])) for notice in still]
+    items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in still]
     return make_page(
         doc.Report(
             contract.name,
@@ -110,8 +110,10 @@ def _precisions(contract: Contract, contract_id: str, chosen: Precision) -> doc.
     return doc.Links(
         "Precision",
         [
-            strong(one.value) if one is chosen else link(one.value, f"/contracts/{contract_id}?precision={one.value}")
-            for one in contract.workload.precisions
+            strong(precision.value)
+            if precision is chosen
+            else link(precision.value, f"/contracts/{contract_id}?precision={precision.value}")
+            for precision in contract.workload.precisions
         ],
     )
 
@@ -162,10 +164,10 @@ def _likeness(server: Server, contract_id: str) -> doc.Section:
     title = ""
     if row is not None:
         title = f"{words.count(row.requests, 'request')}, held against it by {row.by} at {words.moment_text(row.at)}."
-        for one in json.loads(row.report)["dimensions"]:
-            verdict = Span(one["verdict"], Tone.BAD if one["verdict"] == "differs" else Tone.GOOD)
-            figures = (words.digits(one[name]) for name in ("distance", "noise", "limit"))
-            rows.append((one["name"], verdict, *figures, said(one["says"])))
+        for dimension in json.loads(row.report)["dimensions"]:
+            verdict = Span(dimension["verdict"], Tone.BAD if dimension["verdict"] == "differs" else Tone.GOOD)
+            figures = (words.digits(dimension[name]) for name in ("distance", "noise", "limit"))
+            rows.append((dimension["name"], verdict, *figures, said(dimension["says"])))
     nobody = (
         "Nobody has held a production log against this contract here. Locally: ",
         code("lynxbench contract check CONTRACT --against-log LOG"),

@@ -44,7 +44,7 @@ def ledger_page(server: Server, before: int | None) -> Page:
             "log",
             "Log",
             (
-                entries_table([(one.logged, one.voice) for one in newest], "Entries, newest first"),
+                entries_table([(spoken.logged, spoken.voice) for spoken in newest], "Entries, newest first"),
                 doc.Note(link("Older entries", f"/ledger?before={older}")) if older else None,
             ),
         ),
@@ -56,12 +56,12 @@ def ledger_page(server: Server, before: int | None) -> Page:
 def _checkpoints(server: Server) -> doc.Section:
     rows = [
         (
-            str(one.checkpoint.tree_size),
-            words.moment_text(one.checkpoint.made_at),
-            said(_signers(one, server.trust)),
-            Span(one.checkpoint.root_hash, Style.ID),
+            str(signed.checkpoint.tree_size),
+            words.moment_text(signed.checkpoint.made_at),
+            said(_signers(signed, server.trust)),
+            Span(signed.checkpoint.root_hash, Style.ID),
         )
-        for one in stored_checkpoints(server.ledger.log, SHOWN_CHECKPOINTS)
+        for signed in stored_checkpoints(server.ledger.log, SHOWN_CHECKPOINTS)
     ]
     empty = ("None is stored: ", code("lynxbench results log --checkpoint FILE"))
     head = ("Entries", "When", "Signed by", "Root")
@@ -70,12 +70,12 @@ def _checkpoints(server: Server) -> doc.Section:
     )
 
 
-def _signers(one: Signed, trust: TrustList) -> str:
+def _signers(signed: Signed, trust: TrustList) -> str:
     checked = check_signatures(
-        one.envelope, trust, payload_type=one.envelope.payload_type, at=parse_time(one.checkpoint.made_at)
+        signed.envelope, trust, payload_type=signed.envelope.payload_type, at=parse_time(signed.checkpoint.made_at)
     )
     names = ", ".join(dict.fromkeys(signer.team for signer in checked.signers))
-    return names or ", ".join(f"unknown key {short(signature.keyid)}" for signature in one.envelope.signatures)
+    return names or ", ".join(f"unknown key {short(signature.keyid)}" for signature in signed.envelope.signatures)
 
 
 def _contests(server: Server) -> doc.Section:

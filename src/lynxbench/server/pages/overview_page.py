@@ -33,9 +33,9 @@ def overview_page(server: Server) -> Page:
     ids = reading.contract_ids(server)
     lines = [reading.contract_line(server, name, count) for name, count in ids[:MOST_CONTRACTS]]
     notices = server.watch.notices(still=True, limit=MOST_TROUBLES)
-    told = server.watch.told([notice.notice for notice in notices])
+    deliveries = server.watch.told([notice.notice for notice in notices])
     troubles = [run for run in server.scheduler.runs(limit=200) if run.state in TROUBLED][:MOST_TROUBLES]
-    items = [notice_item(notice, told.get(notice.notice, [])) for notice in notices]
+    items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in notices]
     items += [_trouble(run) for run in troubles]
     items += [_doubt(spoken) for spoken in reading.doubted(server, MOST_DOUBTS)]
     lead = (
@@ -133,7 +133,7 @@ def _draw_trend(values: list[float], title: str, width: int) -> Safe:
     )
 
 
-def notice_item(notice: Notice, told: list[NoticeDelivery]) -> Inline:
+def notice_item(notice: Notice, deliveries: list[NoticeDelivery]) -> Inline:
     """A regression, its suspected layer and owner, the evidence, and whether the owner knows."""
     label = f"Evidence: compare {notice.baseline_id[:12]} and {notice.result_id[:12]}"
     where = f" at {words.clean(notice.place)}, {notice.precision}: {words.percent_interval(_effect(notice))}. "
@@ -149,15 +149,15 @@ def notice_item(notice: Notice, told: list[NoticeDelivery]) -> Inline:
         said(notice.sentence),
         " ",
         link("Evidence", f"/compare?a={notice.baseline_id}&b={notice.result_id}", label),
-        quiet(f" {_told(told)}"),
+        quiet(f" {_told(deliveries)}"),
     )
 
 
-def _told(told: list[NoticeDelivery]) -> str:
-    if not told:
+def _told(deliveries: list[NoticeDelivery]) -> str:
+    if not deliveries:
         return "Nobody could be told: the owner has no contact here."
     parts = []
-    for delivery in told:
+    for delivery in deliveries:
         if delivery.state == "sent":
             parts.append(f"Owner told by {delivery.channel} at {words.moment_text(delivery.sent_at or '')}.")
         elif delivery.state == "failed":

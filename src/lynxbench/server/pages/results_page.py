@@ -31,18 +31,18 @@ _TONES = {
 }
 
 
-def results_page(server: Server, wanted: Wanted, asked: Mapping[str, str]) -> Page:
+def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> Page:
     """A list that can be narrowed; the address says how, so that it can be shared."""
     listed, standing = reading.list_page(server, wanted)
-    precisions = [("", "any"), *((one.value, one.value) for one in Precision)]
-    verdicts = [("", "any"), *((one.value, one.value) for one in ValidityVerdict)]
+    precisions = [("", "any"), *((option.value, option.value) for option in Precision)]
+    verdicts = [("", "any"), *((option.value, option.value) for option in ValidityVerdict)]
     narrow = form(
         "/results",
-        text_field("Contract", "contract", value=asked.get("contract", ""), placeholder="id or its beginning"),
-        text_field("Executor", "executor", value=asked.get("executor", ""), placeholder="id or its beginning"),
-        choice("Precision", "precision", precisions, asked.get("precision", "")),
-        choice("Validity", "valid", verdicts, asked.get("valid", "")),
-        text_field("Since", "since", type="date", value=asked.get("since", "")),
+        text_field("Contract", "contract", value=filters.get("contract", ""), placeholder="id or its beginning"),
+        text_field("Executor", "executor", value=filters.get("executor", ""), placeholder="id or its beginning"),
+        choice("Precision", "precision", precisions, filters.get("precision", "")),
+        choice("Validity", "valid", verdicts, filters.get("valid", "")),
+        text_field("Since", "since", type="date", value=filters.get("since", "")),
         tag("button", "Show"),
         role="search",
         aria_label="Narrow the list",
@@ -104,7 +104,7 @@ def standing_section(
         doc.Listing(f"lynxbench verify {name}"),
         doc.Listing(f'lynxbench contest {name} --reason "…" && lynxbench push --server URL {name}'),
     )
-    entries = entries_table([(one.logged, one.voice) for one in about], "Everything that was said about it")
+    entries = entries_table([(spoken.logged, spoken.voice) for spoken in about], "Everything that was said about it")
     return doc.Section(
         "standing",
         "Standing",
