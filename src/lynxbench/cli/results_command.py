@@ -34,7 +34,7 @@ def list_(
     """List results, newest first, with their intervals and standing."""
     import os
 
-    from lynxbench.cli.showing import terminal_text
+    from lynxbench.cli.showing import LIST_WIDTH, terminal_text
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.names import find_id
     from lynxbench.ledger.queries import Wanted, list_results, open_runs, standings
@@ -57,7 +57,7 @@ def list_(
         if as_json:
             _print_json(list_document(listed, standing, unfinished, open_.log.head()))
         else:
-            print(terminal_text(compose_list(listed, standing, unfinished)), end="")
+            print(terminal_text(compose_list(listed, standing, unfinished), LIST_WIDTH), end="")
 
 
 @app.command()
@@ -70,7 +70,7 @@ def show(
     import os
 
     from lynxbench.cli.output import print_result
-    from lynxbench.cli.showing import terminal_text
+    from lynxbench.cli.showing import LIST_WIDTH, terminal_text
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import entries_about, standings, voice_of
     from lynxbench.record.listing import about_document
@@ -87,7 +87,7 @@ def show(
         _print_json({"result": document.document(), **about_document(about, standing)})
         return
     print_result(document, {}, False, recorded=True)
-    print("\n" + terminal_text(compose_about(about, standing)), end="")
+    print("\n" + terminal_text(compose_about(about, standing), LIST_WIDTH), end="")
 
 
 @app.command()
@@ -234,7 +234,7 @@ def foreign(
     """List results of other tools that were imported, with what each fails to state."""
     import os
 
-    from lynxbench.cli.showing import terminal_text
+    from lynxbench.cli.showing import LIST_WIDTH, terminal_text
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import list_foreign, voice_of
     from lynxbench.record.listing import foreign_document
@@ -247,7 +247,7 @@ def foreign(
     if as_json:
         _print_json(foreign_document(found))
     else:
-        print(terminal_text(compose_foreign_list(found)), end="")
+        print(terminal_text(compose_foreign_list(found), LIST_WIDTH), end="")
 
 
 @app.command()

@@ -30,9 +30,7 @@ _TONES = {
 def compose_comparison(comparison: Comparison) -> doc.Report:
     """The verdict, both sides, the effects, the rules, the layers with their owners."""
     effects = None if comparison.refused else _effects(comparison)
-    rules = doc.Section(
-        "rules", "Comparability", (rules_table(comparison),), "A pair that breaks a rule gets no ratio."
-    )
+    rules = doc.Section("rules", "Comparability", rules_blocks(comparison), "A pair that breaks a rule gets no ratio.")
     lead = "The strongest suspect first, each with its owner."
     layers = doc.Section("layers", "Layers that differ", (layers_block(comparison),), lead)
     return doc.Report("Comparison", (comparison_verdict(comparison), effects, rules, layers))
@@ -62,9 +60,7 @@ def comparison_verdict(comparison: Comparison) -> doc.Verdict:
         ("B", _side(comparison.b)),
         ("Comparability", comparison.comparability.value),
     ]
-    if comparison.refused:
-        facts.append(("What would make it sound", *map(said, comparison.sound_if)))
-    elif (cause := comparison.cause) is not None:
+    if (cause := comparison.cause) is not None and not comparison.refused:
         moved = comparison.verdict in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)
         facts.append(("Cause" if moved else "Record", said(cause.sentence)))
         if cause.layer is not None or (moved and cause.owner):
@@ -104,20 +100,18 @@ def _effects(comparison: Comparison) -> doc.Section:
     return doc.Section("effects", "Effects", (table, doc.Points(accuracy, "Accuracy")), lead)
 
 
-def rules_table(comparison: Comparison) -> doc.Table:
-    """The rules that do not simply hold."""
-    rows = [
-        (
-            f"{rule.rule} {rule.name}",
-            Span(rule.outcome.value, Tone.BAD if rule.outcome is RuleVerdict.BREAKS else Tone.WARN),
-            said(f"{rule.precision}: {rule.said}" if rule.precision else rule.said),
-            said(rule.remedy),
-        )
-        for rule in comparison.rules
-    ]
-    head = ("Rule", "Outcome", "Found", "What would make it sound")
-    holds = f"All {len(comparison.rules_checked)} rules hold."
-    return doc.Table(head, rows, "Rules that differ or break", empty=holds)
+def rules_blocks(comparison: Comparison) -> tuple[doc.Block, ...]:
+    """The rules that do not simply hold with what was found, and what would make it sound."""
+    if not comparison.rules:
+        return (doc.Note(f"All {len(comparison.rules_checked)} rules hold.", Style.EMPTY),)
+    facts: list[Fact] = []
+    for rule in comparison.rules:
+        outcome = Span(rule.outcome.value, Tone.BAD if rule.outcome is RuleVerdict.BREAKS else Tone.WARN)
+        where = f"{rule.precision}: " if rule.precision else ""
+        remedy: Inline = ("; to make it sound: ", said(rule.remedy)) if rule.remedy else ""
+        facts.append((f"{rule.rule} {rule.name}", (outcome, f": {where}", said(rule.said), remedy)))
+    sound = doc.Points([said(way) for way in comparison.sound_if], "What would make it sound")
+    return doc.Facts(facts, "Rules that differ or break"), *((sound,) if comparison.refused else ())
 
 
 def layers_block(comparison: Comparison) -> doc.Block:

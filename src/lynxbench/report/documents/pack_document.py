@@ -13,7 +13,7 @@ from lynxbench.model.standing import Standing
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Fact, Inline, Style, Tone, code, link, said
 from lynxbench.report.documents.attribution_blocks import shares_plot
-from lynxbench.report.documents.comparison_document import comparison_verdict, layers_block, rules_table
+from lynxbench.report.documents.comparison_document import comparison_verdict, layers_block, rules_blocks
 from lynxbench.report.documents.decision_document import TITLES, decision_blocks
 from lynxbench.report.documents.load_section import curve_plot, saturation_text
 from lynxbench.report.documents.record_sections import executor_layers
@@ -96,7 +96,7 @@ def _comparison(comparison: Comparison | None) -> doc.Section:
         )
     verdict = comparison_verdict(comparison)
     facts: list[Fact | None] = [("Verdict", (f"{verdict.mark}: ", verdict.sentence)), *verdict.facts]
-    blocks = (doc.Facts(facts), rules_table(comparison), layers_block(comparison))
+    blocks = (doc.Facts(facts), *rules_blocks(comparison), layers_block(comparison))
     lead = "Comparability comes first. A pair that breaks a rule gets no ratio."
     return doc.Section("comparison", "Comparison of the cited results", blocks, lead)
 
