@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -313,7 +313,7 @@ def _file(text: str, kind: str, name: str) -> Response:
     return Response(text, media_type=kind, headers=headers)
 
 
-def _plot(plots: dict[str, str], name: str, identifier: str) -> Response:
+def _plot(plots: Mapping[str, str], name: str, identifier: str) -> Response:
     if name not in plots:
         raise HTTPException(404, f"no plot of that name; there are {', '.join(sorted(plots)) or 'none'}")
     return _file(standalone_svg(plots[name]), "image/svg+xml", f"{identifier[:12]}-{name}.svg")

@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from lynxbench.model.canonical import short
-from lynxbench.model.changes import ChangeBook, ChangeRow, ExpectationRecord
-from lynxbench.model.history import History, LevelChange
-from lynxbench.model.signals import Signals, SignalState
+from lynxbench.model.history import (
+    ChangeBook,
+    ChangeRow,
+    ExpectationRecord,
+    History,
+    LevelChange,
+    Signals,
+    SignalState,
+)
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Span, Tone, chip, code, refer, said
 from lynxbench.report.documents.ledger_documents import brief

@@ -7,8 +7,8 @@ import json
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Field, Status
 from lynxbench.model.layers import WHAT_IT_HOLDS, Layer
+from lynxbench.model.quantities import format_ratio
 from lynxbench.model.result import Result
-from lynxbench.model.units import format_ratio
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Depth, Inline, Span, Style, Tone, chip, code, said
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, quiet, said
 from lynxbench.report.markup import tag
@@ -42,7 +44,7 @@ def account_page(server: Server, viewer: Principal, made: str = "", problem: str
     facts: tuple[Fact, ...] = (
         ("Name", said(viewer.name)),
         ("Team", said(viewer.team)),
-        ("May", scopes_text(viewer.scopes)),
+        ("May", scopes_in_words(viewer.scopes)),
     )
     blocks: list[doc.Block] = [doc.Section("me", "You", (doc.Facts(facts), problem_note(problem)))]
     if viewer.via == "session":
@@ -62,11 +64,11 @@ def tokens_table(held: list[Token], viewer: Principal, action: str) -> doc.Table
         if token.revoked_at is None:
             state = row_form(viewer, action, "Revoke", f"Revoke token {token.label}", token_id=token.token_id)
         made, ends = words.moment_text(token.made_at), words.moment_text(token.expires_at or "") or "never"
-        rows.append((said(token.label), said(token.user), scopes_text(token.scopes), made, ends, state))
+        rows.append((said(token.label), said(token.user), scopes_in_words(token.scopes), made, ends, state))
     return doc.Table(("Label", "User", "May", "Made", "Ends", "State"), rows, empty="None.")
 
 
-def scopes_text(scopes: frozenset[AccessScope]) -> str:
+def scopes_in_words(scopes: Collection[AccessScope]) -> str:
     """What somebody may do, in the usual order."""
     return ", ".join(scope.value for scope in AccessScope if scope in scopes)
 

@@ -6,7 +6,7 @@ from lynxbench.report import doc, words
 from lynxbench.report.doc import Inline, Span, Tone, code, link, said
 from lynxbench.report.markup import Child, tag
 from lynxbench.server.access import LEAST_PASSWORD
-from lynxbench.server.pages.account_page import scopes_text, tokens_table
+from lynxbench.server.pages.account_page import scopes_in_words, tokens_table
 from lynxbench.server.pages.page_shell import (
     Page,
     choice,
@@ -74,7 +74,7 @@ def _users(server: Server, viewer: Principal) -> doc.Section:
         if user.disabled_at is None:
             state = row_form(viewer, "/admin/users/disable", "Disable", f"Disable {user.name}", user=user.name)
         made = words.moment_text(user.made_at)
-        rows.append((said(user.name), said(user.team), scopes_text(user.scopes), made, state))
+        rows.append((said(user.name), said(user.team), scopes_in_words(user.scopes), made, state))
     new = _another(
         viewer,
         "/admin/users",

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from lynxbench.compare.stack_signals import read_signals
 from lynxbench.ledger.queries import Wanted
 from lynxbench.model.contract import Contract
-from lynxbench.model.history import History, Signals, SignalState
+from lynxbench.model.history import History, Signals
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.record.histories import record_of
