@@ -11,12 +11,13 @@ from lynxbench.decide.deciding import Gathered, compare_cited
 from lynxbench.decide.demonstrating import decide_demo, demo_results
 from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.model.packs import Pack
-from lynxbench.report.pack import render_pack
+from lynxbench.report.documents.pack_document import compose_pack
+from lynxbench.report.render_html import render_html
 
 PROBE = """() => {
   const root = document.documentElement;
-  const cut = [...document.querySelectorAll(".sub .scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1)
-    .map((one) => one.getAttribute("aria-label"));
+  const cut = [...document.querySelectorAll("[id^=part-] .scroll")]
+    .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.getAttribute("aria-label"));
   return { overflow: root.scrollWidth - root.clientWidth, cut,
     requests: performance.getEntriesByType("resource").length };
 }"""
@@ -40,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         limitations=limitations_of(decisions, results),
     )
     made = tmp_path_factory.mktemp("pack")
-    (made / "pack.html").write_text(render_pack(pack), encoding="utf-8")
+    (made / "pack.html").write_text(render_html(compose_pack(pack)), encoding="utf-8")
     return made
 
 

@@ -15,7 +15,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from browsers import Look, launched_browser
-from lynxbench.report.html import render_html
+from lynxbench.report.documents.result_document import compose_result
+from lynxbench.report.render_html import render_html
 from report_cases import SHAPES
 
 PROBE = """() => {
@@ -66,7 +67,7 @@ def look(browser: Browser, tmp_path: Path) -> Iterator[Open]:
 
 def page_of(shape: str) -> str:
     case = SHAPES[shape]()
-    return render_html(case.result, case.processes, case.telemetry)
+    return render_html(compose_result(case.result, case.processes, case.telemetry))
 
 
 def read_png(data: bytes) -> tuple[int, int, int]:

@@ -76,7 +76,7 @@ def test_the_demonstration_runs_as_its_contract_says(tmp_path):
         assert middle["time-to-first-token"] == pytest.approx(np.median(first_ms), abs=25)
         assert middle["time-per-token"] == pytest.approx(np.median(token_ms), rel=0.15)
         assert one["throughput"]["unit"] == "tokens/s"
-        assert "goodput" in done.out
+        assert "Goodput" in done.out
         assert "open loop, poisson 40 /s" in done.out
     serving = result["executor"]["layers"]["serving"]
     assert serving["server_models"]["value"]["data"][0]["id"] == "ground-truth"

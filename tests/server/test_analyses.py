@@ -18,20 +18,20 @@ from lynxbench.errors import EvidenceInvalid
 from lynxbench.ledger.analysis_entries import check_analysis
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.location import open_ledger
+from lynxbench.model.analyses import AnalysisDocument
 from lynxbench.model.entries import Concluded
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport
 from lynxbench.model.tuning import TuningDocument
 from lynxbench.record.recalling_analyses import analysis_document, named_analysis
-from lynxbench.report.experiment_html import render_experiment_main
-from lynxbench.report.fleet_view import render_fleet_main
-from lynxbench.report.tuning_html import render_tuning_main
+from lynxbench.report.render_html import HtmlRenderer
+from lynxbench.server.pages.analyses_page import compose_analysis
 from lynxbench.server.rights import API
 
 SECTION = re.compile(r"<section.*?</section>", re.DOTALL)
 
 
-def document_of(world: World, name: str) -> object:
+def document_of(world: World, name: str) -> AnalysisDocument:
     logged = named_analysis(world.server.ledger, world.analyses[name])
     assert logged is not None
     return analysis_document(world.server.ledger, logged)
@@ -47,18 +47,15 @@ def page_of(world: World, name: str) -> str:
 @pytest.mark.parametrize("name", ["experiment", "tuning", "fleet"])
 def test_a_page_shows_what_the_command_line_shows(world: World, name: str) -> None:
     document = document_of(world, name)
-    if isinstance(document, ExperimentDocument):
-        main = render_experiment_main(document, "/results/")
-        ids = {"cube", "effects-plot", "interaction-0", "interaction-2", "owners", "together", "blocks"}
-    elif isinstance(document, TuningDocument):
-        main, ids = render_tuning_main(document, "/results/"), {"sides", "search-plot", "evidence"}
-    else:
-        assert isinstance(document, FleetReport)
-        main = render_fleet_main(document, "/results/")
-        ids = {"instances-plot-fp32", "apart-fp32", "units"}
+    ids = {
+        ExperimentDocument: {"cube", "effects-plot", "interaction-0", "interaction-2", "owners", "together", "blocks"},
+        TuningDocument: {"sides", "search-plot", "evidence"},
+        FleetReport: {"instances-plot-fp32", "apart-fp32", "units"},
+    }[type(document)]
+    main = HtmlRenderer(site=True).blocks(compose_analysis(document).blocks)
     text = page_of(world, name)
     assert all(f'id="{one}"' in text for one in ids)
-    shown = re.sub(r'<a href="[^"]*" download aria-label="Plot [^"]*">Plot as SVG</a>', "", text)
+    shown = re.sub(r'<a href="[^"]*" download aria-label="[^"]*">Plot as SVG</a>', "", text)
     sections = SECTION.findall(main)
     assert len(sections) >= 3
     assert [one for one in sections if one not in shown] == []

@@ -99,10 +99,11 @@ def list_(
     """List the changes of a contract, what came of each, and how often each owner and layer was right."""
     import os
 
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.compare.change_outcomes import keep_book
     from lynxbench.record.histories import Past
-    from lynxbench.report.comparison_terminal import render_changes
+    from lynxbench.report.documents.history_document import compose_changes
 
     with Past(folders or (), ledger, os.environ) as past:
         agreed = past.contract(contract)
@@ -110,7 +111,7 @@ def list_(
     if as_json:
         print_document(book.model_dump(mode="json"))
     else:
-        print(render_changes(book, width=terminal_width()), end="")
+        print(terminal_text(compose_changes(book)), end="")
 
 
 def _named_contract(contract: str, folders: list[Path] | None, ledger: str | None) -> Contract:

@@ -24,10 +24,11 @@ def claim(
     """
     import sys
 
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.decide.claiming import lint_claim, read_claim
     from lynxbench.decide.deciding import read_folder
-    from lynxbench.report.decision_terminal import render_decision
+    from lynxbench.report.documents.decision_document import compose_decision
 
     if (file is None) == (text is None):
         raise BadInput("give a file with the claim, or the claim with --text")
@@ -43,6 +44,6 @@ def claim(
     if as_json:
         print_document(report.model_dump(mode="json"))
     else:
-        print(render_decision(report, terminal_width()), end="")
+        print(terminal_text(compose_decision(report)), end="")
     if report.missing:
         raise typer.Exit(ExitCode.VERDICT_NO)

@@ -25,15 +25,16 @@ def compare(
 
     Exit code 1 when B regressed, 3 when the two are incomparable: then no ratio is given.
     """
-    from lynxbench.cli.naming import parse_precision, print_document, terminal_width
+    from lynxbench.cli.naming import parse_precision, print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.model.comparison import EffectVerdict
-    from lynxbench.report.comparison_terminal import render_comparison
+    from lynxbench.report.documents.comparison_document import compose_comparison
 
     found = compare_named(a, b, parse_precision(precision), ledger)
     if as_json:
         print_document(found.model_dump(mode="json"))
     else:
-        print(render_comparison(found, width=terminal_width()), end="")
+        print(terminal_text(compose_comparison(found)), end="")
     if found.refused:
         raise typer.Exit(ExitCode.REFUSED)
     if found.verdict is EffectVerdict.REGRESSED:

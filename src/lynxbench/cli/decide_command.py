@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lynxbench.decide.deciding import Gathered
     from lynxbench.model.attribution import Category
     from lynxbench.model.contract import Regime
-    from lynxbench.report.decision_blocks import Decision
+    from lynxbench.report.documents.decision_document import Decision
     from lynxbench.stats.fleets import Balancing
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
@@ -261,9 +261,10 @@ def _finish(decision: Decision, as_json: bool, ledger: str | None, record: bool,
     """Record where asked, then print; a soft wish to record never costs the answer."""
     import sys
 
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.errors import BadLedger
-    from lynxbench.report.decision_terminal import render_decision
+    from lynxbench.report.documents.decision_document import compose_decision
 
     told = ""
     document = decision.model_dump(mode="json")
@@ -283,7 +284,7 @@ def _finish(decision: Decision, as_json: bool, ledger: str | None, record: bool,
         if told:
             print(f"lynxbench: {told}", file=sys.stderr)
         return
-    print(render_decision(decision, terminal_width()), end="")
+    print(terminal_text(compose_decision(decision)), end="")
     if told:
         print(f"\n{told}")
 

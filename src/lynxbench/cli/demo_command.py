@@ -25,10 +25,11 @@ def decisions(
     """Decide about a software-bound service, a proposed swap and two precisions, and write the procurement pack."""
     import os
 
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.decide.demonstrating import INVENTED, make_demo
     from lynxbench.errors import BadInput
-    from lynxbench.report.decision_terminal import render_decision
+    from lynxbench.report.documents.decision_document import compose_decision
 
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,7 @@ def decisions(
     print(INVENTED)
     for one in decided:
         print(f"\n=== decide {one.kind} ===\n")
-        print(render_decision(one, terminal_width()), end="")
+        print(terminal_text(compose_decision(one)), end="")
     print()
     for line in made.lines():
         print(line)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +11,6 @@ import typer
 from lynxbench.errors import ExitCode
 
 if TYPE_CHECKING:
-    from lynxbench.executor.view import Ink
     from lynxbench.model.executor import Executor
 
 HERE = "here"
@@ -51,8 +47,9 @@ def diff(
     declare: Path | None = _DECLARE,
 ) -> None:
     """Compare two executors by layer. Exit code 0: no difference, 1: they differ."""
-    from lynxbench.executor.view import render_difference
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.record.listing import compared_fields, difference_document
+    from lynxbench.report.documents.executors_document import compose_difference
 
     before, named = context.obj
     left, right = (_load(name, declare or named) for name in (a, b))
@@ -60,24 +57,25 @@ def diff(
     if as_json or before:
         _print_json(difference_document(left, right, changes))
     else:
-        typer.echo(render_difference(changes, (a, b), ink=_ink(), width=_width()))
+        print(terminal_text(compose_difference(changes, (a, b))), end="")
     if changes:
         raise typer.Exit(ExitCode.VERDICT_NO)
 
 
 def _show(as_json: bool, declare: Path | None) -> None:
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.executor.compatibility import check_compatibility
     from lynxbench.executor.executor_conditions import notable_conditions
     from lynxbench.executor.executor_document import executor_document
     from lynxbench.executor.native_precisions import precision_table
-    from lynxbench.executor.view import render_executor
+    from lynxbench.report.documents.executors_document import compose_executor
 
     here = _load(HERE, declare)
     concluded = (check_compatibility(here), notable_conditions(here), precision_table(here))
     if as_json:
         _print_json(executor_document(here, *concluded))
     else:
-        typer.echo(render_executor(here, *concluded, ink=_ink(), width=_width()))
+        print(terminal_text(compose_executor(here, *concluded)), end="")
 
 
 def _load(name: str, declare: Path | None) -> Executor:
@@ -88,17 +86,6 @@ def _load(name: str, declare: Path | None) -> Executor:
     if name != HERE:
         return read_executor(name)
     return capture_host(read_declaration(declare) if declare else None)
-
-
-def _ink() -> Ink:
-    from lynxbench.executor.view import ANSI, PLAIN
-
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return ANSI if coloured else PLAIN
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((120, 24)).columns
 
 
 def _print_json(document: object) -> None:

@@ -179,19 +179,20 @@ class Records:
 def _show(
     document: ExperimentDocument, folder: Path, as_json: bool, html: Path | None = None, evidence: str = ""
 ) -> None:
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.evidence.documents import write_text
     from lynxbench.model.analyses import analysis_id
-    from lynxbench.report.experiment_html import render_experiment_html
-    from lynxbench.report.experiment_terminal import render_experiment
+    from lynxbench.report.documents.experiment_document import compose_experiment
+    from lynxbench.report.render_html import render_html
 
     page = html or folder / "report.html"
     if document.finished_at is not None or html is not None:
-        write_text(page, render_experiment_html(document))
+        write_text(page, render_html(compose_experiment(document)))
     if as_json:
         print_document({"analysis_id": analysis_id(document), **document.model_dump(mode="json")})
         return
-    print(render_experiment(document, width=terminal_width()), end="")
+    print(terminal_text(compose_experiment(document)), end="")
     if page.exists():
         print(f"\nreport    {page}")
     if evidence:

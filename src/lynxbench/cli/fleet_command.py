@@ -95,11 +95,11 @@ def show(
     as_json: bool = AS_JSON,
 ) -> None:
     """Show a fleet run again, or hold results of one contract against each other as a fleet."""
-    from lynxbench import __version__
     from lynxbench.evidence.documents import write_text
     from lynxbench.fleet.fleet_book import FLEET_FILE
     from lynxbench.fleet.fleet_report import read_fleet
-    from lynxbench.report.fleet_view import render_fleet_html
+    from lynxbench.report.documents.fleet_document import compose_fleet
+    from lynxbench.report.render_html import render_html
 
     only = Path(named[0])
     if len(named) == 1 and (only.name == FLEET_FILE or (only / FLEET_FILE).is_file()):
@@ -107,7 +107,7 @@ def show(
     else:
         found = _of_results(named, ledger)
     if html is not None:
-        write_text(html, render_fleet_html(found, __version__))
+        write_text(html, render_html(compose_fleet(found)))
         typer.echo(f"written: {html}", err=True)
     _print(found, as_json)
     if not found.complete:
@@ -115,13 +115,13 @@ def show(
 
 
 def _finish(found: FleetReport, folder: Path, as_json: bool, ledger: str | None) -> None:
-    from lynxbench import __version__
     from lynxbench.cli.experiment_command import Records
     from lynxbench.evidence.documents import write_text
-    from lynxbench.report.fleet_view import render_fleet_html
+    from lynxbench.report.documents.fleet_document import compose_fleet
+    from lynxbench.report.render_html import render_html
 
     write_text(folder / "report.json", found.model_dump_json(indent=2))
-    write_text(folder / "report.html", render_fleet_html(found, __version__))
+    write_text(folder / "report.html", render_html(compose_fleet(found)))
     records = Records(ledger)
     evidence = records.conclude(folder) if found.measured else ""
     records.tell()
@@ -134,13 +134,14 @@ def _finish(found: FleetReport, folder: Path, as_json: bool, ledger: str | None)
 
 
 def _print(found: FleetReport, as_json: bool) -> None:
-    from lynxbench.cli.naming import print_document, terminal_width
-    from lynxbench.report.fleet_view import render_fleet
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
+    from lynxbench.report.documents.fleet_document import compose_fleet
 
     if as_json:
         print_document(found.model_dump(mode="json"))
     else:
-        print(render_fleet(found, width=terminal_width()), end="")
+        print(terminal_text(compose_fleet(found)), end="")
 
 
 def _of_results(named: list[str], ledger: str | None) -> FleetReport:
@@ -223,23 +224,23 @@ def trace(
     as_json: bool = AS_JSON,
 ) -> None:
     """Analyse the traces of many ranks in parallel: stragglers, exposed communication, how ranks differ."""
-    from lynxbench import __version__
     from lynxbench.attribute.attributing import TraceSettings
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.cli.trace_command import ceilings_for, document_of, owners_of, view_of
     from lynxbench.evidence.documents import write_text
     from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces, refuse_none
-    from lynxbench.report.trace_html import render_trace_html
-    from lynxbench.report.trace_terminal import render_trace_terminal
+    from lynxbench.report.documents.trace_document import compose_trace
+    from lynxbench.report.render_html import render_html
 
     settings = TraceSettings(ceilings=ceilings_for(None, device), owners=owners_of(owners))
     traces = list_traces(named)
     refuse_none(traces)
     with joined(ray, nodes) as fleet:
         found = analyse_fleet(fleet, traces, settings, workers=workers)
-    view = view_of(found.report, settings, __version__)
+    view = view_of(found.report, settings)
     if html is not None:
-        write_text(html, render_trace_html(view))
+        write_text(html, render_html(compose_trace(view)))
         typer.echo(f"written: {html}", err=True)
     peak_mib = found.peak_rss_bytes / (1 << 20)
     typer.echo(f"{len(traces)} traces, {found.workers} workers, at most {peak_mib:.0f} MiB each", err=True)
@@ -247,4 +248,4 @@ def trace(
         taken = {"workers": found.workers, "peak_rss_bytes": found.peak_rss_bytes}
         print_document({**document_of(found.report, view), "fleet": taken})
     else:
-        print(render_trace_terminal(view, width=terminal_width()), end="")
+        print(terminal_text(compose_trace(view)), end="")

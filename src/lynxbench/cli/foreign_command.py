@@ -17,12 +17,13 @@ def foreign(
     as_json: bool = AS_JSON,
 ) -> None:
     """Read a result of another tool as foreign evidence: what it says, and what it fails to state."""
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.record.formats.foreign_results import read_foreign
-    from lynxbench.report.foreign_view import render_foreign
+    from lynxbench.report.documents.foreign_document import compose_foreign
 
     found = read_foreign(file, tool)
     if as_json:
         print_document(found.model_dump(mode="json"))
     else:
-        print(render_foreign(found, width=terminal_width()), end="")
+        print(terminal_text(compose_foreign(found)), end="")

@@ -23,18 +23,19 @@ def history(
     """Show how a contract's figure moved, and tie each change to what changed in the record."""
     import os
 
-    from lynxbench import __version__
-    from lynxbench.cli.naming import parse_precision, print_document, terminal_width
+    from lynxbench.cli.naming import parse_precision, print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.evidence.documents import write_text
     from lynxbench.record.histories import Past, history_of
-    from lynxbench.report.history_view import render_history, render_history_html
+    from lynxbench.report.documents.history_document import compose_history
+    from lynxbench.report.render_html import render_html
 
     with Past(folders or (), ledger, os.environ) as past:
         found = history_of(past, contract, parse_precision(precision))
     if html is not None:
-        write_text(html, render_history_html(found, __version__))
+        write_text(html, render_html(compose_history(found)))
         typer.echo(f"written: {html}", err=True)
     if as_json:
         print_document(found.model_dump(mode="json"))
     else:
-        print(render_history(found, width=terminal_width()), end="")
+        print(terminal_text(compose_history(found)), end="")

@@ -82,14 +82,6 @@ def parse_layer(text: str) -> Layer:
         raise BadInput(f"--layer {text!r}: choose one of {', '.join(Layer)}") from None
 
 
-def terminal_width() -> int:
-    """Columns of the terminal; 120 where there is none."""
-    import shutil
-    import sys
-
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
-
-
 def print_document(document: object) -> None:
     """One JSON document; what is not known is null."""
     import json

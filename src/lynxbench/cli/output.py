@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lynxbench.cli.showing import terminal_text
 from lynxbench.evidence.documents import RESULT_FILE, check_samples, write_text
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
-from lynxbench.report.html import render_html
+from lynxbench.report.doc import Facts
+from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
-from lynxbench.report.markdown import render_markdown
-from lynxbench.report.terminal import render_terminal
+from lynxbench.report.render_html import render_html
+from lynxbench.report.render_markdown import render_markdown
 from lynxbench.run.run_outcome import TELEMETRY_FILE, Finished
 
 if TYPE_CHECKING:
     from lynxbench.record.recording import LedgerRecorder
 
-_PLAIN_WIDTH = 120
-
 
 def write_reports(finished: Finished) -> dict[str, str]:
     """Write the HTML and Markdown reports beside the result; returns what is where, for people."""
-    html, markdown = finished.folder / "report.html", finished.folder / "report.md"
-    write_text(html, render_html(finished.result, finished.processes, finished.telemetry))
-    write_text(markdown, render_markdown(finished.result))
+    report = compose_result(finished.result, finished.processes, finished.telemetry)
+    html = finished.folder / "report.html"
+    write_text(html, render_html(report))
+    write_text(finished.folder / "report.md", render_markdown(report))
     return {"report": _near(html), "result": _near(finished.folder / RESULT_FILE)}
 
 
@@ -58,15 +59,15 @@ def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
 
 
 def print_result(result: Result, paths: Mapping[str, str], as_json: bool, recorded: bool = False) -> None:
-    """The document for programs, or the summary for people."""
+    """The document for programs, or the summary for people with where everything is."""
     if as_json:
         print(render_json(result), end="")
         return
-    name = short(result.result_id)
-    shown = {**paths, "evidence": f"sha256:{name}…"}
+    name, places = short(result.result_id), dict(paths)
     if recorded:
-        shown |= {"verify": f"lynxbench verify {name}", "contest": f"lynxbench contest {name}"}
-    print(render_terminal(result, width=_width(), colour=sys.stdout.isatty(), paths=shown), end="")
+        places |= {"verify": f"lynxbench verify {name}", "contest": f"lynxbench contest {name}"}
+    report = compose_result(result)
+    print(terminal_text(replace(report, blocks=(*report.blocks, Facts(list(places.items()))))), end="")
 
 
 def render_form(named: str, form: str, ledger: str | None = None) -> str:
@@ -77,19 +78,15 @@ def render_form(named: str, form: str, ledger: str | None = None) -> str:
         result, folder = found.result, found.folder
         standing = () if found.standing is None else found.standing.words
         if form == "html":
-            telemetry_file = folder / TELEMETRY_FILE
-            telemetry = read_telemetry(telemetry_file) if telemetry_file.exists() else None
-            return render_html(result, read_samples(check_samples(result, folder)), telemetry, standing)
-    if form == "md":
-        return render_markdown(result, standing)
+            file = folder / TELEMETRY_FILE
+            telemetry = read_telemetry(file) if file.exists() else None
+            return render_html(compose_result(result, read_samples(check_samples(result, folder)), telemetry, standing))
     if form == "json":
         return render_json(result)
-    paths = {"standing": "; ".join(standing)} if standing else {}
-    return render_terminal(result, width=_width(), colour=sys.stdout.isatty(), paths=paths)
-
-
-def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    report = compose_result(result, standing=standing)
+    if form == "md":
+        return render_markdown(report)
+    return terminal_text(report)
 
 
 def _near(path: Path) -> str:

@@ -34,11 +34,13 @@ def list_(
     """List results, newest first, with their intervals and standing."""
     import os
 
-    from lynxbench.cli.ledger_text import list_document, render_list
+    from lynxbench.cli.showing import LIST_WIDTH, terminal_text
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.names import find_id
     from lynxbench.ledger.queries import Wanted, list_results, open_runs, standings
+    from lynxbench.record.listing import list_document
     from lynxbench.record.recalling import opened
+    from lynxbench.report.documents.ledger_documents import compose_list
 
     with opened(ledger, os.environ) as open_:
         wanted = Wanted(
@@ -55,7 +57,7 @@ def list_(
         if as_json:
             _print_json(list_document(listed, standing, unfinished, open_.log.head()))
         else:
-            print(render_list(listed, standing, unfinished), end="")
+            print(terminal_text(compose_list(listed, standing, unfinished), LIST_WIDTH), end="")
 
 
 @app.command()
@@ -67,11 +69,13 @@ def show(
     """Show a result, what it stands on, and everything that was said about it."""
     import os
 
-    from lynxbench.cli.ledger_text import about_document, render_about
     from lynxbench.cli.output import print_result
+    from lynxbench.cli.showing import LIST_WIDTH, terminal_text
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import entries_about, standings, voice_of
+    from lynxbench.record.listing import about_document
     from lynxbench.record.recalling import opened, result_document
+    from lynxbench.report.documents.ledger_documents import compose_about
 
     trust = Keyring().trust
     with opened(ledger, os.environ) as open_:
@@ -83,7 +87,7 @@ def show(
         _print_json({"result": document.document(), **about_document(about, standing)})
         return
     print_result(document, {}, False, recorded=True)
-    print("\n" + render_about(about, standing), end="")
+    print("\n" + terminal_text(compose_about(about, standing), LIST_WIDTH), end="")
 
 
 @app.command()
@@ -230,10 +234,12 @@ def foreign(
     """List results of other tools that were imported, with what each fails to state."""
     import os
 
-    from lynxbench.cli.ledger_text import foreign_document, render_foreign_list
+    from lynxbench.cli.showing import LIST_WIDTH, terminal_text
     from lynxbench.evidence.keyring import Keyring
     from lynxbench.ledger.queries import list_foreign, voice_of
+    from lynxbench.record.listing import foreign_document
     from lynxbench.record.recalling import opened
+    from lynxbench.report.documents.ledger_documents import compose_foreign_list
 
     trust = Keyring().trust
     with opened(ledger, os.environ) as open_:
@@ -241,7 +247,7 @@ def foreign(
     if as_json:
         _print_json(foreign_document(found))
     else:
-        print(render_foreign_list(found), end="")
+        print(terminal_text(compose_foreign_list(found), LIST_WIDTH), end="")
 
 
 @app.command()
@@ -258,14 +264,16 @@ def log(
     import os
 
     from lynxbench.cli.ledger_log import LogRequest, log_document, work_on_log
-    from lynxbench.cli.ledger_text import render_log
+    from lynxbench.cli.showing import terminal_text
+    from lynxbench.report.documents.ledger_documents import compose_log
 
     request = LogRequest(verify, checkpoint, cosign, against, accept)
     found = work_on_log(ledger, os.environ, request)
     if as_json:
         _print_json(log_document(found))
         return
-    print(render_log(found.name, found.origin, found.head, found.checkpoints, found.verified), end="")
+    report = compose_log(found.name, found.origin, found.head, found.checkpoints, found.verified)
+    print(terminal_text(report), end="")
 
 
 def named_result(ledger: OpenLedger, text: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lynxbench.model.attribution import Ceiling
     from lynxbench.model.layers import Layer
     from lynxbench.model.precision import Precision
-    from lynxbench.report.trace_view import RankRow, TraceView
+    from lynxbench.report.documents.trace_document import RankRow, TraceView
 
 
 def trace(
@@ -47,11 +47,11 @@ def trace(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Say where the time of a step goes, which layer and owner it points to, and what removing it would gain."""
-    from lynxbench import __version__
     from lynxbench.attribute.attributing import TraceSettings
     from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS
     from lynxbench.attribute.rank_traces import analyse_ranks, find_traces
     from lynxbench.errors import BadInput
+    from lynxbench.report.documents.trace_document import compose_trace
 
     if step_ms is not None and not 0 < step_ms < float("inf"):
         raise BadInput(f"--step-ms {step_ms} is not a step time; give milliseconds above 0")
@@ -63,23 +63,19 @@ def trace(
         swaps=tuple(_swap(text) for text in what_if) if what_if else STANDARD_SWAPS,
     )
     report = analyse_ranks(find_traces(files), settings, perfetto=perfetto)
-    view = view_of(report, settings, __version__)
+    view = view_of(report, settings)
     if html is not None:
-        from lynxbench.report.trace_html import render_trace_html
+        from lynxbench.report.render_html import render_html
 
-        _write(html, render_trace_html(view))
+        _write(html, render_html(compose_trace(view)))
     if as_json:
         import json
 
         print(json.dumps(document_of(report, view), indent=2, ensure_ascii=False, allow_nan=False))
         return
-    import shutil
-    import sys
+    from lynxbench.cli.showing import terminal_text
 
-    from lynxbench.report.trace_terminal import render_trace_terminal
-
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
-    print(render_trace_terminal(view, width=width), end="")
+    print(terminal_text(compose_trace(view)), end="")
 
 
 def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
@@ -164,10 +160,10 @@ def _swap(text: str) -> Swap:
     return Swap(**factors)
 
 
-def view_of(report: RankReport, settings: TraceSettings, version: str) -> TraceView:
+def view_of(report: RankReport, settings: TraceSettings) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
     from lynxbench.attribute.judge.faster_hardware import compare_swaps
-    from lynxbench.report.trace_view import TraceView
+    from lynxbench.report.documents.trace_document import TraceView
 
     main = report.main
     assert main.analysis is not None
@@ -186,7 +182,6 @@ def view_of(report: RankReport, settings: TraceSettings, version: str) -> TraceV
     return TraceView(
         source=f"{len(report.ranks)} ranks, rank {main.number} shown" if several else Path(main.source).name,
         device=detail.device if detail is not None else "cpu",
-        version=version,
         attribution=said,
         swaps=tuple((swap.swap.words, swap.gain) for swap in swaps),
         swap_sentence=compare_swaps(swaps, said.gain_if_removed, f"the fix ({said.next_step})"),
@@ -197,7 +192,7 @@ def view_of(report: RankReport, settings: TraceSettings, version: str) -> TraceV
 
 
 def _row(rank: Rank, report: RankReport) -> RankRow:
-    from lynxbench.report.trace_view import RankRow
+    from lynxbench.report.documents.trace_document import RankRow
 
     if rank.analysis is None:
         return RankRow(rank.number, None, None, None, "not read", rank.problem or "")

@@ -29,7 +29,8 @@ def tune(
     """
     from lynxbench.cli.experiment_command import Records
     from lynxbench.cli.experiment_progress import VisitProgress
-    from lynxbench.cli.naming import print_document, terminal_width
+    from lynxbench.cli.naming import print_document
+    from lynxbench.cli.showing import terminal_text
     from lynxbench.contract.loader import read_contract
     from lynxbench.contract.writer import Marked, render_contract
     from lynxbench.evidence.documents import write_text
@@ -37,8 +38,8 @@ def tune(
     from lynxbench.experiment.tuning_run import run_tuning
     from lynxbench.model.analyses import analysis_id
     from lynxbench.model.tuning import TuningVerdict
-    from lynxbench.report.tuning_html import render_tuning_html
-    from lynxbench.report.tuning_terminal import render_tuning
+    from lynxbench.report.documents.tuning_document import compose_tuning
+    from lynxbench.report.render_html import render_html
 
     if search not in METHODS:
         raise BadInput(f"--search {search!r}: choose one of {', '.join(METHODS)}")
@@ -63,13 +64,13 @@ def tune(
     records.tell()
     document = finished.document
     page, best = finished.folder / "report.html", finished.folder / "tuned.yaml"
-    write_text(page, render_tuning_html(document))
+    write_text(page, render_html(compose_tuning(document)))
     if finished.contract is not None:
         write_text(best, render_contract(finished.contract, Marked()))
     if as_json:
         print_document({"analysis_id": analysis_id(document), **document.model_dump(mode="json")})
     else:
-        print(render_tuning(document, width=terminal_width()), end="")
+        print(terminal_text(compose_tuning(document)), end="")
         print(f"\nreport    {page}")
         if finished.contract is not None:
             print(f"tuned     {best}")

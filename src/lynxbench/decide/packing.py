@@ -36,10 +36,11 @@ from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.reading import read_text
 from lynxbench.record.recalling import opened, result_document
 from lynxbench.record.recording import record_folder, seal
-from lynxbench.report.pack import render_pack
+from lynxbench.report.documents.pack_document import compose_pack
+from lynxbench.report.render_html import render_html
 
 if TYPE_CHECKING:
-    from lynxbench.report.decision_blocks import Decision
+    from lynxbench.report.documents.decision_document import Decision
 
 PACK_JSON, PACK_HTML, PACK_PDF = "pack.json", "pack.html", "pack.pdf"
 NO_PDF = 'no PDF: install the extra `pdf` (pip install "lynxbench[pdf]"); the HTML prints the same pages'
@@ -193,8 +194,9 @@ def pack_into(
         limitations=limitations_of(decisions, results),
         invented=invented,
     )
-    pages = {PACK_JSON: pack.model_dump_json(indent=1, by_alias=True).encode(), PACK_HTML: render_pack(pack).encode()}
-    printed = render_pdf(pages[PACK_HTML].decode()) if pdf else None
+    page = render_html(compose_pack(pack))
+    pages = {PACK_JSON: pack.model_dump_json(indent=1, by_alias=True).encode(), PACK_HTML: page.encode()}
+    printed = render_pdf(page) if pdf else None
     if printed is not None:
         pages[PACK_PDF] = printed
     blobs = []

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from lynxbench.executor.view import expand_change
 from lynxbench.ledger.checkpoints import Signed
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.queries import Listed, OpenRun
-from lynxbench.model.entries import Concluded, Entry, ResultVerified
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.standing import Standing, Voice
+from lynxbench.report.field_words import expand_change
 
 Plain = dict[str, object]
-_DETAILS = ("reason", "what", "question", "verdict", "run_id")
 _LISTED = (
     *("result_id", "run_id", "contract_id", "contract_name", "executor_id", "instance_id", "started_at"),
     *("validity", "attempts", "bottleneck"),
@@ -80,18 +78,6 @@ def foreign_document(imported: Sequence[tuple[Logged, Voice]]) -> Plain:
 def standing_document(standing: Standing) -> Plain:
     """A standing with its words."""
     return {"summary": standing.short, "words": list(standing.words), **standing.model_dump(mode="json")}
-
-
-def say(entry: Entry) -> str:
-    """An entry in one short phrase."""
-    body = entry.body
-    if isinstance(body, Concluded):
-        detail: object = f"{body.word}: {body.sentence}"
-    elif isinstance(body, ResultVerified):
-        detail = "holds" if body.holds else "does not hold"
-    else:
-        detail = next((value for name in _DETAILS if (value := getattr(body, name, None))), "")
-    return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value
 
 
 def log_document(

@@ -6,14 +6,14 @@ import math
 
 from lynxbench.model.result import Accuracy, Result
 from lynxbench.report import words
-from lynxbench.report.tone import Tone
+from lynxbench.report.doc import Tone
 from lynxbench.report.words import NBSP
 
 
 def accuracy_metric(result: Result) -> str:
     """The policy's metric, else the first that the task has."""
     policy = result.contract.policy.accuracy
-    present = {name for one in result.per_precision if one.accuracy for name in one.accuracy.metrics}
+    present = {name for figures in result.per_precision if figures.accuracy for name in figures.accuracy.metrics}
     if policy is not None and policy.metric.value in present:
         return policy.metric.value
     usual = ("task", "perplexity", "top1", "cosine", "training-loss", "relative-error")

@@ -21,7 +21,7 @@ DRAWN_TAIL = 0.998
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PhaseSpan:
     """A stretch of one phase in seconds since the process began."""
 
     phase: Phase
@@ -38,7 +38,7 @@ class DrawnRate:
     precision: str
     at_s: Float64
     per_s: Float64
-    spans: tuple[Span, ...]
+    spans: tuple[PhaseSpan, ...]
     window_s: float
     length_s: float
 
@@ -120,12 +120,14 @@ def _came_out(samples: ProcessSamples, edges_ns: npt.NDArray[np.int64]) -> Float
     return np.asarray(np.histogram(stamps, edges_ns, weights=work)[0], dtype=np.float64)
 
 
-def _spans(counted: CountedProcess) -> tuple[Span, ...]:
+def _spans(counted: CountedProcess) -> tuple[PhaseSpan, ...]:
     samples = counted.samples
     zero = samples.setup_ns[0]
-    spans = [Span(Phase.SETUP, 0.0, (samples.setup_ns[1] - zero) / 1e9)]
+    spans = [PhaseSpan(Phase.SETUP, 0.0, (samples.setup_ns[1] - zero) / 1e9)]
     if samples.compile_ns is not None:
-        spans.append(Span(Phase.COMPILE, (samples.compile_ns[0] - zero) / 1e9, (samples.compile_ns[1] - zero) / 1e9))
+        spans.append(
+            PhaseSpan(Phase.COMPILE, (samples.compile_ns[0] - zero) / 1e9, (samples.compile_ns[1] - zero) / 1e9)
+        )
     phases = counted.phase
     if len(phases):
         cuts = np.flatnonzero(np.diff(phases)) + 1
@@ -133,7 +135,7 @@ def _spans(counted: CountedProcess) -> tuple[Span, ...]:
         it = samples.iterations
         taken = counted_rows(counted)
         spans += [
-            Span(
+            PhaseSpan(
                 Phase(int(phases[a])),
                 (int(it.start_ns[a]) - zero) / 1e9,
                 (int(it.end_ns[b - 1]) - zero) / 1e9,
@@ -214,7 +216,7 @@ def throttle_tracks(telemetry: Telemetry) -> tuple[Track, ...]:
     if not len(telemetry.at_ns):
         return ()
     at = (telemetry.at_ns - telemetry.at_ns[0]) / 1e9
-    found = []
+    tracks = []
     for name, values in telemetry.columns.items():
         if not name.endswith(THROTTLE_COLUMN):
             continue
@@ -223,8 +225,8 @@ def throttle_tracks(telemetry: Telemetry) -> tuple[Track, ...]:
             on = (mask & bit) != 0
             if on.any():
                 device = name.removesuffix(THROTTLE_COLUMN).strip("_")
-                found.append(Track(f"{device} {reason}".strip(), at, on.astype(np.float64)))
-    return tuple(found)
+                tracks.append(Track(f"{device} {reason}".strip(), at, on.astype(np.float64)))
+    return tuple(tracks)
 
 
 def process_spans(processes: Sequence[CountedProcess], telemetry: Telemetry | None) -> tuple[ProcessSpan, ...]:
@@ -232,10 +234,12 @@ def process_spans(processes: Sequence[CountedProcess], telemetry: Telemetry | No
     if telemetry is None or not len(telemetry.at_ns):
         return ()
     zero = int(telemetry.at_ns[0])
-    ran = [one.samples for one in processes if len(one.samples.iterations)]
+    ran = [process.samples for process in processes if len(process.samples.iterations)]
     return tuple(
-        ProcessSpan(one.precision, (one.setup_ns[0] - zero) / 1e9, (int(one.iterations.end_ns[-1]) - zero) / 1e9)
-        for one in sorted(ran, key=lambda one: one.setup_ns[0])
+        ProcessSpan(
+            samples.precision, (samples.setup_ns[0] - zero) / 1e9, (int(samples.iterations.end_ns[-1]) - zero) / 1e9
+        )
+        for samples in sorted(ran, key=lambda samples: samples.setup_ns[0])
     )
 
 

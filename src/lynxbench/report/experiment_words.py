@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 from math import isfinite
 
 from lynxbench.model.experiment import CellShown, EffectShown, ExperimentDocument, FactorShown
+from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import Interval
 from lynxbench.report import words
 
-LEVEL_NOTE = "geometric means over the other factors"
+
+def setting_words(setting: Mapping[str, Scalar]) -> str:
+    """`engine.threads 2, engine.graph compile`."""
+    values = ", ".join(f"{name} {scalar_words(value)}" for name, value in setting.items())
+    return words.clean(values) or "as the contract has it"
+
+
+def scalar_words(value: Scalar) -> str:
+    """A setting's value as a contract writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def cell_levels(cell: CellShown, document: ExperimentDocument) -> list[str]:
@@ -20,11 +31,6 @@ def cell_levels(cell: CellShown, document: ExperimentDocument) -> list[str]:
 def effect_title(effect: EffectShown) -> str:
     """`threads 2` or `threads 2 × graph compile`."""
     return " × ".join(f"{name} {level}" for name, level in zip(effect.factors, effect.levels, strict=True))
-
-
-def ratio_words(ratio: Interval) -> str:
-    """`+12.0 % [+10.1, +14.0]`."""
-    return words.percent_interval(Interval(ratio.low - 1, ratio.estimate - 1, ratio.high - 1))
 
 
 def gain_words(ratio: Interval) -> str:

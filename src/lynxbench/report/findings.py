@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-
-from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.contract import SloMetric
-from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import Task
 from lynxbench.report import words
-from lynxbench.report.accuracy_words import accuracy_metric, accuracy_text, accuracy_tone
-from lynxbench.report.tone import Tone
+from lynxbench.report.doc import Tone
 from lynxbench.report.words import NBSP, clean
 
 FEW = 2
 """Reasons that a headline names; all of them stand in the line about validity."""
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """The verdict, as a manager reads it."""
-
-    tone: Tone
-    mark: str
-    """The verdict in one or two words."""
-    sentence: str
-    cautions: tuple[str, ...]
-    attribution: Attribution | None
-    """Shown beneath; None where the run gives no right to one."""
-    symptom_owner: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the precision table."""
-
-    precision: Precision
-    note: str
-    """Why there are no figures; empty where there are some."""
-    sustained: str
-    peak: str
-    latency: str
-    accuracy: str
-    accuracy_tone: Tone
-    executed: str
 
 
 def is_void(result: Result) -> bool:
@@ -55,27 +20,27 @@ def is_void(result: Result) -> bool:
     return result.validity.verdict is ValidityVerdict.VOID
 
 
-def is_shown(one: PrecisionResult, result: Result) -> bool:
+def is_shown(figures: PrecisionResult, result: Result) -> bool:
     """Whether a precision has figures that may be shown."""
-    usable = one.skipped is None and one.validity.verdict is not ValidityVerdict.VOID
-    return usable and not is_void(result) and one.throughput is not None
+    usable = figures.skipped is None and figures.validity.verdict is not ValidityVerdict.VOID
+    return usable and not is_void(result) and figures.throughput is not None
 
 
 def shown(result: Result) -> tuple[PrecisionResult, ...]:
     """The precisions whose figures may be shown."""
-    return tuple(one for one in result.per_precision if is_shown(one, result))
+    return tuple(figures for figures in result.per_precision if is_shown(figures, result))
 
 
-def no_figures_because(one: PrecisionResult, result: Result) -> str:
+def no_figures_because(figures: PrecisionResult, result: Result) -> str:
     """Why a precision shows no figures; empty where it shows some."""
-    if one.skipped is not None:
-        reason = clean(one.skipped.reason)
+    if figures.skipped is not None:
+        reason = clean(figures.skipped.reason)
         return reason if "skipped" in reason else f"skipped: {reason}"
-    if one.validity.verdict is ValidityVerdict.VOID:
-        return f"void: {listed(one.validity.reasons, FEW) or 'no reason was recorded'}"
+    if figures.validity.verdict is ValidityVerdict.VOID:
+        return f"void: {listed(figures.validity.reasons, FEW) or 'no reason was recorded'}"
     if is_void(result):
         return "void with the run: no figure is shown"
-    return "" if one.throughput is not None else "no figure: nothing was counted"
+    return "" if figures.throughput is not None else "no figure: nothing was counted"
 
 
 def listed(reasons: tuple[str, ...], most: int | None = None) -> str:
@@ -86,117 +51,13 @@ def listed(reasons: tuple[str, ...], most: int | None = None) -> str:
     return f"{text}; and {words.count(left, 'more reason')}" if left else text
 
 
-def headline(result: Result) -> Headline:
-    """Void before everything, then no figures, then the attribution; a missing steady state always stands beside it."""
-    if is_void(result):
-        why = listed(result.validity.reasons, FEW) or "no reason was recorded"
-        return Headline(Tone.BAD, "void", f"no figure of this run may be used: {why}", (), None, None)
-    if not shown(result):
-        whys = "; ".join(f"{one.precision} {no_figures_because(one, result)}" for one in result.per_precision)
-        return Headline(Tone.BAD, "no figures", f"no precision was measured: {whys}", (), None, None)
-    cautions = _cautions(result)
-    found = result.attribution
-    if any(one.load is not None for one in shown(result)):
-        return _served_headline(result, cautions)
-    if found is None:
-        sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
-        return Headline(Tone.WARN, "not attributed", sentence, cautions, None, None)
-    mark = f"{found.bound}-bound" if found.bound is not Bound.UNDETERMINED else "undetermined"
-    sentence = _without_prefix(clean(found.sentence), mark)
-    tone = Tone.WARN if cautions or found.weak or found.bound is Bound.UNDETERMINED else Tone.PLAIN
-    weak = ("the evidence is weak: a suspicion until an intervention confirms it",) if found.weak else ()
-    symptom = None if found.symptom_layer is None else result.contract.owner(found.symptom_layer)
-    return Headline(tone, mark, sentence, weak + cautions, found, symptom)
-
-
-def _served_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
-    """A server's verdict is on its objective at the load it was under, then where its own counters saw the time go."""
-    head, found = _objective_headline(result, cautions), result.attribution
-    if found is None:
-        return head
-    weak = ("the evidence is weak: a suspicion until a trace or an intervention confirms it",) if found.weak else ()
-    symptom = None if found.symptom_layer is None else result.contract.owner(found.symptom_layer)
-    sentence = f"{head.sentence}; {clean(found.sentence)}"
-    return replace(head, sentence=sentence, cautions=weak + head.cautions, attribution=found, symptom_owner=symptom)
-
-
-def _objective_headline(result: Result, cautions: tuple[str, ...]) -> Headline:
-    one = next(one for one in shown(result) if one.load is not None)
-    load = one.load
-    assert load is not None
-    rate = f"{words.figure_text(one.sustained or one.throughput)} at {clean(load.load)}"
-    verdicts = {outcome.verdict for outcome in one.slo}
-    if not verdicts:
-        return Headline(Tone.WARN, "no objective", rate, cautions, None, None)
-    if "missed" in verdicts:
-        missed = "; ".join(slo_line(outcome, one.precision)[0] for outcome in one.slo if outcome.verdict == "missed")
-        return Headline(Tone.BAD, "objective missed", f"{rate}; {missed}", cautions, None, None)
-    if verdicts == {"met"}:
-        within = ", ".join(clean(bound) for bound in load.budget)
-        tone = Tone.WARN if cautions else Tone.GOOD
-        return Headline(tone, "objective met", f"{rate}, within {within}", cautions, None, None)
-    return Headline(Tone.WARN, "objective unresolved", rate, cautions, None, None)
-
-
-def _without_prefix(sentence: str, mark: str) -> str:
-    for prefix in (f"{mark}: ", f"{mark}:"):
-        if sentence.lower().startswith(prefix.lower()):
-            return sentence[len(prefix) :].lstrip()
-    return sentence
-
-
-def _cautions(result: Result) -> tuple[str, ...]:
-    cautions = []
-    for one in shown(result):
-        steady = one.steady
-        if steady is not None and steady.verdict is not SteadyVerdict.STEADY:
-            word = "no steady state" if steady.verdict is SteadyVerdict.NOT_STEADY else "steady state inconclusive"
-            why = f" ({clean(steady.reason)})" if steady.reason else ""
-            meaning = "its figure is a mean over the window, not a sustained rate"
-            cautions.append(f"{word} at {one.precision}{why}: {meaning}")
-        if one.accuracy is not None and one.accuracy.verdict == "no-go":
-            cautions.append(f"{one.precision} loses more accuracy than the contract allows: no-go")
-    if result.validity.verdict is ValidityVerdict.DOUBTFUL:
-        reasons = result.validity.reasons or ("no reason was recorded",)
-        more = f" (and {words.count(len(reasons) - 1, 'more reason')}, below)" if len(reasons) > 1 else ""
-        cautions.append(f"doubtful: {clean(reasons[0])}{more}")
-    return tuple(cautions)
-
-
 def attributed_precision(result: Result) -> Precision | None:
     """The precision whose steps the run's attribution looked at."""
-    for one in result.per_precision:
-        if one.attribution is not None and one.attribution == result.attribution:
-            return one.precision
+    for figures in result.per_precision:
+        if figures.attribution is not None and figures.attribution == result.attribution:
+            return figures.precision
     measured = shown(result)
     return measured[0].precision if result.attribution is not None and measured else None
-
-
-def owner_line(found: Attribution) -> str:
-    """`layer runtime → owner "ML platform engineering"`; an open question stays one."""
-    if found.layer is None:
-        if not found.candidates:
-            return "layer not established: no owner is named"
-        first = found.candidates[0]
-        return f'layer not established; first suspect: {first.layer} → owner "{clean(first.owner)}"'
-    owner = clean(found.owner) if found.owner else "nobody is named in the contract"
-    return f'layer {found.layer} → owner "{owner}"'
-
-
-def symptom_line(found: Attribution, result: Result) -> str:
-    """Who sees the symptom of a cause that another team may own."""
-    if found.symptom_layer is None:
-        return ""
-    return f"symptom seen by: {clean(result.contract.owner(found.symptom_layer))} (layer {found.symptom_layer})"
-
-
-def next_line(found: Attribution) -> str:
-    """The next step with its expected gain; an unknown gain is said to be unknown."""
-    step = clean(found.next_step) or "none is known"
-    gain = found.gain_if_removed
-    if not math.isfinite(gain.estimate):
-        return f"{step}; expected gain unknown"
-    return f"{step}; expected {words.factor_text(gain)} if the bottleneck were removed"
 
 
 # --- the precision table --------------------------------------------------------------------------------------------
@@ -204,22 +65,22 @@ def next_line(found: Attribution) -> str:
 
 def rate_unit(result: Result) -> str:
     """The unit of the rates in the table."""
-    for one in result.per_precision:
-        if one.throughput is not None:
-            return clean(one.throughput.unit)
+    for figures in result.per_precision:
+        if figures.throughput is not None:
+            return clean(figures.throughput.unit)
     return "units/s"
 
 
 def main_latency(result: Result) -> SloMetric:
     """Time per token for generation, otherwise the latency of an iteration."""
     generates = result.contract.workload.task is Task.GENERATE
-    known = any(SloMetric.TIME_PER_TOKEN in one.latency_ms for one in result.per_precision)
+    known = any(SloMetric.TIME_PER_TOKEN in figures.latency_ms for figures in result.per_precision)
     return SloMetric.TIME_PER_TOKEN if generates and known else SloMetric.LATENCY
 
 
 def is_served(result: Result) -> bool:
     """Whether a server was asked, and not an engine in a process of ours."""
-    return any(one.load is not None for one in result.per_precision)
+    return any(figures.load is not None for figures in result.per_precision)
 
 
 def latency_name(metric: str, *, served: bool = False) -> str:
@@ -229,36 +90,12 @@ def latency_name(metric: str, *, served: bool = False) -> str:
     return metric.replace("-", " ")
 
 
-def percentile_of(one: PrecisionResult, metric: str, wanted: float) -> Percentile | None:
+def percentile_of(figures: PrecisionResult, metric: str, wanted: float) -> Percentile | None:
     """One percentile of one metric, where it was measured."""
-    for percentile in one.latency_ms.get(metric, ()):
+    for percentile in figures.latency_ms.get(metric, ()):
         if percentile.percentile == wanted:
             return percentile
     return None
-
-
-def table_rows(result: Result) -> tuple[Row, ...]:
-    """The precision table in words."""
-    metric, accuracy = main_latency(result), accuracy_metric(result)
-    return tuple(_row(one, result, metric, accuracy) for one in result.per_precision)
-
-
-def _row(one: PrecisionResult, result: Result, latency: str, accuracy: str) -> Row:
-    note = no_figures_because(one, result)
-    executed = executed_as(one)
-    if note:
-        return Row(one.precision, note, "", "", "", "", Tone.PLAIN, executed)
-    middle, tail = percentile_of(one, latency, 50), percentile_of(one, latency, 99)
-    return Row(
-        precision=one.precision,
-        note="",
-        sustained=sustained_text(one),
-        peak=words.estimate_text(one.peak, one.sustained or one.throughput),
-        latency=pair_text(middle, tail),
-        accuracy=accuracy_text(one.accuracy, accuracy),
-        accuracy_tone=accuracy_tone(one.accuracy),
-        executed=executed,
-    )
 
 
 def pair_text(middle: Percentile | None, tail: Percentile | None) -> str:
@@ -271,34 +108,34 @@ def pair_text(middle: Percentile | None, tail: Percentile | None) -> str:
     return f"{left}{NBSP}/{NBSP}{right}{NBSP}ms"
 
 
-def sustained_text(one: PrecisionResult) -> str:
+def sustained_text(figures: PrecisionResult) -> str:
     """The sustained rate; without steady state the mean of the window, and the words that it is only that."""
-    if one.sustained is not None:
-        return words.figure_text(one.sustained, unit=False)
-    verdict = SteadyVerdict.NOT_STEADY if one.steady is None else one.steady.verdict
-    return f"{verdict.replace(' ', NBSP)}; mean{NBSP}{words.figure_text(one.throughput, unit=False)}"
+    if figures.sustained is not None:
+        return words.figure_text(figures.sustained, unit=False)
+    verdict = SteadyVerdict.NOT_STEADY if figures.steady is None else figures.steady.verdict
+    return f"{verdict.replace(' ', NBSP)}; mean{NBSP}{words.figure_text(figures.throughput, unit=False)}"
 
 
-def executed_as(one: PrecisionResult) -> str:
+def executed_as(figures: PrecisionResult) -> str:
     """Native or emulated, by the kernels that ran, and with which tool chain."""
-    if one.executed is None:
-        return one.native.value
-    toolchain = clean(one.executed.toolchain)
-    return one.executed.native.value + (f", {toolchain}" if toolchain else "")
+    if figures.executed is None:
+        return figures.native.value
+    toolchain = clean(figures.executed.toolchain)
+    return figures.executed.native.value + (f", {toolchain}" if toolchain else "")
 
 
-def executed_how(one: PrecisionResult) -> str:
+def executed_how(figures: PrecisionResult) -> str:
     """The same with every detail the engine gives: casts, scales, what stayed in a wider format."""
-    how = clean(one.executed.how) if one.executed is not None else ""
-    return f"{executed_as(one)}: {how}" if how else executed_as(one)
+    how = clean(figures.executed.how) if figures.executed is not None else ""
+    return f"{executed_as(figures)}: {how}" if how else executed_as(figures)
 
 
 # --- what was counted, and whether it holds -------------------------------------------------------------------------
 
 
-def counted_line(one: PrecisionResult) -> tuple[str, str]:
+def counted_line(figures: PrecisionResult) -> tuple[str, str]:
     """What was counted of what was executed, and what was excluded, in seconds by phase."""
-    steady = one.steady
+    steady = figures.steady
     if steady is None:
         return "nothing was counted", ""
     word = "steady" if steady.verdict is SteadyVerdict.STEADY else "counted"
@@ -315,10 +152,10 @@ def phase_seconds(seconds: float) -> str:
     return words.number(seconds, 1 if seconds >= 1 else 2)
 
 
-def stability_line(one: PrecisionResult) -> tuple[str, str, Tone]:
+def stability_line(figures: PrecisionResult) -> tuple[str, str, Tone]:
     """Drift with its verdict, what governed the rate, and a tone."""
-    steady = one.steady
-    governed = clean(one.governed_by.cause) if one.governed_by else "nothing seen"
+    steady = figures.steady
+    governed = clean(figures.governed_by.cause) if figures.governed_by else "nothing seen"
     if steady is None:
         return "not tested", governed, Tone.WARN
     tone = Tone.GOOD if steady.verdict is SteadyVerdict.STEADY else Tone.BAD
@@ -377,8 +214,3 @@ def conditions_line(result: Result) -> str:
 def loosened_line(result: Result) -> str:
     """Where the contract asks for less than the default protocol; empty where it does not."""
     return "; ".join(clean(item) for item in result.conditions.loosened)
-
-
-def layer_owner(result: Result, layer: Layer) -> str:
-    """Who owns a layer under the contract."""
-    return clean(result.contract.owner(layer))

@@ -3,53 +3,45 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.precision import Native
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.report import findings, words
+from lynxbench.report.doc import Points
 from lynxbench.report.words import clean
 
 WELL_USED = 0.5
 """Half of the roofline: above it an operator is said to run near it. The figure always stands beside the word."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportAnswer:
-    """A question and what this run can say to it."""
-
-    question: str
-    sentences: tuple[str, ...]
-
-
-def answer_four(result: Result) -> tuple[ReportAnswer, ReportAnswer, ReportAnswer, ReportAnswer]:
+def answer_four(result: Result) -> tuple[Points, Points, Points, Points]:
     """What bounds it; what sustained load does; whether the hardware is used; which assumptions it rests on."""
     return (
-        ReportAnswer("What bounds it?", _bounds(result)),
-        ReportAnswer("How does it change under sustained load?", _sustained(result)),
-        ReportAnswer("Does the stack use the hardware’s strengths?", _strengths(result)),
-        ReportAnswer("Which assumptions does a comparison rest on?", _assumptions(result)),
+        Points(_bounds(result), "What bounds it?"),
+        Points(_sustained(result), "How does it change under sustained load?"),
+        Points(_strengths(result), "Does the stack use the hardware’s strengths?"),
+        Points(_assumptions(result), "Which assumptions does a comparison rest on?"),
     )
 
 
 def _bounds(result: Result) -> tuple[str, ...]:
     if findings.is_void(result):
         return ("Not answered: the run is void.",)
-    found = result.attribution
-    if found is None:
+    attribution = result.attribution
+    if attribution is None:
         return ("Not established: no profile was taken or it could not be read. A remedy chosen now would be a guess.",)
     precision = findings.attributed_precision(result)
     at = f" at {precision}" if precision else ""
-    share = found.shares.get(found.bottleneck)
-    word = "Undetermined" if found.bound is Bound.UNDETERMINED else f"The {found.bound}"
-    first = f"{word}: {category_name(found.bottleneck)} takes {words.percent(share)} of a step{at}."
-    hidden = found.shares.get(Category.UNATTRIBUTED, 0.0)
+    share = attribution.shares.get(attribution.bottleneck)
+    word = "Undetermined" if attribution.bound is Bound.UNDETERMINED else f"The {attribution.bound}"
+    first = f"{word}: {words.category_name(attribution.bottleneck)} takes {words.percent(share)} of a step{at}."
+    hidden = attribution.shares.get(Category.UNATTRIBUTED, 0.0)
     rest = f"{words.percent(hidden)} of the time could not be attributed." if hidden > 0 else ""
     others = tuple(
         f"Also possible: layer {other.layer} ({clean(other.owner)}): {clean(other.reason)}."
-        for other in found.candidates
+        for other in attribution.candidates
     )
     return tuple(s for s in (first, rest) if s) + others
 
@@ -57,25 +49,25 @@ def _bounds(result: Result) -> tuple[str, ...]:
 def _sustained(result: Result) -> tuple[str, ...]:
     if findings.is_void(result):
         return ("Not answered: the run is void.",)
-    return tuple(_sustained_one(one, result) for one in findings.shown(result)) or ("Nothing was measured.",)
+    return tuple(_sustained_one(figures, result) for figures in findings.shown(result)) or ("Nothing was measured.",)
 
 
-def _sustained_one(one: PrecisionResult, result: Result) -> str:
-    steady, peak, held = one.steady, one.peak, one.sustained or one.throughput
+def _sustained_one(figures: PrecisionResult, result: Result) -> str:
+    steady, peak, held = figures.steady, figures.peak, figures.sustained or figures.throughput
     parts = []
     if held and peak and held.estimate and peak.estimate and steady and steady.verdict is SteadyVerdict.STEADY:
         gap = 1 - held.estimate / peak.estimate
         parts.append(
-            f"{one.precision}: holds {words.figure_text(held)} at {words.load_text(result.conditions)}, "
+            f"{figures.precision}: holds {words.figure_text(held)} at {words.load_text(result.conditions)}, "
             f"{words.percent(gap)} below its best window ({words.estimate_text(peak, held)})"
         )
     elif steady is not None:
-        parts.append(f"{one.precision}: {steady.verdict}, {clean(steady.reason) or 'no reason was recorded'}")
+        parts.append(f"{figures.precision}: {steady.verdict}, {clean(steady.reason) or 'no reason was recorded'}")
     else:
-        parts.append(f"{one.precision}: not tested")
+        parts.append(f"{figures.precision}: not tested")
     if steady is not None:
         parts.append(f"drift {words.percent_interval(steady.drift)} over the counted window")
-    governed = one.governed_by
+    governed = figures.governed_by
     if governed is not None:
         parts.append(f"held back by {clean(governed.cause)} ({clean(governed.evidence)})")
     else:
@@ -86,29 +78,31 @@ def _sustained_one(one: PrecisionResult, result: Result) -> str:
 def _strengths(result: Result) -> tuple[str, ...]:
     if findings.is_void(result):
         return ("Not answered: the run is void.",)
-    said = []
-    for one in findings.shown(result):
-        if one.native is Native.EMULATED:
-            said.append(f"{one.precision} is emulated here: its speed says nothing about hardware that has it.")
-    natives = [one.precision.value for one in findings.shown(result) if one.native is Native.NATIVE]
+    sentences = []
+    for figures in findings.shown(result):
+        if figures.native is Native.EMULATED:
+            sentences.append(
+                f"{figures.precision} is emulated here: its speed says nothing about hardware that has it."
+            )
+    natives = [figures.precision.value for figures in findings.shown(result) if figures.native is Native.NATIVE]
     if natives:
-        said.append(f"Executed natively: {', '.join(natives)}.")
+        sentences.append(f"Executed natively: {', '.join(natives)}.")
     if result.attribution is not None:
-        said.extend(_efficiency(result.attribution))
+        sentences.extend(_efficiency(result.attribution))
     if result.ceilings:
         best = ", ".join(
             f"{clean(c.name)}{f' {c.precision}' if c.precision else ''} {words.scaled_text(c.per_s, c.unit)}"
             for c in result.ceilings
         )
-        said.append(f"Measured envelope (bare kernels, not the workload): {best}.")
+        sentences.append(f"Measured envelope (bare kernels, not the workload): {best}.")
     else:
-        said.append("No ceiling was measured in this run, so the distance to the hardware’s limit is unknown.")
-    said.append("Utilisation is not performance: a busy device may be waiting.")
-    return tuple(said)
+        sentences.append("No ceiling was measured in this run, so the distance to the hardware’s limit is unknown.")
+    sentences.append("Utilisation is not performance: a busy device may be waiting.")
+    return tuple(sentences)
 
 
-def _efficiency(found: Attribution) -> tuple[str, ...]:
-    known = [op for op in found.operators if op.efficiency is not None and math.isfinite(op.efficiency)]
+def _efficiency(attribution: Attribution) -> tuple[str, ...]:
+    known = [op for op in attribution.operators if op.efficiency is not None and math.isfinite(op.efficiency)]
     if not known:
         return ("How near the operators ran to their ceilings is unknown: shapes or ceilings are missing.",)
     top = max(known, key=lambda op: op.share)
@@ -120,16 +114,11 @@ def _efficiency(found: Attribution) -> tuple[str, ...]:
 
 
 def _assumptions(result: Result) -> tuple[str, ...]:
-    said = [f"Same contract, executor, precision and {words.load_text(result.conditions)}."]
+    sentences = [f"Same contract, executor, precision and {words.load_text(result.conditions)}."]
     if loosened := findings.loosened_line(result):
-        said.append(f"Looser than the default protocol: {loosened}.")
-    said.extend(clean(item) for item in result.assumptions)
+        sentences.append(f"Looser than the default protocol: {loosened}.")
+    sentences.extend(clean(item) for item in result.assumptions)
     if result.executor_drift:
         changes = words.count(len(result.executor_drift), "field")
-        said.append(f"The executor changed during the run: {changes}, listed below.")
-    return tuple(said)
-
-
-def category_name(category: Category) -> str:
-    """A category as people say it."""
-    return category.value.replace("_", " ")
+        sentences.append(f"The executor changed during the run: {changes}, listed below.")
+    return tuple(sentences)

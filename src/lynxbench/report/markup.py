@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from html import escape
 from typing import TypeAlias
 
-from lynxbench.report.words import clean
+from lynxbench.report.words import UNSAFE
 
 
 class Safe(str):
@@ -20,6 +21,7 @@ Child: TypeAlias = "str | Iterable[Child] | None"
 Attribute: TypeAlias = "str | int | float | bool | None"
 
 _VOID = frozenset({"meta", "br", "hr", "img", "link", "input"})
+_SPECIAL = re.compile(f"[&<>\"'{UNSAFE.pattern[1:-1]}]")
 
 
 def raw(text: str) -> Safe:
@@ -29,7 +31,7 @@ def raw(text: str) -> Safe:
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Safe:
     """One element. `class_` is class, `data_tip` is data-tip; None and False leave an attribute out."""
-    opened = "".join([name, *[_attribute(key, value) for key, value in attributes.items()]])
+    opened = "".join([name, *[_attribute(key, value) for key, value in attributes.items() if value is not None]])
     if name in _VOID:
         return Safe(f"<{opened}>")
     return Safe(f"<{opened}>{join(children)}</{name}>")
@@ -37,33 +39,28 @@ def tag(name: str, /, *children: Child, **attributes: Attribute) -> Safe:
 
 def join(children: Iterable[Child]) -> Safe:
     """Several pieces after one another, the plain ones escaped."""
-    return Safe("".join(_flat(children)))
+    pieces: list[str] = []
+    _collect(children, pieces)
+    return Safe("".join(pieces))
 
 
-def said(text: str) -> Safe:
-    """Somebody's text, isolated so that its writing direction cannot reorder what stands around it."""
-    return tag("bdi", clean(text))
+def escaped(text: str) -> str:
+    """Any text as text: no markup, no control and no direction-override characters."""
+    return text if _SPECIAL.search(text) is None else escape(UNSAFE.sub("\ufffd", text), quote=True)
 
 
-def code(text: str) -> Safe:
-    """An id, a path or a command."""
-    return tag("code", clean(text))
-
-
-def _flat(children: Iterable[Child]) -> Iterable[str]:
+def _collect(children: Iterable[Child], pieces: list[str]) -> None:
     for child in children:
-        if child is None:
-            continue
         if isinstance(child, Safe):
-            yield child
+            pieces.append(child)
         elif isinstance(child, str):
-            yield escape(child, quote=True)
-        else:
-            yield from _flat(child)
+            pieces.append(escaped(child))
+        elif child is not None:
+            _collect(child, pieces)
 
 
 def _attribute(key: str, value: Attribute) -> str:
-    if value is None or value is False:
+    if value is False:
         return ""
     name = _spelled(key)
     if value is True:
@@ -71,7 +68,7 @@ def _attribute(key: str, value: Attribute) -> str:
     if isinstance(value, float):  # most attributes of a plot; digits need no escaping
         digits = f"{value:.2f}".rstrip("0").rstrip(".")
         return f' {name}="{digits}"'
-    return f' {name}="{escape(str(value), quote=True)}"'
+    return f' {name}="{escaped(str(value))}"'
 
 
 @cache

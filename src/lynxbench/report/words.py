@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 
+from pydantic import JsonValue
+
+from lynxbench.model.attribution import Category
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
@@ -17,18 +21,18 @@ UNRESOLVED = "unresolved"
 NO_FIGURE = "–"
 
 # C0 and C1 controls could drive a terminal; directional overrides could make a text read as something else.
-_UNSAFE = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+UNSAFE = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def clean(text: str) -> str:
     """One line of somebody's text without control and direction-override characters."""
-    return " ".join(_UNSAFE.sub("\ufffd", text).split())
+    return " ".join(UNSAFE.sub("\ufffd", text).split())
 
 
-def clean_lines(text: str) -> str:
-    """Several lines of somebody's text, indentation kept, without control and direction-override characters."""
-    return "\n".join(_UNSAFE.sub("\ufffd", line) for line in text.split("\n"))
+def printable(text: str) -> str:
+    """Any text in one line without those characters; its spaces stay, since some hold a figure together."""
+    return UNSAFE.sub("\ufffd", text).replace("\n", " ").replace("\t", " ")
 
 
 def decimals_of(interval: Interval, *, figures: int = 3) -> int:
@@ -139,6 +143,11 @@ def percent_interval(interval: Interval) -> str:
     return f"{estimate}{NBSP}% [{low},{NBSP}{high}]"
 
 
+def change_text(ratio: Interval) -> str:
+    """A ratio as the change that it is."""
+    return percent_interval(Interval(ratio.low - 1, ratio.estimate - 1, ratio.high - 1))
+
+
 def factor_text(interval: Interval) -> str:
     """`1.5–1.9×`: a speed-up by its bounds; by its estimate where there are none."""
     if interval.known and interval.low != interval.high:
@@ -218,6 +227,19 @@ def scaled_text(value: float, unit: str) -> str:
 def abbreviated(identifier: str) -> str:
     """`3f9a…c2`: enough of an id to recognise it."""
     return identifier if len(identifier) <= 8 else f"{identifier[:4]}…{identifier[-2:]}"
+
+
+def value_text(value: JsonValue, longest: int = 400) -> str:
+    """A captured value in one line, cut where it is longer; the result's document has it whole."""
+    if value is None:
+        return "(absent)"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= longest else f"{text[:longest]}… ({number(len(text), 0)} characters)"
+
+
+def category_name(category: Category) -> str:
+    """A category as people say it."""
+    return category.value.replace("_", " ")
 
 
 def count(many: int, one: str, several: str = "") -> str:

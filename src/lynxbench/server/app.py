@@ -17,13 +17,12 @@ from starlette.responses import RedirectResponse, Response
 
 from lynxbench import __version__
 from lynxbench.errors import BadLedger, LynxbenchError, NotFound, Refused
-from lynxbench.report.markup import said, tag
-from lynxbench.report.sections.section_parts import section
+from lynxbench.report.doc import Report, Section
 from lynxbench.server import form_routes, page_routes
 from lynxbench.server.api import administering_api, evidence_api, submitting_api, working_api
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
 from lynxbench.server.page_routes import PageVisit, shown_line
-from lynxbench.server.pages.page_shell import make_page
+from lynxbench.server.pages.page_shell import make_page, problem_note
 from lynxbench.server.rights import API, nobody
 from lynxbench.server.routing import right_of, server_of
 from lynxbench.server.server_state import Server
@@ -97,7 +96,7 @@ def _respond(request: Request, status: int, line: str, headers: dict[str, str] |
         if not hasattr(request.state, "principal"):
             request.state.principal = nobody(may_read=False)
         words = {404: "Not there", 403: "Not allowed", 429: "Too many requests"}.get(status, "That did not work")
-        page = make_page(words, "", section("why", "Why", tag("p", said(line), role="alert")), status=status)
+        page = make_page(Report(words, (Section("why", "Why", (problem_note(line),)),)), status=status)
         made = PageVisit(request).html(page)
     made.headers.update(headers or {})
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -15,9 +15,10 @@ from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.names import FULL_ID
 from lynxbench.ledger.queries import standings
 from lynxbench.record.recalling_analyses import body_of
-from lynxbench.report.html import render_html
+from lynxbench.report.documents.pack_document import compose_pack
+from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
-from lynxbench.report.pack import render_pack
+from lynxbench.report.render_html import render_html
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.api.request_models import MOST_NUMBER, Named, Seq
 from lynxbench.server.observing import CONTENT_TYPE
@@ -154,8 +155,8 @@ def report_(here: Here, result: Named) -> Response:
     name = here.named(result, "result")
     files = reading.files_of(here.server, name)
     words = standings(here.server.ledger.log, [name], here.server.trust)[name].words
-    text = render_html(files.result, files.processes, files.telemetry, words)
-    return _file(text, "text/html", f"{name[:12]}.html")
+    report = compose_result(files.result, files.processes, files.telemetry, words, files.problem or "")
+    return _file(render_html(report), "text/html", f"{name[:12]}.html")
 
 
 @route("GET", "/results/{result}/plots/{name}.svg", READ)
@@ -200,7 +201,7 @@ async def decision_(here: Here, seq: Seq) -> Response:
 
 @route("GET", "/decisions/{seq}/pack.html", READ)
 def pack_(server: TheServer, seq: Seq) -> Response:
-    text = render_pack(decisions.pack_of(server, seq))
+    text = render_html(compose_pack(decisions.pack_of(server, seq)))
     return HTMLResponse(text, headers={"Content-Security-Policy": FILE_POLICY})
 
 
@@ -247,8 +248,6 @@ def _analyses(place: str) -> None:
     @route("GET", f"{place}/{{analysis}}/report.html", READ)
     def report(server: TheServer, analysis: Analysis) -> Response:
         logged = analyses.find(server, analysis, place)
-        if analyses.rendered(server, logged).document is None:
-            raise HTTPException(404, "this analysis cannot be drawn")
         return _file(analyses.report_of(server, logged), "text/html", f"{body_of(logged).analysis_id[:12]}.html")
 
     @route("GET", f"{place}/{{analysis}}/plots/{{name}}.svg", READ)
@@ -314,7 +313,7 @@ def _file(text: str, kind: str, name: str) -> Response:
     return Response(text, media_type=kind, headers=headers)
 
 
-def _plot(plots: dict[str, str], name: str, identifier: str) -> Response:
+def _plot(plots: Mapping[str, str], name: str, identifier: str) -> Response:
     if name not in plots:
         raise HTTPException(404, f"no plot of that name; there are {', '.join(sorted(plots)) or 'none'}")
     return _file(standalone_svg(plots[name]), "image/svg+xml", f"{identifier[:12]}-{name}.svg")

@@ -13,7 +13,8 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
-from lynxbench.report.comparison_terminal import render_comparison
+from lynxbench.report.documents.comparison_document import compose_comparison
+from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.administration import Administration
 from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, Limiter
 from lynxbench.server.live import LiveBoard
@@ -163,7 +164,8 @@ class Server:
         for number, name in self.courier.waiting():
             notice = self.watch.notice(name)
             comparison = self.watch.compare(notice.baseline_id, notice.result_id, self.trust)
-            state = self.courier.send(number, notice, render_comparison(comparison, width=LETTER_WIDTH))
+            letter = render_terminal(compose_comparison(comparison), width=LETTER_WIDTH)
+            state = self.courier.send(number, notice, letter)
             self.metrics.messages.labels(state).inc()
             level = logging.INFO if state == "sent" else logging.WARNING
             self.log.log(level, "message", extra={"notice": name, "state": state})

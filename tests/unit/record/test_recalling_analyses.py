@@ -15,8 +15,9 @@ from lynxbench.experiment.experiment_folder import ExperimentFolder
 from lynxbench.experiment.experiment_outcome import describe
 from lynxbench.experiment.tuning_run import run_tuning
 from lynxbench.record.recalling_analyses import plain_names
-from lynxbench.report.experiment_html import render_experiment_html
-from lynxbench.report.experiment_terminal import render_experiment
+from lynxbench.report.documents.experiment_document import compose_experiment
+from lynxbench.report.render_html import render_html
+from lynxbench.report.render_terminal import render_terminal
 from served import served_contract
 
 SAID = "no accuracy measured for served cells"
@@ -40,8 +41,8 @@ def test_served_cells_say_so_in_document_terminal_and_page(tmp_path: Path) -> No
     values = {(cell.cell, block): 100.0 + 9 * cell.number + block for cell in cells for block in range(2)}
     document = describe(folder, cells, values, datetime(2026, 1, 1, tzinfo=UTC))
     assert document.accuracy_missing == SAID
-    assert SAID in render_experiment(document, width=120)
-    assert SAID in render_experiment_html(document)
+    assert SAID in render_terminal(compose_experiment(document), width=120)
+    assert SAID in render_html(compose_experiment(document))
     within = planted_definition()
     made = ExperimentFolder.create(tmp_path / "in", within, datetime(2026, 1, 1, tzinfo=UTC))
     assert describe(made, plan_cells(within), {}, None).accuracy_missing == ""

@@ -8,26 +8,26 @@ from lynxbench.report.four_answers import answer_four
 def test_every_shape_answers_all_four(build, shape: str) -> None:
     answers = answer_four(build.SHAPES[shape]().result)
     assert len(answers) == 4
-    assert all(answer.sentences and all(answer.sentences) for answer in answers)
+    assert all(answer.items and all(answer.items) for answer in answers)
 
 
 def test_void_answers_nothing_about_the_executor(build) -> None:
     first, second, third, _ = answer_four(build.void().result)
-    assert {first.sentences, second.sentences, third.sentences} == {("Not answered: the run is void.",)}
+    assert {first.items, second.items, third.items} == {("Not answered: the run is void.",)}
 
 
 def test_the_gap_to_the_peak_and_its_cause_are_named(build) -> None:
-    said = " ".join(answer_four(build.throttled_gpu().result)[1].sentences).replace("\u00a0", " ")
+    said = " ".join(answer_four(build.throttled_gpu().result)[1].items).replace("\u00a0", " ")
     assert "14 % below its best window" in said
     assert "held back by power cap" in said
 
 
 def test_ceilings_are_called_an_envelope(build) -> None:
-    said = " ".join(answer_four(build.software_bound().result)[2].sentences)
+    said = " ".join(answer_four(build.software_bound().result)[2].items)
     assert "not the workload" in said
     assert "31\u00a0% of what the measured ceilings allow" in said
 
 
 def test_loosened_protocol_is_an_assumption(build) -> None:
-    said = " ".join(answer_four(build.software_bound().result)[3].sentences)
+    said = " ".join(answer_four(build.software_bound().result)[3].items)
     assert "Looser than the default protocol: 3 restarts instead of 5" in said

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 from lynxbench.model.result import Result
+from lynxbench.report.documents.record_sections import VERIFY
 from lynxbench.report.json_document import render_json
-from lynxbench.report.sections.record_section import VERIFY
 
 
 def test_the_promised_keys_are_there(build) -> None:

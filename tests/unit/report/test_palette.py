@@ -31,22 +31,23 @@ def test_the_formula_itself() -> None:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 def test_text_contrast(theme: Theme) -> None:
-    texts = {name: getattr(theme, name) for name in ("ink", "muted", "accent", "good", "warn", "bad")}
+    texts = {name: theme.colours[name] for name in ("ink", "muted", "accent", "good", "warn", "bad")}
     texts |= {f"layer {layer}": colour for layer, colour in theme.layers.items()}
     for (name, colour), ground in itertools.product(texts.items(), ("surface", "page", "sunken")):
-        assert contrast(colour, getattr(theme, ground)) >= TEXT, f"{name} on {ground}"
+        assert contrast(colour, theme.colours[ground]) >= TEXT, f"{name} on {ground}"
     # Tick labels may stand on shaded phases, tips are written in the surface's colour on ink.
-    assert contrast(theme.muted, theme.shade) >= TEXT
-    assert contrast(theme.surface, theme.ink) >= TEXT
+    assert contrast(theme.colours["muted"], theme.colours["shade"]) >= TEXT
+    assert contrast(theme.colours["surface"], theme.colours["ink"]) >= TEXT
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 def test_fills_and_the_text_on_them(theme: Theme) -> None:
-    for category, colour in (theme.categories | {"accent": theme.accent}).items():
-        assert contrast(colour, theme.surface) >= GRAPHICS, category
+    on_fill = theme.colours["on-fill"]
+    for category, colour in (theme.categories | {"accent": theme.colours["accent"]}).items():
+        assert contrast(colour, theme.colours["surface"]) >= GRAPHICS, category
         if category is not Category.UNATTRIBUTED:
-            assert contrast(theme.on_fill, colour) >= TEXT, category
-    assert contrast(theme.on_fill, theme.categories[Category.UNATTRIBUTED]) >= TEXT
+            assert contrast(on_fill, colour) >= TEXT, category
+    assert contrast(on_fill, theme.categories[Category.UNATTRIBUTED]) >= TEXT
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lynxbench.model.attribution import Category
@@ -27,12 +28,12 @@ class Dots:
     steady: bool
 
 
-def draw_shares(bars: tuple[tuple[str, dict[Category, float]], ...], title: str, width: int) -> Safe:
+def draw_shares(bars: Sequence[tuple[str, Mapping[Category, float]]], title: str, width: int) -> Safe:
     """One bar of 100 % a precision; every nanosecond belongs to exactly one part."""
     left = 58 if width > NARROW else 44
     x = Scale(0, 1, left, width - 10)
     parts: list[Safe] = []
-    said = []
+    described = []
     for index, (name, shares) in enumerate(bars):
         top = 6 + index * 48
         parts.append(text(left - 8, top + 22, name, css="tick strong", anchor="end"))
@@ -42,7 +43,7 @@ def draw_shares(bars: tuple[tuple[str, dict[Category, float]], ...], title: str,
                 continue
             a, b = x(at), x(min(1.0, at + share))
             word = category.value.replace("_", " ")
-            said.append(f"{name} {word} {percent(share)}")
+            described.append(f"{name} {word} {percent(share)}")
             tip = tag("title", f"{word}: {percent(share)} of a step")
             parts.append(box(a, top, max(0.5, b - a - 1.5), 34, f"fill {category_class(category)}", tip))
             room = b - a
@@ -52,7 +53,7 @@ def draw_shares(bars: tuple[tuple[str, dict[Category, float]], ...], title: str,
             at += share
     bottom = 6 + len(bars) * 48 - 8
     parts += _percent_axis(x, bottom, 5 if width > NARROW else 2)
-    return svg(width, bottom + 22, title, "; ".join(said).replace("\u00a0", " "), parts)
+    return svg(width, bottom + 22, title, "; ".join(described).replace("\u00a0", " "), parts)
 
 
 def draw_counted(bars: tuple[tuple[str, tuple[tuple[str, float], ...]], ...], title: str, width: int) -> Safe:
@@ -61,7 +62,7 @@ def draw_counted(bars: tuple[tuple[str, tuple[tuple[str, float], ...]], ...], ti
     longest = max((sum(seconds for _, seconds in parts) for _, parts in bars), default=1.0) or 1.0
     x = Scale(0, longest, left, width - 10)
     drawn: list[Safe] = []
-    said = []
+    described = []
     for index, (name, phases) in enumerate(bars):
         top = 4 + index * 36
         drawn.append(text(left - 8, top + 18, name, css="tick strong", anchor="end"))
@@ -72,7 +73,7 @@ def draw_counted(bars: tuple[tuple[str, tuple[tuple[str, float], ...]], ...], ti
             if b - a < 0.3:
                 continue
             label = f"{phase} {seconds_text(seconds)}"
-            said.append(f"{name} {label}")
+            described.append(f"{name} {label}")
             kind = "counted" if phase == "counted" else f"phase phase-{phase.replace('-', '')}"
             drawn.append(box(a, top, max(0.5, b - a - 1.5), 26, kind, tag("title", label)))
             if b - a > len(label) * 6.4 + 8:
@@ -80,7 +81,7 @@ def draw_counted(bars: tuple[tuple[str, tuple[tuple[str, float], ...]], ...], ti
                 drawn.append(text((a + b) / 2 - 1, top + 17, label, css=css, anchor="middle"))
     bottom = 4 + len(bars) * 36 - 4
     drawn += axis_x(x, bottom, bottom, "s", 8 if width > NARROW else 4)
-    return svg(width, bottom + 24, title, "; ".join(said).replace("\u00a0", " "), drawn)
+    return svg(width, bottom + 24, title, "; ".join(described).replace("\u00a0", " "), drawn)
 
 
 def draw_efficiency(rows: tuple[tuple[str, Category, float, float], ...], title: str, width: int) -> Safe:
@@ -90,7 +91,7 @@ def draw_efficiency(rows: tuple[tuple[str, Category, float, float], ...], title:
     x = Scale(0, 1, left, width - 56)
     step = 40 if narrow else 30
     parts: list[Safe] = []
-    said = []
+    described = []
     for index, (name, category, share, efficiency) in enumerate(rows):
         top = 4 + index * step
         bar_top = top + (16 if narrow else 0)
@@ -106,10 +107,10 @@ def draw_efficiency(rows: tuple[tuple[str, Category, float, float], ...], title:
             box(x.start, bar_top, x.clamped(efficiency) - x.start, 18, f"fill {category_class(category)}", tip)
         )
         parts.append(text(x.end + 6, bar_top + 13, percent(efficiency), css="tick strong"))
-        said.append(f"{short} {percent(efficiency)}")
+        described.append(f"{short} {percent(efficiency)}")
     bottom = 4 + len(rows) * step
     parts += _percent_axis(x, bottom, 5 if not narrow else 2)
-    return svg(width, bottom + 22, title, "; ".join(said).replace("\u00a0", " "), parts)
+    return svg(width, bottom + 22, title, "; ".join(described).replace("\u00a0", " "), parts)
 
 
 def draw_peak_and_sustained(rows: tuple[Dots, ...], unit: str, title: str, width: int) -> Safe:
@@ -122,7 +123,7 @@ def draw_peak_and_sustained(rows: tuple[Dots, ...], unit: str, title: str, width
     parts: list[Safe] = []
     bottom = 6 + len(rows) * 46
     axis = axis_x(x, bottom, 6, unit, 8 if width > NARROW else 3)
-    said = []
+    described = []
     for index, row in enumerate(rows):
         middle = 6 + index * 46 + 24
         parts.append(text(left - 8, middle + 4, row.name, css="tick strong", anchor="end"))
@@ -136,17 +137,17 @@ def draw_peak_and_sustained(rows: tuple[Dots, ...], unit: str, title: str, width
             parts.append(
                 text(x(row.held.estimate), middle - 11, digits(row.held.estimate), css="tick strong", anchor="middle")
             )
-            said.append(tip)
+            described.append(tip)
         if math.isfinite(row.peak):
             at = x(row.peak)
             points = f"{at - 6:.1f},{middle} {at:.1f},{middle - 6} {at + 6:.1f},{middle} {at:.1f},{middle + 6}"
             tip = f"{row.name} best window: {digits(row.peak)} {unit}"
             parts.append(tag("polygon", tag("title", tip), points=points, class_="peak"))
-            said.append(tip)
-    return svg(width, bottom + 24, title, "; ".join(said).replace("\u00a0", " "), axis, parts)
+            described.append(tip)
+    return svg(width, bottom + 24, title, "; ".join(described).replace("\u00a0", " "), axis, parts)
 
 
-def draw_interval(held: Interval, peak: float, title: str) -> Safe:
+def draw_interval(held: Interval, peak: float, title: str, width: int) -> Safe:
     """A figure's interval as a small bar, the best window beside it; from zero, so that its width is honest."""
     values = [v for v in (held.high, held.estimate, peak) if math.isfinite(v)]
     x = Scale(0, max(values, default=1.0) * 1.04 or 1.0, 2, 238)

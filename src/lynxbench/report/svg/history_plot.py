@@ -15,11 +15,11 @@ MOST_POINTS = 400
 MOST_WHISKERS = 120
 
 
-def draw_levels(found: History, title: str, width: int) -> Safe:
+def draw_levels(history: History, title: str, width: int) -> Safe:
     """Throughput over the order of results."""
     left, right, top = (62, 12, 24) if width > NARROW else (50, 6, 24)
     bottom = HEIGHT - 34
-    points = found.points
+    points = history.points
     every = max(1, -(-len(points) // MOST_POINTS))
     shown = list(range(0, len(points), every))
     ends = [value for i in shown for value in _ends(points[i])]
@@ -27,7 +27,7 @@ def draw_levels(found: History, title: str, width: int) -> Safe:
     y = Scale(*padded(min(ends), max(ends)), bottom, top)
     parts: list[Safe] = [*axis_x(x, bottom, top, "results", 8 if width > NARROW else 4)]
     parts += axis_y(y, left, width - right, 5)
-    for change in found.changes:
+    for change in history.changes:
         at = x(change.index - 0.5)
         parts.append(rule(at, top, at, bottom if change.found else top + 14, "axis"))
         for place, layer in enumerate(change.layers_changed):
@@ -36,7 +36,7 @@ def draw_levels(found: History, title: str, width: int) -> Safe:
         if change.found:
             sign = f"{(change.effect.estimate - 1) * 100:+.1f} %"
             parts.append(text(at + 4, top + 10, sign, css="tick strong"))
-    edges = [0, *(change.index for change in found.changes if change.found), len(points)]
+    edges = [0, *(change.index for change in history.changes if change.found), len(points)]
     for start, end in pairwise(edges):
         segment = points[start:end]
         level = sum(point.estimate for point in segment) / max(1, len(segment))
@@ -49,7 +49,7 @@ def draw_levels(found: History, title: str, width: int) -> Safe:
         parts.append(tag("circle", cx=x(i), cy=y(point.estimate), r=2.6, class_=css))
         if len(shown) <= MOST_WHISKERS:
             parts.append(hover(x(i) - 4, top, 8, bottom - top, _tip(point)))
-    described = f"{len(points)} results, {sum(change.found for change in found.changes)} changes of the level."
+    described = f"{len(points)} results, {sum(change.found for change in history.changes)} changes of the level."
     return svg(width, HEIGHT, title, described, parts)
 
 

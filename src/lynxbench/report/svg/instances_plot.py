@@ -12,9 +12,9 @@ MOST_NAMED = 80
 """Beyond this the rows are drawn without names: the table has them."""
 
 
-def draw_instances(one: FleetComparison, title: str, width: int) -> Safe:
+def draw_instances(comparison: FleetComparison, title: str, width: int) -> Safe:
     """One row an instance, slowest first."""
-    rows = one.instances
+    rows = comparison.instances
     step = ROW if len(rows) <= MOST_NAMED else 6
     named = len(rows) <= MOST_NAMED
     left, right, top = (170, 16, 10) if width > NARROW else (92, 8, 10)
@@ -22,9 +22,9 @@ def draw_instances(one: FleetComparison, title: str, width: int) -> Safe:
     bottom = top + step * len(rows) + 8
     ends = [value for row in rows for value in (row.low, row.estimate, row.high) if value is not None]
     x = Scale(*padded(min(ends), max(ends)), left, width - right)
-    parts: list[Safe] = [*axis_x(x, bottom, top, one.unit, 6 if width > NARROW else 3)]
-    if one.median is not None:
-        parts.append(rule(x(one.median), top, x(one.median), bottom, "axis"))
+    parts: list[Safe] = [*axis_x(x, bottom, top, comparison.unit, 6 if width > NARROW else 3)]
+    if comparison.median is not None:
+        parts.append(rule(x(comparison.median), top, x(comparison.median), bottom, "axis"))
     longest = 22 if width > NARROW else 12
     for place, row in enumerate(rows):
         y = top + step * (place + 0.5)
@@ -36,7 +36,7 @@ def draw_instances(one: FleetComparison, title: str, width: int) -> Safe:
             parts.append(rule(x(row.low), y, x(row.high), y, "axis"))
         css = "point" if row.standing is InstanceStanding.OUTLIER else "point open"
         parts.append(tag("circle", cx=x(row.estimate), cy=y, r=3.2, class_=css))
-        parts.append(hover(left, y - step / 2, width - right - left, step, _tip(row, one.unit)))
+        parts.append(hover(left, y - step / 2, width - right - left, step, _tip(row, comparison.unit)))
     apart = sum(row.standing is InstanceStanding.OUTLIER for row in rows)
     return svg(width, bottom + 24, title, f"{len(rows)} instances, {apart} stand apart.", parts)
 

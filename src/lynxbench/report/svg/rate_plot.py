@@ -27,13 +27,13 @@ def draw_rates(series: tuple[DrawnRate, ...], figure: Figure | None, unit: str, 
     left, right = (58, 12) if width > NARROW else (44, 6)
     top, foot = 6, 30
     domain = _range(drawn, figure)
-    longest = max((one.length_s for one in drawn), default=1.0) or 1.0
+    longest = max((strip.length_s for strip in drawn), default=1.0) or 1.0
     x = Scale(0, longest, left, width - right)
     parts: list[Safe] = []
-    for index, one in enumerate(drawn):
+    for index, strip in enumerate(drawn):
         above = top + index * STRIP
         y = Scale(*domain, above + STRIP - 14, above + 16)
-        parts += _strip(one, figure, unit, x, y, above)
+        parts += _strip(strip, figure, unit, x, y, above)
     bottom = top + len(drawn) * STRIP - 14
     parts += axis_x(x, bottom, bottom, "s", 8 if width > NARROW else 4)
     described = (
@@ -44,11 +44,11 @@ def draw_rates(series: tuple[DrawnRate, ...], figure: Figure | None, unit: str, 
 
 
 def _range(series: tuple[DrawnRate, ...], figure: Figure | None) -> tuple[float, float]:
-    values = np.concatenate([one.per_s for one in series]) if series else np.zeros(0)
+    values = np.concatenate([strip.per_s for strip in series]) if series else np.zeros(0)
     known = values[np.isfinite(values)]
     if not len(known):
         return 0.0, 1.0
-    counted = np.concatenate([_counted(one) for one in series])
+    counted = np.concatenate([_counted(strip) for strip in series])
     counted = counted if len(counted) else known
     low, high = float(counted.min()), float(counted.max())
     if figure is not None and figure.estimate is not None:
@@ -62,20 +62,20 @@ def _range(series: tuple[DrawnRate, ...], figure: Figure | None) -> tuple[float,
     return low - air, high + air
 
 
-def _counted(one: DrawnRate) -> Float64:
+def _counted(strip: DrawnRate) -> Float64:
     """The windows that lie wholly inside a counted stretch."""
-    inside = np.zeros(len(one.at_s), dtype=bool)
-    half = one.window_s / 2
-    for span in one.spans:
+    inside = np.zeros(len(strip.at_s), dtype=bool)
+    half = strip.window_s / 2
+    for span in strip.spans:
         if span.counted:
-            inside |= (one.at_s - half >= span.start_s) & (one.at_s + half <= span.end_s)
-    return one.per_s[inside & np.isfinite(one.per_s)]
+            inside |= (strip.at_s - half >= span.start_s) & (strip.at_s + half <= span.end_s)
+    return strip.per_s[inside & np.isfinite(strip.per_s)]
 
 
-def _strip(one: DrawnRate, figure: Figure | None, unit: str, x: Scale, y: Scale, above: float) -> list[Safe]:
+def _strip(strip: DrawnRate, figure: Figure | None, unit: str, x: Scale, y: Scale, above: float) -> list[Safe]:
     parts: list[Safe] = []
     floor, ceiling = y.start, y.end
-    for span in one.spans:
+    for span in strip.spans:
         a, b = x(span.start_s), x(span.end_s)
         if not span.counted and b > a:
             parts.append(box(a, ceiling, b - a, floor - ceiling, f"phase phase-{span.phase.name.lower()}"))
@@ -84,18 +84,18 @@ def _strip(one: DrawnRate, figure: Figure | None, unit: str, x: Scale, y: Scale,
         elif span.phase is not Phase.STEADY and b - a > len("counted, not steady") * 6.2 + 6:
             parts.append(text((a + b) / 2, ceiling - 4, "counted, not steady", anchor="middle"))
     parts += axis_y(y, x.start, x.end, 4)
-    parts.append(text(x.end, ceiling - 4, f"process {one.process}", css="tick strong", anchor="end"))
+    parts.append(text(x.end, ceiling - 4, f"process {strip.process}", css="tick strong", anchor="end"))
     if figure is not None and figure.estimate is not None:
-        for span in (span for span in one.spans if span.counted):
+        for span in (span for span in strip.spans if span.counted):
             a, b = x(span.start_s), x(span.end_s)
             if figure.low is not None and figure.high is not None:
                 parts.append(box(a, y(figure.high), b - a, y(figure.low) - y(figure.high), "interval"))
             parts.append(rule(a, y(figure.estimate), b, y(figure.estimate), "mean"))
-    ys = [y.clamped(float(v)) if math.isfinite(v) else math.nan for v in one.per_s]
-    parts.append(curve([x(float(v)) for v in one.at_s], ys, "curve"))
+    ys = [y.clamped(float(v)) if math.isfinite(v) else math.nan for v in strip.per_s]
+    parts.append(curve([x(float(v)) for v in strip.at_s], ys, "curve"))
     tips = [
-        f"process {one.process}, {seconds_text(float(at))}: {digits(float(v), 4)} {unit}"
-        for at, v in zip(one.at_s, one.per_s, strict=True)
+        f"process {strip.process}, {seconds_text(float(at))}: {digits(float(v), 4)} {unit}"
+        for at, v in zip(strip.at_s, strip.per_s, strict=True)
     ]
-    parts += hover_columns(x, ceiling, floor - ceiling, one.at_s, tips)
+    parts += hover_columns(x, ceiling, floor - ceiling, strip.at_s, tips)
     return parts

@@ -10,7 +10,7 @@ import numpy as np
 
 from lynxbench.model.samples import Float64
 from lynxbench.report.drawn_series import ProcessSpan, Track
-from lynxbench.report.markup import Safe, tag
+from lynxbench.report.markup import Safe
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, box, curve, hover_columns, svg, text
 from lynxbench.report.words import clean, digits, seconds_text
 
@@ -137,12 +137,12 @@ def _heights(values: Float64, y: Scale) -> list[float]:
 
 
 def _tip(panel: Panel, index: int) -> str:
-    said = [
+    parts = [
         f"{label_of(t.name)} {digits(float(t.values[index]))} {panel.unit}"
         for t in panel.tracks
         if index < len(t.values)
     ]
-    return f"{seconds_text(float(panel.tracks[0].at_s[index]))}: {', '.join(said)}"
+    return f"{seconds_text(float(panel.tracks[0].at_s[index]))}: {', '.join(parts)}"
 
 
 def _range(panel: Panel) -> tuple[float, float]:
@@ -174,8 +174,3 @@ def label_of(name: str) -> str:
     """A column's name as people read it: the unit is on the axis already."""
     plain = re.sub(r"_(mhz|ghz|w|c|bytes|percent|fraction)$", "", clean(name)[:40], flags=re.IGNORECASE)
     return plain.replace("_", " ")
-
-
-def swatch(slot: int) -> Safe:
-    """A legend's colour sample."""
-    return tag("span", class_=f"swatch slot-{slot}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis
@@ -10,28 +12,22 @@ from lynxbench.model.analyses import AnalysisDocument
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Concluded, EntryKind
 from lynxbench.model.experiment import ExperimentDocument
-from lynxbench.model.standing import Standing
 from lynxbench.model.tuning import TuningDocument
 from lynxbench.record.recalling_analyses import analysis_document, body_of
-from lynxbench.report import words
-from lynxbench.report.experiment_html import (
-    render_experiment_header,
-    render_experiment_html,
-    render_experiment_main,
-)
-from lynxbench.report.fleet_view import render_fleet_header, render_fleet_html, render_fleet_main
-from lynxbench.report.markup import Child, Safe, join, raw, said, tag
-from lynxbench.report.sections.section_parts import section, table
-from lynxbench.report.tuning_html import render_tuning_header, render_tuning_html, render_tuning_main
+from lynxbench.report import doc
+from lynxbench.report.doc import Span, Style, Tone, code, link, said, strong
+from lynxbench.report.documents.experiment_document import compose_experiment
+from lynxbench.report.documents.fleet_document import compose_fleet
+from lynxbench.report.documents.ledger_documents import DOUBTED, brief, standings_table
+from lynxbench.report.documents.tuning_document import compose_tuning
+from lynxbench.report.markup import join
+from lynxbench.report.render_html import HtmlRenderer, render_html
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.pages.page_shell import Page, brief, empty, link_to, make_page
-from lynxbench.server.pages.svg_file import plots_in, with_plot_links
+from lynxbench.server.pages.page_shell import Page, list_page, make_page
 from lynxbench.server.server_state import Server
 
 SHOWN = 100
-RESULTS_AT = "/results/"
 PLACES = {EntryKind.EXPERIMENT: "/experiments", EntryKind.TUNING: "/experiments", EntryKind.FLEET: "/fleet"}
-_DOUBTED = frozenset({"retracted", "does not verify", "contested", "untrusted", "key revoked"})
 _UNDRAWABLE = (LookupError, ValueError, ArithmeticError, AssertionError, TypeError)
 """What a document of somebody else's making can do to a renderer: its form holds, its values need not fit together."""
 
@@ -46,34 +42,30 @@ def experiments_page(server: Server) -> Page:
 def fleet_page(server: Server) -> Page:
     """One contract on many machines."""
     lead = "The same contract on many machines: who differs, and in which layer."
-    return _list(
-        server, "Fleet", lead, (EntryKind.FLEET,), "lynxbench fleet run CONTRACT && lynxbench push --server URL ID"
-    )
+    hint = "lynxbench fleet run CONTRACT && lynxbench push --server URL ID"
+    return _list(server, "Fleet", lead, (EntryKind.FLEET,), hint)
 
 
 def _list(server: Server, title: str, lead: str, kinds: tuple[EntryKind, ...], hint: str) -> Page:
-    found = reading.entries_of_kind(server, [kind.value for kind in kinds], SHOWN)
-    if not found:
-        body: Child = empty("None is in this ledger yet. Where one was run: ", tag("code", hint))
-        return make_page(title, lead, section("list", "List", body))
-    rows: list[list[Child]] = []
-    for one in found:
-        body_ = one.logged.entry.body
-        assert isinstance(body_, Concluded)
+    rows = []
+    for spoken in reading.entries_of_kind(server, [kind.value for kind in kinds], SHOWN):
+        body = spoken.logged.entry.body
+        assert isinstance(body, Concluded)
         rows.append(
-            [
-                [
-                    tag("a", said(body_.question), href=address_of(body_), class_="break"),
-                    tag("span", said(body_.sentence[:300]), class_="under broad"),
-                ],
-                [tag("strong", said(body_.word)), tag("span", body_.kind.value, class_="under")],
-                said(body_.contract_name),
-                str(len(body_.cites)),
-                [said(one.voice.name), tag("span", brief(one.logged.entry.made_at), class_="under")],
-            ]
+            (
+                (
+                    link(said(body.question), address_of(body)),
+                    Span(said(body.sentence[:300]), Style.UNDER),
+                ),
+                (strong(said(body.word)), Span(body.kind.value, Style.UNDER)),
+                said(body.contract_name),
+                str(len(body.cites)),
+                (said(spoken.voice.name), Span(brief(spoken.logged.entry.made_at), Style.UNDER)),
+            )
         )
     head = ("Question", "Found", "Contract", "Results", "Signed by")
-    return make_page(title, lead, section("list", "List", table(f"{title}, newest first", head, rows, (3,))))
+    empty = ("None is in this ledger yet. Where one was run: ", code(hint))
+    return list_page(title, lead, doc.Table(head, rows, f"{title}, newest first", (3,), empty=empty))
 
 
 def address_of(body: Concluded) -> str:
@@ -83,115 +75,93 @@ def address_of(body: Concluded) -> str:
 
 def find(server: Server, text: str, place: str) -> Logged:
     """The analysis that an address names; NotFound where that place has none of it."""
-    found = find_analysis(server.ledger.log, text)
-    if found is None or PLACES[body_of(found).kind] != place:
+    logged = find_analysis(server.ledger.log, text)
+    if logged is None or PLACES[body_of(logged).kind] != place:
         raise NotFound(f"{text[:80]}: none of it is in this ledger")
-    return found
+    return logged
 
 
 def analysis_page(server: Server, logged: Logged) -> Page:
     """The analysis as its renderers draw it, and how every result under it stands today."""
-    body = body_of(logged)
-    made = rendered(server, logged)
-    title = f"{body.kind.value.capitalize()} {short(body.analysis_id)}"
-    return Page(title, made.header, join([_elsewhere(body), made.main, _standing(server, logged)]))
+    page = rendered(server, logged)
+    stands = HtmlRenderer(site=True).blocks([_standing(server, logged)])
+    return replace(page, main=join([page.main, stands]))
 
 
-class Rendered:
-    """An analysis's own sections and pictures: they never change, so they are made once. No document: not drawable."""
-
-    __slots__ = ("document", "header", "main", "plots", "size_bytes")
-
-    def __init__(self, server: Server, logged: Logged) -> None:
-        body = body_of(logged)
-        self.document: AnalysisDocument | None = None
-        self.plots: dict[str, str] = {}
-        try:
-            self.document = analysis_document(server.ledger, logged)
-            self.header, main = _drawn(self.document)
-            self.plots = plots_in(main)
-            self.main: Safe = raw(with_plot_links(main, f"{address_of(body)}/plots"))
-        except (LynxbenchError, *_UNDRAWABLE) as error:
-            self.document = None
-            why = str(error) if isinstance(error, LynxbenchError) else "its values do not fit together"
-            self.header = join([tag("p", body.kind.value, class_="brand"), tag("h1", said(body.question))])
-            line = tag("p", "It cannot be drawn: ", said(why), role="alert")
-            self.main = section("analysis", "Analysis", line)
-        self.size_bytes = 3 * len(self.main)
-
-
-def _drawn(document: AnalysisDocument) -> tuple[Safe, Safe]:
+def compose_analysis(document: AnalysisDocument) -> doc.Report:
+    """Any of the three kinds."""
     if isinstance(document, ExperimentDocument):
-        return render_experiment_header(document), render_experiment_main(document, RESULTS_AT)
-    if isinstance(document, TuningDocument):
-        return render_tuning_header(document), render_tuning_main(document, RESULTS_AT)
-    return render_fleet_header(document), render_fleet_main(document, RESULTS_AT)
+        return compose_experiment(document)
+    return compose_tuning(document) if isinstance(document, TuningDocument) else compose_fleet(document)
 
 
-def rendered(server: Server, logged: Logged) -> Rendered:
-    """Its sections and pictures."""
-    name = body_of(logged).analysis_id
-    made: Rendered = server.cache.get(("analysis", name), (f"document:{name}",), lambda: Rendered(server, logged))
+def rendered(server: Server, logged: Logged) -> Page:
+    """An analysis's own sections and pictures, made once; a page that says why where it cannot be drawn."""
+    body = body_of(logged)
+    made: Page = server.cache.get(
+        ("analysis", body.analysis_id), (f"document:{body.analysis_id}",), lambda: _drawn(server, logged, body)
+    )
     return made
 
 
+def _drawn(server: Server, logged: Logged, body: Concluded) -> Page:
+    base, name = address_of(body), f"{body.kind.value.capitalize()} {short(body.analysis_id)}"
+    elsewhere = doc.Links(
+        "Elsewhere",
+        [
+            link("Its standing", "#standing"),
+            link("Analysis as JSON", f"{base}/analysis.json"),
+            link("Report as one file", f"{base}/report.html"),
+        ],
+    )
+    try:
+        report = compose_analysis(analysis_document(server.ledger, logged))
+        return make_page(replace(report, name=name, links=elsewhere), plots_at=f"{base}/plots")
+    except (LynxbenchError, *_UNDRAWABLE) as error:
+        why = str(error) if isinstance(error, LynxbenchError) else "its values do not fit together"
+        blocks = (doc.Section("analysis", "Analysis", (doc.Note(("It cannot be drawn: ", said(why)), Style.ALERT),)),)
+        return make_page(doc.Report(name, blocks, said(body.question), body.kind.value, links=elsewhere))
+
+
 def report_of(server: Server, logged: Logged) -> str:
-    """The page of the command line, as one file."""
-    document = analysis_document(server.ledger, logged)
-    if isinstance(document, ExperimentDocument):
-        return render_experiment_html(document)
-    if isinstance(document, TuningDocument):
-        return render_tuning_html(document)
-    from lynxbench import __version__
-
-    return render_fleet_html(document, __version__)
+    """The page of the command line, as one file; NotFound where it cannot be drawn."""
+    try:
+        return render_html(compose_analysis(analysis_document(server.ledger, logged)))
+    except _UNDRAWABLE:
+        raise NotFound("this analysis cannot be drawn") from None
 
 
-def _elsewhere(body: Concluded) -> Safe:
-    base = address_of(body)
-    links = [
-        tag("a", "Its standing", href="#standing"),
-        tag("a", "Analysis as JSON", href=f"{base}/analysis.json"),
-        tag("a", "Report as one file", href=f"{base}/report.html", download=True),
-    ]
-    return tag("nav", links, aria_label="Elsewhere", class_="tabs")
-
-
-def _standing(server: Server, logged: Logged) -> Safe:
+def _standing(server: Server, logged: Logged) -> doc.Section:
     body = body_of(logged)
-    voice = voice_of(logged, server.trust)
     there = [name for name in body.cites if find_result(server.ledger.log, name) is not None]
     known = standings(server.ledger.log, there, server.trust)
-    doubted = [name for name in there if known[name].short in _DOUBTED]
+    doubted = [name for name in there if known[name].short in DOUBTED]
     if len(there) < len(body.cites):
-        line, tone = f"{len(body.cites) - len(there)} of its results are not in this ledger", "tone-bad"
+        line = Span(f"{len(body.cites) - len(there)} of its results are not in this ledger", Tone.BAD)
     elif doubted:
-        line, tone = f"{len(doubted)} of its {len(there)} results are in doubt", "tone-warn"
+        line = Span(f"{len(doubted)} of its {len(there)} results are in doubt", Tone.WARN)
     else:
-        line, tone = f"all {len(there)} results that it is made from stand", "tone-good"
+        line = Span(f"all {len(there)} results that it is made from stand", Tone.GOOD)
+    entry = link(f"#{logged.seq}", f"/ledger/{logged.seq}")
+    signed = (
+        "Signed by ",
+        strong(said(voice_of(logged, server.trust).name)),
+        ", entry ",
+        entry,
+        ": ",
+        line,
+        ".",
+    )
+    # those in doubt first: they are what a reader must know
+    ordered = sorted(there, key=lambda name: known[name].short not in DOUBTED)
     name = short(body.analysis_id)
-    steps = [
-        tag("pre", tag("code", f"lynxbench pull --server URL {name}"), tabindex="0"),
-        tag("pre", tag("code", f"lynxbench verify {name}"), tabindex="0"),
-    ]
-    return section(
+    steps = (doc.Listing(f"lynxbench pull --server URL {name}"), doc.Listing(f"lynxbench verify {name}"))
+    return doc.Section(
         "standing",
         "Standing",
-        tag("p", "Signed by ", tag("strong", said(voice.name)), ", entry ",
-            tag("a", f"#{logged.seq}", href=f"/ledger/{logged.seq}"), ": ", tag("span", line, class_=tone), "."),
-        table("Every result that it is made from", ("Result", "Standing", "In words"), _rows(there, known)),
-        tag("div", tag("h3", "Make it again from these results, on your own machine"), steps, class_="prose"),
-    )  # fmt: skip
-
-
-def _rows(names: list[str], known: dict[str, Standing]) -> list[list[Child]]:
-    # those in doubt first: they are what a reader must know
-    ordered = sorted(names, key=lambda name: known[name].short not in _DOUBTED)
-    return [
-        [
-            link_to("results", name),
-            tag("span", said(known[name].short), class_="tone-warn" if known[name].short in _DOUBTED else None),
-            said(words.clean("; ".join(known[name].words))),
-        ]
-        for name in ordered
-    ]
+        (
+            doc.Note(signed),
+            standings_table({name: known[name] for name in ordered}, "Every result that it is made from"),
+            doc.Group("Make it again from these results, on your own machine", steps),
+        ),
+    )

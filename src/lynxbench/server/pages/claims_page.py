@@ -10,12 +10,11 @@ from sqlalchemy import insert, select
 from lynxbench.decide.claiming import lint_claim
 from lynxbench.errors import BadInput, NotFound
 from lynxbench.model.claims import ClaimReport
-from lynxbench.report import words
-from lynxbench.report.decision_blocks import blocks_of
-from lynxbench.report.markup import Child, Safe, join, said, tag
-from lynxbench.report.pack import render_block
-from lynxbench.report.sections.section_parts import fact, section, table
-from lynxbench.server.pages.page_shell import Page, empty, hidden_csrf, make_page
+from lynxbench.report import doc, words
+from lynxbench.report.doc import Style, code, link, said, strong
+from lynxbench.report.documents.decision_document import decision_blocks
+from lynxbench.report.markup import tag
+from lynxbench.server.pages.page_shell import Page, form, make_page, problem_note, text_area
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.server_state import Server
 from lynxbench.watch.store import fresh_id, now_text
@@ -67,72 +66,52 @@ def kept_claim(server: Server, name: str) -> KeptClaim:
 
 def claims_page(server: Server, viewer: Principal, text: str = "", problem: str = "") -> Page:
     """Those that were kept, and a form for another."""
-    rows: list[list[Child]] = []
+    rows = []
     for row in server.store.rows(select(claims).order_by(claims.c.at.desc()).limit(SHOWN)):
         report = json.loads(row.report)
         rows.append(
-            [
-                tag("a", said(" ".join(row.text.split())[:120]), href=f"/claims/{row.claim}"),
-                tag("strong", report["grade"]),
+            (
+                link(said(row.text[:120]), f"/claims/{row.claim}"),
+                strong(report["grade"]),
                 said(", ".join(report["missing"]) or "nothing"),
                 said(row.by),
                 words.moment_text(row.at),
-            ]
+            )
         )
     head = ("Claim", "Grade", "Not stated", "Kept by", "When")
-    listed: Child = table("Claims, newest first", head, rows) if rows else empty("No claim was kept yet.")
-    return make_page(
-        "Claims",
-        "A number without its context is a claim. What it fails to state decides what it is worth.",
-        _form(viewer, text, problem),
-        section("list", "Kept claims", listed),
-    )
+    listed = doc.Table(head, rows, "Claims, newest first", empty="No claim was kept yet.")
+    blocks = (_form(viewer, text, problem), doc.Section("list", "Kept claims", (listed,)))
+    lead = "A number without its context is a claim. What it fails to state decides what it is worth."
+    return make_page(doc.Report("Claims", blocks, lead=lead))
 
 
-def claim_page(kept: KeptClaim) -> Page:
+def claim_page(claim: KeptClaim) -> Page:
     """One claim, its grade, what is missing, and what to ask back."""
-    report = kept.report
-    header = join(
-        [
-            tag("p", "Claim", class_="brand"),
-            tag("h1", said(report.sentence)),
-            tag(
-                "dl",
-                fact("Grade", tag("strong", report.grade)),
-                fact("Kept by", said(kept.by)),
-                fact("When", words.moment_text(kept.at)),
-                class_="facts",
+    report = claim.report
+    quote = doc.Embedded(tag("blockquote", claim.text[:4000]))
+    return make_page(
+        doc.Report(
+            f"Claim of {claim.at[:10]}",
+            (
+                doc.Section("text", "As it was made", (quote,)),
+                doc.Section("lint", "Under the lint", decision_blocks(report)),
             ),
-        ]
-    )
-    said_ = section("text", "As it was made", tag("blockquote", said(kept.text[:4000])))
-    blocks = section("lint", "Under the lint", [render_block(block) for block in blocks_of(report)])
-    return Page(f"Claim of {kept.at[:10]}", header, join([said_, blocks]))
-
-
-def _form(viewer: Principal, text: str, problem: str) -> Safe:
-    if viewer.via != "session" or not viewer.may(AccessScope.CONTEST):
-        command = tag("code", "lynxbench claim FILE")
-        return section(
-            "new",
-            "Lint a claim",
-            tag("p", "Sign in to lint and keep a claim here, or use ", command, ".", class_="quiet"),
+            title=said(report.sentence),
+            brand="Claim",
+            facts=(
+                ("Grade", strong(report.grade)),
+                ("Kept by", said(claim.by)),
+                ("When", words.moment_text(claim.at)),
+            ),
         )
-    return section(
-        "new",
-        "Lint a claim",
-        tag("p", said(problem), class_="tone-bad", role="alert") if problem else None,
-        tag(
-            "form",
-            hidden_csrf(viewer),
-            tag(
-                "div",
-                tag("label", "The claim, as text, YAML, or a row of a results table", for_="field-text"),
-                tag("textarea", text, id="field-text", name="text", rows=5, required=True, maxlength=MOST_TEXT),
-                class_="field wide",
-            ),
-            tag("button", "Lint and keep"),
-            method="post",
-            action="/claims",
-        ),
     )
+
+
+def _form(viewer: Principal, text: str, problem: str) -> doc.Section:
+    if viewer.via != "session" or not viewer.may(AccessScope.CONTEST):
+        hint = ("Sign in to lint and keep a claim here, or use ", code("lynxbench claim FILE"), ".")
+        return doc.Section("new", "Lint a claim", (doc.Note(hint, Style.QUIET),))
+    label = "The claim, as text, YAML, or a row of a results table"
+    area = text_area(label, "text", text, rows=5, maxlength=MOST_TEXT)
+    inner = form("/claims", area, tag("button", "Lint and keep"), viewer=viewer, class_=None)
+    return doc.Section("new", "Lint a claim", (problem_note(problem), inner))

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lynxbench.errors import BadInput
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.precision import Precision
-from lynxbench.report.comparison_sections import render_comparison_sections, side_facts
-from lynxbench.report.markup import Safe, join, said, tag
-from lynxbench.report.sections.section_parts import section
+from lynxbench.report import doc
+from lynxbench.report.doc import code, link, refer
+from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.pages.page_shell import Page, field, link_to, make_page
+from lynxbench.server.pages.page_shell import Page, make_page, pair_form, problem_note
 from lynxbench.server.server_state import Server
 
 
 def compare_form_page(a: str, b: str) -> Page:
     """Which two?"""
     lead = "Name two results by their ids or the beginnings of them. An unsound pair gets no ratio."
-    return make_page("Compare", lead, section("which", "Which two", _form(a, b)))
+    return make_page(doc.Report("Compare", (doc.Section("which", "Which two", (_form(a, b),)),), lead=lead))
 
 
 def compare_page(server: Server, a: str, b: str, precision: Precision | None) -> Page:
     """B held against A."""
-    found = comparison_of(server, a, b, precision)
-    header = join(
+    report = compose_comparison(comparison_of(server, a, b, precision))
+    elsewhere = doc.Links(
+        "Elsewhere",
         [
-            tag("p", "Comparison", class_="brand"),
-            tag("h1", "Result ", tag("code", b[:12]), " held against ", tag("code", a[:12])),
-            side_facts(found),
-            tag(
-                "nav",
-                link_to("results", a, "Result A"),
-                link_to("results", b, "Result B"),
-                tag("a", "Executors, field by field", href=f"/executors/diff?a={a}&b={b}"),
-                tag("a", "The other way round", href=f"/compare?a={b}&b={a}"),
-                aria_label="Elsewhere",
-                class_="tabs",
-            ),
-        ]
+            refer("results", a, "Result A"),
+            refer("results", b, "Result B"),
+            link("Executors, field by field", f"/executors/diff?a={a}&b={b}"),
+            link("The other way round", f"/compare?a={b}&b={a}"),
+        ],
     )
-    main = join([*render_comparison_sections(found), section("which", "Two others", _form(a, b))])
-    return Page(f"{b[:12]} against {a[:12]}", header, main)
+    return make_page(
+        replace(
+            report,
+            name=f"{b[:12]} against {a[:12]}",
+            blocks=(*report.blocks, doc.Section("which", "Two others", (_form(a, b),))),
+            title=("Result ", code(b[:12]), " held against ", code(a[:12])),
+            brand="Comparison",
+            links=elsewhere,
+        )
+    )
 
 
 def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -> Comparison:
@@ -54,21 +57,15 @@ def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -
 
 def refused_compare(a: str, b: str, problem: str) -> Page:
     """Why two names cannot be compared."""
-    lead = "These two cannot be compared."
-    problem_section = section("problem", "What is wrong", tag("p", said(problem), class_="tone-bad"))
-    return make_page("Compare", lead, problem_section, section("which", "Which two", _form(a, b)), status=404)
-
-
-def _form(a: str, b: str) -> Safe:
-    return tag(
-        "form",
-        field("A, the one to hold against", "a", value=a, required=True, spellcheck="false"),
-        field("B, the other", "b", value=b, required=True, spellcheck="false"),
-        tag("button", "Compare"),
-        method="get",
-        action="/compare",
-        class_="filter ids",
+    blocks = (
+        doc.Section("problem", "What is wrong", (problem_note(problem),)),
+        doc.Section("which", "Which two", (_form(a, b),)),
     )
+    return make_page(doc.Report("Compare", blocks, lead="These two cannot be compared."), status=404)
+
+
+def _form(a: str, b: str) -> doc.Embedded:
+    return pair_form("/compare", ("A, the one to hold against", "B, the other"), "Compare", a, b)
 
 
 def diff_names(server: Server, text: str) -> str:

@@ -11,25 +11,29 @@ from typing import Any
 from sqlalchemy import select
 
 from lynxbench.compare.stack_signals import read_signals
+from lynxbench.ledger.queries import Wanted
 from lynxbench.model.contract import Contract
-from lynxbench.model.history import History, Signals, SignalState
+from lynxbench.model.history import History, Signals
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.record.histories import record_of
-from lynxbench.report import words
-from lynxbench.report.history_view import render_level_changes, render_series
-from lynxbench.report.markup import Child, Safe, join, said, tag
-from lynxbench.report.sections.section_parts import bullets, chip, fact, section, table
+from lynxbench.report import doc, words
+from lynxbench.report.doc import Inline, Span, Style, Tone, chip, code, link, refer, said, strong
+from lynxbench.report.documents.history_document import changes_section, series_section, signals_section
+from lynxbench.report.documents.ledger_documents import results_table
+from lynxbench.report.documents.record_sections import agreement_blocks
 from lynxbench.report.svg.canvas import WIDE
 from lynxbench.report.svg.history_plot import draw_levels
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.overview_page import notice_item, verdict_words
-from lynxbench.server.pages.page_shell import Page, empty, link_to
+from lynxbench.server.pages.page_shell import Page, make_page
 from lynxbench.server.pages.svg_file import standalone_svg
 from lynxbench.server.server_state import Server
 from lynxbench.watch.store_tables import likenesses
 
 SHOWN_RESULTS = 15
+SHOWN_NOTICES = 10
+SHOWN_LEFT_OUT = 200
 
 
 def contract_page(server: Server, contract_id: str, precision: Precision | None, *, signs: bool = False) -> Page:
@@ -38,55 +42,52 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
     if contract is None:
         return _without_text(server, contract_id)
     chosen = precision or contract.workload.precisions[0]
-    found = reading.history(server, contract_id, chosen)
-    notices = server.watch.notices(contract_id=contract_id, limit=10)
-    told = server.watch.told([one.notice for one in notices])
-    still = next((one for one in notices if one.closed_at is None), None)
-    header = join(
-        [
-            tag("p", "Contract", class_="brand"),
-            tag("h1", said(contract.question)),
-            tag(
-                "dl",
-                fact("Name", said(contract.name)),
-                fact("Verdict", verdict_words(found, still, None)),
-                fact("Regime", contract.regime.value),
-                fact("Results", f"{len(found.points)} in the series"),
-                fact("Id", tag("code", contract_id[:12])),
-                class_="facts",
+    history = reading.history(server, contract_id, chosen)
+    notices = server.watch.notices(contract_id=contract_id, limit=SHOWN_NOTICES)
+    deliveries = server.watch.told([notice.notice for notice in notices])
+    still = [notice for notice in notices if notice.closed_at is None]
+    items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in still]
+    return make_page(
+        doc.Report(
+            contract.name,
+            (
+                doc.Section("attention", "Needs attention", (doc.Points(items, kind=doc.Bullet.ATTENTION),))
+                if items
+                else None,
+                _series(history, contract_id, chosen),
+                changes_section(history),
+                _left_out(history),
+                _recovered([notice for notice in notices if notice.closed_at is not None]),
+                signals_section(signals_of(server, contract_id)) if signs else _ask_signs(contract_id),
+                _newest(server, contract_id),
+                _likeness(server, contract_id),
+                _owners(contract),
+                doc.Section("text", "The whole contract", agreement_blocks(contract)),
             ),
-            _precisions(contract, contract_id, chosen),
-        ]
+            title=said(contract.question),
+            brand="Contract",
+            facts=(
+                ("Name", said(contract.name)),
+                ("Verdict", verdict_words(history, still[0] if still else None, None)),
+                ("Regime", contract.regime.value),
+                ("Results", f"{len(history.points)} in the series"),
+                ("Id", code(contract_id[:12])),
+            ),
+            links=_precisions(contract, contract_id, chosen),
+        )
     )
-    items = [notice_item(one, told.get(one.notice, [])) for one in notices if one.closed_at is None]
-    closed = [one for one in notices if one.closed_at is not None]
-    main = join(
-        [
-            section("attention", "Needs attention", tag("ul", items, class_="attention")) if items else None,
-            _series(found, contract_id, chosen),
-            render_level_changes(found),
-            _left_out(found),
-            _recovered(closed) if closed else None,
-            signs_section(signals_of(server, contract_id)) if signs else _ask_signs(contract_id),
-            _newest(server, contract_id),
-            _likeness(server, contract, contract_id),
-            _owners(contract),
-            _text(contract),
-        ]
-    )
-    return Page(contract.name, header, main)
 
 
-def series_file(found: History, form: str) -> tuple[str, str]:
+def series_file(history: History, form: str) -> tuple[str, str]:
     """The plot or its data as a file: text and content type."""
     if form == "svg":
-        return standalone_svg(draw_levels(found, f"{found.contract}, {found.precision}", WIDE)), "image/svg+xml"
+        return standalone_svg(draw_levels(history, f"{history.contract}, {history.precision}", WIDE)), "image/svg+xml"
     if form == "json":
-        return found.model_dump_json(), "application/json"
+        return history.model_dump_json(), "application/json"
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("started", "result", "executor", "estimate", "low", "high", "unit"))
-    for point in found.points:
+    for point in history.points:
         bounds = ["" if value is None else f"{value:.6g}" for value in (point.estimate, point.low, point.high)]
         unit = "'" + point.unit if point.unit[:1] in "=+-@\t" else point.unit
         writer.writerow((point.started_at, point.result_id, point.executor_id, *bounds, unit))
@@ -103,138 +104,95 @@ def signals_of(server: Server, contract_id: str) -> Signals:
     return made
 
 
-def _precisions(contract: Contract, contract_id: str, chosen: Precision) -> Safe | None:
+def _precisions(contract: Contract, contract_id: str, chosen: Precision) -> doc.Links | None:
     if len(contract.workload.precisions) < 2:
         return None
-    links = [
-        tag(
-            "a",
-            one.value,
-            href=f"/contracts/{contract_id}?precision={one.value}",
-            aria_current="true" if one is chosen else None,
-        )
-        for one in contract.workload.precisions
-    ]
-    return tag("nav", links, aria_label="Precision", class_="tabs")
-
-
-def _series(found: History, contract_id: str, precision: Precision) -> Safe:
-    if not found.points:
-        return section("series", "Series", empty(said(found.note or "No result of this contract counts yet.")))
-    base = f"/contracts/{contract_id}/series"
-    query = f"?precision={precision.value}"
-    links = [(f"{name}", f"{base}.{form}{query}") for name, form in (("Plot as SVG", "svg"), ("Data as CSV", "csv"))]
-    drawn = render_series(found, links)
-    assert drawn is not None
-    return drawn
-
-
-def _left_out(found: History) -> Safe | None:
-    if not found.left_out:
-        return None
-    many = words.count(len(found.left_out), "result")
-    inner = tag(
-        "details", tag("summary", f"{many}, each with why"), bullets([said(one) for one in found.left_out[:200]])
-    )
-    return section("left-out", "Left out of the series", inner)
-
-
-def _recovered(closed: Sequence[Any]) -> Safe:
-    rows: list[list[Child]] = [
+    return doc.Links(
+        "Precision",
         [
-            words.moment_text(one.opened_at),
-            said(one.place),
-            said(one.owner),
-            words.moment_text(one.closed_at),
-            link_to("results", one.closed_by, tag("code", one.closed_by[:12]))
-            if len(one.closed_by or "") == 64
-            else said(one.closed_by or ""),
-        ]
-        for one in closed
+            strong(precision.value)
+            if precision is chosen
+            else link(precision.value, f"/contracts/{contract_id}?precision={precision.value}")
+            for precision in contract.workload.precisions
+        ],
+    )
+
+
+def _series(history: History, contract_id: str, precision: Precision) -> doc.Section:
+    base, query = f"/contracts/{contract_id}/series", f"?precision={precision.value}"
+    links = [(name, f"{base}.{form}{query}") for name, form in (("Plot as SVG", "svg"), ("Data as CSV", "csv"))]
+    empty = doc.Note(said(history.note or "No result of this contract counts yet."), Style.EMPTY)
+    return series_section(history, links) or doc.Section("series", "Series", (empty,))
+
+
+def _left_out(history: History) -> doc.Section | None:
+    if not history.left_out:
+        return None
+    listed = doc.Points([said(line) for line in history.left_out[:SHOWN_LEFT_OUT]])
+    title = f"{words.count(len(history.left_out), 'result')}, each with why"
+    return doc.Section("left-out", "Left out of the series", (doc.Group(title, (listed,), folded=True),))
+
+
+def _recovered(closed: Sequence[Any]) -> doc.Section | None:
+    rows = [
+        (
+            words.moment_text(notice.opened_at),
+            said(notice.place),
+            said(notice.owner),
+            words.moment_text(notice.closed_at),
+            refer("results", notice.closed_by) if len(notice.closed_by or "") == 64 else said(notice.closed_by or ""),
+        )
+        for notice in closed
     ]
-    return section(
-        "recovered", "Regressions that ended", table("Ended", ("Opened", "Place", "Owner", "Closed", "By"), rows)
-    )
+    table = doc.Table(("Opened", "Place", "Owner", "Closed", "By"), rows, "Ended")
+    return doc.Section("recovered", "Regressions that ended", (table,)) if rows else None
 
 
-def _newest(server: Server, contract_id: str) -> Safe:
-    from lynxbench.ledger.queries import Wanted
-    from lynxbench.server.pages.results_page import results_table
-
+def _newest(server: Server, contract_id: str) -> doc.Section:
     listed, standing = reading.list_page(server, Wanted(contract=contract_id, limit=SHOWN_RESULTS))
-    return section(
-        "results",
-        "Newest results",
-        results_table(listed, standing, contract=False),
-        tag("p", tag("a", "All results of this contract", href=f"/results?contract={contract_id}")),
-    )
+    table = results_table(listed, standing, "Results, newest first", contract=False)
+    every = doc.Note(link("All results of this contract", f"/results?contract={contract_id}"))
+    return doc.Section("results", "Newest results", (table, every))
 
 
-def _likeness(server: Server, contract: Contract, contract_id: str) -> Safe:
+def _likeness(server: Server, contract_id: str) -> doc.Section:
     row = server.store.row(
         select(likenesses).where(likenesses.c.contract_id == contract_id).order_by(likenesses.c.at.desc()).limit(1)
     )
     lead = "How far the workload is from a log of production, dimension by dimension, against what chance would show."
-    if row is None:
-        command = "lynxbench contract check CONTRACT --against-log LOG"
-        body: Child = empty(
-            "Nobody has held a production log against this contract here. Locally: ",
-            tag("code", command),
-            "; for everybody: ",
-            tag("code", f"POST /api/v1/contracts/{contract_id[:12]}…/likeness"),
-        )
-        return section("likeness", "Representativeness", body, lead=lead)
-    report = json.loads(row.report)
-    rows: list[list[Child]] = [
-        [
-            one["name"],
-            tag("span", one["verdict"], class_="tone-bad" if one["verdict"] == "differs" else "tone-good"),
-            words.digits(one["distance"]),
-            words.digits(one["noise"]),
-            words.digits(one["limit"]),
-            said(one["says"]),
-        ]
-        for one in report["dimensions"]
-    ]
+    rows: list[tuple[Inline, ...]] = []
+    title = ""
+    if row is not None:
+        title = f"{words.count(row.requests, 'request')}, held against it by {row.by} at {words.moment_text(row.at)}."
+        for dimension in json.loads(row.report)["dimensions"]:
+            verdict = Span(dimension["verdict"], Tone.BAD if dimension["verdict"] == "differs" else Tone.GOOD)
+            figures = (words.digits(dimension[name]) for name in ("distance", "noise", "limit"))
+            rows.append((dimension["name"], verdict, *figures, said(dimension["says"])))
+    nobody = (
+        "Nobody has held a production log against this contract here. Locally: ",
+        code("lynxbench contract check CONTRACT --against-log LOG"),
+        "; for everybody: ",
+        code(f"POST /api/v1/contracts/{contract_id[:12]}…/likeness"),
+    )
     head = ("Dimension", "Verdict", "Distance", "Chance", "Limit", "In words")
-    said_by = f"{words.count(row.requests, 'request')}, held against it by {row.by} at {words.moment_text(row.at)}."
-    return section("likeness", "Representativeness", table(said_by, head, rows, (2, 3, 4)), lead=lead)
+    return doc.Section("likeness", "Representativeness", (doc.Table(head, rows, title, (2, 3, 4), empty=nobody),), lead)
 
 
-def _owners(contract: Contract) -> Safe:
-    rows: list[list[Child]] = [[chip(layer), said(contract.owner(layer))] for layer in Layer]
-    return section("owners", "Owners", table("Who owns each layer under this contract", ("Layer", "Owner"), rows))
-
-
-def _text(contract: Contract) -> Safe:
-    text = words.clean_lines(json.dumps(contract.canonical(), ensure_ascii=False, indent=2))
-    agreed = [f"{a.team}{', ' + a.by if a.by else ''}{', ' + a.date if a.date else ''}" for a in contract.agreed]
-    return section(
-        "text",
-        "The whole contract",
-        tag("div", tag("h3", "Agreed by"), bullets([said(one) for one in agreed]), class_="prose") if agreed else None,
-        tag("details", tag("summary", "Show it"), tag("pre", tag("code", text), tabindex="0")),
+def _owners(contract: Contract) -> doc.Section:
+    rows = [(chip(layer), said(contract.owner(layer))) for layer in Layer]
+    return doc.Section(
+        "owners", "Owners", (doc.Table(("Layer", "Owner"), rows, "Who owns each layer under this contract"),)
     )
 
 
-def signs_section(found: Signals) -> Safe:
-    """The five signs of a problem of the whole stack."""
-    tones = {SignalState.PRESENT: "bad", SignalState.ABSENT: "good", SignalState.NOT_ENOUGH_DATA: "plain"}
-    rows: list[list[Child]] = [
-        [one.name, tag("span", one.state.value, class_=f"tone-{tones[one.state]}"), said(one.said), said(one.needed)]
-        for one in found.signals
-    ]
-    head = ("Sign", "State", "Seen", "Needed")
-    return section("signs", "Signs of a whole-stack problem", table(found.sentence, head, rows))
-
-
-def _ask_signs(contract_id: str) -> Safe:
-    link = tag("a", "Look for the five signs", href=f"/contracts/{contract_id}?signs=true#signs")
+def _ask_signs(contract_id: str) -> doc.Section:
+    ask = doc.Note(link("Look for the five signs", f"/contracts/{contract_id}?signs=true#signs"))
     lead = "Read from the newest documents, so it takes a moment."
-    return section("signs", "Signs of a whole-stack problem", tag("p", link), lead=lead)
+    return doc.Section("signs", "Signs of a whole-stack problem", (ask,), lead)
 
 
 def _without_text(server: Server, contract_id: str) -> Page:
-    header = join([tag("p", "Contract", class_="brand"), tag("h1", tag("code", contract_id[:12]))])
-    body = section("text", "The contract’s text is not in this ledger", empty("Its results are listed below."))
-    return Page(contract_id[:12], header, join([body, _newest(server, contract_id)]))
+    body = doc.Note("Its results are listed below.", Style.EMPTY)
+    missing = doc.Section("text", "The contract’s text is not in this ledger", (body,))
+    name = contract_id[:12]
+    return make_page(doc.Report(name, (missing, _newest(server, contract_id)), code(name), "Contract"))

@@ -11,96 +11,68 @@ from lynxbench.ledger.log import Logged
 from lynxbench.ledger.queries import standings, voice_of
 from lynxbench.model.entries import DecisionTaken, EntryKind
 from lynxbench.model.packs import Pack, PackedDecision
-from lynxbench.report import words
-from lynxbench.report.decision_blocks import blocks_of, title_of
-from lynxbench.report.markup import Child, join, said, tag
-from lynxbench.report.pack import render_block
-from lynxbench.report.sections.section_parts import fact, section, table
+from lynxbench.report import doc, words
+from lynxbench.report.doc import Inline, code, link, refer, said
+from lynxbench.report.documents.decision_document import TITLES, decision_blocks
+from lynxbench.report.documents.ledger_documents import standings_table
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.pages.page_shell import Page, empty, link_to, make_page
+from lynxbench.server.pages.page_shell import Page, list_page, make_page
 from lynxbench.server.server_state import Server
 
 SHOWN = 100
 PACK_JSON = "pack.json"
 MOST_PACK_BYTES = 64 << 20
+MOST_TEXT = 20_000
 _DECISION: TypeAdapter[PackedDecision] = TypeAdapter(PackedDecision)
 
 
 def decisions_page(server: Server) -> Page:
     """All of them, newest first."""
-    found = reading.entries_of_kind(server, [EntryKind.DECISION.value], SHOWN)
-    rows: list[list[Child]] = []
-    for one in found:
-        body = one.logged.entry.body
+    rows: list[tuple[Inline, ...]] = []
+    for spoken in reading.entries_of_kind(server, [EntryKind.DECISION.value], SHOWN):
+        body, seq = spoken.logged.entry.body, spoken.logged.seq
         assert isinstance(body, DecisionTaken)
+        pack: Inline = "–"
+        if _pack_blob(spoken.logged) is not None:
+            pack = link("pack", f"/decisions/{seq}/pack.html", f"Pack of decision {seq}")
         rows.append(
-            [
-                tag("a", f"#{one.logged.seq}", href=f"/decisions/{one.logged.seq}"),
-                words.moment_text(one.logged.entry.made_at),
-                said(one.voice.name),
+            (
+                link(f"#{seq}", f"/decisions/{seq}"),
+                words.moment_text(spoken.logged.entry.made_at),
+                said(spoken.voice.name),
                 said(body.question),
                 said(body.answer[:300]),
                 str(len(body.cites)),
-                tag(
-                    "a",
-                    "pack",
-                    href=f"/decisions/{one.logged.seq}/pack.html",
-                    aria_label=f"Pack of decision {one.logged.seq}",
-                )
-                if _pack_blob(one.logged) is not None
-                else "–",
-            ]
+                pack,
+            )
         )
-    lead = "What was decided, by whom, and the results it rests on."
     head = ("Decision", "When", "By", "Question", "Answer", "Cites", "Pack")
-    body_: Child = empty("No decision is in this ledger yet: ", tag("code", "lynxbench decide purchase … --record"))
-    if rows:
-        body_ = table("Decisions, newest first", head, rows, (5,))
-    return make_page("Decisions", lead, section("list", "List", body_))
+    empty = ("No decision is in this ledger yet: ", code("lynxbench decide purchase … --record"))
+    table = doc.Table(head, rows, "Decisions, newest first", (5,), empty=empty)
+    return list_page("Decisions", "What was decided, by whom, and the results it rests on.", table)
 
 
 def decision_page(server: Server, seq: int) -> Page:
     """One decision: the sentence, what it rests on, and how each cited result stands today."""
     logged, body = _decision(server, seq)
-    voice = voice_of(logged, server.trust)
     known = standings(server.ledger.log, list(body.cites), server.trust) if body.cites else {}
-    rows: list[list[Child]] = [
-        [link_to("results", name), said(known[name].short), said("; ".join(known[name].words))] for name in body.cites
-    ]
-    header = join(
-        [
-            tag("p", "Decision", class_="brand"),
-            tag("h1", said(body.answer)),
-            tag(
-                "dl",
-                fact("Question", said(body.question)),
-                fact("Decided by", said(voice.name)),
-                fact("When", words.moment_text(logged.entry.made_at)),
-                fact("Entry", tag("a", f"#{seq}", href=f"/ledger/{seq}")),
-                fact("Contract", link_to("contracts", body.contract_id)) if body.contract_id else None,
-                class_="facts",
-            ),
-            tag(
-                "nav",
-                tag("a", "The procurement pack", href=f"/decisions/{seq}/pack.html"),
-                aria_label="Elsewhere",
-                class_="tabs",
-            )
-            if _pack_blob(logged) is not None
-            else None,
-        ]
-    )
-    cited: Child = table("Results that are cited", ("Result", "Standing", "In words"), rows) if rows else None
-    return Page(
+    cited = standings_table({name: known[name] for name in body.cites}, "Results that are cited")
+    pack = doc.Links("Elsewhere", [link("The procurement pack", f"/decisions/{seq}/pack.html")])
+    report = doc.Report(
         f"Decision {seq}",
-        header,
-        join(
-            [
-                _blocks(body),
-                section("evidence", "Evidence", cited or empty("It cites no result.")),
-            ]
+        (_document(body), doc.Section("evidence", "Evidence", (cited,))),
+        title=said(body.answer),
+        brand="Decision",
+        facts=(
+            ("Question", said(body.question)),
+            ("Decided by", said(voice_of(logged, server.trust).name)),
+            ("When", words.moment_text(logged.entry.made_at)),
+            ("Entry", link(f"#{seq}", f"/ledger/{seq}")),
+            ("Contract", refer("contracts", body.contract_id)) if body.contract_id else None,
         ),
+        links=pack if _pack_blob(logged) is not None else None,
     )
+    return make_page(report)
 
 
 def pack_of(server: Server, seq: int) -> Pack:
@@ -118,17 +90,16 @@ def pack_of(server: Server, seq: int) -> Pack:
         raise EvidenceInvalid(f"the pack of entry {seq} cannot be read: {error.error_count()} problems") from None
 
 
-def _blocks(body: DecisionTaken) -> Child:
+def _document(body: DecisionTaken) -> doc.Section | None:
     if not body.document:
         return None
     try:
         decision = _DECISION.validate_json(json.dumps(body.document))
     except ValidationError:
-        text = words.clean_lines(json.dumps(body.document, ensure_ascii=False, indent=2))
-        shown = tag("details", tag("summary", "Its document"), tag("pre", tag("code", text[:20_000]), tabindex="0"))
-        return section("document", "Document", shown, lead="Of a form that this version does not know.")
-    blocks = [render_block(block) for block in blocks_of(decision)]
-    return section("document", title_of(decision), blocks, lead=words.clean(decision.sentence))
+        text = json.dumps(body.document, ensure_ascii=False, indent=2)[:MOST_TEXT]
+        inner = doc.Group("Its document", (doc.Listing(text),), folded=True)
+        return doc.Section("document", "Document", (inner,), "Of a form that this version does not know.")
+    return doc.Section("document", TITLES[decision.kind], decision_blocks(decision), words.clean(decision.sentence))
 
 
 def _decision(server: Server, seq: int) -> tuple[Logged, DecisionTaken]:

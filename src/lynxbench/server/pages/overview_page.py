@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lynxbench.model.canonical import short
 from lynxbench.model.history import History
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
-from lynxbench.report import words
-from lynxbench.report.markup import Child, Safe, said, tag
-from lynxbench.report.sections.section_parts import chip, section, table
+from lynxbench.report import doc, words
+from lynxbench.report.doc import Inline, Span, Style, Tone, chip, code, link, quiet, refer, said, strong
+from lynxbench.report.documents.ledger_documents import brief
+from lynxbench.report.markup import Safe, tag
 from lynxbench.report.svg.canvas import Scale, padded
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.ledger_views import ContractLine, Spoken
-from lynxbench.server.pages.page_shell import Page, brief, empty, link_to, make_page
+from lynxbench.server.pages.page_shell import Page, make_page
 from lynxbench.server.server_state import Server
 from lynxbench.watch.regressions import Notice, NoticeDelivery
 from lynxbench.watch.schedules import RunState, ScheduledRun
 
 MOST_CONTRACTS = 50
+MOST_LISTED = 500
 MOST_TROUBLES = 12
-SPARK_W, SPARK_H = 150, 34
+MOST_DOUBTS = 5
+TREND_W, TREND_H = 150, 34
 TROUBLED = frozenset({RunState.MISSED, RunState.FAILED, RunState.LOST})
 
 
@@ -27,188 +32,166 @@ def overview_page(server: Server) -> Page:
     """What a manager reads in ten seconds, with a way down for an engineer."""
     ids = reading.contract_ids(server)
     lines = [reading.contract_line(server, name, count) for name, count in ids[:MOST_CONTRACTS]]
-    open_notices = server.watch.notices(still=True, limit=MOST_TROUBLES)
-    told = server.watch.told([one.notice for one in open_notices])
+    notices = server.watch.notices(still=True, limit=MOST_TROUBLES)
+    deliveries = server.watch.told([notice.notice for notice in notices])
     troubles = [run for run in server.scheduler.runs(limit=200) if run.state in TROUBLED][:MOST_TROUBLES]
-    doubts = reading.doubted(server, 5)
-    head = server.ledger.log.head()
+    items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in notices]
+    items += [_trouble(run) for run in troubles]
+    items += [_doubt(spoken) for spoken in reading.doubted(server, MOST_DOUBTS)]
     lead = (
         f"{words.count(sum(count for _, count in ids), 'result')} of {words.count(len(ids), 'contract')} in a log of "
-        f"{words.count(head.size, 'signed entry', 'signed entries')}."
+        f"{words.count(server.ledger.log.head().size, 'signed entry', 'signed entries')}."
     )
-    return make_page(
-        "Overview",
-        lead,
-        _attention(open_notices, told, troubles, doubts),
-        contracts_section(lines, {one.contract_id: one for one in reversed(open_notices)}, len(ids)),
+    attention = doc.Section(
+        "attention", "Needs attention", (doc.Points(items, kind=doc.Bullet.ATTENTION, empty="Nothing."),)
     )
+    open_notices = {notice.contract_id: notice for notice in reversed(notices)}
+    return make_page(doc.Report("Overview", (attention, _contracts(lines, open_notices, len(ids))), lead=lead))
 
 
 def contracts_page(server: Server) -> Page:
     """Every contract."""
     ids = reading.contract_ids(server)
-    lines = [reading.contract_line(server, name, count) for name, count in ids[:500]]
-    notices = {one.contract_id: one for one in server.watch.notices(still=True)}
-    return make_page("Contracts", "What was agreed, in advance.", contracts_section(lines, notices, len(ids)))
+    lines = [reading.contract_line(server, name, count) for name, count in ids[:MOST_LISTED]]
+    notices = {notice.contract_id: notice for notice in server.watch.notices(still=True)}
+    return make_page(
+        doc.Report("Contracts", (_contracts(lines, notices, len(ids)),), lead="What was agreed, in advance.")
+    )
 
 
-def contracts_section(lines: list[ContractLine], notices: dict[str, Notice], many: int) -> Safe:
-    """The table of contracts."""
-    if not lines:
-        body: Child = empty(
-            "No contract has a result yet. On a machine that measured one: ",
-            tag("code", "lynxbench push --server URL RESULT"),
-        )
-        return section("contracts", "Contracts", body)
+def _contracts(lines: list[ContractLine], notices: dict[str, Notice], many: int) -> doc.Section:
     rows = [_contract(line, notices.get(line.contract_id)) for line in lines]
     head = ("Contract", "Verdict", "Latest figure", "Trend", "Bound by", "Results", "Measured")
-    more = tag("p", f"and {many - len(lines)} more", class_="quiet") if many > len(lines) else None
-    return section("contracts", "Contracts", table("Contracts by their newest result", head, rows, (5,)), more)
+    push = code("lynxbench push --server URL RESULT")
+    table = doc.Table(
+        head,
+        rows,
+        "Contracts by their newest result",
+        (5,),
+        note=f"and {many - len(lines)} more" if many > len(lines) else "",
+        empty=("No contract has a result yet. On a machine that measured one: ", push),
+    )
+    return doc.Section("contracts", "Contracts", (table,))
 
 
-def _contract(line: ContractLine, notice: Notice | None) -> list[Child]:
+def _contract(line: ContractLine, notice: Notice | None) -> tuple[Inline, ...]:
     latest = line.latest
     figure = latest.figures[0] if latest and latest.figures else None
-    shown: Child = "–"
+    rate: Inline = words.NO_FIGURE
     if figure is not None and figure.throughput is not None:
-        shown = (
-            tag("span", words.figure_text(figure.throughput), class_="nowrap"),
-            " ",
-            tag("span", figure.precision, class_="quiet"),
-        )
-    question = tag("span", said(line.contract.question), class_="quiet under") if line.contract else None
-    return [
-        [link_to("contracts", line.contract_id, said(line.name)), question],
+        rate = (Span(words.figure_text(figure.throughput), Style.NOWRAP), " ", quiet(figure.precision))
+    question: Inline = Span(quiet(said(line.contract.question)), Style.UNDER) if line.contract else ""
+    bound = (latest.bottleneck or words.NO_FIGURE).replace("_", " ") if latest else words.NO_FIGURE
+    return (
+        (refer("contracts", line.contract_id, said(line.name)), question),
         verdict_words(line.history, notice, latest.validity if latest else None),
-        shown,
-        spark(line.history),
-        tag("span", (latest.bottleneck or "–").replace("_", " "), class_="nowrap") if latest else "–",
+        rate,
+        _trend(line.history),
+        Span(bound, Style.NOWRAP),
         str(line.count),
-        link_to("results", latest.result_id, brief(latest.started_at)) if latest else "never",
-    ]
+        refer("results", latest.result_id, brief(latest.started_at)) if latest else "never",
+    )
 
 
-def verdict_words(history: History | None, notice: Notice | None, validity: str | None) -> Safe:
+def verdict_words(history: History | None, notice: Notice | None, validity: str | None) -> Inline:
     """What the newest results of a contract say, in a word or two."""
     if notice is not None:
-        change = words.percent_interval(_effect(notice))
-        layer: Child = [" ", chip(Layer(notice.layer))] if notice.layer else None
-        return tag("span", tag("strong", "regressed"), f" {change}", layer, class_="tone-bad")
+        layer: Inline = (" ", chip(Layer(notice.layer))) if notice.layer else ""
+        return Span((strong("regressed"), f" {words.percent_interval(_effect(notice))}", layer), Tone.BAD)
     if validity in ("void", "doubtful"):
-        return tag("span", f"latest result {validity}", class_="tone-warn")
+        return Span(f"latest result {validity}", Tone.WARN)
     if history is None or not history.points:
-        return tag("span", "no result counts yet", class_="quiet")
+        return quiet("no result counts yet")
     moved = [change for change in history.changes if change.found]
     if moved:
-        last = moved[-1].effect
-        effect = Interval(last.low - 1, last.estimate - 1, last.high - 1)
-        return tag("span", f"level moved {words.percent_interval(effect)}", class_="tone-warn")
-    if len(history.points) < 2:
-        return tag("span", "first result", class_="quiet")
-    return tag("span", "no change of level", class_="tone-good")
+        return Span(f"level moved {words.change_text(moved[-1].effect)}", Tone.WARN)
+    return quiet("first result") if len(history.points) < 2 else Span("no change of level", Tone.GOOD)
 
 
-def spark(history: History | None) -> Safe:
+def _trend(history: History | None) -> Inline:
     """The newest results as a small line; the page of the contract has the whole plot."""
-    points = history.points if history else ()
-    if len(points) < 2:
-        return tag("span", "–", class_="quiet")
-    values = [point.estimate for point in points]
-    x = Scale(0, len(values) - 1, 3, SPARK_W - 4)
-    y = Scale(*padded(min(values), max(values)), SPARK_H - 4, 4)
+    if history is None or len(history.points) < 2:
+        return quiet(words.NO_FIGURE)
+    values = [point.estimate for point in history.points]
+    ends = f"from {words.digits(values[0])} to {words.digits(values[-1])} {words.clean(history.unit)}"
+    return doc.Picture(partial(_draw_trend, values), f"Last {len(values)} results, {ends}")
+
+
+def _draw_trend(values: list[float], title: str, width: int) -> Safe:
+    x = Scale(0, len(values) - 1, 3, TREND_W - 4)
+    y = Scale(*padded(min(values), max(values)), TREND_H - 4, 4)
     path = "".join(f"{'L' if i else 'M'}{x(i):.1f} {y(value):.1f}" for i, value in enumerate(values))
-    assert history is not None
-    said_ = f"Last {len(values)} results, from {words.digits(values[0])} to {words.digits(values[-1])} {history.unit}"
     return tag(
         "svg",
-        tag("title", words.clean(said_)),
+        tag("title", title),
         tag("path", d=path, class_="curve"),
         tag("circle", cx=x(len(values) - 1), cy=y(values[-1]), r=2.6, class_="point"),
-        viewBox=f"0 0 {SPARK_W} {SPARK_H}",
+        viewBox=f"0 0 {TREND_W} {TREND_H}",
         class_="trend",
         role="img",
-        aria_label=words.clean(said_),
+        aria_label=title,
     )
 
 
-def _attention(
-    notices: list[Notice], told: dict[str, list[NoticeDelivery]], troubles: list[ScheduledRun], doubts: list[Spoken]
-) -> Safe:
-    if not (notices or troubles or doubts):
-        return section("attention", "Needs attention", tag("p", "Nothing.", class_="quiet"))
-    items = [notice_item(one, told.get(one.notice, [])) for one in notices]
-    items += [_trouble(run) for run in troubles]
-    items += [_doubt(one) for one in doubts]
-    return section("attention", "Needs attention", tag("ul", items, class_="attention"))
-
-
-def notice_item(one: Notice, told: list[NoticeDelivery]) -> Safe:
+def notice_item(notice: Notice, deliveries: list[NoticeDelivery]) -> Inline:
     """A regression, its suspected layer and owner, the evidence, and whether the owner knows."""
-    layer = chip(Layer(one.layer)) if one.layer else None
-    compare = f"/compare?a={one.baseline_id}&b={one.result_id}"
-    return tag(
-        "li",
-        tag("strong", "Regressed", class_="tone-bad"),
+    label = f"Evidence: compare {notice.baseline_id[:12]} and {notice.result_id[:12]}"
+    where = f" at {words.clean(notice.place)}, {notice.precision}: {words.percent_interval(_effect(notice))}. "
+    return (
+        Span(strong("Regressed"), Tone.BAD),
         " ",
-        link_to("contracts", one.contract_id, said(one.contract_name)),
-        f" at {words.clean(one.place)}, {one.precision}: {words.percent_interval(_effect(one))}. ",
-        layer,
+        refer("contracts", notice.contract_id, said(notice.contract_name)),
+        where,
+        chip(Layer(notice.layer)) if notice.layer else "",
         " owner ",
-        tag("strong", said(one.owner)),
+        strong(said(notice.owner)),
         ". ",
-        said(one.sentence),
+        said(notice.sentence),
         " ",
-        tag(
-            "a",
-            "Evidence",
-            href=compare,
-            aria_label=f"Evidence: compare {one.baseline_id[:12]} and {one.result_id[:12]}",
-        ),
-        tag("span", f" {_told(told)}", class_="quiet"),
+        link("Evidence", f"/compare?a={notice.baseline_id}&b={notice.result_id}", label),
+        quiet(f" {_told(deliveries)}"),
     )
 
 
-def _told(told: list[NoticeDelivery]) -> str:
-    if not told:
+def _told(deliveries: list[NoticeDelivery]) -> str:
+    if not deliveries:
         return "Nobody could be told: the owner has no contact here."
     parts = []
-    for one in told:
-        if one.state == "sent":
-            parts.append(f"Owner told by {one.channel} at {words.moment_text(one.sent_at or '')}.")
-        elif one.state == "failed":
-            parts.append(f"The {one.channel} to the owner failed {one.attempts} times.")
+    for delivery in deliveries:
+        if delivery.state == "sent":
+            parts.append(f"Owner told by {delivery.channel} at {words.moment_text(delivery.sent_at or '')}.")
+        elif delivery.state == "failed":
+            parts.append(f"The {delivery.channel} to the owner failed {delivery.attempts} times.")
         else:
-            parts.append(f"The {one.channel} to the owner is on its way.")
+            parts.append(f"The {delivery.channel} to the owner is on its way.")
     return " ".join(parts)
 
 
-def _trouble(run: ScheduledRun) -> Safe:
-    return tag(
-        "li",
-        tag("strong", f"Run {run.state}", class_="tone-warn"),
+def _trouble(run: ScheduledRun) -> Inline:
+    return (
+        Span(strong(f"Run {run.state}"), Tone.WARN),
         " ",
-        tag("a", said(run.schedule), href=f"/runs/{run.run}"),
+        link(said(run.schedule), f"/runs/{run.run}"),
         f" on {words.clean(run.place)}, due {words.moment_text(run.due_at)}. ",
-        tag("span", said(run.said), class_="quiet"),
+        quiet(said(run.said)),
     )
 
 
-def _doubt(one: Spoken) -> Safe:
-    body = one.logged.entry.body
+def _doubt(spoken: Spoken) -> Inline:
+    body = spoken.logged.entry.body
     result_id = str(getattr(body, "result_id", ""))
-    return tag(
-        "li",
-        tag("strong", "Contested" if body.kind.value == "contest" else "Retracted", class_="tone-warn"),
+    return (
+        Span(strong("Contested" if body.kind.value == "contest" else "Retracted"), Tone.WARN),
         " result ",
-        link_to("results", result_id, tag("code", short(result_id))),
+        refer("results", result_id, code(short(result_id))),
         " by ",
-        said(one.voice.name),
+        said(spoken.voice.name),
         ": ",
         said(str(getattr(body, "reason", ""))[:300]),
     )
 
 
-def _effect(one: Notice) -> Interval:
+def _effect(notice: Notice) -> Interval:
     nan = float("nan")
-    values = [nan if value is None else value - 1 for value in (one.low, one.estimate, one.high)]
-    return Interval(*values)
+    low, estimate, high = (nan if value is None else value - 1 for value in (notice.low, notice.estimate, notice.high))
+    return Interval(low, estimate, high)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
 from lynxbench import __version__
-from lynxbench.model.figures import Figure
-from lynxbench.report import words
-from lynxbench.report.markup import Child, Safe, join, said, tag
-from lynxbench.report.pack import PACK_STYLE
-from lynxbench.report.page import asset
+from lynxbench.report import doc
+from lynxbench.report.doc import Inline, Style, said
+from lynxbench.report.markup import Attribute, Child, Safe, tag
 from lynxbench.report.palette import colour_rules
+from lynxbench.report.render_html import HtmlRenderer, asset
 from lynxbench.server.rights import AccessScope, Principal
 
 AROUND = (
@@ -44,23 +44,29 @@ class Page:
     header: Safe
     main: Safe
     status: int = 200
+    plots: Mapping[str, Safe] = field(default_factory=dict)
+    """Its pictures, by name: each is a file of its own as well."""
 
     @property
     def size_bytes(self) -> int:
         """What keeping it costs."""
-        return len(self.header) + len(self.main)
+        return len(self.header) + len(self.main) + sum(map(len, self.plots.values()))
 
 
-def make_page(title: str, lead: Child, *sections: Child, eyebrow: str = "", status: int = 200) -> Page:
-    """A page with its heading, a sentence under it, and its sections."""
-    header = join(
-        [
-            tag("p", eyebrow, class_="brand") if eyebrow else None,
-            tag("h1", said(title)),
-            tag("p", lead, class_="lead") if lead else None,
-        ]
-    )
-    return Page(title, header, join(sections), status)
+def make_page(report: doc.Report, *, status: int = 200, plots_at: str = "") -> Page:
+    """A report as a page of this site; its plots are files under `plots_at`."""
+    renderer = HtmlRenderer(site=True, plots_at=plots_at)
+    return Page(report.name, renderer.header(report), renderer.blocks(report.blocks), status, renderer.pictures)
+
+
+def problem_note(problem: str) -> doc.Note | None:
+    """What was wrong with a form."""
+    return doc.Note(said(problem), Style.ALERT) if problem else None
+
+
+def list_page(name: str, lead: Inline, *blocks: doc.Block | None, title: str = "List") -> Page:
+    """A page with one list."""
+    return make_page(doc.Report(name, (doc.Section("list", title, blocks),), lead=lead))
 
 
 def render_shell(page: Page, viewer: Principal, here: str, *, signing_in: bool = True) -> str:
@@ -78,22 +84,18 @@ def render_shell(page: Page, viewer: Principal, here: str, *, signing_in: bool =
     links = [
         tag("a", name, href=target, aria_current="page" if _is_here(target, here) else None) for target, name in AROUND
     ]
+    bar = tag(
+        "div",
+        tag("a", "lynxbench", href="/", class_="home"),
+        tag("nav", links, aria_label="Site", class_="around"),
+        _who(viewer, signing_in),
+        class_="bar",
+    )
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#content", class_="skip"),
-        tag(
-            "div",
-            tag(
-                "div",
-                tag("a", "lynxbench", href="/", class_="home"),
-                tag("nav", links, aria_label="Site", class_="around"),
-                _who(viewer, signing_in),
-                class_="bar",
-            ),
-            class_="top",
-            role="banner",
-        ),
-        page.header if page.header.startswith("<header") else tag("header", page.header),
+        tag("div", bar, class_="top", role="banner"),
+        tag("header", page.header),
         tag("main", page.main, id="content", tabindex="-1"),
         tag("footer", tag("p", f"lynxbench {__version__}. A number never travels without its context.")),
         tag("script", src=f"/static/{script_name()}", defer=True),
@@ -105,7 +107,7 @@ def _who(viewer: Principal, signing_in: bool) -> Safe | None:
     if viewer.via == "session":
         return tag(
             "div",
-            tag("a", said(viewer.name), href="/account", aria_label=f"Account of {viewer.name}"),
+            tag("a", tag("bdi", viewer.name), href="/account", aria_label=f"Account of {viewer.name}"),
             tag("a", "Admin", href="/admin") if viewer.may(AccessScope.ADMINISTER) else None,
             tag("form", hidden_csrf(viewer), tag("button", "Sign out"), method="post", action="/signout"),
             class_="who",
@@ -113,56 +115,89 @@ def _who(viewer: Principal, signing_in: bool) -> Safe | None:
     return tag("div", tag("a", "Sign in", href="/signin"), class_="who") if signing_in else None
 
 
+# --- forms ----------------------------------------------------------------------------------------------------------
+
+
+def form(action: str, *children: Child, viewer: Principal | None = None, **attributes: Attribute) -> doc.Embedded:
+    """A form of a session, which posts; without a viewer one that only asks, which everybody may."""
+    posts = viewer is not None
+    usual: dict[str, Attribute] = {"method": "post" if posts else "get", "class_": "narrow" if posts else "filter"}
+    carried = None if viewer is None else hidden_csrf(viewer)
+    return doc.Embedded(tag("form", carried, *children, action=action, **(usual | attributes)))
+
+
+def row_form(viewer: Principal, action: str, word: str, label: str, *children: Child, **fields: str) -> doc.Embedded:
+    """A button in a row of a table; `fields` say what it is about."""
+    carried = [hidden_field(name, value) for name, value in fields.items()]
+    return form(action, carried, children, tag("button", word, aria_label=label), viewer=viewer, class_=None)
+
+
+def pair_form(action: str, names: tuple[str, str], button: str, a: str, b: str) -> doc.Embedded:
+    """Which two?"""
+    fields = [
+        text_field(label, name, value=value, required=True, spellcheck="false")
+        for label, name, value in zip(names, ("a", "b"), (a, b), strict=True)
+    ]
+    return form(action, fields, tag("button", button), class_="filter ids")
+
+
 def hidden_csrf(viewer: Principal) -> Safe:
     """What every form of a session carries."""
-    return tag("input", type="hidden", name="csrf", value=viewer.csrf)
+    return hidden_field("csrf", viewer.csrf)
 
 
-def field(label: str, name: str, **attributes: str | int | bool | None) -> Safe:
+def hidden_field(name: str, value: str) -> Safe:
+    """A value that a form carries along."""
+    return tag("input", type="hidden", name=name, value=value)
+
+
+def text_field(label: str, name: str, **attributes: Attribute) -> Safe:
     """A labelled input."""
-    identifier = f"field-{name}"
-    shown = tag("label", label, for_=identifier)
-    return tag("div", shown, tag("input", id=identifier, name=name, **attributes), class_="field")
+    return _labelled(label, name, tag("input", id=f"field-{name}", name=name, **attributes))
+
+
+def text_area(label: str, name: str, text: str = "", **attributes: Attribute) -> Safe:
+    """A labelled box for more than a line."""
+    inner = tag("textarea", text, id=f"field-{name}", name=name, required=True, **attributes)
+    return _labelled(label, name, inner, "field wide")
 
 
 def choice(label: str, name: str, options: list[tuple[str, str]], chosen: str = "") -> Safe:
     """A labelled choice."""
-    identifier = f"field-{name}"
     inner = [tag("option", shown, value=value, selected=value == chosen) for value, shown in options]
-    return tag(
-        "div", tag("label", label, for_=identifier), tag("select", inner, id=identifier, name=name), class_="field"
-    )
+    return _labelled(label, name, tag("select", inner, id=f"field-{name}", name=name))
 
 
-def link_to(kind: str, identifier: str, words: Child = None) -> Safe:
-    """A link to a contract, result or executor by its id."""
-    return tag("a", words or tag("code", identifier[:12]), href=f"/{kind}/{identifier}")
+def scope_boxes(legend: str, scopes: frozenset[AccessScope] | None = None) -> Safe:
+    """What somebody, or a token, may do; reading is ticked."""
+    boxes = [
+        tag(
+            "label",
+            tag("input", type="checkbox", name="scope", value=scope.value, checked=scope is AccessScope.READ),
+            f" {scope.value}",
+        )
+        for scope in AccessScope
+        if scopes is None or scope in scopes
+    ]
+    return tag("fieldset", tag("legend", legend), boxes)
 
 
-def brief(stamp: str) -> Safe:
-    """A moment in a table: to the minute, on one line; the title has all of it."""
-    return tag("span", words.moment_text(stamp)[:16], class_="nowrap", title=f"{words.moment_text(stamp)}")
-
-
-def figure_cell(figure: Figure | None) -> Safe:
-    """A figure with its interval on one line."""
-    return tag("span", words.figure_text(figure) if figure else "–", class_="nowrap")
-
-
-def empty(*words: Child) -> Safe:
-    """An honest empty state."""
-    return tag("p", *words, class_="empty")
+def _labelled(label: str, name: str, inner: Safe, css: str = "field") -> Safe:
+    return tag("div", tag("label", label, for_=f"field-{name}"), inner, class_=css)
 
 
 def _is_here(target: str, here: str) -> bool:
     return here == target if target == "/" else here == target or here.startswith(f"{target}/")
 
 
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
 @cache
 def style_text() -> str:
     """The report's style sheet with what pages of the server add."""
     own = files("lynxbench.server").joinpath("page.css").read_text(encoding="utf-8")
-    return "\n".join((colour_rules(), asset("style.css"), PACK_STYLE, own))
+    return "\n".join((colour_rules(), asset("style.css"), own))
 
 
 @cache

@@ -58,6 +58,6 @@ def test_peak_and_sustained_draw_what_is_known() -> None:
 
 
 def test_the_small_interval_starts_at_zero() -> None:
-    picture = draw_interval(Interval(90, 100, 110), math.nan, "one")
+    picture = draw_interval(Interval(90, 100, 110), math.nan, "one", 240)
     x = float(re.search(r'<rect x="([\d.]+)"', picture).group(1))
     assert x == pytest.approx(2 + 236 * 90 / (110 * 1.04), abs=0.1)

@@ -1,0 +1,1 @@
+"""One file a kind of report: its values to blocks."""

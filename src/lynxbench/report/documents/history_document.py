@@ -1,0 +1,171 @@
+"""What a contract's results say over time: its series, its changes with their owners, the signs, what was declared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from lynxbench.model.canonical import short
+from lynxbench.model.history import (
+    ChangeBook,
+    ChangeRow,
+    ExpectationRecord,
+    History,
+    LevelChange,
+    Signals,
+    SignalState,
+)
+from lynxbench.report import doc, words
+from lynxbench.report.doc import Fact, Inline, Span, Tone, chip, code, refer, said
+from lynxbench.report.documents.ledger_documents import brief
+from lynxbench.report.svg.history_plot import draw_levels
+
+SHOWN_LEFT_OUT = 5
+SHOWN_EVIDENCE = 4
+_TONES = {
+    SignalState.PRESENT: Tone.BAD,
+    SignalState.ABSENT: Tone.GOOD,
+    SignalState.NOT_ENOUGH_DATA: Tone.PLAIN,
+}
+
+
+def compose_history(history: History) -> doc.Report:
+    """The series, then every change with its effect, cause and owner."""
+    facts: list[Fact | None] = [
+        ("Contract", (said(history.contract), " ", code(words.abbreviated(history.contract_id)))),
+        ("Precision", history.precision.value),
+        ("Results", f"{len(history.points)} in the series"),
+    ]
+    if history.points:
+        first, last = history.points[0], history.points[-1]
+        figures = f"{words.digits(first.estimate, 4)} → {words.digits(last.estimate, 4)} {words.clean(history.unit)}"
+        facts.append(
+            ("From", f"{words.moment_text(first.started_at)} to {words.moment_text(last.started_at)}: {figures}")
+        )
+    left_out = doc.Section("left-out", "Left out", (doc.Points(history.left_out, "Left out", most=SHOWN_LEFT_OUT),))
+    return doc.Report(
+        f"{words.clean(history.contract)}: history",
+        (series_section(history), changes_section(history), left_out if history.left_out else None),
+        title=said(history.note),
+        brand="lynxbench history",
+        facts=facts,
+    )
+
+
+def series_section(history: History, links: Sequence[tuple[str, str]] = ()) -> doc.Section | None:
+    """The series as a plot; `links` (name, place) replace the data inside the page."""
+    if not history.points:
+        return None
+    rows = [
+        (point.started_at, point.result_id, point.estimate, _number(point.low), _number(point.high), point.unit)
+        for point in history.points
+    ]
+    caption = (
+        "Each point is a result with its interval; a line marks a change of the level, a short one a record change, "
+        "and each square the layer that changed."
+    )
+    head = ("started", "result", "estimate", "low", "high", "unit")
+    title = f"Throughput over time, {history.precision}"
+    return doc.Section(
+        "series",
+        "Series",
+        (doc.Plot("levels", title, caption, partial(draw_levels, history), head, rows, links=links),),
+    )
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def changes_section(history: History) -> doc.Section | None:
+    """Every change with its effect, what the record says, and whose it is."""
+    if len(history.points) < 2:
+        return None
+    head = ("When", "Seen", "Effect", "Drift", "Layers", "Record", "Owner", "Experiment")
+    rows = [_change_row(change) for change in history.changes]
+    if not rows:
+        return doc.Section("changes", "Changes", (doc.Note("No change of the level and none of the record."),))
+    return doc.Section("changes", "Changes", (doc.Table(head, rows, "Changes"),))
+
+
+def _change_row(change: LevelChange) -> tuple[Inline, ...]:
+    seen = "" if change.found or change.moved else ", no effect seen" if change.moved is False else ", effect unknown"
+    return (
+        (brief(change.at), " ", refer("results", change.result_id)),
+        f"{'level' if change.found else 'record'} changed at {change.index}{seen}",
+        words.change_text(change.effect),
+        change.drift.value,
+        tuple(piece for layer in change.layers_changed for piece in (chip(layer), " ")) or "none",
+        said(change.cause.sentence),
+        said(change.cause.owner or ""),
+        said(change.cause.experiment) if change.found else "",
+    )
+
+
+def compose_signals(signals: Signals) -> doc.Report:
+    """The five signs of a problem of the whole stack, each with what shows it or what would tell."""
+    sentence = (said(signals.contract), f": {signals.sentence}")
+    verdict = doc.Verdict(sentence, look=Tone.BAD if signals.stack_shaped else Tone.PLAIN)
+    return doc.Report("Signs of a whole-stack problem", (verdict, signals_section(signals)))
+
+
+def signals_section(signals: Signals) -> doc.Section:
+    """The five signs as a table."""
+    rows = [
+        (
+            f"{signal.number} {signal.name}",
+            Span(signal.state.value, _TONES[signal.state]),
+            said(signal.said),
+            said(signal.needed),
+            _evidence(signal.evidence),
+        )
+        for signal in signals.signals
+    ]
+    head = ("Sign", "State", "Seen", "Needed", "Evidence")
+    return doc.Section(
+        "signs", "Signs of a whole-stack problem", (doc.Table(head, rows, "The five signs"),), signals.sentence
+    )
+
+
+def _evidence(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN_EVIDENCE} more" if len(names) > SHOWN_EVIDENCE else ""
+    return ", ".join(short(name) for name in names[:SHOWN_EVIDENCE]) + more
+
+
+def compose_changes(book: ChangeBook) -> doc.Report:
+    """Every declared change with what came of it, then how good the expectations were."""
+    head = ("Change", "Layer", "Owner", "What", "Expected", "Measured", "Verdict")
+    empty = "no change is declared; begin with: lynxbench change declare"
+    declared = doc.Table(head, [_declared_row(row) for row in book.rows], "Declared changes", empty=empty)
+    chains = [
+        f"{' then '.join(map(short, names))}: {words.factor_text(gain)} (bounds multiplied)"
+        for names, gain in book.chains
+    ]
+    records: list[Fact] = [
+        (f"{kind} {words.clean(record.name)}", _expectations(record))
+        for kind, group in (("owner", book.by_owner), ("layer", book.by_layer))
+        for record in group
+    ]
+    blocks = (declared, doc.Points(chains, "Together"), doc.Facts(records, "Expectations met, of those decided"))
+    return doc.Report("Changes", blocks if book.rows else (declared,))
+
+
+def _expectations(record: ExpectationRecord) -> str:
+    missed = f", {record.less} less, {record.more} more" if record.decided else ""
+    return f"{record.as_expected} of {record.decided}{missed} ({record.declared} declared)"
+
+
+def _declared_row(row: ChangeRow) -> tuple[Inline, ...]:
+    measured = "not measured yet" if row.measured is None else words.factor_text(row.measured)
+    verdict = row.verdict.value if row.verdict is not None else ""
+    caution: Inline = Span(f" ! {words.clean(row.caution)}", Tone.WARN) if row.caution else ""
+    expected = words.factor_text(row.expected)
+    return (
+        short(row.change_id),
+        chip(row.layer),
+        said(row.owner),
+        said(row.what),
+        expected,
+        measured,
+        (verdict, caution),
+    )

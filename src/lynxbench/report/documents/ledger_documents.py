@@ -1,0 +1,151 @@
+"""What a ledger holds: lists of results, what was said about one, foreign results, the state of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lynxbench.ledger.checkpoints import Signed
+from lynxbench.ledger.log import Logged, TreeHead
+from lynxbench.ledger.queries import Listed, OpenRun
+from lynxbench.model.canonical import short
+from lynxbench.model.entries import Concluded, Entry, ForeignImported, ResultVerified
+from lynxbench.model.standing import Standing, Voice
+from lynxbench.report import doc, words
+from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, code, link, refer, said, strong
+
+SHOWN_RUNS = 3
+_DETAILS = ("reason", "what", "question", "verdict", "run_id")
+DOUBTED = frozenset({"retracted", "does not verify", "contested", "untrusted", "key revoked"})
+_VALIDITY = {"valid": Tone.GOOD, "doubtful": Tone.WARN, "void": Tone.BAD}
+
+
+def compose_list(
+    listed: Sequence[Listed], standing: Mapping[str, Standing], open_runs: Sequence[OpenRun]
+) -> doc.Report:
+    """Results, and runs that were announced and never came to an end."""
+    unfinished: doc.Note | None = None
+    if open_runs:
+        names = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
+        more = f" and {len(open_runs) - SHOWN_RUNS} more" if len(open_runs) > SHOWN_RUNS else ""
+        unfinished = doc.Note(f"{len(open_runs)} registered without an end: {names}{more}")
+    return doc.Report("Results", (results_table(listed, standing), unfinished))
+
+
+def results_table(
+    listed: Sequence[Listed], standing: Mapping[str, Standing], title: str = "", *, contract: bool = True
+) -> doc.Table:
+    """One row a precision: the figure with its interval, where it came from, what it stands on."""
+    rows: list[tuple[Inline, ...]] = []
+    for result in listed:
+        for index, figure in enumerate(result.figures or (None,)):
+            first, word = index == 0, standing[result.result_id].short
+            named: tuple[Inline, ...] = (
+                (refer("contracts", result.contract_id, said(result.contract_name)),) if contract else ()
+            )
+            about = (
+                refer("results", result.result_id),
+                *named,
+                brief(result.started_at),
+                refer("executors", result.executor_id),
+            )
+            validity = figure.validity if figure else result.validity
+            rate = words.figure_text(figure.throughput) if figure and figure.throughput else words.NO_FIGURE
+            rows.append(
+                (
+                    *(about if first else ("",) * len(about)),
+                    figure.precision if figure else "",
+                    Span(rate, Style.NOWRAP),
+                    Span(validity, _VALIDITY.get(validity, Tone.PLAIN)),
+                    standing_word(word) if first else "",
+                )
+            )
+    named_head = ("Contract",) if contract else ()
+    head = ("Result", *named_head, "Measured", "Executor", "Precision", "Throughput", "Validity", "Standing")
+    return doc.Table(head, rows, title, (head.index("Throughput"),), empty="no result fits")
+
+
+def brief(stamp: str) -> Span:
+    """A moment in a table: to the minute, on one line; its tip has all of it."""
+    moment = words.moment_text(stamp)
+    return Span(moment[:16], Style.NOWRAP, label=moment)
+
+
+def standing_word(word: str) -> Inline:
+    """A standing in a word, coloured where it is in doubt."""
+    return Span(word, Tone.WARN) if word in DOUBTED else word
+
+
+def standings_table(known: Mapping[str, Standing], title: str) -> doc.Table:
+    """Results with how each stands today."""
+    rows = [
+        (refer("results", name), standing_word(standing.short), said("; ".join(standing.words)))
+        for name, standing in known.items()
+    ]
+    return doc.Table(("Result", "Standing", "In words"), rows, title, empty="It cites no result.")
+
+
+def compose_about(about: Sequence[tuple[Logged, Voice]], standing: Standing) -> doc.Report:
+    """The standing of a result and everything that was said about it, in the log's order."""
+    words_of_it: Fact = ("Standing", said("; ".join(standing.words)))
+    return doc.Report("Standing", (doc.Facts([words_of_it]), entries_table(about, "Everything that was said about it")))
+
+
+def entries_table(entries: Sequence[tuple[Logged, Voice]], title: str) -> doc.Table:
+    """Entries with who signed them."""
+    rows = [
+        (
+            link(f"#{logged.seq}", f"/ledger/{logged.seq}"),
+            brief(logged.entry.made_at),
+            said(voice.name),
+            said(say(logged.entry)),
+        )
+        for logged, voice in entries
+    ]
+    return doc.Table(("Entry", "When", "By", "What"), rows, title, empty="The log is empty.")
+
+
+def say(entry: Entry) -> str:
+    """An entry in one short phrase."""
+    body = entry.body
+    if isinstance(body, Concluded):
+        detail: object = f"{body.word}: {body.sentence}"
+    elif isinstance(body, ResultVerified):
+        detail = "holds" if body.holds else "does not hold"
+    else:
+        detail = next((value for name in _DETAILS if (value := getattr(body, name, None))), "")
+    return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value
+
+
+def compose_foreign_list(entries: Sequence[tuple[Logged, Voice]]) -> doc.Report:
+    """One line a foreign result; never beside ours, whose figures have intervals."""
+    rows = []
+    for logged, voice in entries:
+        body = logged.entry.body
+        assert isinstance(body, ForeignImported)
+        file = ", ".join(f"{blob.name} ({short(blob.sha256)})" for blob in logged.entry.blobs)
+        held = f"{len(body.figures)} figures, {len(body.missing)} things not stated"
+        rows.append((f"#{logged.seq}", brief(logged.entry.made_at), body.tool, said(file), held, said(voice.name)))
+    head = ("Entry", "When", "Tool", "File", "Holds", "Imported by")
+    return doc.Report("Foreign results", (doc.Table(head, rows, empty="no foreign result was imported"),))
+
+
+def compose_log(
+    name: str, origin: str, head: TreeHead, checkpoints: Sequence[Signed], verified: str | None
+) -> doc.Report:
+    """The state of a ledger."""
+    signed = []
+    for signed_state in checkpoints:
+        who = ", ".join(signer.team for signer in signed_state.signers)
+        keys = ", ".join(short(signature.keyid) for signature in signed_state.envelope.signatures)
+        signed.append(
+            f"{signed_state.checkpoint.tree_size} entries, {signed_state.checkpoint.made_at}, by {who or keys}"
+        )
+    facts: tuple[Fact | None, ...] = (
+        ("ledger", said(name)),
+        ("origin", code(origin)),
+        ("entries", strong(str(head.size))),
+        ("root", Span(head.root.hex(), Style.ID)),
+        ("verified", verified) if verified is not None else None,
+        ("checkpoints", *signed) if signed else None,
+    )
+    return doc.Report("Ledger", (doc.Facts(facts),))

@@ -1,0 +1,166 @@
+"""The load a server was under: every request accounted for, the curve to saturation, the instrument."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lynxbench.model.contract import SloMetric
+from lynxbench.model.load_figures import LoadFigures, SaturationRecord
+from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.report import doc, findings, words
+from lynxbench.report.doc import Depth, Fact, Span, Tone, said
+from lynxbench.report.svg.load_curve_plot import draw_curve
+from lynxbench.report.words import NBSP, clean
+
+MOST_ANSWERS = 10
+TOKENS_FROM = {
+    "usage": "counted by the server's usage",
+    "tokenizer": "counted by the contract's tokenizer over the text",
+    "unknown": "unknown: no usage and no tokenizer; events are not tokens",
+    "none": "none to count in this task",
+}
+
+
+def load_section(result: Result) -> doc.Section | None:
+    """Nothing where no server was asked."""
+    blocks: list[doc.Block | None] = []
+    for figures in result.per_precision:
+        if (load := figures.load) is not None:
+            answers = list(load.accounting.said.items())[:MOST_ANSWERS]
+            failing = [(said(text), words.number(many, 0)) for text, many in answers]
+            counters = [(said(name), words.digits(value, 4)) for name, value in load.server_counters.items()]
+            title = "What the server's own metrics counted during the run"
+            blocks += [
+                doc.Facts(load_facts(figures, load, result)),
+                None if load.saturation is None or findings.is_void(result) else curve_plot(load.saturation, load),
+                _folded("What failing answers said", doc.Table(("Answer", "Times"), failing, right=(1,))),
+                _folded(title, doc.Table(("Metric", "Change"), counters, right=(1,))),
+            ]
+    return doc.Section("load", "Load", blocks) if blocks else None
+
+
+def _folded(title: str, table: doc.Table) -> doc.Group | None:
+    return doc.Group(title, (table,), folded=True, depth=Depth.WHOLE) if table.rows else None
+
+
+def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> list[Fact]:
+    """Everything about the load beside the figures; of a void run only what was sent and how the client fared."""
+    accounted = load.accounting.offered == load.accounting.ok
+    facts: list[Fact] = [("Load", Span(accounting_text(load), Tone.PLAIN if accounted else Tone.WARN))]
+    if findings.is_shown(figures, result):
+        facts += _figures(figures, load)
+    if (search := load.saturation) is not None and not findings.is_void(result):
+        sure = search.confirmed and search.passed_per_s is not None
+        facts.append(("Saturation", Span(saturation_text(search, load), Tone.GOOD if sure else Tone.WARN)))
+        facts.append(("Saturated", said(search.saturated)))
+    tokens = Span(_tokens_text(load), Tone.WARN if load.tokens.source == "unknown" else Tone.PLAIN)
+    return [*facts, ("Tokens", tokens), ("Cache", _cache_text(load)), ("Instrument", _instrument(load))]
+
+
+def accounting_text(load: LoadFigures) -> str:
+    """`1204 offered = 1190 ok + 14 failed (http error 9, reset 5)`."""
+    counted = load.accounting
+    failed = counted.offered - counted.ok
+    kinds = ", ".join(f"{kind.replace('_', ' ')} {words.number(many, 0)}" for kind, many in counted.failed.items())
+    text = f"{words.number(counted.offered, 0)} offered = {words.number(counted.ok, 0)} ok"
+    text += f" + {words.number(failed, 0)} failed ({kinds})" if failed else " + 0 failed"
+    return text + (f"; {words.count(counted.retries, 'retry', 'retries')}" if counted.retries else "")
+
+
+def budget_text(load: LoadFigures) -> str:
+    """The latency budget a throughput must not be said without."""
+    return ", ".join(clean(bound) for bound in load.budget) or "no latency bound agreed"
+
+
+def _figures(figures: PrecisionResult, load: LoadFigures) -> list[Fact]:
+    facts: list[Fact] = []
+    if load.requests_per_s is not None:
+        text = f"{words.figure_text(load.requests_per_s)} answered of {words.figure_text(load.offered_per_s)} offered"
+        at = f"{words.digits(load.in_flight_mean)} in flight on average"
+        facts.append(("Requests", f"{text}; {clean(load.load)}; {at}"))
+    if load.goodput_per_s is not None:
+        facts.append(("Goodput", f"{words.figure_text(load.goodput_per_s)} within {budget_text(load)}"))
+    for label, metric in (("First token", SloMetric.TIME_TO_FIRST_TOKEN), ("Latency", SloMetric.LATENCY)):
+        pair = [findings.percentile_of(figures, metric, wanted) for wanted in (50, 99)]
+        if pair[0] is not None:
+            facts.append((label, f"p50 / p99 {findings.pair_text(*pair)} from the scheduled arrival"))
+    return facts
+
+
+def saturation_text(search: SaturationRecord, load: LoadFigures) -> str:
+    """The pair, never one rate alone, with the budget it is within."""
+    within = f"within {budget_text(load)}"
+    if search.passed_per_s is None:
+        return f"no rate was shown to hold {within}: {clean(search.note)}"
+    upper = f"no rate failed up to the ceiling of {words.digits(search.ceiling_per_s, 4)}{NBSP}/s"
+    if search.failed_per_s is not None:
+        word = "fails" if search.failed_outcome == "fail" else "is not shown to hold"
+        upper = f"{words.digits(search.failed_per_s, 4)}{NBSP}/s {word}"
+    knee = f"; knee at {words.digits(search.knee_per_s)}{NBSP}/s" if search.knee_per_s is not None else ""
+    goodput = f"; goodput {words.digits(search.goodput_per_s)}{NBSP}/s" if search.goodput_per_s is not None else ""
+    sure = "confirmed" if search.confirmed else "not confirmed"
+    note = f"; {clean(search.note)}" if search.note else ""
+    held = f"holds {words.digits(search.passed_per_s, 4)}{NBSP}/s {within} ({sure})"
+    return f"{held}; {upper}{goodput}{knee}; {words.seconds_text(search.probe_s)} of probes{note}"
+
+
+def _tokens_text(load: LoadFigures) -> str:
+    """Where token counts come from, and how events were read."""
+    tokens = load.tokens
+    parts = [TOKENS_FROM[tokens.source]]
+    if tokens.input_mean is not None or tokens.output_mean is not None:
+        parts.append(f"{words.digits(tokens.input_mean)} in / {words.digits(tokens.output_mean)} out on average")
+    if tokens.shorter_share:
+        parts.append(f"{words.percent(tokens.shorter_share)} of answers shorter than asked")
+    if tokens.coalesced_share:
+        parts.append(f"{words.percent(tokens.coalesced_share)} of events read together with others")
+    return ", ".join(parts)
+
+
+def _cache_text(load: LoadFigures) -> str:
+    """The prefix cache's state."""
+    cache = load.cache
+    prompts = "every prompt unique" if cache.distinct_prompts is None else f"{cache.distinct_prompts} prompts in turn"
+    share = "the server does not say what came from it"
+    if cache.cached_share is not None:
+        share = f"{words.percent(cache.cached_share)} of input tokens came from it"
+    counters = ", ".join(f"{clean(name)} +{words.digits(value)}" for name, value in cache.counters.items())
+    return f"{cache.regime} ({prompts}); {share}" + (f"; {counters}" if counters else "")
+
+
+def _instrument(load: LoadFigures) -> Span:
+    """How the client fared during the run and before it."""
+    it = load.instrument
+    if it.verdict == "void":
+        return Span(f"void: {findings.listed(it.reasons)}", Tone.BAD)
+    parts = [
+        f"good: {words.count(it.processes, 'client process', 'client processes')}",
+        f"requests {words.digits(it.mean_lateness_ms)}{NBSP}ms late on average",
+        f"loop lag p99 {words.digits(it.p99_lag_ms)}{NBSP}ms",
+        f"busiest {words.percent(it.busiest_share)} of a core",
+    ]
+    if (flown := it.preflight) is not None:
+        parts.append(
+            f"before the run {words.digits(flown.requests_per_s)} requests/s at most, first token "
+            f"{words.digits(flown.ttft_error_mean_ms)}{NBSP}ms off at {flown.streams} streams"
+        )
+    parts += map(clean, it.cautions)
+    return Span(", ".join(parts), Tone.WARN if it.cautions else Tone.GOOD)
+
+
+def curve_plot(search: SaturationRecord, load: LoadFigures) -> doc.Plot | None:
+    """Latency over the offered rate, between the rate that held and the one that did not."""
+    points = tuple(point for point in search.curve if point.p99_s is not None and point.p50_s is not None)
+    if len(points) < 2:
+        return None
+    caption = (
+        f"Open-loop Poisson probes; the bound is {budget_text(load)}. Upper line p99, lower line p50 of the first "
+        "bounded latency, from the scheduled arrival; failed requests took for ever. Filled: passed; hollow: not."
+    )
+    data = [
+        (p.rate_per_s, p.outcome, p.requests, (p.p50_s or 0) * 1e3, (p.p99_s or 0) * 1e3, p.goodput_per_s)
+        for p in points
+    ]
+    head = ("requests/s", "outcome", "requests", "p50 ms", "p99 ms", "goodput /s")
+    drawing = partial(draw_curve, points, search.passed_per_s, search.failed_per_s)
+    return doc.Plot("saturation", "Latency over offered rate", caption, drawing, head, data)

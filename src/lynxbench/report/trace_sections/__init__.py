@@ -1,1 +1,0 @@
-"""The pictures of a trace: steps, the worst gap, the roofline."""
