@@ -1,8 +1,9 @@
-"""What the house promises: one name, one place; files that can be read in one sitting; at most 21 rooms."""
+"""What the house promises: one name, one place; short files, few rooms; a glossary and a tour that fit the code."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,6 +13,8 @@ SOURCE = Path(lynxbench.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_ROOMS = 21
 MOST_LINES_A_FILE = 400
+MOST_WORDS = 60
+DOCS = Path(__file__).parents[2] / "docs"
 REPEATED_BY_CONVENTION = {"__init__.py", "__main__.py", "env.py"}
 """Python's and Alembic's own names."""
 
@@ -41,3 +44,16 @@ def test_every_public_class_has_a_name_of_its_own() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(SOURCE)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_the_glossary_stays_short_and_says_each_word_once() -> None:
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \|", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    assert 40 <= len(rows) <= MOST_WORDS
+    assert len(set(rows)) == len(rows)
+
+
+def test_every_place_that_the_tour_names_is_there() -> None:
+    text = (DOCS / "tour.md").read_text()
+    named = set(re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.py)?)`", text))
+    assert len(named) > 30
+    assert {place for place in named if not (SOURCE / place).exists() and not (DOCS.parent / place).exists()} == set()
