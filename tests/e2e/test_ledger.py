@@ -17,10 +17,12 @@ import pytest
 from command_line import PAUSING, QUICK_CONTRACT, SPINNING
 from killing import acknowledged_before_kill, stored_in
 from lynxbench.errors import LynxbenchError
+from lynxbench.evidence.documents import read_result
 from lynxbench.ledger.queries import find_run, open_runs
 from lynxbench.model.entries import EntryKind
 from lynxbench.record.recalling import ledger_checks, recalled
 from lynxbench.record.recording import record_folder, seal
+from lynxbench.report.documents.result_verdict import result_verdict
 from teams import Team, make_team, recorded_run, trusts
 
 KILLS = 20
@@ -55,7 +57,7 @@ def test_a_run_is_announced_recorded_listed_and_shown(spin_folder: Path, tmp_pat
     assert f"lynxbench verify {one['result_id'][:12]}" in done.out
     assert f"lynxbench contest {one['result_id'][:12]}" in done.out
     shown = team.run("results", "show", one["result_id"][:8])
-    assert "\nNOT ATTRIBUTED: where the time goes was not measured" in shown.out
+    assert f"\n{result_verdict(read_result(folder)).mark.upper()}: " in shown.out
     assert "registration: " + folder.name in shown.out
     again = team.ask("results", "import", str(folder))
     assert again["new"] == 0, "recording a folder twice changes nothing"

@@ -143,7 +143,7 @@ def test_a_starved_client_is_void_and_exits_1(tmp_path):
                 other.kill()
         server.stdin.close()
     assert done.returncode == 1, done.stderr
-    assert "void: no figure of this run may be used" in done.stdout
+    assert "VOID: no figure of this run may be used" in done.stdout
     assert "the client was the limit" in done.stdout
     assert "tokens/s" not in done.stdout
     result = json.loads(next((tmp_path / "results").glob("*/result.json")).read_text())

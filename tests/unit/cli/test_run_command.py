@@ -36,7 +36,9 @@ def test_a_bare_option_means_the_verdict(
 ) -> None:
     seen: list[Any] = []
 
-    def stop(agreed: Any, out: Any, declaration: Any, progress: Any, intervening: Any, *more: Any) -> None:
+    def stop(
+        agreed: Any, out: Any, declaration: Any, progress: Any, intervening: Any, *more: Any, **options: Any
+    ) -> None:
         seen.extend((agreed.name, intervening))
         raise CannotRun("stopped here")
 

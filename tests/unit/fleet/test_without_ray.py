@@ -33,7 +33,7 @@ def test_a_run_and_its_report_work_where_ray_is_not_installed(spin_folder: Path,
     (run,) = tmp_path.iterdir()
     shown = without_ray("fleet", "show", str(run), "--ledger", "none", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    assert "1 of 1 unit measured" in shown.stdout
+    assert "Measured 1 of 1 unit" in shown.stdout
 
 
 def test_a_fleet_without_ray_says_how_to_get_it(spin_folder: Path) -> None:
