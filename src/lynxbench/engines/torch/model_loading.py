@@ -18,7 +18,7 @@ from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.canonical import content_id
 from lynxbench.model.workload import HubModel, PackageModel, PathModel, PresetModel, Task, Workload
 from lynxbench.workload.gguf import convert_gguf
-from lynxbench.workload.hashing import files_sha256, weight_files
+from lynxbench.workload.model_files import files_sha256, weight_files
 from lynxbench.workload.model_packages import LocatedModel, locate_packaged
 from lynxbench.workload.presets import FAMILY_OF_TYPE, TASKS_OF_FAMILY, ModelFamily, find_preset, shaped_config
 
@@ -72,6 +72,8 @@ def find_source(workload: Workload) -> Source:
 
 
 def _from_package(located: LocatedModel) -> Source:
+    if located.weights.suffix == ".onnx":
+        raise BadInput(f"workload.model.name: {located.model.name} is an ONNX file; run it with engine onnx")
     folder = convert_gguf(located.weights) if located.weights.suffix == ".gguf" else located.folder
     converted = folder != located.folder
     facts: dict[str, JsonValue] = {
