@@ -255,7 +255,7 @@ def _fit_lognormal(values: Int64) -> LognormalLength | None:
 
     def unlikely(parameters: Float64) -> float:
         median, sigma = unpacked(parameters)
-        upper, lower = (_lognormal_below(median, sigma, lengths + half) for half in (0.5, -0.5))
+        upper, lower = (_lognormal_below(median, sigma, lengths.astype(np.float64) + half) for half in (0.5, -0.5))
         ends = _lognormal_below(median, sigma, np.array([low - 0.5, high + 0.5]))
         inside = np.maximum((upper - lower) / max(ends[1] - ends[0], 1e-300), 1e-300)
         return float(-(counts * np.log(inside)).sum() / counts.sum())

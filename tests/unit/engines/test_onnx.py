@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from lynxbench.engines.onnx import engine
-from lynxbench.engines.onnx.adapter import OnnxSession
+from lynxbench.engines.onnx.adapter import OnnxRuntimeEngine, OnnxSession
 from lynxbench.engines.onnx.model_file import find_model, read_model
 from lynxbench.engines.onnx.onnx_inputs import IMAGE_SIDE
 from lynxbench.errors import CannotRun
@@ -118,7 +117,7 @@ def make_job(
 
 
 def open_session(path: Path, *arguments: Any, **named: Any) -> OnnxSession:
-    return engine().open(make_job(path, *arguments, **named))
+    return OnnxRuntimeEngine().open(make_job(path, *arguments, **named))
 
 
 def test_encoder_runs_as_stored_and_says_so(tmp_path: Path) -> None:
@@ -211,13 +210,13 @@ def test_stored_8_bit_weights_that_run_widened_are_emulated(tmp_path: Path) -> N
 
 def test_precisions_the_file_cannot_give_are_skipped_with_the_reason(tmp_path: Path) -> None:
     path = encoder(tmp_path / "model.onnx")
-    skip = engine().estimate(make_job(path, "bf16"))
+    skip = OnnxRuntimeEngine().estimate(make_job(path, "bf16"))
     assert skip is not None
     assert skip.reason == "model.onnx stores fp32 weights; bf16 needs a file of that precision"
-    assert engine().estimate(make_job(path, "int8")) is None
+    assert OnnxRuntimeEngine().estimate(make_job(path, "int8")) is None
     half = classifier(tmp_path / "half.onnx", dtype="float16")
-    assert engine().estimate(make_job(half, "fp16", "classify")) is None
-    assert engine().estimate(make_job(half, "int8", "classify")) is not None
+    assert OnnxRuntimeEngine().estimate(make_job(half, "fp16", "classify")) is None
+    assert OnnxRuntimeEngine().estimate(make_job(half, "int8", "classify")) is not None
 
 
 def test_without_the_onnx_package_fp32_runs_and_int8_says_what_to_install(
@@ -228,7 +227,7 @@ def test_without_the_onnx_package_fp32_runs_and_int8_says_what_to_install(
 
     real = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "onnx" else real(name, *a))
-    skip = engine().estimate(make_job(path, "int8"))
+    skip = OnnxRuntimeEngine().estimate(make_job(path, "int8"))
     assert skip is not None
     assert "pip install 'lynxbench[onnx]'" in skip.reason
     session = open_session(path, tokens={"distribution": "fixed", "value": 5})
@@ -300,7 +299,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
         path = tmp_path / "x.onnx"
         path.write_bytes(content)
         with pytest.raises(CannotRun, match="not an ONNX"):
-            engine().estimate(make_job(path))
+            OnnxRuntimeEngine().estimate(make_job(path))
 
 
 def test_fixed_batch_that_differs_is_refused(tmp_path: Path) -> None:
@@ -364,7 +363,7 @@ def test_labelled_sentences_are_embedded_where_there_is_a_tokenizer(tmp_path: Pa
 
 def test_the_real_packaged_minilm_runs_in_eight_bits() -> None:
     named = {"source": "package", "name": "minilm-int8-onnx"}
-    skip = engine().estimate(make_job("", "int8", model=named))
+    skip = OnnxRuntimeEngine().estimate(make_job("", "int8", model=named))
     assert skip is not None
     assert "int8-weight-only" in skip.reason
     session = open_session(Path(), "int8-weight-only", model=named)

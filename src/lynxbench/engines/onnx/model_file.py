@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lynxbench.errors import CannotRun
+from lynxbench.attribute.read.operator_names import ONNX_INTEGER_PRODUCTS
+from lynxbench.errors import CannotRun, first_line
 from lynxbench.model.precision import Precision
 from lynxbench.model.workload import ModelSource, PackageModel, PathModel
 from lynxbench.workload.model_files import cache_root, file_sha256, make_folder_once
 from lynxbench.workload.model_packages import PACKAGED, find_packaged, locate_packaged
 
-INTEGER_OPERATORS = frozenset(
-    [
-        "ConvInteger",
-        "DynamicQuantizeLSTM",
-        "DynamicQuantizeLinear",
-        "DynamicQuantizeMatMul",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "QAttention",
-        "QGemm",
-        "QLinearConv",
-        "QLinearMatMul",
-        "QuantizeLinear",
-    ]
-)
+INTEGER_OPERATORS = ONNX_INTEGER_PRODUCTS | {"DynamicQuantizeLinear", "QuantizeLinear"}
 """Operators that bring activations to 8 bits or multiply there; without one, 8-bit weights are storage only."""
 
 
@@ -76,11 +64,10 @@ def read_model(path: Path) -> ModelFile:
     sha256, size = file_sha256(path), path.stat().st_size
     if importlib.util.find_spec("onnx") is None:
         return ModelFile(path, sha256, size, None, {}, "unknown", "unknown")
-    graph_proto = _load(path)
-    graph = graph_proto.graph
-    opset = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in graph_proto.opset_import)
-    producer = f"{graph_proto.producer_name} {graph_proto.producer_version}".strip() or "unknown"
-    return ModelFile(path, sha256, size, _stored_precision(graph), _vocabularies(graph), producer, opset)
+    model = _load(path)
+    opset = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+    producer = f"{model.producer_name} {model.producer_version}".strip() or "unknown"
+    return ModelFile(path, sha256, size, _stored_precision(model.graph), _vocabularies(model.graph), producer, opset)
 
 
 def quantised_copy(model: ModelFile) -> tuple[Path, str]:
@@ -109,12 +96,6 @@ def _quantise(source: Path, target: Path) -> None:
         raise CannotRun(f"{source.name}: cannot be quantised to int8: {first_line(error)}") from error
     finally:
         root.setLevel(level)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error, without the name of the exception class that ONNX Runtime puts in front."""
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
 
 
 def find_tokenizer(source: ModelSource, model: Path) -> Path | None:
@@ -217,8 +198,5 @@ def _input_behind(name: str, inputs: set[str], makers: dict[str, Any], depth: in
     return name if name in inputs else None
 
 
-def _count(dims: Any) -> int:
-    total = 1
-    for dim in dims:
-        total *= int(dim)
-    return total
+def _count(dims: Iterable[int]) -> int:
+    return math.prod(map(int, dims))
