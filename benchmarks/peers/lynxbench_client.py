@@ -11,9 +11,8 @@ from pathlib import Path
 
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load.driver import run_probe
-from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, TicketTimeouts, parse_target
 from lynxbench.load.response_reading import PlainRotation
-from lynxbench.load.ticket import TicketTimeouts
 from peers.cases import ALL
 
 IDLE_LIMIT_S = 5.0

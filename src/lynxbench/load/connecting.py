@@ -12,8 +12,7 @@ from typing import Any, Protocol
 from lynxbench.errors import CannotRun
 from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import Target
-from lynxbench.load.ticket import Ticket
-from lynxbench.load.wire import Connection
+from lynxbench.load.wire import Connection, Ticket
 
 
 class Asker(Protocol):

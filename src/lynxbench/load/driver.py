@@ -14,10 +14,9 @@ from lynxbench.load.event_loop import new_ending_loop, raise_file_limit, watch_i
 from lynxbench.load.load_record import LoadRecord, RequestEnd, assemble, merge
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.pulse import TICK_NS, ClientPulse
-from lynxbench.load.ticket import Ticket
 from lynxbench.load.timers import PreciseTimer, TimerWheel
 from lynxbench.load.traffic import Traffic, share_of
-from lynxbench.load.wire import Connection
+from lynxbench.load.wire import Connection, Ticket
 
 JOURNAL_NS = 200_000_000
 """Finished rows are handed on this often: soon enough to decide by, seldom enough not to be felt."""

@@ -12,11 +12,12 @@ import numpy as np
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour, ServedOutcome
-from lynxbench.load.instrument import LARGEST_MEAN_LATENESS_S, judge
+from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import Language, PlainRotation
 from lynxbench.load.truth_process import running_server
+from lynxbench.model.serving import InstrumentBounds
 
 STREAMS = (1, 32, 128, 512)
 TRUE_TTFT_MS, TRUE_ITL_MS = 50.0, 10.0
@@ -166,9 +167,8 @@ def _problems(errors: tuple[StampError, ...], open_loop: OpenLoopCheck) -> Itera
             yield f"its 99th percentile is {error.ttft_p99_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_P99_ERROR_MS} ms)"
         if abs(error.itl_mean_relative) > LARGEST_ITL_ERROR:
             yield f"inter-token time is {error.itl_mean_relative:+.1%} off {at} (bound {LARGEST_ITL_ERROR:.0%})"
-    if open_loop.lateness_mean_ms > LARGEST_MEAN_LATENESS_S * 1e3:
-        bound_ms = LARGEST_MEAN_LATENESS_S * 1e3
-        late_ms = open_loop.lateness_mean_ms
+    late_ms, bound_ms = open_loop.lateness_mean_ms, InstrumentBounds().mean_lateness_s * 1e3
+    if late_ms > bound_ms:
         yield f"requests at {open_loop.rate_per_s:.0f} /s go out {late_ms:.2f} ms late (bound {bound_ms:.0f} ms)"
 
 

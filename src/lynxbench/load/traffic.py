@@ -13,9 +13,8 @@ from typing import Any
 from lynxbench.load.connecting import Opening, Way
 from lynxbench.load.load_record import RequestEnd, RowStore
 from lynxbench.load.plan import ClosedLoop, LoadPlan
-from lynxbench.load.ticket import Ticket, unanswered_row
 from lynxbench.load.timers import PreciseTimer, TimerWheel
-from lynxbench.load.wire import Connection
+from lynxbench.load.wire import Connection, Ticket, unanswered_row
 
 BACKOFF_NS = 100_000_000
 """A closed loop waits this long after a failed connect: one that is down must not be hammered, nor fill the record."""
