@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 
 from lynxbench.load.connecting import find_way
-from lynxbench.load.event_loop import new_ending_loop, raise_file_limit, watch_interrupt
+from lynxbench.load.event_loop import new_event_loop, raise_file_limit, watch_interrupt
 from lynxbench.load.load_record import LoadRecord, RequestEnd, assemble, merge
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.pulse import TICK_NS, ClientPulse
@@ -186,5 +186,5 @@ def run_probe(
         return merge((record,))  # rows by arrival, as every record has them
 
     raise_file_limit()
-    with asyncio.Runner(loop_factory=new_ending_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(whole())

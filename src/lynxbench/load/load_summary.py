@@ -10,6 +10,7 @@ import numpy as np
 from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import LoadRecord, RequestEnd
 from lynxbench.load.record_parts import judge_each
+from lynxbench.model.canonical import finite_or_none
 from lynxbench.model.load_figures import Accounting, CacheRecord, InstrumentRecord, PreFlight, TokenCount
 from lynxbench.model.samples import Int64
 from lynxbench.model.serving import CacheState, InstrumentBounds
@@ -74,7 +75,7 @@ def describe_tokens(
             "output_mean": _mean(record.output_tokens[ok]) if source != "none" else None,
             "asked_output_mean": asked_output_mean,
             "shorter_share": shorter_share,
-            "coalesced_share": _known(record.coalesced_share),
+            "coalesced_share": finite_or_none(record.coalesced_share),
         }
     )
 
@@ -100,7 +101,3 @@ def _mean(tokens: Int64) -> float | None:
 
 def _worst(values: Sequence[float]) -> float | None:
     return max((value for value in values if math.isfinite(value)), default=None)
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -26,6 +26,7 @@ from lynxbench.load.saturation_judge import (
     memory_floor,
     would_pass,
 )
+from lynxbench.model.canonical import finite_or_none
 from lynxbench.model.samples import Float64
 
 AIM = 0.6
@@ -103,8 +104,8 @@ class Judged:
             "scout": self.scout,
             "requests": self.requests,
             "seconds": self.seconds,
-            "p50_s": _or_none(self.p50_s),
-            "p99_s": _or_none(self.p99_s),
+            "p50_s": finite_or_none(self.p50_s),
+            "p99_s": finite_or_none(self.p99_s),
             "goodput_per_s": self.goodput_per_s,
             "violations": [
                 {
@@ -290,7 +291,7 @@ class _Search:
 
     # --- one probe ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, rate_per_s: float, *, scout: bool = False) -> Judged:
+    def _ask(self, rate_per_s: float, *, scout: bool = False) -> None:
         rule = self.rule
         left_s = rule.max_seconds - sum(judged.seconds for judged in self.probes)
         fewest = rule.first_requests or fewest_requests(self.bounds, rule.confidence)
@@ -324,9 +325,7 @@ class _Search:
             ):
                 break
             wanted = taken * 2
-        judged = _describe(rate_per_s, np.concatenate(parts), look, stream.end(), scout, self.bounds)
-        self.probes.append(judged)
-        return judged
+        self.probes.append(_describe(rate_per_s, np.concatenate(parts), look, stream.end(), scout, self.bounds))
 
     def _longest(self, rate_per_s: float, first: int, scout: bool) -> float:
         if scout:
@@ -390,7 +389,3 @@ def _describe(
         p99_s=float(np.quantile(first, 0.99, method="higher")),
         goodput_per_s=rate_per_s * met,
     )
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None

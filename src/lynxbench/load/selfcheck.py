@@ -1,7 +1,11 @@
-"""The instrument against a server that costs it nothing: its ceiling, and the error of its stamps on this machine."""
+"""The instrument against a server that costs it nothing: its ceiling, and the error of its stamps on this machine.
+
+At length when asked for, and quickly before every run, at the run's own load, recorded with the result.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +21,8 @@ from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import Language, PlainRotation
 from lynxbench.load.truth_process import running_server
+from lynxbench.model.canonical import JsonValue, finite_or_none, plain_json
+from lynxbench.model.load_figures import PreFlight
 from lynxbench.model.serving import InstrumentBounds
 
 STREAMS = (1, 32, 128, 512)
@@ -27,6 +33,13 @@ LARGEST_ITL_ERROR = 0.01
 OPEN_RATE_PER_S = 1000.0
 CEILING_STREAMS = 64
 _TOKENS = 32
+CEILING_S, STAMPS_S, OPEN_S = 0.3, 0.5, 0.3
+STAMP_TOKENS = 8
+MOST_STREAMS = 512
+LOWEST_RATE_PER_S, HIGHEST_RATE_PER_S = 50.0, 2000.0
+"""Rates at which a third of a second says something about lateness."""
+NEAR_CEILING = 0.5
+"""A run that asks for more than half of what the client can do at all is said to be near its limit."""
 
 BuildRequest = Callable[[str, int], bytes]
 """A request for that many tokens to a server at that base address."""
@@ -79,9 +92,9 @@ class SelfCheck:
     stamp_errors: tuple[StampError, ...]
     open_loop: OpenLoopCheck
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> JsonValue:
         """For programs; NaN becomes null."""
-        return _plain(asdict(self))  # type: ignore[return-value]
+        return plain_json(asdict(self))
 
 
 def check_instrument(language: Language, build: BuildRequest, quick: bool = False) -> SelfCheck:
@@ -95,6 +108,38 @@ def check_instrument(language: Language, build: BuildRequest, quick: bool = Fals
     problems = tuple(_problems(errors, open_loop))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return SelfCheck(not problems, problems, cores, ceilings, errors, open_loop)
+
+
+def measure_preflight(
+    language: Language, build: BuildRequest, load: ClosedLoop | OpenLoop, duration_s: float
+) -> PreFlight:
+    """Ceiling, stamp error and lateness against the bundled server in about two seconds."""
+    rate_per_s = len(load.offsets_ns) / duration_s if isinstance(load, OpenLoop) else math.nan
+    streams = load.concurrency if isinstance(load, ClosedLoop) else min(64, max(1, round(rate_per_s)))
+    streams = min(streams, MOST_STREAMS)
+    with two_cores() as core:
+        open_loop = None
+        with running_server(Behaviour(), core) as server:
+            ceiling = measure_ceiling(server.url, language, build, 1, CEILING_S)
+            if math.isfinite(rate_per_s):
+                tested_per_s = min(max(rate_per_s, LOWEST_RATE_PER_S), HIGHEST_RATE_PER_S)
+                open_loop = measure_open_loop(server.url, language, build, OPEN_S, tested_per_s)
+        error = measure_stamp_error(language, build, streams, STAMPS_S, core, STAMP_TOKENS)
+    problems = list(_stamp_problems(error))
+    if math.isfinite(rate_per_s) and rate_per_s > NEAR_CEILING * ceiling.requests_per_s:
+        problems.append(
+            f"{rate_per_s:.0f} requests/s are asked of a client that can send {ceiling.requests_per_s:.0f} at most"
+        )
+    return PreFlight(
+        streams=streams,
+        requests_per_s=finite_or_none(ceiling.requests_per_s) or 0.0,
+        events_per_s=finite_or_none(ceiling.events_per_s) or 0.0,
+        ttft_error_mean_ms=finite_or_none(error.ttft_mean_ms),
+        ttft_error_p99_ms=finite_or_none(error.ttft_p99_ms),
+        itl_error=finite_or_none(error.itl_mean_relative),
+        lateness_mean_ms=None if open_loop is None else finite_or_none(open_loop.lateness_mean_ms),
+        problems=tuple(problems),
+    )
 
 
 def measure_ceiling(url: str, language: Language, build: BuildRequest, tokens: int, seconds: float) -> ClientCeiling:
@@ -160,16 +205,20 @@ def _plan(
 
 def _problems(errors: tuple[StampError, ...], open_loop: OpenLoopCheck) -> Iterator[str]:
     for error in errors:
-        at = f"at {error.streams} streams"
-        if abs(error.ttft_mean_ms) > LARGEST_TTFT_ERROR_MS:
-            yield f"time to first token is {error.ttft_mean_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_ERROR_MS} ms)"
-        if abs(error.ttft_p99_ms) > LARGEST_TTFT_P99_ERROR_MS:
-            yield f"its 99th percentile is {error.ttft_p99_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_P99_ERROR_MS} ms)"
-        if abs(error.itl_mean_relative) > LARGEST_ITL_ERROR:
-            yield f"inter-token time is {error.itl_mean_relative:+.1%} off {at} (bound {LARGEST_ITL_ERROR:.0%})"
+        yield from _stamp_problems(error)
     late_ms, bound_ms = open_loop.lateness_mean_ms, InstrumentBounds().mean_lateness_s * 1e3
     if late_ms > bound_ms:
         yield f"requests at {open_loop.rate_per_s:.0f} /s go out {late_ms:.2f} ms late (bound {bound_ms:.0f} ms)"
+
+
+def _stamp_problems(error: StampError) -> Iterator[str]:
+    at = f"at {error.streams} streams"
+    if abs(error.ttft_mean_ms) > LARGEST_TTFT_ERROR_MS:
+        yield f"time to first token is {error.ttft_mean_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_ERROR_MS} ms)"
+    if abs(error.ttft_p99_ms) > LARGEST_TTFT_P99_ERROR_MS:
+        yield f"its 99th percentile is {error.ttft_p99_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_P99_ERROR_MS} ms)"
+    if abs(error.itl_mean_relative) > LARGEST_ITL_ERROR:
+        yield f"inter-token time is {error.itl_mean_relative:+.1%} off {at} (bound {LARGEST_ITL_ERROR:.0%})"
 
 
 @contextmanager
@@ -185,16 +234,6 @@ def two_cores() -> Iterator[int | None]:
         yield cores[-1]
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
 
 
 def render_selfcheck(check: SelfCheck) -> str:
