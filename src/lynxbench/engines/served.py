@@ -203,9 +203,9 @@ class _Writer:
             start = index % self._engine.prompts * 37
             key = (length, output, start)
             if key not in built:
-                asked = output if self._workload.task is Task.GENERATE else None
+                tokens = output if self._workload.task is Task.GENERATE else None
                 prompts = self._prompts(length, start)
-                body = openai.build_body(self._service, prompts, asked, _PLACE if salted else "")
+                body = openai.build_body(self._service, prompts, tokens, _PLACE if salted else "")
                 built[key] = self._request(body)
             requests.append(built[key])
         if self._avoids or salted:

@@ -194,14 +194,14 @@ class LoadRecord:
     def gaps(self) -> EventGaps:
         """Distances between consecutive output events of the good rows."""
         if len(self.event_ns) < 2:
-            return EventGaps(np.zeros(0), np.zeros(0, dtype=np.bool_))
+            return EventGaps(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0, dtype=np.bool_))
         counts = np.diff(self.event_offsets)
         row = np.repeat(np.arange(len(self)), counts)
         inside = (row[1:] == row[:-1]) & (self.kind[row[1:]] == RequestEnd.OK)
         follows = np.append(self.event_coalesced[1:], False)
         shared_read = self.event_coalesced | follows
         clean = ~(shared_read[1:] | shared_read[:-1])
-        return EventGaps((np.diff(self.event_ns) / 1e9)[inside], clean[inside])
+        return EventGaps(row[1:][inside], (np.diff(self.event_ns) / 1e9)[inside], clean[inside])
 
     @property
     def coalesced_share(self) -> float:
@@ -214,6 +214,7 @@ class EventGaps:
     """Inter-event distances. Only `clean` ones are measured; the others are artefacts of reads that held several
     events, right in their sum and false one by one, so a percentile must not use them."""
 
+    row: Int64
     seconds: Float64
     clean: npt.NDArray[np.bool_]
 
@@ -348,7 +349,7 @@ def requests_of(record: LoadRecord) -> Requests:
     ok = record.kind == RequestEnd.OK
     row = np.repeat(np.arange(len(record)), np.diff(record.event_offsets))
     good = ok[row]
-    inside = (row[1:] == row[:-1]) & good[1:]
+    gaps = record.gaps()
     return Requests(
         start_ns=record.start_ns,
         load_end_ns=int(record.scheduled_ns.max()) if len(record) else record.start_ns,
@@ -362,8 +363,8 @@ def requests_of(record: LoadRecord) -> Requests:
         cached_tokens=record.cached_tokens,
         event_row=row[good],
         event_ns=record.event_ns[good],
-        gap_row=row[1:][inside][record.gaps().clean],
-        gap_s=record.gaps().seconds[record.gaps().clean],
+        gap_row=gaps.row[gaps.clean],
+        gap_s=gaps.seconds[gaps.clean],
     )
 
 

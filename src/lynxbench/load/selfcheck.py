@@ -159,23 +159,23 @@ def measure_stamp_error(
 ) -> StampError:
     """How far the client's stamps are from the server's log at so many streams."""
     behaviour = Behaviour(ttft_ms=TRUE_TTFT_MS, itl_ms=TRUE_ITL_MS)
-    one_ms = TRUE_TTFT_MS + (tokens - 1) * TRUE_ITL_MS
+    answer_ms = TRUE_TTFT_MS + (tokens - 1) * TRUE_ITL_MS
     # Starts are spread over one answer: in lockstep, the queue at the server's own sends would be what is measured.
-    load = ClosedLoop(streams, ramp_up_s=one_ms / 1e3 if streams > 1 else 0.0)
+    load = ClosedLoop(streams, ramp_up_s=answer_ms / 1e3 if streams > 1 else 0.0)
     with running_server(behaviour, core) as server:
-        record = run_probe(_plan(server.url, language, build, tokens, load, max(seconds, 2.5 * one_ms / 1e3)))
+        record = run_probe(_plan(server.url, language, build, tokens, load, max(seconds, 2.5 * answer_ms / 1e3)))
         truth = server.stop()
     whole = truth.outcome == ServedOutcome.OK
     true_ttft = (truth.first_ns - truth.arrival_ns)[whole] / 1e6
     true_itl = ((truth.last_ns - truth.first_ns)[whole] / 1e6 / (truth.events[whole] - 1)).mean()
-    seen = record.server_first_token_s() * 1e3
+    ttft = record.server_first_token_s() * 1e3
     gaps = record.gaps()
     clean = gaps.seconds[gaps.clean]
     return StampError(
         streams=streams,
-        requests=len(seen),
-        ttft_mean_ms=float(seen.mean() - true_ttft.mean()),
-        ttft_p99_ms=float(np.quantile(seen, 0.99) - np.quantile(true_ttft, 0.99)),
+        requests=len(ttft),
+        ttft_mean_ms=float(ttft.mean() - true_ttft.mean()),
+        ttft_p99_ms=float(np.quantile(ttft, 0.99) - np.quantile(true_ttft, 0.99)),
         itl_mean_relative=float(gaps.seconds.mean() * 1e3 / true_itl - 1),
         itl_median_ms=float(np.median(clean) * 1e3) if len(clean) else float("nan"),
         coalesced_share=record.coalesced_share,
@@ -190,10 +190,10 @@ def measure_open_loop(
     offsets = schedule.poisson(rate_per_s, seconds, seed=1)
     record = run_probe(_plan(url, language, build, 1, OpenLoop(offsets), seconds))
     late = record.lateness_ns() / 1e6
-    asked = record.scheduled_ns[-1] - record.scheduled_ns[0]
+    scheduled = record.scheduled_ns[-1] - record.scheduled_ns[0]
     took = record.sent_ns.max() - record.sent_ns[record.sent_ns > 0].min()
     return OpenLoopCheck(
-        rate_per_s, rate_per_s * float(asked / took), float(late.mean()), float(np.quantile(late, 0.99))
+        rate_per_s, rate_per_s * float(scheduled / took), float(late.mean()), float(np.quantile(late, 0.99))
     )
 
 
