@@ -28,7 +28,7 @@ def measure(name: str, device: Any, seconds: float, ceilings: dict[str, Any]) ->
     from gpu_plants import PLANTS, timed_ms
     from lynxbench.attribute.attributing import attribute_trace
     from lynxbench.attribute.judge.unit_activity import measured_side, weigh_activity
-    from lynxbench.engines.torch.profiling import write_trace
+    from lynxbench.engines.torch.profiling import profile_steps, write_trace
     from lynxbench.measure.device_activity import device_activity
     from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry
     from lynxbench.model.layers import DEFAULT_OWNERS
@@ -43,7 +43,7 @@ def measure(name: str, device: Any, seconds: float, ceilings: dict[str, Any]) ->
             plain_ms = timed_ms(plant.step, device, seconds)
             span = (start_ns, time.perf_counter_ns())
         activity = device_activity(read_telemetry(beside), [span])
-        trace = write_trace(lambda _: plant.step(), PROFILED_STEPS, device, Path(folder))
+        trace = write_trace(profile_steps(lambda _: plant.step(), PROFILED_STEPS, device), Path(folder))
         found = attribute_trace(
             trace,
             ceilings=ceilings[plant.precision],

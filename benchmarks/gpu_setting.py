@@ -109,9 +109,9 @@ def contract_of(
 
 def open_session(contract: Contract) -> Any:
     """The engine's session for a contract, compiled or recorded as it asks."""
-    from lynxbench.engines.torch import engine
+    from lynxbench.engines.torch import TorchAdapter
 
     precision = Precision(contract.workload.precisions[0])
-    session = engine().open(Job(index=0, restart=0, contract=contract, precision=precision, threads=8))
+    session = TorchAdapter().open(Job(index=0, restart=0, contract=contract, precision=precision, threads=8))
     session.compile()
     return session

@@ -31,7 +31,7 @@ from lynxbench.attribute.judge.intervention_tests import (
     propose_interventions,
     with_interventions,
 )
-from lynxbench.engines.torch import engine
+from lynxbench.engines.torch import TorchAdapter
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Attribution, Intervention
 from lynxbench.model.contract import Contract
@@ -100,10 +100,10 @@ def contract_of(case: Case, device: str) -> Contract:
 def open_session(contract: Contract, precision: Precision, change: Change | None) -> Any:
     """A session that is ready to be timed."""
     job = Job(index=0, restart=0, contract=contract, precision=precision, threads=8, change=change)
-    skip = engine().estimate(job)
+    skip = TorchAdapter().estimate(job)
     if skip is not None:
         raise CannotRun(f"does not apply: {skip.reason}")
-    session = engine().open(job)
+    session = TorchAdapter().open(job)
     session.compile()
     return session
 

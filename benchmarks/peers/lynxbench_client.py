@@ -11,9 +11,8 @@ from pathlib import Path
 
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load.driver import run_probe
-from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, TicketTimeouts, parse_target
 from lynxbench.load.response_reading import PlainRotation
-from lynxbench.load.wire import Timeouts
 from peers.cases import ALL
 
 IDLE_LIMIT_S = 5.0
@@ -39,7 +38,7 @@ def main(url: str, name: str, seconds: float, report: Path) -> None:
             ramp_up_s=0.36 if stamped else 0.0,  # one request's length: no lockstep of streams that started together
         )
         limit = seconds if load.requests is None else case.limit_s
-        plan = LoadPlan(target, script, language, load, limit, timeouts=Timeouts(idle_s=IDLE_LIMIT_S))
+        plan = LoadPlan(target, script, language, load, limit, timeouts=TicketTimeouts(idle_s=IDLE_LIMIT_S))
     record = run_probe(plan)
 
     import numpy as np

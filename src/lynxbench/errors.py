@@ -108,3 +108,9 @@ class Interrupted(LynxbenchError):
     """Stopped by the user. What was measured is kept and `run --resume` goes on from there."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of another library says first, for a message of one line; its class where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

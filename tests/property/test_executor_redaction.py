@@ -8,8 +8,8 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lynxbench.executor.capture import fields_from_facts
 from lynxbench.executor.environment import ALLOWED_NAMES, ALLOWED_PREFIXES, select_environment
-from lynxbench.executor.facts import fields_from_facts
 
 QUICK = settings(max_examples=100, deadline=None)
 PREFIX = st.sampled_from(ALLOWED_PREFIXES)

@@ -7,8 +7,8 @@ from lynxbench.engines.openai import OpenAiReader
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.http import EventSplitter
 from lynxbench.load.load_record import RequestEnd, RowStore, assemble
-from lynxbench.load.ticket import Ticket, TicketTimeouts
-from lynxbench.load.wire import Connection
+from lynxbench.load.plan import TicketTimeouts
+from lynxbench.load.wire import Connection, Ticket
 
 
 class _Owner:

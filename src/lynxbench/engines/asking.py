@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -28,17 +27,15 @@ class TokenCalibration:
     overhead: float
 
 
-def calibrate(
-    engine: OpenAiEngine, service: openai.Service, environment: Mapping[str, str] | None = None
-) -> TokenCalibration:
+def calibrate(engine: OpenAiEngine, service: openai.Service) -> TokenCalibration:
     """Ask twice, briefly; CannotRun says in one line why the server cannot be measured."""
     words = read_prompts().split()
     counts = []
-    for many in (SHORT_WORDS, LONG_WORDS):
-        prompt = _MARK + " ".join(words[:many])
+    for count in (SHORT_WORDS, LONG_WORDS):
+        prompt = _MARK + " ".join(words[:count])
         body = openai.build_body(service, prompt, 2, cache_salt="calibration" if service.bypass_cache else "")
         reader = openai.OpenAiReader(keep_text=False)
-        _read(ask(engine, openai.build_request(service, body, environment)), reader)
+        _read(ask(engine, openai.build_request(service, body)), reader)
         if reader.input_tokens < 0:
             return TokenCalibration(reader.output_tokens >= 0, 0.0, 0.0)
         counts.append(reader.input_tokens)
@@ -84,18 +81,18 @@ def _post(engine: ServedEngine, where: str, prepared: bytes) -> HttpAnswer:
     return request("POST", where, body, headers, timeout_s=patience, ca_file=engine.ca_file, verify=engine.verify_tls)
 
 
-def _read(asked: WholeAnswer, reader: openai.OpenAiReader) -> None:
+def _read(answer: WholeAnswer, reader: openai.OpenAiReader) -> None:
     try:
-        if asked.content_type == "text/event-stream":
-            for block in asked.data.replace(b"\r\n", b"\n").split(b"\n\n"):
+        if answer.content_type == "text/event-stream":
+            for block in answer.data.replace(b"\r\n", b"\n").split(b"\n\n"):
                 if block.startswith(b"data: "):
                     reader.event(block[6:])
         else:
-            reader.body(asked.data)
+            reader.body(answer.data)
     except ValueError as error:
-        raise CannotRun(f"{asked.where}: the answer cannot be read: {error}") from None
+        raise CannotRun(f"{answer.where}: the answer cannot be read: {error}") from None
     if reader.failure:
-        raise CannotRun(f"{asked.where}: the server fails: {reader.failure[:200]}")
+        raise CannotRun(f"{answer.where}: the server fails: {reader.failure[:200]}")
 
 
 def _words(error: Exception) -> str:

@@ -43,14 +43,8 @@ Function = Callable[..., object]
 
 
 class _Cuda(Protocol):
-    def is_initialized(self) -> bool: ...
     def synchronize(self) -> None: ...
     def max_memory_allocated(self) -> int: ...
-
-
-def engine() -> CallablePythonEngine:
-    """The adapter the registry hands out."""
-    return CallablePythonEngine()
 
 
 class CallablePythonEngine:
@@ -78,20 +72,20 @@ def resolve(target: str) -> Function:
     """The object behind `module:function`, looked up with the current directory on the path."""
     module_name, _, path = target.partition(":")
     module = _import(module_name, target)
-    found: Any = module
+    function: Any = module
     for part in path.split("."):
-        if not hasattr(found, part):
+        if not hasattr(function, part):
             known = ", ".join(sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))[:8])
             raise CannotRun(f"{target}: {module_name} has no {path!r}; it has {known or 'nothing callable'}")
-        found = getattr(found, part)
-    if not callable(found):
-        raise CannotRun(f"{target} is {type(found).__name__}, not a function")
-    called = found if inspect.isroutine(found) else type(found).__call__
+        function = getattr(function, part)
+    if not callable(function):
+        raise CannotRun(f"{target} is {type(function).__name__}, not a function")
+    called = function if inspect.isroutine(function) else type(function).__call__
     if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
         raise CannotRun(f"{target} is asynchronous, so calling it does no work; wrap it in asyncio.run")
     if inspect.isgeneratorfunction(called):
         raise CannotRun(f"{target} is a generator, so calling it does no work; return its result instead of yielding")
-    return cast(Function, found)
+    return cast(Function, function)
 
 
 class CallableSession:
@@ -106,7 +100,7 @@ class CallableSession:
         self._function = function
         self._threads = job.threads
         self._precision = job.precision
-        self._told_precision = self._set_up(job)
+        self._takes_precision = self._set_up(job)
         self._call = _with_index(function, target)
         self.step = self._make_step(None)
 
@@ -123,7 +117,7 @@ class CallableSession:
         facts: dict[str, JsonValue] = {
             "application.callable": self._target,
             "application.callable_source_sha256": _source_sha256(self._function),
-            "application.told_precision": self._told_precision,
+            "application.told_precision": self._takes_precision,
             "application.unit": self.unit,
             "framework.python": platform.python_version(),
             "framework.numpy": np.__version__,
@@ -136,35 +130,42 @@ class CallableSession:
 
     def executed(self) -> ExecutedAs:
         """A foreign function's kernels are not seen: what it was told is all that is known."""
-        told = f"was told {self._precision}" if self._told_precision else "was not told a precision"
-        how = f"{self._target} {told}; its kernels are its own"
+        precision = f"was told {self._precision}" if self._takes_precision else "was not told a precision"
+        how = f"{self._target} {precision}; its kernels are its own"
         return ExecutedAs(native=Native.UNKNOWN, how=how, toolchain="python")
 
     def outputs(self) -> Outputs | None:
         """The function's own `outputs()`, or its answers to the first indices; None where they are no numbers."""
         own = getattr(self._function, "outputs", None)
         if callable(own):
-            values = _as_array(self._guarded(own))
+            values, inputs = _as_array(self._guarded(own)), f"fixed inputs of {self._target}.outputs()"
             if values is None:
                 raise CannotRun(f"{self._target}: outputs() returned no numbers; return arrays of one shape")
-            return Outputs(kind="values", arrays={"values": values}, inputs=f"fixed inputs of {self._target}.outputs()")
-        answers = [self._guarded(self._call, index) for index in range(OUTPUT_CALLS)]
-        if all(answer is None or answer.__class__ is int for answer in answers):
-            return None
-        values = _as_array(answers)
-        if values is None:
-            return None
-        inputs = f"indices 0 to {OUTPUT_CALLS - 1} of {self._target}"
-        return Outputs(kind="values", arrays={"values": values}, inputs=inputs)
+        else:
+            answers = [self._guarded(self._call, index) for index in range(OUTPUT_CALLS)]
+            counts_only = all(answer is None or answer.__class__ is int for answer in answers)
+            values = None if counts_only else _as_array(answers)
+            inputs = f"indices 0 to {OUTPUT_CALLS - 1} of {self._target}"
+        return None if values is None else Outputs(kind="values", arrays={"values": values}, inputs=inputs)
 
     def profile(self, steps: int, into: Path) -> Path | None:
         """A PyTorch trace where the function runs PyTorch operators; otherwise accounts of the thread's time."""
         into.mkdir(parents=True, exist_ok=True)
         accounts = [account(self.step, index) for index in range(steps)]
         resources = write_accounts(accounts, self._target, self._threads, into / "resource.json")
-        torch = sys.modules.get("torch")
-        traced = None if torch is None else _torch_trace(torch, self.step, steps, into / "trace.json.gz")
-        return traced or resources
+        return self._torch_trace(steps, into) or resources
+
+    def _torch_trace(self, steps: int, into: Path) -> Path | None:
+        if "torch" not in sys.modules:
+            return None
+        import torch
+
+        from lynxbench.engines.torch.profiling import profile_steps, write_trace
+
+        profiler = profile_steps(self.step, steps, torch.device("cpu" if _active_cuda() is None else "cuda"))
+        if not any(event.name.startswith("aten::") for event in profiler.events()):
+            return None  # PyTorch is loaded, but the function runs something else
+        return write_trace(profiler, into)
 
     def ceilings(self) -> tuple[Ceiling, ...]:
         """numpy's matrix product in both float widths, and the memory's copy and read rate."""
@@ -201,15 +202,15 @@ class CallableSession:
         ]
         if unknown:
             raise CannotRun(f"{self._target}: setup wants {', '.join(unknown)}; it may have {', '.join(offered)}")
-        told = "precision" in wanted
-        if len(job.contract.workload.precisions) > 1 and not told:
+        takes_precision = "precision" in wanted
+        if len(job.contract.workload.precisions) > 1 and not takes_precision:
             raise CannotRun(
                 f"{self._target} is not told its precision, so {len(job.contract.workload.precisions)} precisions "
                 "would measure the same thing; list one, or give the function a setup(precision)"
             )
         if callable(own):
             self._guarded(lambda: own(**{name: value for name, value in offered.items() if name in wanted}))
-        return told
+        return takes_precision
 
     def _make_step(self, synchronize: Callable[[], None] | None) -> Callable[[int], int]:
         # A closure over locals: no attribute lookups between the clock's two readings.
@@ -246,8 +247,8 @@ def user_error(target: str, error: BaseException) -> CannotRun:
     own = [f for f in frames if not f.filename.startswith(foreign) and "site-packages" not in f.filename]
     places = own or list(frames)
     where = f" at {places[-1].filename}:{places[-1].lineno}" if places else ""
-    said = traceback.format_exception_only(type(error), error)[-1].strip()
-    return CannotRun(f"{target} failed{where}: {said}")
+    message = traceback.format_exception_only(type(error), error)[-1].strip()
+    return CannotRun(f"{target} failed{where}: {message}")
 
 
 def _import(name: str, target: str) -> ModuleType:
@@ -312,20 +313,6 @@ def _active_cuda() -> _Cuda | None:
     if torch is None or not torch.cuda.is_initialized():
         return None
     return cast(_Cuda, torch.cuda)
-
-
-def _torch_trace(torch: ModuleType, step: Callable[[int], int], steps: int, path: Path) -> Path | None:
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if _active_cuda() is not None:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
-        for index in range(steps):
-            with torch.profiler.record_function(f"step#{index}"):
-                step(index)
-    if not any(event.name.startswith("aten::") for event in profiler.events()):
-        return None  # PyTorch is loaded, but the function runs something else
-    profiler.export_chrome_trace(str(path))
-    return path
 
 
 def _source_sha256(function: Function) -> str | None:

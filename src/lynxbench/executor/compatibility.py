@@ -7,6 +7,7 @@ Guide" (binary compatibility within a major capability, PTX forward only).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -70,192 +71,158 @@ def parse_version(text: str | None) -> Version | None:
     return tuple(int(part) for part in match.group(1).split(".")) if match else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """A pair of axes, and the layer whose owner can change how they fit."""
+
+    subject: str
+    layer: Layer
+
+    def finding(self, verdict: FindingVerdict, reason: str) -> CompatibilityFinding:
+        return CompatibilityFinding(subject=self.subject, verdict=verdict, reason=reason, layer=self.layer)
+
+
+OK, WARNING, BROKEN = FindingVerdict.OK, FindingVerdict.WARNING, FindingVerdict.BROKEN
+_RUNTIME = _Axes("driver x CUDA runtime", Layer.SYSTEM)
+_TOOLKIT = _Axes("toolkit x framework build", Layer.FRAMEWORK)
+_BUILD = _Axes("framework build x device", Layer.FRAMEWORK)
+_DRIVER = _Axes("driver x device", Layer.SYSTEM)
+
+
 def check_cuda(stack: CudaStack) -> tuple[CompatibilityFinding, ...]:
     """Findings on every pair of axes that both sides are known of."""
     if not stack.capabilities and stack.framework_cuda is None and stack.driver is None:
-        named = stack.framework or "no framework"
-        return (
-            _found(
-                "cuda",
-                FindingVerdict.OK,
-                f"no NVIDIA device, no driver, {named} without CUDA: nothing to match",
-                Layer.SYSTEM,
-            ),
-        )
-    findings: list[CompatibilityFinding] = []
-    findings += _driver_and_runtime(stack)
-    findings += _toolkit_and_framework(stack)
-    findings += _framework_and_devices(stack)
-    findings += _driver_and_devices(stack)
-    return tuple(findings)
+        nothing = f"no NVIDIA device, no driver, {stack.framework or 'no framework'} without CUDA: nothing to match"
+        return (_Axes("cuda", Layer.SYSTEM).finding(OK, nothing),)
+    return (
+        *_driver_and_runtime(stack),
+        *_toolkit_and_framework(stack),
+        *_framework_and_devices(stack),
+        *_driver_and_devices(stack),
+    )
 
 
-def _found(subject: str, verdict: FindingVerdict, reason: str, layer: Layer) -> CompatibilityFinding:
-    return CompatibilityFinding(subject=subject, verdict=verdict, reason=reason, layer=layer)
-
-
-def _driver_and_runtime(stack: CudaStack) -> list[CompatibilityFinding]:
-    subject = "driver x CUDA runtime"
-    wanted = parse_version(stack.framework_cuda) or parse_version(stack.toolkit)
-    said = stack.framework_cuda or stack.toolkit
-    driver = parse_version(stack.driver)
-    if wanted is None:
-        return []
+def _driver_and_runtime(stack: CudaStack) -> Iterator[CompatibilityFinding]:
+    release = stack.framework_cuda or stack.toolkit
+    runtime = parse_version(stack.framework_cuda) or parse_version(stack.toolkit)
+    if runtime is None:
+        return
+    driver, own = parse_version(stack.driver), parse_version(stack.driver_cuda)
+    floor = DRIVER_FLOORS.get(runtime[0])
     if driver is None:
-        return [
-            _found(
-                subject,
-                FindingVerdict.WARNING,
-                f"CUDA {said} is installed, but no NVIDIA driver answers: work stays on the CPU",
-                Layer.SYSTEM,
-            )
-        ]
-    floor = DRIVER_FLOORS.get(wanted[0])
-    if floor is None:
-        return [_found(subject, FindingVerdict.WARNING, f"no driver floor is known for CUDA {said}", Layer.SYSTEM)]
-    if driver[0] < floor:
-        if stack.forward_compatibility:
-            why = (
-                f"driver {stack.driver} is below {floor} for CUDA {said}; it rests on the forward-compatibility "
-                f"package {stack.forward_compatibility} (data-centre devices only)"
-            )
-            return [_found(subject, FindingVerdict.WARNING, why, Layer.SYSTEM)]
-        why = f"CUDA {said} needs driver {floor} or newer; driver {stack.driver} is installed: update the driver"
-        return [_found(subject, FindingVerdict.BROKEN, why, Layer.SYSTEM)]
-    own = parse_version(stack.driver_cuda)
-    if own is not None and own[:2] < wanted[:2]:
-        why = (
-            f"driver {stack.driver} supports CUDA {stack.driver_cuda}; CUDA {said} runs by minor-version "
+        reason = f"CUDA {release} is installed, but no NVIDIA driver answers: work stays on the CPU"
+        yield _RUNTIME.finding(WARNING, reason)
+    elif floor is None:
+        yield _RUNTIME.finding(WARNING, f"no driver floor is known for CUDA {release}")
+    elif driver[0] < floor and stack.forward_compatibility:
+        reason = (
+            f"driver {stack.driver} is below {floor} for CUDA {release}; it rests on the forward-compatibility "
+            f"package {stack.forward_compatibility} (data-centre devices only)"
+        )
+        yield _RUNTIME.finding(WARNING, reason)
+    elif driver[0] < floor:
+        reason = f"CUDA {release} needs driver {floor} or newer; driver {stack.driver} is installed: update the driver"
+        yield _RUNTIME.finding(BROKEN, reason)
+    elif own is not None and own[:2] < runtime[:2]:
+        reason = (
+            f"driver {stack.driver} supports CUDA {stack.driver_cuda}; CUDA {release} runs by minor-version "
             "compatibility: no PTX of it can be compiled at load, and newer features may be missing"
         )
-        return [_found(subject, FindingVerdict.WARNING, why, Layer.SYSTEM)]
-    return [
-        _found(
-            subject, FindingVerdict.OK, f"driver {stack.driver} meets the floor {floor} of CUDA {said}", Layer.SYSTEM
-        )
-    ]
+        yield _RUNTIME.finding(WARNING, reason)
+    else:
+        yield _RUNTIME.finding(OK, f"driver {stack.driver} meets the floor {floor} of CUDA {release}")
 
 
-def _toolkit_and_framework(stack: CudaStack) -> list[CompatibilityFinding]:
-    subject = "toolkit x framework build"
+def _toolkit_and_framework(stack: CudaStack) -> Iterator[CompatibilityFinding]:
     built, toolkit = parse_version(stack.framework_cuda), parse_version(stack.toolkit)
     if built is None or toolkit is None:
-        return []
-    named = stack.framework or "the framework"
+        return
+    framework = stack.framework or "the framework"
     if toolkit[0] != built[0]:
-        why = (
-            f"{named} was built for CUDA {stack.framework_cuda}, the installed toolkit is {stack.toolkit}: "
+        reason = (
+            f"{framework} was built for CUDA {stack.framework_cuda}, the installed toolkit is {stack.toolkit}: "
             "extensions built here do not load"
         )
-        return [_found(subject, FindingVerdict.WARNING, why, Layer.FRAMEWORK)]
-    if toolkit[:2] < built[:2]:
-        why = (
-            f"{named} was built for CUDA {stack.framework_cuda}, older libraries {stack.toolkit} are installed: "
+        yield _TOOLKIT.finding(WARNING, reason)
+    elif toolkit[:2] < built[:2]:
+        reason = (
+            f"{framework} was built for CUDA {stack.framework_cuda}, older libraries {stack.toolkit} are installed: "
             "symbols may be missing"
         )
-        return [_found(subject, FindingVerdict.WARNING, why, Layer.FRAMEWORK)]
-    return [
-        _found(
-            subject,
-            FindingVerdict.OK,
-            f"{named} built for CUDA {stack.framework_cuda}, toolkit {stack.toolkit}",
-            Layer.FRAMEWORK,
-        )
-    ]
+        yield _TOOLKIT.finding(WARNING, reason)
+    else:
+        yield _TOOLKIT.finding(OK, f"{framework} built for CUDA {stack.framework_cuda}, toolkit {stack.toolkit}")
 
 
-def _framework_and_devices(stack: CudaStack) -> list[CompatibilityFinding]:
-    subject = "framework build x device"
+def _framework_and_devices(stack: CudaStack) -> Iterator[CompatibilityFinding]:
+    built = parse_version(stack.framework_cuda)
     if not stack.capabilities:
-        if stack.framework_cuda is None:
-            return []
-        return [
-            _found(
-                subject,
-                FindingVerdict.OK,
-                f"{stack.framework} is a CUDA {stack.framework_cuda} build; no device is here to run it",
-                Layer.FRAMEWORK,
-            )
-        ]
-    if stack.framework is None:
-        return [
-            _found(
-                subject, FindingVerdict.WARNING, "no framework is installed that could use the devices", Layer.FRAMEWORK
-            )
-        ]
-    if stack.framework_cuda is None:
-        why = f"{stack.framework} is built without CUDA: it cannot use the devices; install a CUDA build"
-        return [_found(subject, FindingVerdict.BROKEN, why, Layer.FRAMEWORK)]
-    if parse_version(stack.framework_cuda) is None:
-        why = f"{stack.framework} names its CUDA release as {stack.framework_cuda!r}: nothing can be matched"
-        return [_found(subject, FindingVerdict.WARNING, why, Layer.FRAMEWORK)]
-    findings = []
-    for capability in sorted(set(stack.capabilities)):
-        if parse_version(capability) is None:
-            why = f"a device names its capability as {capability!r}: nothing can be matched"
-            findings.append(_found(subject, FindingVerdict.WARNING, why, Layer.ACCELERATOR))
-        elif stack.framework_archs is None:
-            findings.append(_by_toolkit(subject, stack, capability))
-        else:
-            findings.append(_by_archs(subject, stack, capability, stack.framework_archs))
-    return findings
+        if stack.framework_cuda is not None:
+            reason = f"{stack.framework} is a CUDA {stack.framework_cuda} build; no device is here to run it"
+            yield _BUILD.finding(OK, reason)
+    elif stack.framework is None:
+        yield _BUILD.finding(WARNING, "no framework is installed that could use the devices")
+    elif stack.framework_cuda is None:
+        reason = f"{stack.framework} is built without CUDA: it cannot use the devices; install a CUDA build"
+        yield _BUILD.finding(BROKEN, reason)
+    elif built is None:
+        reason = f"{stack.framework} names its CUDA release as {stack.framework_cuda!r}: nothing can be matched"
+        yield _BUILD.finding(WARNING, reason)
+    else:
+        for capability in sorted(set(stack.capabilities)):
+            device = parse_version(capability)
+            if device is None:
+                reason = f"a device names its capability as {capability!r}: nothing can be matched"
+                yield _Axes(_BUILD.subject, Layer.ACCELERATOR).finding(WARNING, reason)
+            elif stack.framework_archs is None:
+                yield _by_toolkit(stack, built, capability, device)
+            else:
+                yield _by_archs(stack, built, capability, device, stack.framework_archs)
 
 
-def _by_toolkit(subject: str, stack: CudaStack, capability: str) -> CompatibilityFinding:
+def _by_toolkit(stack: CudaStack, built: Version, capability: str, device: Version) -> CompatibilityFinding:
     """Without the architecture list only the release can be judged."""
-    device, built = parse_version(capability), parse_version(stack.framework_cuda)
-    assert device is not None
-    assert built is not None
-    dropped = DROPPED_BELOW.get(built[0])
-    if dropped and device < dropped:
-        return _found(
-            subject,
-            FindingVerdict.BROKEN,
-            f"CUDA {built[0]} no longer supports capability {capability}",
-            Layer.FRAMEWORK,
-        )
+    if device < DROPPED_BELOW.get(built[0], ()):
+        return _BUILD.finding(BROKEN, f"CUDA {built[0]} no longer supports capability {capability}")
     first = FIRST_TOOLKIT.get(device)
     if first and built[:2] < first:
-        why = (
+        reason = (
             f"capability {capability} came with CUDA {first[0]}.{first[1]}; {stack.framework} is built for "
             f"{stack.framework_cuda}: at best PTX compiled at load"
         )
-        return _found(subject, FindingVerdict.WARNING, why, Layer.FRAMEWORK)
-    why = (
+        return _BUILD.finding(WARNING, reason)
+    reason = (
         f"CUDA {stack.framework_cuda} compiles for capability {capability}; the build's own list is known once it is "
         "loaded"
     )
-    return _found(subject, FindingVerdict.OK, why, Layer.FRAMEWORK)
+    return _BUILD.finding(OK, reason)
 
 
-def _by_archs(subject: str, stack: CudaStack, capability: str, archs: tuple[str, ...]) -> CompatibilityFinding:
-    device = parse_version(capability)
-    assert device is not None
-    listed = " ".join(archs) or "none"
+def _by_archs(
+    stack: CudaStack, built: Version, capability: str, device: Version, archs: tuple[str, ...]
+) -> CompatibilityFinding:
     binary = [arch for arch in archs if _binary_runs(arch, device)]
     if binary:
-        return _found(
-            subject,
-            FindingVerdict.OK,
-            f"{stack.framework} carries {binary[-1]} for capability {capability}",
-            Layer.FRAMEWORK,
-        )
+        return _BUILD.finding(OK, f"{stack.framework} carries {binary[-1]} for capability {capability}")
     portable = [arch for arch in archs if _ptx_runs(arch, device)]
+    own = parse_version(stack.driver_cuda)
+    if portable and own and own[:2] < built[:2]:
+        reason = (
+            f"only PTX ({portable[-1]}) fits capability {capability}, and driver {stack.driver} "
+            f"(CUDA {stack.driver_cuda}) cannot compile PTX of CUDA {stack.framework_cuda}"
+        )
+        return _BUILD.finding(BROKEN, reason)
     if portable:
-        own, built = parse_version(stack.driver_cuda), parse_version(stack.framework_cuda)
-        if own and built and own[:2] < built[:2]:
-            why = (
-                f"only PTX ({portable[-1]}) fits capability {capability}, and driver {stack.driver} "
-                f"(CUDA {stack.driver_cuda}) cannot compile PTX of CUDA {stack.framework_cuda}"
-            )
-            return _found(subject, FindingVerdict.BROKEN, why, Layer.FRAMEWORK)
-        why = (
+        reason = (
             f"no binary for capability {capability}; PTX ({portable[-1]}) is compiled at first use and misses newer "
             "instructions"
         )
-        return _found(subject, FindingVerdict.WARNING, why, Layer.FRAMEWORK)
-    why = f"{stack.framework} carries {listed}: nothing that runs on capability {capability}; install a build that does"
-    return _found(subject, FindingVerdict.BROKEN, why, Layer.FRAMEWORK)
+        return _BUILD.finding(WARNING, reason)
+    listed = " ".join(archs) or "none"
+    reason = (
+        f"{stack.framework} carries {listed}: nothing that runs on capability {capability}; install a build that does"
+    )
+    return _BUILD.finding(BROKEN, reason)
 
 
 def parse_arch(arch: str) -> tuple[str, Version, str] | None:
@@ -279,23 +246,18 @@ def _ptx_runs(arch: str, device: Version) -> bool:
     return parsed is not None and parsed[0] == "compute" and not parsed[2] and parsed[1] <= device
 
 
-def _driver_and_devices(stack: CudaStack) -> list[CompatibilityFinding]:
+def _driver_and_devices(stack: CudaStack) -> Iterator[CompatibilityFinding]:
     own = parse_version(stack.driver_cuda)
     if own is None:
-        return []
-    findings = []
+        return
+    driver = f"driver {stack.driver} (CUDA {stack.driver_cuda})"
     for capability in sorted(set(stack.capabilities)):
         first = FIRST_TOOLKIT.get(parse_version(capability) or ())
         if first and own[:2] < first:
-            why = (
-                f"driver {stack.driver} (CUDA {stack.driver_cuda}) is older than the first release for capability "
-                f"{capability}, CUDA {first[0]}.{first[1]}"
-            )
-            findings.append(_found("driver x device", FindingVerdict.BROKEN, why, Layer.SYSTEM))
+            reason = f"{driver} is older than the first release for capability {capability}, CUDA {first[0]}.{first[1]}"
+            yield _DRIVER.finding(BROKEN, reason)
         else:
-            why = f"driver {stack.driver} (CUDA {stack.driver_cuda}) knows capability {capability}"
-            findings.append(_found("driver x device", FindingVerdict.OK, why, Layer.SYSTEM))
-    return findings
+            yield _DRIVER.finding(OK, f"{driver} knows capability {capability}")
 
 
 def cuda_stack(executor: Executor) -> CudaStack:

@@ -1,7 +1,8 @@
-"""What confines the process: control groups, resource limits, container, virtual machine; and who the machine is."""
+"""What confines the process: control groups, limits, container, virtual machine, its rank; and who the machine is."""
 
 from __future__ import annotations
 
+import json
 import resource
 import socket
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ HYPERVISORS: tuple[tuple[str, str], ...] = (
     ("kvm", "kvm"), ("xen", "xen"), ("innotek", "virtualbox"), ("virtualbox", "virtualbox"), ("openstack", "kvm"),
     ("digitalocean", "kvm"), ("nebius", "kvm"), ("firecracker", "firecracker"),
 )  # fmt: skip
+PEERS_VARIABLE = "LYNXBENCH_PEER_EXECUTORS"
+"""Executor ids of the other ranks' machines, as a JSON list: their difference is a difference of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,7 @@ def find_groups(host: Host, controller: str) -> GroupPath | None:
             return GroupPath(1, tuple(_upwards(f"/sys/fs/cgroup/{mount}", path)))
         if number == "0" and not names:
             version_two = path
-    if version_two is None:
-        return None
-    if not host.path("/sys/fs/cgroup/cgroup.controllers").exists():
+    if version_two is None or not host.path("/sys/fs/cgroup/cgroup.controllers").exists():
         return None
     return GroupPath(2, tuple(_upwards("/sys/fs/cgroup", version_two)))
 
@@ -62,11 +63,11 @@ def read_cpu_limit(host: Host) -> dict[str, Field]:
     group = find_groups(host, "cpu")
     if group is None:
         return {"cgroup_cpu_limit": unreadable("no cpu control group of this process is visible")}
-    found = [limit for folder in group.folders if (limit := _cpu_limit(host, group.version, folder)) is not None]
+    limits = [limit for folder in group.folders if (limit := _cpu_limit(host, group.version, folder)) is not None]
     source = f"cgroup v{group.version} " + ("cpu.max" if group.version == 2 else "cpu.cfs_quota_us / cpu.cfs_period_us")
     fields = {
         "cgroup_version": measured(group.version, "/proc/self/cgroup"),
-        "cgroup_cpu_limit": measured(min(found) if found else "unlimited", source),
+        "cgroup_cpu_limit": measured(min(limits) if limits else "unlimited", source),
         "cgroup_throttled_periods": _throttled(host, group),
     }
     sets = find_groups(host, "cpuset")
@@ -177,10 +178,28 @@ def read_identity(host: Host) -> dict[str, Field]:
     }
 
 
+def read_ranks(host: Host) -> dict[str, Field]:
+    """World size and ranks a node, by the variables torchrun and its kin set; nothing for a process that is alone."""
+    world, local = (host.environ.get(name, "") for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
+    if not world.isdigit() or int(world) < 2:
+        return {}
+    fields = {
+        "world_size": measured(int(world), "environment WORLD_SIZE"),
+        "local_world_size": measured(int(local), "environment LOCAL_WORLD_SIZE")
+        if local.isdigit()
+        else unreadable("not present: LOCAL_WORLD_SIZE"),
+    }
+    peers = host.environ.get(PEERS_VARIABLE)
+    if peers:
+        fields["peer_executors"] = measured(sorted(json.loads(peers)), "captured on every rank's node")
+    return fields
+
+
 PROBES: tuple[Probe, ...] = (
     Probe(Layer.SYSTEM, read_cpu_limit, ("cgroup_cpu_limit",)),
     Probe(Layer.SYSTEM, read_memory_limit, ("cgroup_memory_limit_bytes",)),
     Probe(Layer.SYSTEM, read_resource_limits, ("ulimit_memlock", "ulimit_open_files", "ulimit_stack")),
     Probe(Layer.SYSTEM, read_container, ("container", "virtual_machine")),
     Probe(Layer.SYSTEM, read_identity, ("hostname", "machine_id"), Tier.INSTANCE),
+    Probe(Layer.SYSTEM, read_ranks, ("world_size",)),
 )

@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, JsonValue, PrivateAttr, model_validator
 from pydantic import Field as Bound
 
-from lynxbench.executor.environment import name_looks_secret, value_is_credential
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Field, Status, Tier
 from lynxbench.model.fields import One, Scalar, Sha256, Text, real_day, refuse
 from lynxbench.model.layers import Layer
+from lynxbench.model.secrets import name_looks_secret, value_is_credential
 from lynxbench.model.strict_file import FileForm, parse_file
 from lynxbench.reading import read_text
 
@@ -86,17 +86,11 @@ class Declaration(Document):
     def fields(self) -> dict[Layer, dict[str, Field]]:
         """Every stated value as a field with status declared."""
         layers: dict[Layer, dict[str, Field]] = {}
-        stated: dict[Layer, Document] = {
-            Layer.PROCUREMENT: self.procurement,
-            Layer.FACILITY: self.facility,
-            Layer.DEMAND: self.demand,
-        }
-        for layer, part in stated.items():
-            for name, value in part.model_dump(mode="json", exclude_none=True).items():
+        parts = {Layer.PROCUREMENT: self.procurement, Layer.FACILITY: self.facility, Layer.DEMAND: self.demand}
+        named = [(layer, part.model_dump(mode="json", exclude_none=True)) for layer, part in parts.items()]
+        for layer, values in (*named, *self.declared.items()):
+            for name, value in values.items():
                 layers.setdefault(layer, {})[name] = self._field(layer, value)
-        for layer, free in self.declared.items():
-            for name, item in free.items():
-                layers.setdefault(layer, {})[name] = self._field(layer, item)  # type: ignore[arg-type]
         return layers
 
     def _field(self, layer: Layer, value: JsonValue) -> Field:

@@ -6,18 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lynxbench.model.secrets import name_looks_secret, value_is_credential, value_looks_secret
-
-__all__ = [
-    "ALLOWED_NAMES",
-    "ALLOWED_PREFIXES",
-    "KnownEnvironment",
-    "is_allowed",
-    "name_looks_secret",
-    "select_environment",
-    "value_is_credential",
-    "value_looks_secret",
-]
+from lynxbench.model.secrets import name_looks_secret, value_looks_secret
 
 ALLOWED_PREFIXES: tuple[str, ...] = (
     "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "ONEDNN_", "DNNL_", "VECLIB_", "NUMEXPR_",
@@ -45,18 +34,17 @@ class KnownEnvironment:
 
 def select_environment(environ: Mapping[str, str]) -> KnownEnvironment:
     """The variables that may be recorded; identities and the home folder are replaced by placeholders."""
-    kept: dict[str, str] = {}
+    variables: dict[str, str] = {}
     withheld = 0
     home = environ.get("HOME", "")
-    for name in sorted(environ):
+    for name, value in sorted(environ.items()):
         if not is_allowed(name):
             continue
-        value = environ[name]
         if name_looks_secret(name) or value_looks_secret(value):
             withheld += 1
-            continue
-        kept[name] = _without_identity(value, home)
-    return KnownEnvironment(kept, withheld)
+        else:
+            variables[name] = _without_identity(value, home)
+    return KnownEnvironment(variables, withheld)
 
 
 def is_allowed(name: str) -> bool:

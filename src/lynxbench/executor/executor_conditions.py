@@ -6,6 +6,8 @@ one node that differ, a sharing tenant, CPU time limits, frequency policy, mixed
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import JsonValue
 
 from lynxbench.executor.compatibility import CompatibilityFinding, FindingVerdict
@@ -15,10 +17,13 @@ from lynxbench.model.layers import Layer
 SLOWING_EVENTS: frozenset[str] = frozenset(
     {"software power cap", "hardware slowdown", "software thermal", "hardware thermal", "hardware power brake"}
 )
-DEVICE_WATCH: tuple[tuple[str, str], ...] = (
+DEVICE_LIMITS: tuple[tuple[str, str], ...] = (
     ("gpu_power_limit_enforced_w", "gpu_power_limit_default_w"),
     ("gpu_clock_sm_applications_mhz", "gpu_clock_sm_max_mhz"),
 )
+"""A limit that is in force, and what it would be by default."""
+PLACE_OF_A_DEVICE = ("gpu_topology", "gpu_cpu_affinity", "gpu_memory_node")
+"""Where devices of one node differ by nature."""
 
 
 def notable_conditions(executor: Executor) -> tuple[CompatibilityFinding, ...]:
@@ -26,7 +31,7 @@ def notable_conditions(executor: Executor) -> tuple[CompatibilityFinding, ...]:
     return (*_devices(executor), *_links(executor), *_machine(executor), *_libraries(executor))
 
 
-def _note(subject: str, reason: str, layer: Layer) -> CompatibilityFinding:
+def _note(subject: str, reason: str, layer: Layer = Layer.ACCELERATOR) -> CompatibilityFinding:
     return CompatibilityFinding(subject=subject, verdict=FindingVerdict.WARNING, reason=reason, layer=layer)
 
 
@@ -35,93 +40,79 @@ def _list(executor: Executor, name: str) -> list[JsonValue]:
     return value if isinstance(value, list) else []
 
 
-def _below(now: list[JsonValue], most: list[JsonValue]) -> list[int]:
-    """Indexes of devices whose first figure is under the second."""
-    pairs = zip(now, most, strict=False)
-    return [
-        i for i, (a, b) in enumerate(pairs) if isinstance(a, (int, float)) and isinstance(b, (int, float)) and a < b
-    ]
+def _below(values: list[JsonValue], bounds: list[JsonValue]) -> list[int]:
+    """Indexes of devices whose value is under its bound."""
+    pairs = enumerate(zip(values, bounds, strict=False))
+    number = (int, float)
+    return [index for index, (a, b) in pairs if isinstance(a, number) and isinstance(b, number) and a < b]
 
 
 def _named(indexes: list[int]) -> str:
     return "gpu " + ", ".join(str(index) for index in indexes)
 
 
-def _devices(executor: Executor) -> list[CompatibilityFinding]:
-    found: list[CompatibilityFinding] = []
-    layer = Layer.ACCELERATOR
-    for limit, normal in DEVICE_WATCH:
-        now, most = _list(executor, limit), _list(executor, normal)
-        low = _below(now, most)
+def _devices(executor: Executor) -> Iterator[CompatibilityFinding]:
+    for limit, normal in DEVICE_LIMITS:
+        values, bounds = _list(executor, limit), _list(executor, normal)
+        low = _below(values, bounds)
         if low:
-            reason = f"{_named(low)}: {limit} is {now[low[0]]:g}, {normal} is {most[low[0]]:g}"
-            found.append(_note("device limit", reason, layer))
-    for name, field in sorted(executor.layers.get(layer, {}).items()):
-        differs = name.startswith("gpu_") and field.tier is Tier.CONFIGURATION and field.status is Status.MEASURED
-        if not differs or name in ("gpu_topology", "gpu_cpu_affinity", "gpu_memory_node"):
-            continue
-        values = field.value if isinstance(field.value, list) else []
-        kinds = sorted({str(value) for value in values})
-        if len(kinds) > 1:
-            found.append(_note("devices of this node differ", f"{name}: {', '.join(kinds)}", layer))
+            reason = f"{_named(low)}: {limit} is {values[low[0]]:g}, {normal} is {bounds[low[0]]:g}"
+            yield _note("device limit", reason)
+    for name, field in sorted(executor.layers.get(Layer.ACCELERATOR, {}).items()):
+        compared = name.startswith("gpu_") and field.tier is Tier.CONFIGURATION and field.status is Status.MEASURED
+        if compared and name not in PLACE_OF_A_DEVICE and isinstance(field.value, list):
+            kinds = sorted({str(value) for value in field.value})
+            if len(kinds) > 1:
+                yield _note("devices of this node differ", f"{name}: {', '.join(kinds)}")
     for index, events in enumerate(_list(executor, "gpu_clock_events")):
         slowing = sorted(SLOWING_EVENTS & set(map(str, events))) if isinstance(events, list) else []
         if slowing:
-            found.append(_note("clocks held down", f"gpu {index}: {', '.join(slowing)}", layer))
+            yield _note("clocks held down", f"gpu {index}: {', '.join(slowing)}")
     busy = [i for i, count in enumerate(_list(executor, "gpu_processes")) if isinstance(count, int) and count > 0]
     if busy:
-        found.append(_note("device shared", f"{_named(busy)}: other processes hold it", layer))
-    shared = [i for i, on in enumerate(_list(executor, "gpu_mig")) if on is True]
-    if shared:
-        found.append(_note("device split", f"{_named(shared)}: MIG is on, a part of the device answers", layer))
-    return found
+        yield _note("device shared", f"{_named(busy)}: other processes hold it")
+    split = [i for i, on in enumerate(_list(executor, "gpu_mig")) if on is True]
+    if split:
+        yield _note("device split", f"{_named(split)}: MIG is on, a part of the device answers")
 
 
-def _links(executor: Executor) -> list[CompatibilityFinding]:
-    found: list[CompatibilityFinding] = []
+def _links(executor: Executor) -> Iterator[CompatibilityFinding]:
     for figure in ("generation", "width"):
-        most = _list(executor, f"gpu_pcie_{figure}_max")
+        bounds = _list(executor, f"gpu_pcie_{figure}_max")
         warm = _list(executor, f"gpu_pcie_{figure}_warm")
-        now = warm or _list(executor, f"gpu_pcie_{figure}_now")
-        low = _below(now, most)
+        values = warm or _list(executor, f"gpu_pcie_{figure}_now")
+        low = _below(values, bounds)
         if low:
             when = "after warm-up" if warm else "now; an idle link may rest lower, read it under load"
-            reason = f"{_named(low)}: PCIe {figure} {now[low[0]]} of {most[low[0]]} {when}"
-            found.append(_note("link below its maximum", reason, Layer.ACCELERATOR))
-    return found
+            reason = f"{_named(low)}: PCIe {figure} {values[low[0]]} of {bounds[low[0]]} {when}"
+            yield _note("link below its maximum", reason)
 
 
-def _machine(executor: Executor) -> list[CompatibilityFinding]:
-    found: list[CompatibilityFinding] = []
+def _machine(executor: Executor) -> Iterator[CompatibilityFinding]:
     system = Layer.SYSTEM
     governor = executor.get(system, "governor")
     if governor is not None and governor != "performance":
-        found.append(_note("frequency governor", f"governor is {governor}: clocks follow the load", system))
-    limit = executor.get(system, "cgroup_cpu_limit")
-    allowed = executor.get(system, "affinity_count")
+        yield _note("frequency governor", f"governor is {governor}: clocks follow the load", system)
+    limit, allowed = executor.get(system, "cgroup_cpu_limit"), executor.get(system, "affinity_count")
     if isinstance(limit, (int, float)) and isinstance(allowed, int) and limit < allowed:
-        found.append(
-            _note("CPU time limit", f"the control group grants {limit:g} CPUs' time of {allowed} visible ones", system)
-        )
+        reason = f"the control group grants {limit:g} CPUs' time of {allowed} visible ones"
+        yield _note("CPU time limit", reason, system)
     threads = executor.get(Layer.ACCELERATOR, "cpu_threads")
     if isinstance(threads, int) and isinstance(allowed, int) and allowed < threads:
-        found.append(_note("CPU affinity", f"this process may use {allowed} of {threads} CPUs", system))
+        yield _note("CPU affinity", f"this process may use {allowed} of {threads} CPUs", system)
     nodes = executor.get(system, "numa_nodes")
     if isinstance(nodes, int) and nodes > 1 and executor.get(system, "numa_balancing") == 1:
-        found.append(_note("NUMA balancing", "the kernel moves pages between nodes while work runs", system))
+        yield _note("NUMA balancing", "the kernel moves pages between nodes while work runs", system)
     environment = executor.get(system, "environment")
     if isinstance(environment, dict) and environment.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
-        found.append(_note("blocking launches", "CUDA_LAUNCH_BLOCKING is set: every kernel waits for the last", system))
-    return found
+        yield _note("blocking launches", "CUDA_LAUNCH_BLOCKING is set: every kernel waits for the last", system)
 
 
-def _libraries(executor: Executor) -> list[CompatibilityFinding]:
-    found: list[CompatibilityFinding] = []
+def _libraries(executor: Executor) -> Iterator[CompatibilityFinding]:
     if executor.get(Layer.RUNTIME, "cudnn_origin") == "mixed":
         reason = "parts of cuDNN come from the system and parts from the framework's own packages"
-        found.append(_note("mixed cuDNN", reason, Layer.RUNTIME))
+        yield _note("mixed cuDNN", reason, Layer.RUNTIME)
     pools = executor.get(Layer.RUNTIME, "openmp_libraries")
     if isinstance(pools, list) and len(pools) > 1:
         reason = f"{len(pools)} OpenMP runtimes are loaded ({', '.join(map(str, pools))}): their threads compete"
-        found.append(_note("several thread pools", reason, Layer.RUNTIME))
-    return found
+        yield _note("several thread pools", reason, Layer.RUNTIME)

@@ -46,10 +46,9 @@ class Host:
     def names(self, pattern: str) -> list[str]:
         """Absolute paths that match a glob, sorted."""
         try:
-            found = [f"/{path.relative_to(self.root)}" for path in self.root.glob(pattern.lstrip("/"))]
+            return sorted(f"/{path.relative_to(self.root)}" for path in self.root.glob(pattern.lstrip("/")))
         except OSError:
             return []
-        return sorted(found)
 
     def field(self, path: str, parse: Callable[[str], JsonValue] = str, tier: Tier = Tier.CONFIGURATION) -> Field:
         """One file as a field; what goes wrong becomes its reason."""
@@ -79,30 +78,24 @@ def run_probe(probe: Probe, host: Host) -> dict[str, Field]:
     try:
         return probe.read(host)
     except Exception as problem:
-        reason = explain(problem)
-        return {name: unreadable(reason, probe.tier) for name in probe.promises}
+        return dict.fromkeys(probe.promises, unreadable(explain(problem), probe.tier))
 
 
 def explain(problem: BaseException, path: str = "") -> str:
     """One line on why a reading failed."""
     where = path or str(getattr(problem, "filename", "") or "")
-    if isinstance(problem, FileNotFoundError):
-        return f"not present: {where}" if where else "not present"
-    if isinstance(problem, PermissionError):
-        return f"not permitted: {where}" if where else "not permitted"
-    said = " ".join(str(problem).split())
-    kind = type(problem).__name__
-    return f"{where}: {kind}: {said}" if where else f"{kind}: {said}"
+    for kind, reason in ((FileNotFoundError, "not present"), (PermissionError, "not permitted")):
+        if isinstance(problem, kind):
+            return f"{reason}: {where}" if where else reason
+    message = f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return f"{where}: {message}" if where else message
 
 
 def parse_cpu_list(text: str) -> list[int]:
     """The CPUs of a kernel list such as `0-3,8,10-11`."""
     cpus: set[int] = set()
-    for part in text.split(","):
-        piece = part.strip()
-        if not piece:
-            continue
-        first, _, last = piece.partition("-")
+    for span in filter(None, map(str.strip, text.split(","))):
+        first, _, last = span.partition("-")
         cpus.update(range(int(first), int(last or first) + 1))
     return sorted(cpus)
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 CACHE_FILE = "library-hashes.json"
 CACHE_ENTRIES = 4096
-_BLOCK_BYTES = 1 << 20
 _SHARED_OBJECT = re.compile(r"\.so(\.[\w.-]+)?$")
 DELETED = " (deleted)"
 
@@ -109,15 +108,12 @@ class HashCache:
 
     def sha256(self, path: str) -> str:
         """The file's hash, from memory where the very same file was hashed before; raises OSError."""
-        found = os.stat(path)
-        key = f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
+        file = os.stat(path)
+        key = f"{file.st_dev}:{file.st_ino}:{file.st_size}:{file.st_mtime_ns}:{file.st_ctime_ns}"
         if key not in self._known:
-            digest = hashlib.sha256()
-            with open(path, "rb", buffering=0) as file:
-                while block := file.read(_BLOCK_BYTES):
-                    digest.update(block)
-                    self.hashed_bytes += len(block)
-            self._known[key] = self._new[key] = digest.hexdigest()
+            with open(path, "rb", buffering=0) as stream:
+                self._known[key] = self._new[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+            self.hashed_bytes += file.st_size
         return self._known[key]
 
     def save(self) -> None:

@@ -1,4 +1,7 @@
-"""NVIDIA devices through NVML: one list a field, one item a device, so that devices of a node can be compared."""
+"""NVIDIA devices, their links and topology through NVML.
+
+One list a field, one item a device, so that devices of a node can be compared.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from typing import Any
 from pydantic import JsonValue
 
 from lynxbench.executor.host import Host, exact_json, explain, format_cpu_list
-from lynxbench.executor.nvlink import describe_topology, read_nvlinks
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 
@@ -31,24 +33,26 @@ COMPUTE_MODES: dict[int, str] = {0: "default", 1: "exclusive thread", 2: "prohib
 VIRTUALISATION: dict[int, str] = {0: "none", 1: "pass-through", 2: "vGPU", 3: "host vGPU", 4: "host vSGA"}
 WORD_BITS = 64
 LIBRARY = "libnvidia-ml.so.1"
+MOST_LINKS = 18
+"""NVML_NVLINK_MAX_LINKS: the most any device has had (Hopper and Blackwell)."""
+REMOTE_SWITCH = 2
+"""NVML_NVLINK_DEVICE_TYPE_SWITCH."""
+ANCESTORS: dict[int, str] = {0: "same board", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+"""NVML's common ancestors in nvidia-smi's words: one PCIe switch, several, host bridge, NUMA node, across sockets."""
 
 
 @dataclass(frozen=True, slots=True)
 class NvmlReading:
-    """One thing to ask of every device."""
+    """A field, and how it is read from a device."""
 
     name: str
-    ask: Callable[[Nvml, Handle], object]
+    read: Callable[[Nvml, Handle], object]
     tier: Tier = Tier.CONFIGURATION
     identity: bool = False
 
 
 def _watts(milliwatts: int) -> float:
     return milliwatts / 1000
-
-
-def _switch(on: int) -> bool:
-    return bool(on)
 
 
 def _capability(nvml: Nvml, gpu: Handle) -> str:
@@ -69,10 +73,8 @@ def _memory_node(nvml: Nvml, gpu: Handle) -> str:
 
 
 def _clock_events(nvml: Nvml, gpu: Handle) -> list[str]:
-    ask = (
-        getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None) or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
-    )
-    bits = int(ask(gpu))
+    current = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    bits = int((current or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(gpu))  # older libraries have the older name
     return [name for bit, name in CLOCK_EVENTS.items() if bits & bit]
 
 
@@ -116,10 +118,10 @@ READINGS: tuple[NvmlReading, ...] = (
     NvmlReading("gpu_clock_memory_max_mhz", lambda n, g: n.nvmlDeviceGetMaxClockInfo(g, CLOCK_MEMORY)),
     NvmlReading("gpu_clock_sm_applications_mhz", lambda n, g: n.nvmlDeviceGetApplicationsClock(g, CLOCK_SM)),
     NvmlReading("gpu_clock_memory_applications_mhz", lambda n, g: n.nvmlDeviceGetApplicationsClock(g, CLOCK_MEMORY)),
-    NvmlReading("gpu_ecc", lambda n, g: _switch(n.nvmlDeviceGetEccMode(g)[0])),
-    NvmlReading("gpu_mig", lambda n, g: _switch(n.nvmlDeviceGetMigMode(g)[0])),
+    NvmlReading("gpu_ecc", lambda n, g: bool(n.nvmlDeviceGetEccMode(g)[0])),
+    NvmlReading("gpu_mig", lambda n, g: bool(n.nvmlDeviceGetMigMode(g)[0])),
     NvmlReading("gpu_mig_instances", _mig_instances),
-    NvmlReading("gpu_persistence", lambda n, g: _switch(n.nvmlDeviceGetPersistenceMode(g))),
+    NvmlReading("gpu_persistence", lambda n, g: bool(n.nvmlDeviceGetPersistenceMode(g))),
     NvmlReading("gpu_compute_mode", lambda n, g: COMPUTE_MODES.get(n.nvmlDeviceGetComputeMode(g), "unknown")),
     NvmlReading("gpu_pcie_generation_max", lambda n, g: n.nvmlDeviceGetMaxPcieLinkGeneration(g)),
     NvmlReading("gpu_pcie_width_max", lambda n, g: n.nvmlDeviceGetMaxPcieLinkWidth(g)),
@@ -186,37 +188,32 @@ def _no_devices(host: Host, problem: Exception) -> Field:
 
 
 def _read_driver(nvml: Nvml) -> dict[str, Field]:
-    def number(version: int) -> str:
+    def cuda() -> str:
+        version = nvml.nvmlSystemGetCudaDriverVersion()
         return f"{version // 1000}.{version % 1000 // 10}"
 
-    return {
-        "nvidia_driver": _one(nvml.nvmlSystemGetDriverVersion),
-        "nvidia_driver_cuda": _one(lambda: number(nvml.nvmlSystemGetCudaDriverVersion())),
-    }
+    return {"nvidia_driver": _field(nvml.nvmlSystemGetDriverVersion), "nvidia_driver_cuda": _field(cuda)}
 
 
-def _one(ask: Callable[[], object]) -> Field:
+def _field(read: Callable[[], object]) -> Field:
     try:
-        return measured(exact_json(_text(ask())), "NVML")
+        return measured(exact_json(_text(read())), "NVML")
     except Exception as problem:
         return unreadable(_nvml_reason(problem))
 
 
 def _read_devices(nvml: Nvml, gpus: list[Handle], host: Host) -> dict[str, Field]:
     fields = {reading.name: read_each(nvml, gpus, reading, host) for reading in READINGS}
-    words = max(1, -(-_possible_cpus(host) // WORD_BITS))
+    cpus = len(host.names("/sys/devices/system/cpu/cpu[0-9]*")) or WORD_BITS
+    words = -(-cpus // WORD_BITS)
     affinity = NvmlReading("gpu_cpu_affinity", lambda n, g: _cpu_affinity(n, g, words))
     fields[affinity.name] = read_each(nvml, gpus, affinity, host)
     links = [read_nvlinks(nvml, gpu) for gpu in gpus]
-    fields["gpu_nvlink_active"] = measured([found.active for found in links], "NVML")
-    fields["gpu_nvlink_version"] = measured([found.version for found in links], "NVML")
+    fields["gpu_nvlink_active"] = measured([link.active for link in links], "NVML")
+    fields["gpu_nvlink_version"] = measured([link.version for link in links], "NVML")
     if len(gpus) > 1:
         fields["gpu_topology"] = measured(describe_topology(nvml, gpus, links), "NVML: device by device")
     return fields
-
-
-def _possible_cpus(host: Host) -> int:
-    return len(host.names("/sys/devices/system/cpu/cpu[0-9]*")) or WORD_BITS
 
 
 def read_each(nvml: Nvml, gpus: list[Handle], reading: NvmlReading, host: Host) -> Field:
@@ -225,7 +222,7 @@ def read_each(nvml: Nvml, gpus: list[Handle], reading: NvmlReading, host: Host) 
     failures: dict[str, list[int]] = {}
     for index, gpu in enumerate(gpus):
         try:
-            value = exact_json(_text(reading.ask(nvml, gpu)))
+            value = exact_json(_text(reading.read(nvml, gpu)))
         except Exception as problem:
             failures.setdefault(_nvml_reason(problem), []).append(index)
             values.append(None)
@@ -252,5 +249,72 @@ def read_links_now(load: Callable[[], Nvml] = load_nvml) -> dict[str, Field]:
 
 
 def _nvml_reason(problem: Exception) -> str:
-    said = explain(problem)
-    return f"NVML: {problem}" if type(problem).__name__.startswith("NVMLError") else f"NVML: {said}"
+    own = type(problem).__name__.startswith("NVMLError")  # its classes are not known where its package is missing
+    return f"NVML: {problem if own else explain(problem)}"
+
+
+# --- links between devices -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Nvlinks:
+    """One device's links: how many are up, their version, and where they lead."""
+
+    active: int
+    version: int | None
+    to_switch: int
+    to_bus: dict[str, int]
+
+
+def read_nvlinks(nvml: Nvml, gpu: Handle) -> Nvlinks:
+    """The links that are up; a device without NVLink has none of them, not an unknown number."""
+    active = to_switch = 0
+    version: int | None = None
+    to_bus: dict[str, int] = {}
+    for link in range(MOST_LINKS):
+        with suppress(Exception):  # NotSupported or InvalidArgument: this device has no such link
+            if not nvml.nvmlDeviceGetNvLinkState(gpu, link):
+                continue
+            active += 1
+            with suppress(Exception):
+                version = int(nvml.nvmlDeviceGetNvLinkVersion(gpu, link))
+            with suppress(Exception):
+                if int(nvml.nvmlDeviceGetNvLinkRemoteDeviceType(gpu, link)) == REMOTE_SWITCH:
+                    to_switch += 1
+                    continue
+            bus = _bus(nvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, link))
+            to_bus[bus] = to_bus.get(bus, 0) + 1
+    return Nvlinks(active, version, to_switch, to_bus)
+
+
+def describe_topology(nvml: Nvml, gpus: list[Handle], links: list[Nvlinks]) -> list[JsonValue]:
+    """A row a device: NV and the number of links between the two, or the PCIe level that joins them."""
+    buses = [_own_bus(nvml, gpu) for gpu in gpus]
+
+    def joined(row: int, column: int) -> str:
+        if row == column:
+            return "X"
+        direct = links[row].to_bus.get(buses[column], 0)
+        count = direct or min(links[row].to_switch, links[column].to_switch)
+        return f"NV{count}" if count else _ancestor(nvml, gpus[row], gpus[column])
+
+    places = range(len(gpus))
+    return [" ".join(joined(row, column) for column in places) for row in places]
+
+
+def _ancestor(nvml: Nvml, gpu: Handle, other: Handle) -> str:
+    try:
+        return ANCESTORS.get(int(nvml.nvmlDeviceGetTopologyCommonAncestor(gpu, other)), "?")
+    except Exception:
+        return "?"
+
+
+def _own_bus(nvml: Nvml, gpu: Handle) -> str:
+    try:
+        return _bus(nvml.nvmlDeviceGetPciInfo(gpu))
+    except Exception:
+        return ""
+
+
+def _bus(info: Any) -> str:
+    return str(_text(info.busId)).lower()

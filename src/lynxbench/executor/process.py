@@ -8,6 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib import metadata
 from typing import Any
 
@@ -52,12 +53,12 @@ def capture_process(
     nvml: Callable[[], Any] = load_nvml,
 ) -> dict[Layer, dict[str, Field]]:
     """What this process loaded and how it is set; nothing is imported that it did not import itself."""
-    where = host or Host()
+    host = host or Host()
     loaded = sys.modules if modules is None else modules
-    libraries = _guarded(lambda: find_mapped(where)) or []
+    libraries = find_mapped(host)
     layers: dict[Layer, dict[str, Field]] = {
-        Layer.RUNTIME: describe_libraries(libraries, where),
-        Layer.SYSTEM: {**describe_system_libraries(libraries, where), **describe_confinement(where)},
+        Layer.RUNTIME: describe_libraries(libraries, host),
+        Layer.SYSTEM: {**describe_system_libraries(libraries, host), **describe_confinement(host)},
         Layer.FRAMEWORK: {},
         Layer.ACCELERATOR: {},
     }
@@ -70,16 +71,12 @@ def capture_process(
     return layers
 
 
-def _guarded(read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except Exception:
-        return None
-
-
 def find_mapped(host: Host) -> list[MappedLibrary]:
-    """Every shared object that is mapped now."""
-    return name_libraries(parse_maps(host.text(MAPS)), package_folders(), generated_folders(host.environ))
+    """Every shared object that is mapped now; none where the kernel does not show them."""
+    try:
+        return name_libraries(parse_maps(host.text(MAPS)), package_folders(), generated_folders(host.environ))
+    except Exception:
+        return []
 
 
 def describe_libraries(libraries: list[MappedLibrary], host: Host) -> dict[str, Field]:
@@ -137,7 +134,7 @@ def _bare(name: str) -> str:
 
 def describe_cuda(libraries: Iterable[MappedLibrary]) -> dict[str, JsonValue]:
     """Versions of the CUDA libraries that are loaded, by file name, else by the package that bundles them."""
-    found: dict[str, JsonValue] = {}
+    versions: dict[str, JsonValue] = {}
     for library in libraries:
         stem, _, rest = _bare(library.name).partition(".so")
         if stem not in CUDA_LIBRARIES:
@@ -145,17 +142,14 @@ def describe_cuda(libraries: Iterable[MappedLibrary]) -> dict[str, JsonValue]:
         version = _bare(os.path.realpath(library.path)).partition(".so.")[2] or rest.lstrip(".")
         if library.origin == "bundled" and version.count(".") < 2:
             version = _wheel_version(stem) or version
-        found[f"{stem} ({library.origin})"] = version or "unknown"
-    return found
+        versions[f"{stem} ({library.origin})"] = version or "unknown"
+    return versions
 
 
 def _wheel_version(stem: str) -> str | None:
-    wheel = _WHEEL_OF.get(stem)
-    for suffix in ("", "-cu13", "-cu12", "-cu11") if wheel else ():
-        try:
-            return metadata.version(f"{wheel}{suffix}")
-        except metadata.PackageNotFoundError:
-            continue
+    for suffix in ("", "-cu13", "-cu12", "-cu11") if stem in _WHEEL_OF else ():
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(f"{_WHEEL_OF[stem]}{suffix}")
     return None
 
 
@@ -198,12 +192,8 @@ CUDA_READY_QUESTIONS: dict[str, str] = {
     "torch_nccl": "cuda.nccl.version()",
 }
 """Asked only once the process itself has initialised CUDA."""
-SDP_SWITCHES: dict[str, str] = {
-    "flash": "flash",
-    "memory-efficient": "mem_efficient",
-    "math": "math",
-    "cudnn": "cudnn",
-}
+ATTENTION_SWITCHES = {"flash": "flash", "memory-efficient": "mem_efficient", "math": "math", "cudnn": "cudnn"}
+"""Backends of scaled-dot-product attention, and what PyTorch calls the switch of each."""
 ONNXRUNTIME_QUESTIONS: dict[str, str] = {
     "onnxruntime_version": "__version__",
     "onnxruntime_providers": "get_available_providers()",
@@ -237,12 +227,11 @@ def describe_onnxruntime(runtime: Any) -> dict[str, Field]:
 
 def _sdp_backends(torch: Any) -> Field:
     source = "torch, in this process"
-    asked = {
-        name: _ask(torch, f"backends.cuda.{switch}_sdp_enabled()", source) for name, switch in SDP_SWITCHES.items()
-    }
-    if all(field.status is Status.UNREADABLE for field in asked.values()):
-        return asked["math"]
-    return measured([name for name, field in asked.items() if field.value is True], source)
+    path = "backends.cuda.{}_sdp_enabled()"
+    switches = {name: _ask(torch, path.format(word), source) for name, word in ATTENTION_SWITCHES.items()}
+    if all(field.status is Status.UNREADABLE for field in switches.values()):
+        return switches["math"]
+    return measured([name for name, field in switches.items() if field.value is True], source)
 
 
 def _ask(module: Any, path: str, source: str) -> Field:

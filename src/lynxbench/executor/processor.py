@@ -183,25 +183,23 @@ def read_board(host: Host) -> dict[str, Field]:
 
 def read_pci(host: Host) -> dict[str, Field]:
     """Accelerators on the PCI bus with their links, whoever made them."""
-    found: list[JsonValue] = []
+    devices: list[JsonValue] = []
     links: list[JsonValue] = []
     nodes: list[JsonValue] = []
     for device in host.names("/sys/bus/pci/devices/*"):
-        if not host.text_or(f"{device}/class").startswith(ACCELERATOR_CLASSES):
-            continue
-        vendor = host.text_or(f"{device}/vendor")
-        if vendor not in ACCELERATOR_VENDORS:
+        vendor = ACCELERATOR_VENDORS.get(host.text_or(f"{device}/vendor"))
+        if vendor is None or not host.text_or(f"{device}/class").startswith(ACCELERATOR_CLASSES):
             continue
         now, most = (
             f"{host.text_or(f'{device}/{which}_link_speed', '?')} x{host.text_or(f'{device}/{which}_link_width', '?')}"
             for which in ("current", "max")
         )
-        found.append(f"{ACCELERATOR_VENDORS[vendor]} {host.text_or(f'{device}/device')} up to {most}")
+        devices.append(f"{vendor} {host.text_or(f'{device}/device')} up to {most}")
         links.append(now)
         nodes.append(host.text_or(f"{device}/numa_node", "?"))
     source = "/sys/bus/pci/devices"
-    fields = {"pci_accelerators": measured(found, source)}
-    if found:
+    fields = {"pci_accelerators": measured(devices, source)}
+    if devices:
         fields["pci_accelerator_numa_nodes"] = measured(nodes, source)
         fields["pci_accelerator_links_now"] = measured(links, source, Tier.STATE)
     return fields
@@ -209,20 +207,18 @@ def read_pci(host: Host) -> dict[str, Field]:
 
 def read_temperatures(host: Host) -> dict[str, Field]:
     """Temperatures the kernel shows, by sensor."""
-    seen: dict[str, JsonValue] = {}
+    readings: dict[str, str] = {}
     for file in host.names("/sys/class/hwmon/hwmon*/temp*_input"):
         folder, _, name = file.rpartition("/")
         label = host.text_or(f"{folder}/{name.replace('_input', '_label')}", name.removesuffix("_input"))
-        reading = host.text_or(file)
-        if re.fullmatch(r"-?\d+", reading):
-            seen[f"{host.text_or(f'{folder}/name', 'sensor')} {label}"] = int(reading) / 1000
+        readings[f"{host.text_or(f'{folder}/name', 'sensor')} {label}"] = host.text_or(file)
     for zone in host.names("/sys/class/thermal/thermal_zone*"):
-        reading = host.text_or(f"{zone}/temp")
-        if re.fullmatch(r"-?\d+", reading):
-            seen[f"{host.text_or(f'{zone}/type', 'zone')} {zone.rpartition('/')[2]}"] = int(reading) / 1000
-    if not seen:
+        readings[f"{host.text_or(f'{zone}/type', 'zone')} {zone.rpartition('/')[2]}"] = host.text_or(f"{zone}/temp")
+    whole = re.compile(r"-?\d+")
+    celsius: dict[str, JsonValue] = {name: int(t) / 1000 for name, t in readings.items() if whole.fullmatch(t)}
+    if not celsius:
         return {"temperatures_c": unreadable("no sensors under /sys/class/hwmon or /sys/class/thermal", Tier.STATE)}
-    return {"temperatures_c": measured(seen, "/sys/class/hwmon, /sys/class/thermal", Tier.STATE)}
+    return {"temperatures_c": measured(celsius, "/sys/class/hwmon, /sys/class/thermal", Tier.STATE)}
 
 
 PROBES: tuple[Probe, ...] = (

@@ -24,13 +24,14 @@ FRAMEWORKS: tuple[str, ...] = (
     "tensorflow", "jax", "jaxlib", "flash-attn", "flashinfer-python", "xformers", "bitsandbytes", "torchao",
     "accelerate", "deepspeed", "optimum", "openvino", "tokenizers", "safetensors", "numpy", "ray",
 )  # fmt: skip
+_ONNXRUNTIME_STAMP = (
+    "onnxruntime/capi/build_and_package_info.py",
+    {"cuda_version": "cuda", "package_name": "package"},
+)
 BUILD_STAMPS: dict[str, tuple[str, dict[str, str]]] = {
     "torch": ("torch/version.py", {"cuda": "cuda", "git_version": "git", "hip": "hip", "debug": "debug"}),
-    "onnxruntime": ("onnxruntime/capi/build_and_package_info.py", {"cuda_version": "cuda", "package_name": "package"}),
-    "onnxruntime-gpu": (
-        "onnxruntime/capi/build_and_package_info.py",
-        {"cuda_version": "cuda", "package_name": "package"},
-    ),
+    "onnxruntime": _ONNXRUNTIME_STAMP,
+    "onnxruntime-gpu": _ONNXRUNTIME_STAMP,
     "vllm": ("vllm/_version.py", {"__commit_id__": "git", "commit_id": "git"}),
     "jaxlib": ("jaxlib/version.py", {"_git_hash": "git"}),
 }
@@ -55,18 +56,16 @@ def read_python(_host: Host) -> dict[str, Field]:
 def read_distributions(_host: Host) -> dict[str, Field]:
     """Every installed distribution, and the frameworks among them with their build stamps."""
     installed = find_distributions(metadata.distributions())
-    versions: dict[str, JsonValue] = {name: found.version for name, found in sorted(installed.items())}
+    versions: dict[str, JsonValue] = {name: package.version for name, package in sorted(installed.items())}
     fields = {
         "distributions": measured(versions, "importlib.metadata"),
         "distributions_sha256": measured(content_id(versions), "SHA-256 over distributions"),
     }
     for name in FRAMEWORKS:
-        if name not in installed:
-            continue
-        field = name.replace("-", "_")
-        fields[field] = measured(installed[name].version, "importlib.metadata")
-        if name in BUILD_STAMPS:
-            fields.update(_read_stamp(name, installed[name]))
+        if name in installed:
+            fields[name.replace("-", "_")] = measured(installed[name].version, "importlib.metadata")
+            if name in BUILD_STAMPS:
+                fields.update(_read_stamp(name, installed[name]))
     return fields
 
 
@@ -84,16 +83,14 @@ class Installed:
     distribution: metadata.Distribution
 
 
-def find_distributions(found: Iterable[metadata.Distribution]) -> dict[str, Installed]:
+def find_distributions(distributions: Iterable[metadata.Distribution]) -> dict[str, Installed]:
     """Distributions by normalised name; the first on the path wins, as it does for imports."""
     chosen: dict[str, Installed] = {}
-    for distribution in found:
-        text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-        stated = parse_headers(text)
-        name = stated.get("name")
+    for distribution in distributions:
+        headers = parse_headers(distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or "")
+        name = re.sub(r"[-_.]+", "-", headers.get("name", "")).lower()
         if name:
-            normal = re.sub(r"[-_.]+", "-", name).lower()
-            chosen.setdefault(normal, Installed(stated.get("version"), distribution))
+            chosen.setdefault(name, Installed(headers.get("version"), distribution))
     return chosen
 
 
@@ -114,30 +111,26 @@ def parse_headers(text: str) -> dict[str, str]:
 
 
 def _read_stamp(name: str, installed: Installed) -> dict[str, Field]:
-    file, wanted = BUILD_STAMPS[name]
+    file, fields = BUILD_STAMPS[name]
     try:
         constants = parse_constants(Path(str(installed.distribution.locate_file(file))).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return {}
-    short = name.replace("-", "_")
-    return {
-        f"{short}_{said}": measured(constants[constant], file)
-        for constant, said in wanted.items()
-        if constant in constants
-    }
+    prefix = name.replace("-", "_")
+    stamps = [(field, constants[constant]) for constant, field in fields.items() if constant in constants]
+    return {f"{prefix}_{field}": measured(value, file) for field, value in stamps}
 
 
 def parse_constants(source: str) -> dict[str, JsonValue]:
     """Module-level constants of a Python file, without running it."""
     constants: dict[str, JsonValue] = {}
     for node in ast.parse(source).body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        value = getattr(node, "value", None)
-        if not isinstance(value, ast.Constant) or not isinstance(value.value, (str, int, float, bool, type(None))):
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or not isinstance(node.value, ast.Constant):
             continue
-        constants.update({target.id: value.value for target in targets if isinstance(target, ast.Name)})
+        value = node.value.value
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if value is None or isinstance(value, (str, int, float, bool)):
+            constants.update({target.id: value for target in targets if isinstance(target, ast.Name)})
     return constants
 
 

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from lynxbench.executor.environment import value_is_credential
 from lynxbench.executor.host import Host, exact_json, explain
 from lynxbench.executor.server_on_host import (
     ServerProcess,
@@ -28,6 +27,7 @@ from lynxbench.executor.server_on_host import (
 from lynxbench.https import request
 from lynxbench.model.executor import Executor, Field, Tier, declared, measured, unreadable
 from lynxbench.model.layers import Layer
+from lynxbench.model.secrets import value_is_credential
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -70,7 +70,7 @@ def capture_server(
     address: Address, *, model: str, launch: Sequence[str] = (), kserve: bool = False, host: Host | None = None
 ) -> CapturedServer:
     """Everything the server and, where possible, its process tell; what cannot be read says why."""
-    where = host or Host()
+    host = host or Host()
     parts = urlsplit(address.url)
     name = parts.hostname or ""
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -93,7 +93,7 @@ def capture_server(
     )
     process = find_server_process(port) if local else None
     if process is not None:
-        for layer, fields in capture_server_process(process, where).items():
+        for layer, fields in capture_server_process(process, host).items():
             layers[layer].update(fields)
     else:
         why = "its process is not visible to this user" if local else f"the server runs on another host ({name})"
@@ -144,19 +144,13 @@ class _Answer:
 
 
 def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Field]:
-    paths = {
-        "server_version": f"{root}/version",
-        "server_models": f"{root}/v1/models",
-        "server_properties": f"{root}/props",
-    }
+    of_model = f"/v2/models/{model}"
+    paths = {"server_version": "/version", "server_models": "/v1/models", "server_properties": "/props"}
     if kserve:
-        paths = {
-            "server_metadata": f"{root}/v2",
-            "server_model": f"{root}/v2/models/{model}",
-            "server_model_config": f"{root}/v2/models/{model}/config",
-        }
+        paths = {"server_metadata": "/v2", "server_model": of_model, "server_model_config": f"{of_model}/config"}
     fields: dict[str, Field] = {}
-    for name, path in paths.items():
+    for name, below_root in paths.items():
+        path = f"{root}{below_root}"
         answer = _get(address, path)
         if isinstance(answer, str):
             # A server that lacks an endpoint is no different from itself a minute later.
@@ -165,14 +159,12 @@ def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Fi
         if answer.server:
             fields["server_software"] = measured(answer.server, f"Server header of {path}")
         try:
-            document = exact_json(without_changing(json.loads(answer.text)))
+            fields[name] = measured(exact_json(without_changing(json.loads(answer.text))), f"GET {path}")
         except ValueError:
             fields[name] = unreadable(f"GET {path}: not JSON", Tier.STATE)
             continue
         if value_is_credential(answer.text):
             fields[name] = unreadable(f"GET {path}: withheld, it holds what looks like a credential")
-        else:
-            fields[name] = measured(document, f"GET {path}")
     return fields
 
 

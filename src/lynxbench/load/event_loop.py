@@ -12,16 +12,7 @@ CLOSING_S = 2.0
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
-def new_ending_loop() -> asyncio.AbstractEventLoop:
-    """The same, for a run that must end: closing is given up where uvloop would wait on."""
+    """uvloop where it is installed; a run must end, so closing is given up where uvloop would wait on."""
     try:
         import uvloop
     except ImportError:
@@ -38,14 +29,13 @@ def new_ending_loop() -> asyncio.AbstractEventLoop:
     return EndingLoop()
 
 
-def raise_file_limit() -> int:
-    """Allow as many open sockets as the system lets this process have; the new limit."""
+def raise_file_limit() -> None:
+    """Allow as many open sockets as the system lets this process have."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
 def watch_interrupt(loop: asyncio.AbstractEventLoop, stop: Callable[[str], None]) -> Callable[[], None]:

@@ -7,34 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from lynxbench.load.load_record import LoadRecord, RequestEnd
+from lynxbench.model.serving import InstrumentBounds
 
-LARGEST_MEAN_LATENESS_S = 0.001
-"""Requests go out within a millisecond of their moment on average: below any latency objective people write down."""
-LARGEST_P99_LATENESS_S = 0.010
-"""A hundredth of the requests may be later, by no more than one inter-token distance of a fast server."""
-LARGEST_P99_LAG_S = 0.010
-"""An event loop that comes round later than this stamps arrivals later than this: one inter-token distance again."""
-LARGEST_BUSY = 0.9
-"""Of one core, running or waiting to run. At 0.9 a single server's queue holds 8.1 on average (M/M/1: rho^2/(1-rho)):
-from here on the client's own queue is a visible part of every stamp."""
 LARGEST_BUSY_SHARE_OF_RUN = 0.05
 """Windows that may be busier: start-up bursts, not the run."""
 LARGEST_WAIT = 0.25
 """Of the time, ready to run without a core. A client that shares its core with a neighbour of equal weight waits about
 as long as it runs; whatever arrives meanwhile is stamped when it gets the core back."""
-LARGEST_COALESCED = 0.01
-"""Beyond 1 % of events read together with others, single inter-token distances are not resolved (their mean is)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What the client must have kept to."""
-
-    mean_lateness_s: float = LARGEST_MEAN_LATENESS_S
-    p99_lateness_s: float = LARGEST_P99_LATENESS_S
-    p99_lag_s: float = LARGEST_P99_LAG_S
-    busy: float = LARGEST_BUSY
-    coalesced: float = LARGEST_COALESCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +37,9 @@ class Instrument:
     retries: int
 
 
-def judge(record: LoadRecord, bounds: Bounds | None = None) -> Instrument:
+def judge(record: LoadRecord, bounds: InstrumentBounds | None = None) -> Instrument:
     """The verdict on the client; the worst process decides."""
-    bounds = bounds or Bounds()
+    bounds = bounds or InstrumentBounds()
     nan = float("nan")
     late = record.lateness_ns() / 1e9
     mean_late, p99_late = (float(late.mean()), float(np.quantile(late, 0.99))) if len(late) else (nan, nan)

@@ -11,8 +11,8 @@ import mmap
 import os
 import struct
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class _Rows:
         self._file.close()
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """Append-only samples of one process."""
 
     def __init__(self, folder: Path) -> None:
@@ -83,12 +83,7 @@ class Journal:
         self._iterations.close(self.count)
         self._marks.close(self._mark_count)
 
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -7,10 +7,11 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from pathlib import Path
 from struct import Struct
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,8 @@ COLUMNS = (
     "bytes", "events", "output_tokens", "input_tokens", "cached_tokens", "kind", "http_status", "coalesced", "retries",
     "reads",
 )  # fmt: skip
+RECORD_COLUMNS = COLUMNS[:-1]
+"""What a record has a field for; how many reads a row took only serves to assemble its events."""
 _ROW = Struct(f"={len(COLUMNS)}q")
 _BLOCK_ROWS = 8_192
 """Small enough that a new block is no pause; the first is touched before the run."""
@@ -157,8 +160,8 @@ class LoadRecord:
 
     def counts(self) -> dict[str, int]:
         """Requests by how they ended; the values sum to the requests offered."""
-        found = np.bincount(self.kind, minlength=len(RequestEnd))
-        return {kind.word: int(found[kind]) for kind in RequestEnd}
+        counts = np.bincount(self.kind, minlength=len(RequestEnd))
+        return {kind.word: int(counts[kind]) for kind in RequestEnd}
 
     @property
     def sent(self) -> int:
@@ -191,14 +194,14 @@ class LoadRecord:
     def gaps(self) -> EventGaps:
         """Distances between consecutive output events of the good rows."""
         if len(self.event_ns) < 2:
-            return EventGaps(np.zeros(0), np.zeros(0, dtype=np.bool_))
+            return EventGaps(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0, dtype=np.bool_))
         counts = np.diff(self.event_offsets)
         row = np.repeat(np.arange(len(self)), counts)
         inside = (row[1:] == row[:-1]) & (self.kind[row[1:]] == RequestEnd.OK)
         follows = np.append(self.event_coalesced[1:], False)
         shared_read = self.event_coalesced | follows
         clean = ~(shared_read[1:] | shared_read[:-1])
-        return EventGaps((np.diff(self.event_ns) / 1e9)[inside], clean[inside])
+        return EventGaps(row[1:][inside], (np.diff(self.event_ns) / 1e9)[inside], clean[inside])
 
     @property
     def coalesced_share(self) -> float:
@@ -211,6 +214,7 @@ class EventGaps:
     """Inter-event distances. Only `clean` ones are measured; the others are artefacts of reads that held several
     events, right in their sum and false one by one, so a percentile must not use them."""
 
+    row: Int64
     seconds: Float64
     clean: npt.NDArray[np.bool_]
 
@@ -241,7 +245,7 @@ def assemble(
         start_ns=start_ns,
         end_ns=end_ns,
         stop_reason=stop_reason,
-        event_offsets=np.concatenate(([0], np.cumsum(events))).astype(np.int64),
+        event_offsets=_offsets(events),
         event_ns=event_ns,
         event_coalesced=coalesced,
         health=health,
@@ -255,33 +259,45 @@ def merge(records: Sequence[LoadRecord], lost_processes: tuple[int, ...] = ()) -
     """One record from those of several processes, rows by scheduled arrival; nothing is dropped or summarised."""
     if not records:
         raise ValueError("nothing to merge")
-    names = [name for name in COLUMNS if name != "reads"]
-    columns = {name: np.concatenate([getattr(record, name) for record in records]) for name in names}
-    order = np.lexsort((columns["process"], columns["turn"], columns["number"], columns["scheduled_ns"]))
-    counts = np.concatenate([np.diff(record.event_offsets) for record in records])
-    starts = np.concatenate(([0], np.cumsum(counts)[:-1])) if len(counts) else counts
-    ordered = counts[order]
-    offsets = np.concatenate(([0], np.cumsum(ordered))).astype(np.int64)
-    take = np.arange(offsets[-1]) - np.repeat(offsets[:-1], ordered) + np.repeat(starts[order], ordered)
-    texts = [text for record in records for text in record.texts]
-    notes: dict[str, int] = {}
+    joined = {
+        name: np.concatenate([getattr(record, name) for record in records])
+        for name in (*RECORD_COLUMNS, "event_ns", "event_coalesced")
+    }
+    notes = Counter[str]()
     for record in records:
-        for note, count in record.notes.items():
-            notes[note] = notes.get(note, 0) + count
-    reasons = list(dict.fromkeys(record.stop_reason for record in records))
-    return LoadRecord(
+        notes.update(record.notes)
+    whole = LoadRecord(
         start_ns=min(record.start_ns for record in records),
         end_ns=max(record.end_ns for record in records),
-        stop_reason="; ".join(reasons),
-        event_offsets=offsets,
-        event_ns=np.concatenate([record.event_ns for record in records])[take],
-        event_coalesced=np.concatenate([record.event_coalesced for record in records])[take],
+        stop_reason="; ".join(dict.fromkeys(record.stop_reason for record in records)),
+        event_offsets=_offsets(np.concatenate([np.diff(record.event_offsets) for record in records])),
         health=tuple(health for record in records for health in record.health),
-        notes=notes,
-        texts=tuple(texts[place] for place in order) if texts else (),
+        notes=dict(notes),
+        texts=tuple(text for record in records for text in record.texts),
         lost_processes=lost_processes,
-        **{name: column[order] for name, column in columns.items()},
+        **joined,
     )
+    return take_rows(whole, np.lexsort((whole.process, whole.turn, whole.number, whole.scheduled_ns)))
+
+
+def take_rows(record: LoadRecord, rows: Int64) -> LoadRecord:
+    """These rows of a record, in this order, with their events and texts."""
+    columns: dict[str, Any] = {name: getattr(record, name)[rows] for name in RECORD_COLUMNS}
+    counts = np.diff(record.event_offsets)[rows]
+    offsets = _offsets(counts)
+    events = np.arange(offsets[-1]) + np.repeat(record.event_offsets[rows] - offsets[:-1], counts)
+    return replace(
+        record,
+        event_offsets=offsets,
+        event_ns=record.event_ns[events],
+        event_coalesced=record.event_coalesced[events],
+        texts=tuple(record.texts[row] for row in rows) if record.texts else (),
+        **columns,
+    )
+
+
+def _offsets(counts: Int64) -> Int64:
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
 
 def write_record(record: LoadRecord, path: Path) -> None:
@@ -300,10 +316,10 @@ def write_record(record: LoadRecord, path: Path) -> None:
                         arrays[f"health{place}_{part.name}"] = getattr(health, part.name)
         elif item.name == "notes":  # a server may say back what it was sent, the key among it
             secrets = secret_values(os.environ)
-            said = Counter[str]()
+            notes = Counter[str]()
             for text, count in value.items():
-                said[withhold(text, secrets)] += count
-            about["notes"] = dict(said)
+                notes[withhold(text, secrets)] += count
+            about["notes"] = dict(notes)
         else:
             about[item.name] = value
     arrays["about"] = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
@@ -333,7 +349,7 @@ def requests_of(record: LoadRecord) -> Requests:
     ok = record.kind == RequestEnd.OK
     row = np.repeat(np.arange(len(record)), np.diff(record.event_offsets))
     good = ok[row]
-    inside = (row[1:] == row[:-1]) & good[1:]
+    gaps = record.gaps()
     return Requests(
         start_ns=record.start_ns,
         load_end_ns=int(record.scheduled_ns.max()) if len(record) else record.start_ns,
@@ -347,8 +363,8 @@ def requests_of(record: LoadRecord) -> Requests:
         cached_tokens=record.cached_tokens,
         event_row=row[good],
         event_ns=record.event_ns[good],
-        gap_row=row[1:][inside][record.gaps().clean],
-        gap_s=record.gaps().seconds[record.gaps().clean],
+        gap_row=gaps.row[gaps.clean],
+        gap_s=gaps.seconds[gaps.clean],
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lynxbench.load.instrument import Bounds, judge
+from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import LoadRecord, RequestEnd
 from lynxbench.load.record_parts import judge_each
+from lynxbench.model.canonical import finite_or_none
 from lynxbench.model.load_figures import Accounting, CacheRecord, InstrumentRecord, PreFlight, TokenCount
 from lynxbench.model.samples import Int64
 from lynxbench.model.serving import CacheState, InstrumentBounds
@@ -22,14 +23,13 @@ def account(record: LoadRecord) -> Accounting:
     """Offered = ok + every kind of failure."""
     counts = record.counts()
     ok = counts.pop(RequestEnd.OK.word)
-    said = dict(sorted(record.notes.items(), key=lambda item: -item[1])[:KEPT_SAYINGS])
     return Accounting(
         offered=len(record),
         sent=record.sent,
         ok=ok,
         failed={kind: count for kind, count in counts.items() if count},
         retries=int(record.retries.sum()),
-        said=said,
+        said=dict(sorted(record.notes.items(), key=lambda item: -item[1])[:KEPT_SAYINGS]),
     )
 
 
@@ -42,18 +42,17 @@ def describe_instrument(
     each: bool = False,
 ) -> InstrumentRecord:
     """How the clients of all runs fared; the worst decides. `each` holds every client to the bounds by itself."""
-    held = Bounds(bounds.mean_lateness_s, bounds.p99_lateness_s, bounds.p99_lag_s, bounds.busy, bounds.coalesced)
     if each:
-        judged = [(number, one) for record in records for number, one in judge_each(record, held).items()]
-        verdicts = [one for _, one in judged]
-        reasons = tuple(dict.fromkeys(f"client {number}: {said}" for number, one in judged for said in one.reasons))
+        judged = [client for record in records for client in judge_each(record, bounds).items()]
+        verdicts = [verdict for _, verdict in judged]
+        given = [f"client {number}: {reason}" for number, verdict in judged for reason in verdict.reasons]
     else:
-        verdicts = [judge(record, held) for record in records]
-        reasons = tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
+        verdicts = [judge(record, bounds) for record in records]
+        given = [reason for verdict in verdicts for reason in verdict.reasons]
     cautions = tuple(dict.fromkeys(caution for verdict in verdicts for caution in verdict.cautions))
     return InstrumentRecord(
-        verdict="void" if reasons else "good",
-        reasons=reasons,
+        verdict="void" if given else "good",
+        reasons=tuple(dict.fromkeys(given)),
         cautions=cautions,
         processes=processes,
         mean_lateness_ms=_worst([verdict.mean_lateness_s * 1e3 for verdict in verdicts]),
@@ -76,7 +75,7 @@ def describe_tokens(
             "output_mean": _mean(record.output_tokens[ok]) if source != "none" else None,
             "asked_output_mean": asked_output_mean,
             "shorter_share": shorter_share,
-            "coalesced_share": _known(record.coalesced_share),
+            "coalesced_share": finite_or_none(record.coalesced_share),
         }
     )
 
@@ -102,7 +101,3 @@ def _mean(tokens: Int64) -> float | None:
 
 def _worst(values: Sequence[float]) -> float | None:
     return max((value for value in values if math.isfinite(value)), default=None)
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 from lynxbench.errors import BadInput
 from lynxbench.load.response_reading import Language, Script
-from lynxbench.load.ticket import TicketTimeouts
 from lynxbench.model.samples import Int64
 
 DEFAULT_DRAIN_S = 30.0
@@ -56,6 +55,28 @@ class OpenLoop:
     """Requests are due on an absolute schedule, whatever the server does."""
 
     offsets_ns: Int64
+
+
+class TicketTimeouts:
+    """How long to wait, in nanoseconds; all are on by default."""
+
+    __slots__ = ("connect_ns", "first_byte_ns", "idle_ns", "total_ns")
+
+    def __init__(
+        self, connect_s: float = 10.0, first_byte_s: float = 120.0, idle_s: float = 60.0, total_s: float = 600.0
+    ) -> None:
+        for name, value in (("connect", connect_s), ("first byte", first_byte_s), ("idle", idle_s), ("total", total_s)):
+            if not 0 < value < 1e6:
+                raise ValueError(f"{name} timeout {value} s must be positive and finite: a run must end")
+        self.connect_ns = int(connect_s * 1e9)
+        self.first_byte_ns = int(first_byte_s * 1e9)
+        self.idle_ns = int(idle_s * 1e9)
+        self.total_ns = int(total_s * 1e9)
+
+    @property
+    def shortest_ns(self) -> int:
+        """The first moment after which anything can have timed out."""
+        return min(self.connect_ns, self.first_byte_ns, self.idle_ns, self.total_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from lynxbench.load.load_record import (
     write_record,
 )
 from lynxbench.load.plan import ClosedLoop, LoadPlan
-from lynxbench.load.response_reading import UNKNOWN_TOKENS
+from lynxbench.load.wire import Ticket, unanswered_row
 from lynxbench.model.samples import Int64
 
 HEAD_START_NS = 50_000_000
@@ -200,15 +200,8 @@ def _lost_part(plan: LoadPlan, part: int, parts: int, start_ns: int) -> LoadReco
     if not isinstance(plan.load, ClosedLoop):
         mine = plan.load.offsets_ns[part::parts]
         for place, offset in enumerate(mine[mine < plan.duration_s * 1e9].tolist()):
-            row = dict.fromkeys(COLUMNS, 0)
-            row |= {
-                "number": part + place * parts,
-                "process": part,
-                "scheduled_ns": start_ns + offset,
-                "kind": int(RequestEnd.UNSENT),
-            }
-            row |= dict.fromkeys(("output_tokens", "input_tokens", "cached_tokens"), UNKNOWN_TOKENS)
-            store.add(tuple(row.values()))
+            ticket = Ticket(part + place * parts, start_ns + offset, b"")
+            store.add(unanswered_row(ticket, part, RequestEnd.UNSENT))
             if plan.keep_text:
                 store.texts.append("")
     return assemble(

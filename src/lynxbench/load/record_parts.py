@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lynxbench.load.instrument import Bounds, Instrument, judge
-from lynxbench.load.load_record import COLUMNS, Health, LoadRecord
+from lynxbench.load.instrument import Instrument, judge
+from lynxbench.load.load_record import COLUMNS, LoadRecord, take_rows
 from lynxbench.model.samples import Int64
+from lynxbench.model.serving import InstrumentBounds
 
 MOMENTS = ("scheduled_ns", "sent_ns", "first_byte_ns", "first_token_ns", "last_ns")
 """Columns that are moments on the client's clock; `connect_ns` is a duration. A moment of 0 never happened."""
@@ -19,15 +20,8 @@ def moved(record: LoadRecord, by_ns: int) -> LoadRecord:
     """The record on a clock that shows `by_ns` more; every distance between two moments stays as it was stamped."""
     columns: dict[str, Any] = {name: _moved(getattr(record, name), by_ns) for name in MOMENTS}
     health = tuple(
-        Health(
-            process=one.process,
-            lag_at_ns=one.lag_at_ns + by_ns,
-            lag_ns=one.lag_ns,
-            window_at_ns=one.window_at_ns + by_ns,
-            cpu_share=one.cpu_share,
-            wait_share=one.wait_share,
-        )
-        for one in record.health
+        replace(client, lag_at_ns=client.lag_at_ns + by_ns, window_at_ns=client.window_at_ns + by_ns)
+        for client in record.health
     )
     return replace(
         record,
@@ -50,27 +44,14 @@ def moved_rows(rows: Int64, by_ns: int) -> Int64:
 
 def part_of(record: LoadRecord, process: int) -> LoadRecord:
     """What one client process sent and how it fared."""
-    mine = record.process == process
-    counts = np.diff(record.event_offsets)
-    events = np.repeat(mine, counts)
-    columns: dict[str, Any] = {
-        item.name: getattr(record, item.name)[mine]
-        for item in fields(record)
-        if item.name in COLUMNS and item.name != "reads"
-    }
     return replace(
-        record,
-        event_offsets=np.concatenate(([0], np.cumsum(counts[mine]))).astype(np.int64),
-        event_ns=record.event_ns[events],
-        event_coalesced=record.event_coalesced[events],
-        health=tuple(one for one in record.health if one.process == process),
-        texts=tuple(t for t, keep in zip(record.texts, mine, strict=True) if keep) if record.texts else (),
-        lost_processes=tuple(one for one in record.lost_processes if one == process),
-        **columns,
+        take_rows(record, np.flatnonzero(record.process == process)),
+        health=tuple(client for client in record.health if client.process == process),
+        lost_processes=tuple(lost for lost in record.lost_processes if lost == process),
     )
 
 
-def judge_each(record: LoadRecord, bounds: Bounds | None = None) -> dict[int, Instrument]:
+def judge_each(record: LoadRecord, bounds: InstrumentBounds | None = None) -> dict[int, Instrument]:
     """The void rule on every client by itself: a late one is not made good by others that were on time."""
     processes = sorted(
         {*np.unique(record.process).tolist(), *record.lost_processes, *(h.process for h in record.health)}

@@ -2,7 +2,7 @@
 
 Pure: a probe is anything that can be asked for more arrivals at a rate (probe_stream.py makes one of the load
 driver). Short scouts place the capacity on a curve; long probes, just under it and just over it, decide; the rate that
-is claimed has passed twice, in independent probes. The method is told in docs/methodology/saturation.md.
+is claimed has passed twice, in independent probes. The method stands in docs/methodology/saturation.md.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lynxbench.load.saturation_judge import (
     memory_floor,
     would_pass,
 )
+from lynxbench.model.canonical import finite_or_none
 from lynxbench.model.samples import Float64
 
 AIM = 0.6
@@ -94,6 +95,11 @@ class Judged:
     goodput_per_s: float
     """Requests a second that met every bound."""
 
+    @property
+    def holds(self) -> bool:
+        """Whether the rate was shown to hold: a scout cannot show that."""
+        return self.outcome is ProbeOutcome.PASS and not self.scout
+
     def document(self) -> dict[str, object]:
         """Plain values for a result."""
         return {
@@ -103,8 +109,8 @@ class Judged:
             "scout": self.scout,
             "requests": self.requests,
             "seconds": self.seconds,
-            "p50_s": _or_none(self.p50_s),
-            "p99_s": _or_none(self.p99_s),
+            "p50_s": finite_or_none(self.p50_s),
+            "p99_s": finite_or_none(self.p99_s),
             "goodput_per_s": self.goodput_per_s,
             "violations": [
                 {
@@ -240,21 +246,20 @@ class _Search:
 
     def _failed(self) -> Judged | None:
         """The smallest rate that did not pass: a rate that passed once and did not later, did not."""
-        decided = [
-            p
-            for p in self.probes
-            if p.outcome is ProbeOutcome.FAIL or (not p.scout and p.outcome is not ProbeOutcome.PASS)
-        ]
+        decided = [p for p in self.probes if p.outcome is ProbeOutcome.FAIL or not (p.scout or p.holds)]
         return min(decided, key=lambda p: (p.rate_per_s, p.outcome is not ProbeOutcome.FAIL), default=None)
 
     def _passed(self) -> float | None:
         """The largest rate that passed below every rate that did not."""
         failed = self._failed()
-        rates = [p.rate_per_s for p in self.probes if p.outcome is ProbeOutcome.PASS and not p.scout]
+        rates = [p.rate_per_s for p in self.probes if p.holds]
         return max((rate for rate in rates if failed is None or rate < failed.rate_per_s), default=None)
 
     def _passes(self, rate_per_s: float) -> int:
-        return sum(p.rate_per_s == rate_per_s and p.outcome is ProbeOutcome.PASS and not p.scout for p in self.probes)
+        return sum(p.rate_per_s == rate_per_s and p.holds for p in self.probes)
+
+    def _left_s(self) -> float:
+        return self.rule.max_seconds - sum(probe.seconds for probe in self.probes)
 
     # --- what to ask next --------------------------------------------------------------------------------------------
 
@@ -285,29 +290,27 @@ class _Search:
         return None if self._passes(passed) >= 2 else passed
 
     def _may_go_on(self) -> bool:
-        spent = sum(judged.seconds for judged in self.probes)
-        return len(self.probes) < self.rule.max_probes and spent < self.rule.max_seconds
+        return len(self.probes) < self.rule.max_probes and self._left_s() > 0
 
     # --- one probe ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, rate_per_s: float, *, scout: bool = False) -> Judged:
+    def _ask(self, rate_per_s: float, *, scout: bool = False) -> None:
         rule = self.rule
-        left_s = rule.max_seconds - sum(judged.seconds for judged in self.probes)
         fewest = rule.first_requests or fewest_requests(self.bounds, rule.confidence)
         first = max(fewest, math.ceil(rule.min_seconds * rate_per_s))
-        affordable = self._affordable_s(rate_per_s, left_s, scout) * rate_per_s
+        affordable = self._affordable_s(rate_per_s, scout) * rate_per_s
         if scout:  # it need not be able to pass, and a slow server must not lose its budget to the first look
             first = max(int(min(first, affordable)), SHORTEST_SCOUT)
         longest = min(self._longest(rate_per_s, first, scout), affordable)
         unasked, most = (longest, longest) if scout else (UNASKED * longest, min(rule.max_requests, affordable))
         stream = self.start(rate_per_s)
         parts: list[Float64] = []
-        taken, wanted = 0, first
+        taken, target = 0, first
         look: Look | None = None
         while True:
-            part = np.asarray(stream.take(wanted - taken), dtype=np.float64)
+            part = np.asarray(stream.take(target - taken), dtype=np.float64)
             parts.append(part.reshape(len(part), -1))
-            taken = wanted
+            taken = target
             look = judge(
                 np.concatenate(parts),
                 self.bounds,
@@ -323,10 +326,8 @@ class _Search:
                 or self._hopeless(rate_per_s, look)
             ):
                 break
-            wanted = taken * 2
-        judged = _describe(rate_per_s, np.concatenate(parts), look, stream.end(), scout, self.bounds)
-        self.probes.append(judged)
-        return judged
+            target = taken * 2
+        self.probes.append(_describe(rate_per_s, np.concatenate(parts), look, stream.end(), scout, self.bounds))
 
     def _longest(self, rate_per_s: float, first: int, scout: bool) -> float:
         if scout:
@@ -334,20 +335,18 @@ class _Search:
         most = self.rule.max_requests
         if self._passes(rate_per_s):
             return most / 2
-        claimed = [
-            p for p in self.probes if p.outcome is ProbeOutcome.PASS and not p.scout and p.rate_per_s < rate_per_s
-        ]
+        claimed = [p for p in self.probes if p.holds and p.rate_per_s < rate_per_s]
         if not claimed:
             return most / 4  # where that does not pass, a rate a little lower decides sooner
         memory = memory_floor(rate_per_s / self.ceiling_per_s)
         longer = max(p.requests * memory / memory_floor(p.rate_per_s / self.ceiling_per_s) for p in claimed)
         return min(most / 2, max(UPPER_LENGTH * longer, self._telling_requests()))
 
-    def _affordable_s(self, rate_per_s: float, left_s: float, scout: bool) -> float:
+    def _affordable_s(self, rate_per_s: float, scout: bool) -> float:
         """What one probe may take of the seconds that are left: the ones after it need theirs."""
         if scout:
-            return left_s * SCOUT_SHARE
-        return left_s if self._passes(rate_per_s) else left_s * PROBE_SHARE
+            return self._left_s() * SCOUT_SHARE
+        return self._left_s() * (1 if self._passes(rate_per_s) else PROBE_SHARE)
 
     def _telling_requests(self) -> float:
         """Independent requests that tell the allowed share from one a little under it."""
@@ -355,8 +354,8 @@ class _Search:
 
     def _hopeless(self, rate_per_s: float, look: Look) -> bool:
         """Whether all probes with this one say that the capacity is lower, so that more requests would not pass it."""
-        seen = [*((p.rate_per_s, p.shares) for p in self.probes), (rate_per_s, look.shares)]
-        return estimate_capacity(seen, self.ceiling_per_s).high_per_s * HOPE < rate_per_s
+        probes = [*((p.rate_per_s, p.shares) for p in self.probes), (rate_per_s, look.shares)]
+        return estimate_capacity(probes, self.ceiling_per_s).high_per_s * HOPE < rate_per_s
 
     def _note(self, passed: float | None, failed: Judged | None, confirmed: bool) -> str:
         if passed is None:
@@ -390,7 +389,3 @@ def _describe(
         p99_s=float(np.quantile(first, 0.99, method="higher")),
         goodput_per_s=rate_per_s * met,
     )
-
-
-def _or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None

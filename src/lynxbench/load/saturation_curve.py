@@ -48,22 +48,22 @@ def estimate_capacity(probes: Sequence[tuple[float, Sequence[Share]]], ceiling_p
     capacity; position and steepness are weighed on a grid. Several bounds: the one that breaks first counts.
     """
     bounds = len(probes[0][1]) if probes else 1
-    found = [_one_bound([(rate, shares[place]) for rate, shares in probes], ceiling_per_s) for place in range(bounds)]
-    return min(found, key=lambda estimate: estimate.rate_per_s)
+    by_bound = ([(rate, shares[place]) for rate, shares in probes] for place in range(bounds))
+    estimates = (_estimate_for_bound(shares, ceiling_per_s) for shares in by_bound)
+    return min(estimates, key=lambda estimate: estimate.rate_per_s)
 
 
-def _one_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: float) -> CapacityEstimate:
+def _estimate_for_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: float) -> CapacityEstimate:
     slopes = np.linspace(math.log(FLATTEST), math.log(STEEPEST), SLOPES)
     everything = np.linspace(math.log(LOWEST * ceiling_per_s), math.log(1.1 * ceiling_per_s), POINTS)
-    found: tuple[float, float, float] | None = None
-    for _ in range(2):
-        rates, weights = _posterior(probes, everything, slopes, found[1] if found else None)
+    low, middle, high = 0.0, None, 0.0
+    for _ in range(2):  # probes are weighed by their distance from the capacity once that is known
+        rates, weights = _posterior(probes, everything, slopes, middle)
         order = np.argsort(rates, axis=None)
         by_rate = np.cumsum(weights.ravel()[order])
-        low, middle, high = (float(each) for each in np.interp((0.1, 0.5, 0.9), by_rate, rates.ravel()[order]))
-        found = (low, middle, high)
+        low, middle, high = np.interp((0.1, 0.5, 0.9), by_rate, rates.ravel()[order]).tolist()
         slopes = _narrowed(slopes, np.cumsum(weights.sum(axis=1)))
-    return CapacityEstimate(*(math.exp(each) for each in found or (0.0, 0.0, 0.0)))
+    return CapacityEstimate(math.exp(low), math.exp(middle or 0.0), math.exp(high))
 
 
 def _narrowed(grid: Float64, cumulated: Float64) -> Float64:

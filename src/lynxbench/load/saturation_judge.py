@@ -134,29 +134,27 @@ def judge(
     `utilisation` is the rate over the completion-rate ceiling, and `before` the look at half as many requests.
     """
     sure = confidence or Confidence()
-    kept = latencies_s[int(len(latencies_s) * START_UP) :]
+    counted = latencies_s[int(len(latencies_s) * START_UP) :]
     earlier = before.shares if before else (None,) * len(bounds)
-    shares = [_share(kept[:, place], bound, utilisation, earlier[place]) for place, bound in enumerate(bounds)]
-    counts = all(_could_pass(share, sure) for share in shares)
-    number = (before.number if before else 0) + counts
-    shares = [_bounded(share, sure, number) for share in shares]
-    return _verdict(kept, shares, number, counts)
+    shares = [_share(counted[:, place], bound, utilisation, earlier[place]) for place, bound in enumerate(bounds)]
+    could_pass = all(_could_pass(share, sure) for share in shares)
+    number = (before.number if before else 0) + could_pass
+    return _verdict(counted, tuple(_bounded(share, sure, number) for share in shares), number, could_pass)
 
 
-def _verdict(kept: Float64, shares: Sequence[Share], number: int, counts: bool) -> Look:
-    found = tuple(shares)
-    for place, share in enumerate(found):
-        if _queue_grows(np.minimum(kept[:, place], 10 * share.bound.limit_s), share.bound.limit_s):
-            return Look(ProbeOutcome.FAIL, f"{share.bound.name}: the queue only grows", found, number)
-    for share in found:
+def _verdict(latencies_s: Float64, shares: tuple[Share, ...], number: int, could_pass: bool) -> Look:
+    for place, share in enumerate(shares):
+        if _queue_grows(np.minimum(latencies_s[:, place], 10 * share.bound.limit_s), share.bound.limit_s):
+            return Look(ProbeOutcome.FAIL, f"{share.bound.name}: the queue only grows", shares, number)
+    for share in shares:
         if share.interval.low > share.bound.violations and share.seen:
             why = f"{share.bound.name}: at least {share.interval.low:.2%} late"
-            return Look(ProbeOutcome.FAIL, why, found, number)
-    worst = max(found, key=lambda share: share.interval.high / share.bound.violations)
-    if counts and all(share.settled and share.interval.high <= share.bound.violations for share in found):
-        return Look(ProbeOutcome.PASS, f"{worst.bound.name}: at most {worst.interval.high:.2%} late", found, number)
+            return Look(ProbeOutcome.FAIL, why, shares, number)
+    worst = max(shares, key=lambda share: share.interval.high / share.bound.violations)
+    if could_pass and all(share.settled and share.interval.high <= share.bound.violations for share in shares):
+        return Look(ProbeOutcome.PASS, f"{worst.bound.name}: at most {worst.interval.high:.2%} late", shares, number)
     why = f"{worst.bound.name}: {worst.interval.estimate:.2%} late on {worst.effective:.0f} effective requests"
-    return Look(ProbeOutcome.UNDECIDED, why, found, number)
+    return Look(ProbeOutcome.UNDECIDED, why, shares, number)
 
 
 def _could_pass(share: Share, sure: Confidence) -> bool:

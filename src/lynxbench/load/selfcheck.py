@@ -1,7 +1,11 @@
-"""The instrument against a server that costs it nothing: its ceiling, and the error of its stamps on this machine."""
+"""The instrument against a server that costs it nothing: its ceiling, and the error of its stamps on this machine.
+
+At length when asked for, and quickly before every run, at the run's own load, recorded with the result.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,11 +16,14 @@ import numpy as np
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour, ServedOutcome
-from lynxbench.load.instrument import LARGEST_MEAN_LATENESS_S, judge
+from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import Language, PlainRotation
 from lynxbench.load.truth_process import running_server
+from lynxbench.model.canonical import JsonValue, finite_or_none, plain_json
+from lynxbench.model.load_figures import PreFlight
+from lynxbench.model.serving import InstrumentBounds
 
 STREAMS = (1, 32, 128, 512)
 TRUE_TTFT_MS, TRUE_ITL_MS = 50.0, 10.0
@@ -26,6 +33,13 @@ LARGEST_ITL_ERROR = 0.01
 OPEN_RATE_PER_S = 1000.0
 CEILING_STREAMS = 64
 _TOKENS = 32
+CEILING_S, STAMPS_S, OPEN_S = 0.3, 0.5, 0.3
+STAMP_TOKENS = 8
+MOST_STREAMS = 512
+LOWEST_RATE_PER_S, HIGHEST_RATE_PER_S = 50.0, 2000.0
+"""Rates at which a third of a second says something about lateness."""
+NEAR_CEILING = 0.5
+"""A run that asks for more than half of what the client can do at all is said to be near its limit."""
 
 BuildRequest = Callable[[str, int], bytes]
 """A request for that many tokens to a server at that base address."""
@@ -78,9 +92,9 @@ class SelfCheck:
     stamp_errors: tuple[StampError, ...]
     open_loop: OpenLoopCheck
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> JsonValue:
         """For programs; NaN becomes null."""
-        return _plain(asdict(self))  # type: ignore[return-value]
+        return plain_json(asdict(self))
 
 
 def check_instrument(language: Language, build: BuildRequest, quick: bool = False) -> SelfCheck:
@@ -94,6 +108,38 @@ def check_instrument(language: Language, build: BuildRequest, quick: bool = Fals
     problems = tuple(_problems(errors, open_loop))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return SelfCheck(not problems, problems, cores, ceilings, errors, open_loop)
+
+
+def measure_preflight(
+    language: Language, build: BuildRequest, load: ClosedLoop | OpenLoop, duration_s: float
+) -> PreFlight:
+    """Ceiling, stamp error and lateness against the bundled server in about two seconds."""
+    rate_per_s = len(load.offsets_ns) / duration_s if isinstance(load, OpenLoop) else math.nan
+    streams = load.concurrency if isinstance(load, ClosedLoop) else min(64, max(1, round(rate_per_s)))
+    streams = min(streams, MOST_STREAMS)
+    with two_cores() as core:
+        open_loop = None
+        with running_server(Behaviour(), core) as server:
+            ceiling = measure_ceiling(server.url, language, build, 1, CEILING_S)
+            if math.isfinite(rate_per_s):
+                tested_per_s = min(max(rate_per_s, LOWEST_RATE_PER_S), HIGHEST_RATE_PER_S)
+                open_loop = measure_open_loop(server.url, language, build, OPEN_S, tested_per_s)
+        error = measure_stamp_error(language, build, streams, STAMPS_S, core, STAMP_TOKENS)
+    problems = list(_stamp_problems(error))
+    if math.isfinite(rate_per_s) and rate_per_s > NEAR_CEILING * ceiling.requests_per_s:
+        problems.append(
+            f"{rate_per_s:.0f} requests/s are asked of a client that can send {ceiling.requests_per_s:.0f} at most"
+        )
+    return PreFlight(
+        streams=streams,
+        requests_per_s=finite_or_none(ceiling.requests_per_s) or 0.0,
+        events_per_s=finite_or_none(ceiling.events_per_s) or 0.0,
+        ttft_error_mean_ms=finite_or_none(error.ttft_mean_ms),
+        ttft_error_p99_ms=finite_or_none(error.ttft_p99_ms),
+        itl_error=finite_or_none(error.itl_mean_relative),
+        lateness_mean_ms=None if open_loop is None else finite_or_none(open_loop.lateness_mean_ms),
+        problems=tuple(problems),
+    )
 
 
 def measure_ceiling(url: str, language: Language, build: BuildRequest, tokens: int, seconds: float) -> ClientCeiling:
@@ -113,23 +159,23 @@ def measure_stamp_error(
 ) -> StampError:
     """How far the client's stamps are from the server's log at so many streams."""
     behaviour = Behaviour(ttft_ms=TRUE_TTFT_MS, itl_ms=TRUE_ITL_MS)
-    one_ms = TRUE_TTFT_MS + (tokens - 1) * TRUE_ITL_MS
+    answer_ms = TRUE_TTFT_MS + (tokens - 1) * TRUE_ITL_MS
     # Starts are spread over one answer: in lockstep, the queue at the server's own sends would be what is measured.
-    load = ClosedLoop(streams, ramp_up_s=one_ms / 1e3 if streams > 1 else 0.0)
+    load = ClosedLoop(streams, ramp_up_s=answer_ms / 1e3 if streams > 1 else 0.0)
     with running_server(behaviour, core) as server:
-        record = run_probe(_plan(server.url, language, build, tokens, load, max(seconds, 2.5 * one_ms / 1e3)))
+        record = run_probe(_plan(server.url, language, build, tokens, load, max(seconds, 2.5 * answer_ms / 1e3)))
         truth = server.stop()
     whole = truth.outcome == ServedOutcome.OK
     true_ttft = (truth.first_ns - truth.arrival_ns)[whole] / 1e6
     true_itl = ((truth.last_ns - truth.first_ns)[whole] / 1e6 / (truth.events[whole] - 1)).mean()
-    seen = record.server_first_token_s() * 1e3
+    ttft = record.server_first_token_s() * 1e3
     gaps = record.gaps()
     clean = gaps.seconds[gaps.clean]
     return StampError(
         streams=streams,
-        requests=len(seen),
-        ttft_mean_ms=float(seen.mean() - true_ttft.mean()),
-        ttft_p99_ms=float(np.quantile(seen, 0.99) - np.quantile(true_ttft, 0.99)),
+        requests=len(ttft),
+        ttft_mean_ms=float(ttft.mean() - true_ttft.mean()),
+        ttft_p99_ms=float(np.quantile(ttft, 0.99) - np.quantile(true_ttft, 0.99)),
         itl_mean_relative=float(gaps.seconds.mean() * 1e3 / true_itl - 1),
         itl_median_ms=float(np.median(clean) * 1e3) if len(clean) else float("nan"),
         coalesced_share=record.coalesced_share,
@@ -144,10 +190,10 @@ def measure_open_loop(
     offsets = schedule.poisson(rate_per_s, seconds, seed=1)
     record = run_probe(_plan(url, language, build, 1, OpenLoop(offsets), seconds))
     late = record.lateness_ns() / 1e6
-    asked = record.scheduled_ns[-1] - record.scheduled_ns[0]
+    scheduled = record.scheduled_ns[-1] - record.scheduled_ns[0]
     took = record.sent_ns.max() - record.sent_ns[record.sent_ns > 0].min()
     return OpenLoopCheck(
-        rate_per_s, rate_per_s * float(asked / took), float(late.mean()), float(np.quantile(late, 0.99))
+        rate_per_s, rate_per_s * float(scheduled / took), float(late.mean()), float(np.quantile(late, 0.99))
     )
 
 
@@ -159,17 +205,20 @@ def _plan(
 
 def _problems(errors: tuple[StampError, ...], open_loop: OpenLoopCheck) -> Iterator[str]:
     for error in errors:
-        at = f"at {error.streams} streams"
-        if abs(error.ttft_mean_ms) > LARGEST_TTFT_ERROR_MS:
-            yield f"time to first token is {error.ttft_mean_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_ERROR_MS} ms)"
-        if abs(error.ttft_p99_ms) > LARGEST_TTFT_P99_ERROR_MS:
-            yield f"its 99th percentile is {error.ttft_p99_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_P99_ERROR_MS} ms)"
-        if abs(error.itl_mean_relative) > LARGEST_ITL_ERROR:
-            yield f"inter-token time is {error.itl_mean_relative:+.1%} off {at} (bound {LARGEST_ITL_ERROR:.0%})"
-    if open_loop.lateness_mean_ms > LARGEST_MEAN_LATENESS_S * 1e3:
-        bound_ms = LARGEST_MEAN_LATENESS_S * 1e3
-        late_ms = open_loop.lateness_mean_ms
+        yield from _stamp_problems(error)
+    late_ms, bound_ms = open_loop.lateness_mean_ms, InstrumentBounds().mean_lateness_s * 1e3
+    if late_ms > bound_ms:
         yield f"requests at {open_loop.rate_per_s:.0f} /s go out {late_ms:.2f} ms late (bound {bound_ms:.0f} ms)"
+
+
+def _stamp_problems(error: StampError) -> Iterator[str]:
+    at = f"at {error.streams} streams"
+    if abs(error.ttft_mean_ms) > LARGEST_TTFT_ERROR_MS:
+        yield f"time to first token is {error.ttft_mean_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_ERROR_MS} ms)"
+    if abs(error.ttft_p99_ms) > LARGEST_TTFT_P99_ERROR_MS:
+        yield f"its 99th percentile is {error.ttft_p99_ms:+.2f} ms off {at} (bound {LARGEST_TTFT_P99_ERROR_MS} ms)"
+    if abs(error.itl_mean_relative) > LARGEST_ITL_ERROR:
+        yield f"inter-token time is {error.itl_mean_relative:+.1%} off {at} (bound {LARGEST_ITL_ERROR:.0%})"
 
 
 @contextmanager
@@ -185,16 +234,6 @@ def two_cores() -> Iterator[int | None]:
         yield cores[-1]
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
 
 
 def render_selfcheck(check: SelfCheck) -> str:

@@ -10,12 +10,56 @@ import math
 
 import numpy as np
 
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, CannotRun
+from lynxbench.load.plan import ClosedLoop, OpenLoop
 from lynxbench.model.samples import Float64, Int64
+from lynxbench.model.workload import (
+    Arrival,
+    BurstArrival,
+    ClosedArrival,
+    ConstantArrival,
+    GammaArrival,
+    PoissonArrival,
+    RampArrival,
+    ReplayArrival,
+)
 
 NS_PER_S = 1_000_000_000
+BLOCK = 4096
+"""Gaps drawn at a time."""
 LARGEST_SCHEDULE = 50_000_000
 """Rows a schedule may have: 400 MB of offsets. More is a typing error in a rate or a duration."""
+RAMP_UP_S = 1.0
+"""A closed loop's first requests are spread over this: all at once, servers answer in lockstep for the whole run."""
+RAMP_UP_SHARE = 0.05
+"""… but over no more than this share of the run."""
+
+
+def load_of(
+    arrival: Arrival, *, duration_s: float, shortest_s: float, seed: int, trace_s: Float64 | None = None
+) -> ClosedLoop | OpenLoop:
+    """When requests are due, for at most that long; `trace_s` holds the arrivals of a replayed trace."""
+    match arrival:
+        case ClosedArrival():
+            spread_s = 0.0 if arrival.concurrency == 1 else min(RAMP_UP_S, RAMP_UP_SHARE * shortest_s)
+            return ClosedLoop(arrival.concurrency, ramp_up_s=spread_s)
+        case ConstantArrival():
+            return OpenLoop(constant(arrival.rate_per_s, duration_s))
+        case PoissonArrival():
+            return OpenLoop(poisson(arrival.rate_per_s, duration_s, seed))
+        case GammaArrival():
+            return OpenLoop(gamma(arrival.rate_per_s, arrival.variation, duration_s, seed))
+        case BurstArrival():
+            return OpenLoop(bursts(arrival.rate_per_s, arrival.size, arrival.spread_s, duration_s, seed))
+        case RampArrival():
+            # A ramp is the same ramp however long the run may be extended, so it takes the shortest.
+            return OpenLoop(ramp(arrival.from_per_s, arrival.to_per_s, shortest_s, seed))
+        case ReplayArrival():
+            if trace_s is None:
+                raise CannotRun(f"{arrival.path}: the trace to replay was not read")
+            return OpenLoop(replay(trace_s, arrival.speed))
+        case _:
+            raise CannotRun(f"arrival {arrival.process} has no schedule of its own; it is searched for")
 
 
 def constant(rate_per_s: float, duration_s: float) -> Int64:
@@ -52,8 +96,8 @@ def bursts(rate_per_s: float, size: int, spread_s: float, duration_s: float, see
     return _to_ns(np.sort((starts[:, None] + inside[None, :]).ravel()), duration_s)
 
 
-def ramp(from_per_s: float, to_per_s: float, duration_s: float, seed: int | None = None) -> Int64:
-    """A rate that changes linearly; with a seed arrivals are Poisson, without one evenly spaced in expectation.
+def ramp(from_per_s: float, to_per_s: float, duration_s: float, seed: int) -> Int64:
+    """Poisson arrivals at a rate that changes linearly.
 
     By inversion: with L(t) the arrivals expected until t, arrivals are where L(t) crosses a unit-rate process.
     """
@@ -63,10 +107,7 @@ def ramp(from_per_s: float, to_per_s: float, duration_s: float, seed: int | None
         )
     _check((from_per_s + to_per_s) / 2, duration_s)
     expected = (from_per_s + to_per_s) / 2 * duration_s
-    if seed is None:
-        points: Float64 = np.arange(math.ceil(expected - 1e-9)).astype(np.float64)
-    else:
-        points = _renewals(np.random.default_rng(seed), 1.0, 1.0, 1.0, expected)
+    points = _renewals(np.random.default_rng(seed), 1.0, 1.0, 1.0, expected)
     slope = (to_per_s - from_per_s) / duration_s
     if abs(slope) < 1e-12:
         return _to_ns(points / from_per_s, duration_s)
@@ -94,20 +135,13 @@ def replay(arrivals_s: Float64, speed: float = 1.0) -> Int64:
 
 def _renewals(rng: np.random.Generator, shape: float, scale: float, rate_per_s: float, duration_s: float) -> Float64:
     """Sums of gamma gaps past the duration, drawn in blocks: a longer schedule begins with the shorter one."""
-    block = 4096
     blocks: list[Float64] = []
     total = 0.0
-    drawn = 0
     while total < duration_s:
-        gaps = rng.gamma(shape, scale, block)
-        times = total + np.cumsum(gaps)
-        blocks.append(times)
-        total = float(times[-1])
-        drawn += block
-        if drawn > LARGEST_SCHEDULE:
-            raise BadInput(
-                f"{rate_per_s} /s over {duration_s} s makes more than {LARGEST_SCHEDULE:,} arrivals; lower one of them"
-            )
+        blocks.append(total + np.cumsum(rng.gamma(shape, scale, BLOCK)))
+        total = float(blocks[-1][-1])
+        if len(blocks) * BLOCK > LARGEST_SCHEDULE:
+            raise _too_many(rate_per_s, duration_s)
     return np.concatenate(blocks)
 
 
@@ -117,11 +151,13 @@ def _check(rate_per_s: float, duration_s: float) -> None:
     if not (math.isfinite(duration_s) and duration_s > 0):
         raise BadInput(f"load duration {duration_s} s must be positive")
     if rate_per_s * duration_s > LARGEST_SCHEDULE:
-        raise BadInput(
-            f"{rate_per_s} /s over {duration_s} s makes more than {LARGEST_SCHEDULE:,} arrivals; lower one of them"
-        )
+        raise _too_many(rate_per_s, duration_s)
+
+
+def _too_many(rate_per_s: float, duration_s: float) -> BadInput:
+    most = f"{LARGEST_SCHEDULE:,}"
+    return BadInput(f"{rate_per_s} /s over {duration_s} s makes more than {most} arrivals; lower one of them")
 
 
 def _to_ns(times_s: Float64, duration_s: float) -> Int64:
-    kept = times_s[times_s < duration_s]
-    return np.round(kept * NS_PER_S).astype(np.int64)
+    return np.round(times_s[times_s < duration_s] * NS_PER_S).astype(np.int64)

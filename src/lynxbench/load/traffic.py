@@ -6,16 +6,13 @@ import asyncio
 import heapq
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Coroutine
 from time import perf_counter_ns
-from typing import Any
 
-from lynxbench.load.connecting import Opening, Way
+from lynxbench.load.connecting import Way
 from lynxbench.load.load_record import RequestEnd, RowStore
 from lynxbench.load.plan import ClosedLoop, LoadPlan
-from lynxbench.load.ticket import Ticket, unanswered_row
 from lynxbench.load.timers import PreciseTimer, TimerWheel
-from lynxbench.load.wire import Connection
+from lynxbench.load.wire import Connection, Ticket, unanswered_row
 
 BACKOFF_NS = 100_000_000
 """A closed loop waits this long after a failed connect: one that is down must not be hammered, nor fill the record."""
@@ -26,6 +23,31 @@ once and not for each, which is a quarter of the client's cost a request. Below 
 or two, and nothing waits; at saturation a request waits for at most fifteen others, under half a millisecond."""
 MOST_AT_ONCE = 64
 """Requests sent in one turn of the event loop; a client that is behind must still read, or it would never catch up."""
+
+
+class Opening:
+    """A connection on its way, for one ticket: the one task there is, and only where no idle connection was left."""
+
+    __slots__ = ("_task", "_traffic", "since_ns", "ticket")
+
+    def __init__(self, traffic: Traffic, ticket: Ticket) -> None:
+        self._traffic = traffic
+        self.ticket = ticket
+        self.since_ns = perf_counter_ns()
+        self._task = asyncio.get_running_loop().create_task(traffic.open_connection(self))
+
+    def deadline_ns(self) -> int:
+        """When it is given up; 0 once it is decided."""
+        return 0 if self._task.done() else self.since_ns + self._traffic.connect_timeout_ns
+
+    def expire(self) -> None:
+        """Give it up, and say so."""
+        self._task.cancel()
+        self._traffic.unreachable(self, RequestEnd.TIMEOUT_CONNECT, "no connection in time")
+
+    def abandon(self) -> None:
+        """Give it up: the run is over."""
+        self._task.cancel()
 
 
 class Traffic(ABC):
@@ -161,7 +183,7 @@ class Traffic(ABC):
                 self._send(connection, ticket, ticket.scheduled_ns)
                 return
         if len(self._open) + len(self._opening) < self._plan.max_connections:
-            Opening(self, ticket)
+            self._open_for(ticket)
         else:
             self._waiting.append(ticket)
 
@@ -196,20 +218,20 @@ class Traffic(ABC):
             self._outstanding -= 1
             self._store_unanswered(ticket, RequestEnd.RESET)
         else:
-            Opening(self, ticket)
+            self._open_for(ticket)
 
     def gone(self, connection: Connection) -> None:
         """A connection has closed; its place can be used by who waits."""
         self._open.discard(connection)
         if self._waiting and not self._ending:
-            Opening(self, self._waiting.popleft())
+            self._open_for(self._waiting.popleft())
 
     def note(self, text: str) -> None:
         """Count what failing responses say, up to a number of distinct texts."""
         if text in self._notes or len(self._notes) < KEPT_NOTES:
             self._notes[text] = self._notes.get(text, 0) + 1
 
-    def opened(self, opening: Opening, connection: Connection) -> None:
+    def _opened(self, opening: Opening, connection: Connection) -> None:
         """A connection asked for by a ticket is there."""
         self._opening.discard(opening)
         self._open.add(connection)
@@ -264,27 +286,36 @@ class Traffic(ABC):
 
     # --- connecting --------------------------------------------------------------------------------------------------
 
-    def connection(self) -> Connection:
+    def _connection(self) -> Connection:
         """A connection of this probe, not yet open."""
         keep = self._plan.keep_text or self._multi_turn
         reader = self._plan.language.reader(keep)
         return Connection(self, reader, self._store, self._plan.timeouts, process=self._part, keep_text=keep)
 
-    def connect(self, connection: Connection) -> Coroutine[Any, Any, object]:
-        """Open it."""
-        return self._way.connect(connection)
+    def _open_for(self, ticket: Ticket) -> None:
+        """Open a connection for a ticket that found none idle; count and watch the attempt."""
+        opening = Opening(self, ticket)
+        self._opening.add(opening)
+        self._wheel.watch(opening, opening.since_ns)
+
+    async def open_connection(self, opening: Opening) -> None:
+        """Open the connection that a ticket waits for, and say how that ended."""
+        connection = self._connection()
+        try:
+            await self._way.connect(connection)
+        except asyncio.CancelledError:
+            connection.close()  # it may have opened in the very moment it was given up
+        except OSError as error:
+            self.unreachable(opening, RequestEnd.CONNECT_ERROR, error.strerror or str(error))
+        else:
+            self._opened(opening, connection)
 
     async def _preconnect(self) -> None:
-        connection = self.connection()
+        connection = self._connection()
         if await self._way.is_open(connection, self.connect_timeout_ns):
             connection.used = True
             self._open.add(connection)
             self._idle.append(connection)
-
-    def begin_opening(self, opening: Opening) -> None:
-        """Count and watch a connection attempt."""
-        self._opening.add(opening)
-        self._wheel.watch(opening, opening.since_ns)
 
 
 def share_of(whole: int, part: int, parts: int) -> int:

@@ -62,8 +62,8 @@ class _Stream:
     """One answer being given."""
 
     __slots__ = (
-        "_base_ns", "_cached", "_chat", "_itl_ns", "_left", "_number", "_outcome", "_peer", "_sent", "_server",
-        "_total", "_ttft_ns", "_usage",
+        "_base_ns", "_cached", "_chat", "_itl_ns", "_left", "_number", "_outcome", "_path", "_peer", "_sent",
+        "_server", "_total", "_ttft_ns", "_usage",
     )  # fmt: skip
 
     def __init__(
@@ -72,11 +72,12 @@ class _Stream:
         peer: _Peer,
         number: int,
         outcome: ServedOutcome,
-        chat: bool,
+        path: bytes,
         ask: _Ask,
         cached: int,
     ) -> None:
-        self._server, self._peer, self._number, self._outcome, self._chat = server, peer, number, outcome, chat
+        self._server, self._peer, self._number, self._outcome, self._path = server, peer, number, outcome, path
+        self._chat = path == b"/v1/chat/completions"
         behaviour = server.behaviour
         self._total = behaviour.tokens or ask.max_completion_tokens or ask.max_tokens or 16
         self._left = self._total
@@ -91,12 +92,10 @@ class _Stream:
         server = self._server
         if server.ttft_ns == 0 and server.itl_ns == 0:
             self._peer.write(_STREAM_HEAD, whole=True)
-            pieces = []
-            while self._left:
+            pieces, over = [], False
+            while not over:
                 piece, over = self._next()
                 pieces.append(piece)
-                if over:
-                    break
             self._peer.write(b"".join(pieces))
             self._over()
             return
@@ -207,25 +206,19 @@ class _Peer(asyncio.Protocol):
         elif path.startswith(b"/v2/models/") and path.endswith(b"/stats"):
             self.write(_answer("200 OK", self._statistics(path.split(b"/")[3].decode("utf-8", "replace"))))
         elif path == b"/v2":
-            self.write(
-                _answer("200 OK", json.dumps({"name": "ground-truth", "version": __version__, "extensions": []}))
-            )
+            about = {"name": "ground-truth", "version": __version__, "extensions": []}
+            self.write(_answer("200 OK", json.dumps(about)))
         elif path == b"/v1/models":
-            self.write(
-                _answer(
-                    "200 OK", '{"object":"list","data":[{"id":"ground-truth","object":"model","max_model_len":32768}]}'
-                )
-            )
+            model = '{"id":"ground-truth","object":"model","max_model_len":32768}'
+            self.write(_answer("200 OK", f'{{"object":"list","data":[{model}]}}'))
         elif path in (b"/health", b"/ping", b"/"):
             self.write(_answer("200 OK", "{}"))
         elif path == b"/metrics":
-            count = len(self._server.arrival)
-            text = f"# TYPE ground_truth_requests_total counter\nground_truth_requests_total {count}\n"
+            counters = {"ground_truth_requests": len(self._server.arrival)}
             if self._server.behaviour.prefix_cache:
-                text += "# TYPE ground_truth:prefix_cache_queries_total counter\n"
-                text += f"ground_truth:prefix_cache_queries_total {self._server.cache_queries}\n"
-                text += "# TYPE ground_truth:prefix_cache_hits_total counter\n"
-                text += f"ground_truth:prefix_cache_hits_total {self._server.cache_hits}\n"
+                counters["ground_truth:prefix_cache_queries"] = self._server.cache_queries
+                counters["ground_truth:prefix_cache_hits"] = self._server.cache_hits
+            text = "".join(f"# TYPE {name}_total counter\n{name}_total {n}\n" for name, n in counters.items())
             self.write(_answer("200 OK", text, "text/plain; version=0.0.4"))
         else:
             self.write(_answer("404 Not Found", '{"error":{"message":"no such path"}}'))
@@ -241,10 +234,10 @@ class _Peer(asyncio.Protocol):
         elif outcome is ServedOutcome.STALL:
             server.outcome[number] = outcome
             self.write(_STREAM_HEAD, whole=True)
-        elif ask.stream and path != b"/v1/embeddings":
-            _Stream(server, self, number, outcome, path == b"/v1/chat/completions", ask, cached).begin()
         else:
-            _Whole(server, self, number, outcome, path, ask, cached)
+            generates = path.endswith(b"/completions")
+            answer = _Stream if ask.stream and generates else _Whole
+            answer(server, self, number, outcome, path, ask if generates else _Ask(max_tokens=1), cached).begin()
 
     def _statistics(self, model: str) -> str:
         """In Triton's form: all of the time is inference, unless slots made requests wait."""
@@ -253,8 +246,8 @@ class _Peer(asyncio.Protocol):
         served_ns = int((truth.last_ns - truth.arrival_ns)[good].sum())
         done = {"count": int(good.sum()), "ns": served_ns}
         stats = {"success": done, "compute_infer": done}
-        told = {"name": model, "version": "1", "inference_count": done["count"], "execution_count": done["count"]}
-        return json.dumps({"model_stats": [told | {"inference_stats": stats}]})
+        counts = {"inference_count": done["count"], "execution_count": done["count"]}
+        return json.dumps({"model_stats": [{"name": model, "version": "1", **counts, "inference_stats": stats}]})
 
     def write(self, data: bytes, whole: bool = False) -> None:
         """Send, past the transport's queue where possible, so that the log says when bytes left."""
@@ -294,27 +287,14 @@ class _Peer(asyncio.Protocol):
 class _Whole(_Stream):
     """An answer that is not streamed."""
 
-    __slots__ = ("_path",)
+    __slots__ = ()
 
-    def __init__(
-        self,
-        server: GroundTruthServer,
-        peer: _Peer,
-        number: int,
-        outcome: ServedOutcome,
-        path: bytes,
-        ask: _Ask,
-        cached: int,
-    ) -> None:
-        if not path.endswith(b"/completions"):
-            ask = _Ask(max_tokens=1)
-        super().__init__(server, peer, number, outcome, path == b"/v1/chat/completions", ask, cached)
-        self._path = path
+    def begin(self) -> None:
         delay_ns = self._ttft_ns + (self._total - 1) * self._itl_ns
         if delay_ns == 0:
             self.step()
         else:
-            server.schedule(self, self._base_ns + delay_ns)
+            self._server.schedule(self, self._base_ns + delay_ns)
 
     def step(self) -> int:
         server, number = self._server, self._number
@@ -322,12 +302,9 @@ class _Whole(_Stream):
             return 0
         server.first[number] = server.last[number] = perf_counter_ns()
         server.events[number] = 1
-        server.outcome[number] = self._outcome
-        if self._outcome is ServedOutcome.DROP:
-            self._peer.hang_up()
-        else:
+        if self._outcome is not ServedOutcome.DROP:
             self._peer.write(_answer("200 OK", self._body()))
-            self._peer.answered()
+        self._over()
         return 0
 
     def _body(self) -> str:
@@ -339,9 +316,9 @@ class _Whole(_Stream):
             usage = f'{{"prompt_tokens":{PROMPT_TOKENS},"total_tokens":{PROMPT_TOKENS}}}'
             return f'{{"object":"list","data":[{vector}],"usage":{usage}}}'
         text = json.dumps(" the" * self._total)
-        said = f'"message":{{"role":"assistant","content":{text}}}' if self._chat else f'"text":{text}'
+        content = f'"message":{{"role":"assistant","content":{text}}}' if self._chat else f'"text":{text}'
         usage = _usage(self._total, self._cached)
-        return f'{{{_COMMON},"choices":[{{"index":0,{said},"finish_reason":"length"}}],"usage":{usage}}}'
+        return f'{{{_COMMON},"choices":[{{"index":0,{content},"finish_reason":"length"}}],"usage":{usage}}}'
 
 
 def _usage(tokens: int, cached: int) -> str:

@@ -14,10 +14,35 @@ from typing import Protocol
 
 from lynxbench.load.answer import UNTIL_CLOSE, AnswerStream
 from lynxbench.load.load_record import RequestEnd, RowStore
+from lynxbench.load.plan import TicketTimeouts
 from lynxbench.load.response_reading import UNKNOWN_TOKENS, ResponseReader
-from lynxbench.load.ticket import Ticket, TicketTimeouts
 
 _OK = int(RequestEnd.OK)  # a plain int: enum members cost a look-up more
+
+
+class Ticket:
+    """One request on its way: what is due, when, and what already happened to it."""
+
+    __slots__ = ("answers", "connect_ns", "number", "request", "retries", "scheduled_ns", "sent_ns", "turn")
+
+    def __init__(self, number: int, scheduled_ns: int, request: bytes) -> None:
+        self.number = number
+        self.turn = 0
+        self.scheduled_ns = scheduled_ns
+        self.request = request
+        self.sent_ns = 0
+        self.connect_ns = 0
+        self.retries = 0
+        self.answers: tuple[str, ...] = ()
+
+
+def unanswered_row(ticket: Ticket, part: int, kind: RequestEnd) -> tuple[int, ...]:
+    """A row of the record, in the order of its columns, for a request that got no answer."""
+    unknown = UNKNOWN_TOKENS
+    return (
+        *(ticket.number, ticket.turn, part, ticket.scheduled_ns, ticket.sent_ns, ticket.connect_ns),
+        *(0, 0, 0, 0, 0, unknown, unknown, unknown, int(kind), 0, 0, ticket.retries, 0),
+    )
 
 
 class Owner(Protocol):

@@ -24,7 +24,7 @@ def canonical_bytes(value: JsonValue) -> bytes:
     try:
         return _encode_quickly(value)
     except _NotQuick:
-        return strict_canonical_bytes(_plain(value))
+        return strict_canonical_bytes(plain_json(value))
 
 
 def strict_canonical_bytes(value: JsonValue) -> bytes:
@@ -113,11 +113,17 @@ def short(identifier: str) -> str:
     return identifier[:SHORT_ID]
 
 
-def _plain(value: JsonValue) -> JsonValue:
+def finite_or_none(value: float) -> float | None:
+    """NaN and infinities have no JSON form."""
+    return value if math.isfinite(value) else None
+
+
+def plain_json(value: JsonValue) -> JsonValue:
+    """The same value with null for every NaN and infinity."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return finite_or_none(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain_json(item) for item in value]
     return value

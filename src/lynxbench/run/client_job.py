@@ -8,8 +8,7 @@ import numpy as np
 
 from lynxbench.engines.asking import TokenCalibration
 from lynxbench.engines.served import Exchange
-from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
-from lynxbench.load.ticket import TicketTimeouts
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, TicketTimeouts, parse_target
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.serving import ServedEngine

@@ -20,10 +20,10 @@ import numpy as np
 
 from lynxbench.engines.openai import count_tokens
 from lynxbench.engines.served import Exchange, build_exchange
-from lynxbench.load.arrivals import load_of
 from lynxbench.load.load_record import LoadRecord, RequestEnd, requests_so_far, write_record
 from lynxbench.load.plan import LoadPlan
 from lynxbench.load.processes import RunningProbe
+from lynxbench.load.send_schedule import load_of
 from lynxbench.measure.load_phases import find_load_phases, is_stationary
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.samples import Int64

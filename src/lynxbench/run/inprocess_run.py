@@ -31,7 +31,7 @@ from lynxbench.run.attempts import Attempt, FreshProcess
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.intervening import WORKER, intervene
 from lynxbench.run.run_outcome import Progress
-from lynxbench.workload.cache import cache_root
+from lynxbench.workload.model_files import cache_root
 
 CEILINGS_FOLDER = "ceilings"
 

@@ -20,9 +20,9 @@ from lynxbench.evidence.run_folder import CLIENT_THREADS, RunFolder, Slot
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.server import Address, CapturedServer, capture_server, counted_between, with_server
-from lynxbench.load.arrivals import load_of
 from lynxbench.load.plan import ClosedLoop, OpenLoop
-from lynxbench.load.preflight import fly
+from lynxbench.load.selfcheck import measure_preflight
+from lynxbench.load.send_schedule import load_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference
 from lynxbench.model.result import PrecisionResult
@@ -178,7 +178,7 @@ def _fly(run: RunFolder, hosts: int) -> None:
         service = Service(url=url, model="ground-truth")
         return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
 
-    flown = fly(OpenAiLanguage(), build, load, protocol.min_duration_s)
+    flown = measure_preflight(OpenAiLanguage(), build, load, protocol.min_duration_s)
     write_text(run.path / PREFLIGHT_FILE, flown.model_dump_json(indent=1))
 
 

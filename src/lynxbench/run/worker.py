@@ -22,7 +22,7 @@ import numpy as np
 
 from lynxbench.engines.engine_registry import load_engine
 from lynxbench.errors import ExitCode
-from lynxbench.executor.facts import fields_from_facts
+from lynxbench.executor.capture import fields_from_facts
 from lynxbench.executor.process import capture_process
 from lynxbench.executor.python_packages import capture_packages
 from lynxbench.load.engine_session import Engine, Session

@@ -1,4 +1,4 @@
-"""GGUF files as Hugging Face folders: dequantised once to fp32, cached under the hash of the source.
+"""GGUF files as Hugging Face folders, tokenizer included: dequantised once to fp32, cached under the source's hash.
 
 The values are those that any GGUF runtime computes with; nothing is re-quantised. Rows of q and k are put back into the
 order the Llama code of transformers expects (llama.cpp stores the two halves of each head interleaved).
@@ -7,7 +7,6 @@ order the Llama code of transformers expects (llama.cpp stores the two halves of
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.workload.cache import cache_root, is_complete, make_folder_once
-from lynxbench.workload.gguf_tokenizer import build_tokenizer
-from lynxbench.workload.hashing import file_sha256
+from lynxbench.workload.model_files import cache_root, file_sha256, is_complete, make_folder_once
 
 CONVERSION = 1
 """Raised whenever the converted bytes would differ, so that an older cache entry is not taken for a new one."""
 
-Progress = Callable[[float], None]
-"""Told the fraction done, from 0 to 1."""
 Array = npt.NDArray[np.float32]
 
 _TENSORS = {
@@ -44,8 +39,18 @@ _CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
 _PERMUTED = {"llama"}
 """Architectures whose q and k llama.cpp interleaves; the others are stored as they are."""
 
+_CONTROL = 3
+_USER_DEFINED = 4
+"""GGUF token types: control tokens are special, user-defined ones are matched whole but are ordinary text."""
 
-def convert_gguf(source: Path, *, progress: Progress | None = None) -> Path:
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_THE_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_QWEN2_SPLIT = _CONTRACTIONS + r"\p{N}" + _THE_REST
+_LLAMA3_SPLIT = _CONTRACTIONS + r"\p{N}{1,3}" + _THE_REST
+"""How the two families cut text before byte-pair merging; part of the models' public tokenizer definitions."""
+
+
+def convert_gguf(source: Path) -> Path:
     """The folder with the converted model; made on the first call, found on later ones."""
     if not source.is_file():
         raise BadInput(f"workload.model.path: {source} is not a file")
@@ -60,19 +65,17 @@ def convert_gguf(source: Path, *, progress: Progress | None = None) -> Path:
         reader = gguf.GGUFReader(source)
     except (ValueError, IndexError, KeyError) as error:
         raise BadInput(f"workload.model.path: {source.name} is not a GGUF file: {error}") from error
-    return make_folder_once(folder, lambda draft: _write(reader, draft, progress or (lambda _: None)))
+    return make_folder_once(folder, lambda draft: _write(reader, draft))
 
 
-def _write(reader: Any, folder: Path, progress: Progress) -> None:
+def _write(reader: Any, folder: Path) -> None:
     from safetensors.numpy import save_file
 
     fields = {name: field.contents() for name, field in reader.fields.items()}
     config = build_config(fields, tied=not any(tensor.name == "output.weight" for tensor in reader.tensors))
     build_tokenizer(fields).save(str(folder / "tokenizer.json"))
-    weights = _read_weights(reader, config, progress)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(_read_weights(reader, config), folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-    progress(1.0)
 
 
 def build_config(fields: dict[str, Any], *, tied: bool) -> dict[str, Any]:
@@ -115,12 +118,12 @@ def _float32_as_written(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def _read_weights(reader: Any, config: dict[str, Any], progress: Progress) -> dict[str, Array]:
+def _read_weights(reader: Any, config: dict[str, Any]) -> dict[str, Array]:
     from gguf.quants import dequantize
 
     heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
     weights: dict[str, Array] = {}
-    for done, tensor in enumerate(reader.tensors):
+    for tensor in reader.tensors:
         if tensor.name == "rope_freqs.weight":
             raise BadInput("GGUF files with rope_freqs (Llama 3.1 and later) are not known; use a Hugging Face folder")
         name, part = _name_of(tensor.name)
@@ -128,7 +131,6 @@ def _read_weights(reader: Any, config: dict[str, Any], progress: Progress) -> di
         if part in heads and config["model_type"] in _PERMUTED:
             values = uninterleave(values, heads[part])
         weights[name] = np.ascontiguousarray(values)
-        progress(0.9 * (done + 1) / len(reader.tensors))
     return weights
 
 
@@ -147,3 +149,44 @@ def uninterleave(rows: Array, heads: int) -> Array:
     """Undo llama.cpp's row order of q and k: within each head, even rows first, then odd ones."""
     width = rows.shape[0] // heads // 2
     return rows.reshape(heads, width, 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def build_tokenizer(fields: dict[str, Any]) -> Any:
+    """The tokenizer of the original model from GGUF metadata; BadInput where its kind cannot be rebuilt."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models
+
+    model = fields.get("tokenizer.ggml.model")
+    if model != "gpt2":
+        raise BadInput(f"GGUF tokenizer {model!r} cannot be rebuilt (known: gpt2 byte-pair); use a Hugging Face folder")
+    tokens: list[str] = fields["tokenizer.ggml.tokens"]
+    merges = [tuple(merge.split(" ", 1)) for merge in fields["tokenizer.ggml.merges"]]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, fuse_unk=False, byte_fallback=False))
+    tokenizer.pre_tokenizer = _pre_tokenizer(fields.get("tokenizer.ggml.pre", "default"))
+    tokenizer.decoder = decoders.ByteLevel()
+    types: list[int] = fields.get("tokenizer.ggml.token_type", [])
+    kinds = list(zip(tokens, types, strict=False))
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text, kind in kinds if kind == _CONTROL])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text, kind in kinds if kind == _USER_DEFINED])
+    return tokenizer
+
+
+def _pre_tokenizer(name: str) -> Any:
+    from tokenizers import Regex, pre_tokenizers
+
+    if name in ("smollm", "starcoder", "refact", "command-r"):
+        return pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        )
+    if name in ("gpt-2", "default"):
+        return pre_tokenizers.ByteLevel(add_prefix_space=False)
+    patterns = {"qwen2": _QWEN2_SPLIT, "llama-bpe": _LLAMA3_SPLIT}
+    if name not in patterns:
+        known = ", ".join(("gpt-2", "smollm", *patterns))
+        raise BadInput(f"GGUF pre-tokenizer {name!r} cannot be rebuilt (known: {known}); use a Hugging Face folder")
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(patterns[name]), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )

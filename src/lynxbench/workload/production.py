@@ -21,24 +21,8 @@ from lynxbench.model.workload import (
     UniformLength,
 )
 from lynxbench.stats.autocorrelation import effective_count
-from lynxbench.workload.request_log import RequestLog, parse_log, read_log
-
-__all__ = [
-    "ArrivalFit",
-    "Burstiness",
-    "Concurrency",
-    "Fitted",
-    "LengthFit",
-    "RequestLog",
-    "arrival_burstiness",
-    "fit_arrival",
-    "fit_length",
-    "fit_log",
-    "length_cdf",
-    "parse_log",
-    "read_log",
-    "token_distance",
-]
+from lynxbench.workload.lengths import longest
+from lynxbench.workload.request_log import RequestLog
 
 FAMILY_KS, FAMILY_TOKENS = 0.03, 0.05
 """A family is used where at most 3 % of requests lie on the wrong side of any length and 5 % of tokens are misplaced;
@@ -210,8 +194,8 @@ def fit_length(values: Int64) -> LengthFit:
             return LengthFit(family, len(values), ks, tokens, tuple(rejected))
         rejected.append(f"{family.distribution}: {ks:.0%} of requests on the wrong side of a length")
     places = (np.arange(min(EMPIRICAL_VALUES, len(values))) + 0.5) / min(EMPIRICAL_VALUES, len(values))
-    kept = np.sort(values)[(places * len(values)).astype(np.int64)]
-    length = EmpiricalLength(distribution="empirical", values=tuple(int(value) for value in kept))
+    quantiles = np.sort(values)[(places * len(values)).astype(np.int64)]
+    length = EmpiricalLength(distribution="empirical", values=tuple(int(value) for value in quantiles))
     return LengthFit(length, len(values), _ks(length, values), token_distance(length, values), tuple(rejected))
 
 
@@ -234,23 +218,17 @@ def length_cdf(length: Length, at: Int64 | Float64) -> Float64:
 
 def token_distance(length: Length, values: Int64) -> float:
     """Wasserstein distance between a distribution and recorded lengths over their mean: the tokens misplaced."""
-    highest = max(int(values.max()), _highest(length))
+    highest = max(int(values.max()), longest(length))
     grid = np.arange(highest + 1)
     recorded = np.searchsorted(np.sort(values), grid, side="right") / len(values)
     return float(np.abs(length_cdf(length, grid) - recorded).sum() / values.mean())
 
 
-def _highest(length: Length) -> int:
-    if isinstance(length, FixedLength):
-        return length.value
-    return max(length.values) if isinstance(length, EmpiricalLength) else length.high
-
-
 def _ks(length: Length, values: Int64) -> float:
-    found, counts = np.unique(values, return_counts=True)
+    lengths, counts = np.unique(values, return_counts=True)
     recorded = np.cumsum(counts) / len(values)
-    after = np.abs(length_cdf(length, found) - recorded).max()
-    before = np.abs(length_cdf(length, found - 1) - np.append(0.0, recorded[:-1])).max()
+    after = np.abs(length_cdf(length, lengths) - recorded).max()
+    before = np.abs(length_cdf(length, lengths - 1) - np.append(0.0, recorded[:-1])).max()
     return float(max(after, before))
 
 
@@ -267,29 +245,27 @@ def _fit_lognormal(values: Int64) -> LognormalLength | None:
     """Maximum likelihood of a rounded log-normal, cut off at the shortest and the longest that were recorded."""
     from scipy.optimize import minimize
 
-    found, counts = np.unique(values, return_counts=True)
-    low, high = int(found[0]), int(found[-1])
+    lengths, counts = np.unique(values, return_counts=True)
+    low, high = int(lengths[0]), int(lengths[-1])
     logs = np.log(values)
 
+    def unpacked(parameters: Float64) -> tuple[float, float]:
+        median, sigma = np.exp(np.clip(parameters, (-20, -8), (20, 3)))
+        return float(median), float(sigma)
+
     def unlikely(parameters: Float64) -> float:
-        median, sigma = math.exp(float(np.clip(parameters[0], -20, 20))), math.exp(float(np.clip(parameters[1], -8, 3)))
-        upper, lower = (_lognormal_below(median, sigma, found.astype(np.float64) + half) for half in (0.5, -0.5))
+        median, sigma = unpacked(parameters)
+        upper, lower = (_lognormal_below(median, sigma, lengths.astype(np.float64) + half) for half in (0.5, -0.5))
         ends = _lognormal_below(median, sigma, np.array([low - 0.5, high + 0.5]))
         inside = np.maximum((upper - lower) / max(ends[1] - ends[0], 1e-300), 1e-300)
         return float(-(counts * np.log(inside)).sum() / counts.sum())
 
     start = np.array([logs.mean(), math.log(max(logs.std(), 1e-3))])
     best = minimize(unlikely, start, method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-8, "maxiter": 400})
-    median, sigma = math.exp(float(np.clip(best.x[0], -20, 20))), math.exp(float(np.clip(best.x[1], -8, 3)))
+    median, sigma = (float(f"{parameter:.4g}") for parameter in unpacked(best.x))
     if not low <= median <= high or sigma > 5:
         return None
-    return (
-        LognormalLength(
-            distribution="lognormal", median=float(f"{median:.4g}"), sigma=float(f"{sigma:.4g}"), low=low, high=high
-        )
-        if low <= float(f"{median:.4g}") <= high
-        else None
-    )
+    return LognormalLength(distribution="lognormal", median=median, sigma=sigma, low=low, high=high)
 
 
 # --- arrivals ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -67,15 +67,9 @@ class Dimension:
 
     def document(self) -> dict[str, object]:
         """Plain values."""
-        return {
-            "name": self.name,
-            "measure": self.measure,
-            "distance": self.distance if math.isfinite(self.distance) else None,
-            "noise": self.noise if math.isfinite(self.noise) else None,
-            "limit": self.limit,
-            "verdict": self.verdict.value,
-            "says": self.says,
-        }
+        values = asdict(self) | {"verdict": self.verdict.value}
+        unknown = [name for name, value in values.items() if isinstance(value, float) and not math.isfinite(value)]
+        return values | dict.fromkeys(unknown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +83,8 @@ class Representativeness:
     @property
     def verdict(self) -> Likeness:
         """`differs` as soon as one dimension does; `too few requests` where one could not be judged."""
-        found = {dimension.verdict for dimension in self.dimensions}
-        return next((v for v in (Likeness.DIFFERS, Likeness.TOO_FEW) if v in found), Likeness.LIKE)
+        verdicts = {dimension.verdict for dimension in self.dimensions}
+        return next((v for v in (Likeness.DIFFERS, Likeness.TOO_FEW) if v in verdicts), Likeness.LIKE)
 
     def sentence(self) -> str:
         """The whole in one sentence."""
@@ -108,9 +102,10 @@ class Representativeness:
     def render(self) -> str:
         """For people: the sentence, then a line a dimension."""
         lines = [self.sentence()]
-        for each in self.dimensions:
-            figures = f"{each.distance:6.3f} (chance {each.noise:.3f}, limit {each.limit:.2f})" if each.measure else ""
-            lines.append(f"  {each.name:<19}{each.verdict.value:<18}{figures:<40}{each.says}")
+        for dimension in self.dimensions:
+            away, noise, limit = dimension.distance, dimension.noise, dimension.limit
+            figures = f"{away:6.3f} (chance {noise:.3f}, limit {limit:.2f})" if dimension.measure else ""
+            lines.append(f"  {dimension.name:<19}{dimension.verdict.value:<18}{figures:<40}{dimension.says}")
         return "\n".join(lines) + "\n"
 
     def document(self) -> dict[str, object]:
@@ -124,30 +119,29 @@ class Representativeness:
         }
 
 
-def distance(workload: Workload, log: RequestLog, seed: int = 0) -> Representativeness:
+def distance(workload: Workload, log: RequestLog) -> Representativeness:
     """Hold a workload against a log. A difference counts once it exceeds its limit by more than chance explains."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     dimensions: list[Dimension] = []
     if workload.input_tokens is not None:
         dimensions.append(_lengths("input lengths", workload.input_tokens, log.input_tokens, random))
-    outputs = None if log.output_tokens is None else log.output_tokens[log.output_tokens > 0]
     if workload.output_tokens is not None:
-        if outputs is None or not len(outputs):
+        recorded = np.zeros(len(log), dtype=np.int64) if log.output_tokens is None else log.output_tokens
+        answered = recorded > 0
+        if not answered.any():
             dimensions.append(_missing("output lengths", "the log has no output tokens"))
         else:
-            assert log.output_tokens is not None
-            answered = log.output_tokens > 0
+            inputs, outputs = log.input_tokens[answered], recorded[answered]
             dimensions.append(_lengths("output lengths", workload.output_tokens, outputs, random))
             if workload.input_tokens is not None:
-                inputs = log.input_tokens[answered]
                 dimensions.append(_dependence(inputs, outputs))
                 dimensions.append(_mix(workload.input_tokens, workload.output_tokens, inputs, outputs, random))
     dimensions += _arrivals(workload.arrival, log)
     return Representativeness(log.source, len(log), tuple(dimensions))
 
 
-def _decide(name: str, measure: str, found: tuple[float, float, float], says: str, count: float) -> Dimension:
-    away, noise, limit = found
+def _decide(name: str, measure: str, figures: tuple[float, float, float], says: str, count: float) -> Dimension:
+    away, noise, limit = figures
     if away - noise > limit:
         verdict = Likeness.DIFFERS
     elif count < FEWEST_REQUESTS or noise > FOGGY * limit:
@@ -174,12 +168,12 @@ def _length_noise(values: Int64, count: float, random: np.random.Generator) -> f
 
     The second sample is not known any more; it is taken to be as large as this one.
     """
-    found, counts = np.unique(values, return_counts=True)
-    widths = np.diff(found).astype(np.float64)
+    lengths, counts = np.unique(values, return_counts=True)
+    widths = np.diff(lengths).astype(np.float64)
     size = max(2, int(count))
     drawn = random.multinomial(size, counts / counts.sum(), size=(RESAMPLES, 2)).cumsum(axis=2)[:, :, :-1] / size
     away = (np.abs(drawn[:, 0] - drawn[:, 1]) * widths).sum(axis=1) / values.mean()
-    return float(np.quantile(away, TAIL)) if len(found) > 1 else 0.0
+    return float(np.quantile(away, TAIL)) if len(lengths) > 1 else 0.0
 
 
 def _dependence(inputs: Int64, outputs: Int64) -> Dimension:
@@ -207,9 +201,9 @@ def _mix(
 ) -> Dimension:
     """Nine classes: short, middle and long prompts by short, middle and long answers, cut at the log's thirds."""
     cuts = [np.quantile(values, (1 / 3, 2 / 3), method="inverted_cdf") for values in (inputs, outputs)]
-    own = [np.diff(np.concatenate(([0.0], length_cdf(length, cut), [1.0])))
-           for length, cut in ((input_length, cuts[0]), (output_length, cuts[1]))]  # fmt: skip
-    expected = np.outer(own[0], own[1]).ravel()
+    edges = [length_cdf(length, cut) for length, cut in zip((input_length, output_length), cuts, strict=True)]
+    thirds = [np.diff(np.concatenate(([0.0], edge, [1.0]))) for edge in edges]
+    expected = np.outer(*thirds).ravel()
     classes = 3 * np.searchsorted(cuts[0], inputs, side="left") + np.searchsorted(cuts[1], outputs, side="left")
     recorded = np.bincount(classes, minlength=9) / len(inputs)
     count = min(effective_count(inputs), effective_count(outputs))
@@ -255,10 +249,10 @@ def _variation(arrival: Arrival, by: str) -> float:
 
 
 def _open_at_once(arrival: ClosedArrival, log: RequestLog) -> Dimension:
-    found = concurrency(log)
-    if found is None:
+    recorded = concurrency(log)
+    if recorded is None:
         return _missing("concurrency", "the log has no durations, so how many requests were open is not known")
-    shift = abs(math.log(max(found.mean, 1e-9) / arrival.concurrency))
+    shift = abs(math.log(max(recorded.mean, 1e-9) / arrival.concurrency))
     noise = CHANCE / math.sqrt(len(log))
-    says = f"log: {found.mean:.3g} open on average, {found.peak} at most; contract: {arrival.concurrency}"
+    says = f"log: {recorded.mean:.3g} open on average, {recorded.peak} at most; contract: {arrival.concurrency}"
     return _decide("concurrency", "log ratio of mean concurrency", (shift, noise, RATE_LIMIT), says, len(log))

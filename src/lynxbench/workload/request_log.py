@@ -10,6 +10,7 @@ import csv
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,9 +119,9 @@ def parse_log(text: str, source: str = "<log>") -> RequestLog:
 def _sorted_log(
     source: str, table: list[tuple[float, int, int, float]], sessions: list[str], columns: _Columns
 ) -> RequestLog:
-    arrival = np.array([row[0] for row in table])
-    order = np.argsort(arrival, kind="stable")
-    arrival = arrival[order]
+    recorded = np.array([row[0] for row in table])
+    order = np.argsort(recorded, kind="stable")
+    arrival = recorded[order]
     if arrival[-1] <= arrival[0]:
         raise BadInput(f"{source}: every request has the same arrival time; arrivals are needed to see the load")
     codes = np.unique(sessions, return_inverse=True)[1].astype(np.int64)[order] if columns.session else None
@@ -131,16 +132,16 @@ def _sorted_log(
         output_tokens=np.array([row[2] for row in table], dtype=np.int64)[order] if columns.output else None,
         duration_s=np.array([row[3] for row in table])[order] if columns.duration else None,
         session=codes,
-        reordered=int((np.diff(np.array([row[0] for row in table])) < 0).sum()),
+        reordered=int((np.diff(recorded) < 0).sum()),
     )
 
 
 def _json_rows(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    for line, said in enumerate(text.splitlines(), 1):
-        if not said.strip():
+    for line, record in enumerate(text.splitlines(), 1):
+        if not record.strip():
             continue
         try:
-            row = json.loads(said)
+            row = json.loads(record)
         except json.JSONDecodeError as error:
             raise BadInput(f"{source}:{line}: is not JSON ({error.msg}); one object a line is expected") from None
         except RecursionError:
@@ -193,13 +194,10 @@ def _parse_row(
 
 
 def _parse_number(value: object, where: str) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value) if abs(value) < 1e300 else math.inf
-    else:
-        try:
-            number = float(str(value).strip()) if isinstance(value, str) else math.nan
-        except ValueError:
-            number = math.nan
+    number = math.nan
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):  # text that is no number; an integer beyond every float
+            number = float(value)
     if not math.isfinite(number):
         raise BadInput(f"{where} is {_shown(value)}, not a number")
     return number

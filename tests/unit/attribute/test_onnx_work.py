@@ -153,7 +153,7 @@ def build_encoder(path: Path) -> Path:
 def test_a_real_profile_is_attributed(precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
-    from lynxbench.engines.onnx import engine
+    from lynxbench.engines.onnx.adapter import OnnxRuntimeEngine
     from lynxbench.model.contract import Contract
     from lynxbench.model.job import Job
 
@@ -177,7 +177,7 @@ def test_a_real_profile_is_attributed(precision: str, tmp_path: Path, monkeypatc
         strict=False,
     )
     job = Job(index=0, restart=0, contract=contract, precision=Precision(precision), threads=1)
-    session = engine().open(job)
+    session = OnnxRuntimeEngine().open(job)
     session.compile()
     path = session.profile(6, tmp_path)
     session.close()

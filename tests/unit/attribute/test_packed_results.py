@@ -77,7 +77,7 @@ def test_a_real_quantised_layer(tmp_path: Path) -> None:
     before = torch.backends.quantized.engine
     try:
         choose_quantised_engine()
-        layer = Int8DynamicCpu(torch.nn.Linear(576, 1536))
+        layer = Int8DynamicCpu(torch.nn.Linear(576, 1536), torch.float32)
         x = torch.randn(1, 1, 576)
         with torch.inference_mode(), torch.profiler.profile(record_shapes=True) as profiler:
             for i in range(4):

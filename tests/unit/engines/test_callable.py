@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lynxbench.engines.callable import CallableSession, engine, resolve
+from lynxbench.engines.callable import CallablePythonEngine, CallableSession, resolve
 from lynxbench.engines.python_resources import Account
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract
@@ -58,7 +58,7 @@ def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest
 
 
 def open_session(target: str, precisions: tuple[str, ...] = ("fp32",)) -> CallableSession:
-    return engine().open(make_job(target, precisions))
+    return CallablePythonEngine().open(make_job(target, precisions))
 
 
 def test_function_in_the_current_directory_is_found_and_called(user_module) -> None:  # type: ignore[no-untyped-def]

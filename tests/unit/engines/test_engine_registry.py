@@ -41,7 +41,7 @@ def test_missing_runtime_is_one_line_with_the_command(monkeypatch: pytest.Monkey
 
 
 def test_engine_whose_module_cannot_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BUILT_IN, "onnx", "lynxbench_no_such_engine")
+    monkeypatch.setitem(registry.BUILT_IN, "onnx", "lynxbench_no_such_engine:engine")
     with pytest.raises(CannotRun, match="lynxbench_no_such_engine is missing"):
         registry.load_engine(OnnxEngine(name="onnx"))
 

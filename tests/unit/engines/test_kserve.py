@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from lynxbench.engines.kserve import (
-    FAILED,
-    OUTPUT,
     KserveLanguage,
     KserveService,
     NamedTensor,
@@ -16,6 +14,7 @@ from lynxbench.engines.kserve import (
     parse_triton_stats,
 )
 from lynxbench.errors import BadInput, BadResult
+from lynxbench.load.response_reading import FAILED, OUTPUT
 
 HERE = KserveService("http://h:8000", "my model", version="2")
 

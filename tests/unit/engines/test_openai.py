@@ -5,16 +5,9 @@ import pickle
 
 import pytest
 
-from lynxbench.engines import kserve, openai
 from lynxbench.engines.openai import (
-    END,
-    FAILED,
-    NOTHING,
-    OUTPUT,
-    UNKNOWN_TOKENS,
     ChatMessage,
     ChatScript,
-    Dialect,
     Endpoint,
     OpenAiLanguage,
     OpenAiReader,
@@ -24,7 +17,8 @@ from lynxbench.engines.openai import (
     count_tokens,
 )
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.load import response_reading as reading
+from lynxbench.load.response_reading import END, FAILED, NOTHING, OUTPUT, UNKNOWN_TOKENS
+from lynxbench.model.serving import Dialect
 
 
 def body(service, prompt="hello", tokens=8, **more):
@@ -33,13 +27,6 @@ def body(service, prompt="hello", tokens=8, **more):
 
 def service(**changes):
     return Service(**({"url": "http://h:1/v1", "model": "m"} | changes))
-
-
-def test_the_seam_has_one_set_of_numbers():
-    for name in ("NOTHING", "OUTPUT", "END", "FAILED", "UNKNOWN_TOKENS"):
-        assert getattr(openai, name) == getattr(reading, name)
-    for name in ("OUTPUT", "FAILED", "UNKNOWN_TOKENS"):
-        assert getattr(kserve, name) == getattr(reading, name)
 
 
 def test_bodies_by_endpoint():
@@ -93,9 +80,10 @@ def test_extra_fields_win():
     assert body(service(extra={"temperature": 1.0, "top_k": 5}))["temperature"] == 1.0
 
 
-def test_the_request_and_its_key():
+def test_the_request_and_its_key(monkeypatch):
+    monkeypatch.setenv("THE_KEY", "s3cret")
     asked = service(url="https://models.example/api/v1/", api_key_env="THE_KEY")
-    raw = build_request(asked, b"{}", {"THE_KEY": "s3cret"})
+    raw = build_request(asked, b"{}")
     head, _, rest = raw.partition(b"\r\n\r\n")
     assert rest == b"{}"
     lines = head.split(b"\r\n")
@@ -107,9 +95,10 @@ def test_the_request_and_its_key():
     assert b"POST /v1/embeddings " in build_request(
         service(url="http://h:1", endpoint=Endpoint.EMBEDDINGS, stream=False), b""
     )
-    for environment in ({}, {"THE_KEY": "a\r\nX: y"}):
+    for key in ("", "a\r\nX: y"):
+        monkeypatch.setenv("THE_KEY", key)
         with pytest.raises(CannotRun) as caught:
-            build_request(asked, b"", environment)
+            build_request(asked, b"")
         assert "THE_KEY" in str(caught.value)
         assert "X: y" not in str(caught.value)
 

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from lynxbench.engines.torch import engine, job_opening  # noqa: E402
+from lynxbench.engines.torch import TorchAdapter, torch_session  # noqa: E402
 from lynxbench.engines.torch.events import EventClock  # noqa: E402
 from lynxbench.load.inprocess import StopRule, drive  # noqa: E402
 from lynxbench.load.journal import Journal, read_journal  # noqa: E402
@@ -36,7 +36,7 @@ class Stamp:
 
 @pytest.fixture
 def _stamped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_opening, "open_clock", lambda device: EventClock(Stamp, lambda: None))
+    monkeypatch.setattr(torch_session, "open_clock", lambda device: EventClock(Stamp, lambda: None))
 
 
 def session_of(task: str, model: str, **workload: Any) -> Any:
@@ -55,7 +55,7 @@ def session_of(task: str, model: str, **workload: Any) -> Any:
         "engine": {"name": "torch", "device": "cpu", "timing": "device"},
     }
     contract = Contract.model_validate_json(json.dumps(document))
-    session = engine().open(Job(index=0, restart=0, contract=contract, precision=Precision.FP32, threads=2))
+    session = TorchAdapter().open(Job(index=0, restart=0, contract=contract, precision=Precision.FP32, threads=2))
     session.compile()
     return session
 

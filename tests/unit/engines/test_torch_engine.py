@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lynxbench.engines.torch import engine
+from lynxbench.engines.torch import TorchAdapter
 from lynxbench.engines.torch.torch_session import TorchSession
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.contract import Contract
@@ -64,12 +64,12 @@ def make_job(
 
 
 def open_tiny(task: str, family: str, precision: str = "fp32", **more: object) -> TorchSession:
-    return engine().open(make_job(task, TINY[family], precision, **more))  # type: ignore[arg-type]
+    return TorchAdapter().open(make_job(task, TINY[family], precision, **more))  # type: ignore[arg-type]
 
 
 def test_it_is_available_and_named() -> None:
-    assert engine().available() is None
-    assert engine().name == "torch"
+    assert TorchAdapter().available() is None
+    assert TorchAdapter().name == "torch"
 
 
 # --- every task at every precision ---------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_tied_embeddings_are_counted_once_and_the_head_is_quantised() -> None:
 def test_a_folder_on_disk_is_loaded_and_hashed(tmp_path: Path) -> None:
     source = open_tiny("generate", "decoder", seed=3)
     source._loaded.model.save_pretrained(tmp_path / "kept")
-    session = engine().open(make_job("generate", {"source": "path", "path": str(tmp_path / "kept")}))
+    session = TorchAdapter().open(make_job("generate", {"source": "path", "path": str(tmp_path / "kept")}))
     for left, right in zip(source._loaded.model.parameters(), session._loaded.model.parameters(), strict=True):
         assert np.array_equal(left.numpy(force=True), right.numpy(force=True))
     assert session.step(0) == 3
@@ -278,7 +278,7 @@ def test_facts_are_grouped_by_layer() -> None:
 )
 def test_impossible_jobs_say_what_is_wrong(job: Job, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        engine().open(job)
+        TorchAdapter().open(job)
 
 
 def test_a_missing_device_is_named() -> None:
@@ -287,7 +287,7 @@ def test_a_missing_device_is_named() -> None:
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
     with pytest.raises(CannotRun, match="sees no CUDA device"):
-        engine().open(make_job("generate", TINY["decoder"], engine={"device": "cuda:0"}))
+        TorchAdapter().open(make_job("generate", TINY["decoder"], engine={"device": "cuda:0"}))
 
 
 def test_an_unreachable_hub_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_an_unreachable_hub_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     job = make_job("generate", {"source": "hub", "id": "nobody/nothing", "revision": "main"})
     with pytest.raises(CannotRun, match=r"nobody/nothing cannot be fetched .*use source path") as caught:
-        engine().open(job)
+        TorchAdapter().open(job)
     assert "\n" not in str(caught.value)
 
 

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from lynxbench.engines.torch import engine, estimate
-from lynxbench.engines.torch.probe import EMULATED_SLOWDOWN, Slowdown, measure_slowdown
+from lynxbench.engines.torch import TorchAdapter, estimate
+from lynxbench.engines.torch.estimate import EMULATED_SLOWDOWN, Slowdown, measure_slowdown
 from lynxbench.model.job import Job
 from lynxbench.model.precision import Precision
 
@@ -42,12 +42,12 @@ def _emulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_full_and_eight_bit_precisions_are_not_skipped() -> None:
-    assert [engine().estimate(job(name)) for name in ("fp32", "int8", "int8-weight-only")] == [None] * 3
+    assert [TorchAdapter().estimate(job(name)) for name in ("fp32", "int8", "int8-weight-only")] == [None] * 3
 
 
 @pytest.mark.parametrize("precision", ["fp8", "tf32"])
 def test_tensor_core_formats_are_unsupported_on_a_cpu(precision: str) -> None:
-    skip = engine().estimate(job(precision))
+    skip = TorchAdapter().estimate(job(precision))
     assert skip is not None
     assert skip.reason.startswith(f"unsupported: {precision} is a format of CUDA tensor cores")
     assert skip.estimated_s is None
@@ -55,15 +55,15 @@ def test_tensor_core_formats_are_unsupported_on_a_cpu(precision: str) -> None:
 
 @pytest.mark.parametrize("precision", ["int8", "int8-weight-only"])
 def test_eight_bits_have_no_training_step_and_no_convolution(precision: str) -> None:
-    training = engine().estimate(make_job("train-step", SMOLLM2, precision))
+    training = TorchAdapter().estimate(make_job("train-step", SMOLLM2, precision))
     assert "no backward pass" in training.reason
-    convolution = engine().estimate(make_job("classify", {"source": "preset", "name": "resnet-50"}, precision))
+    convolution = TorchAdapter().estimate(make_job("classify", {"source": "preset", "name": "resnet-50"}, precision))
     assert "convolutions" in convolution.reason
 
 
 @pytest.mark.usefixtures("_emulated")
 def test_a_long_emulated_run_is_skipped_with_its_length() -> None:
-    skip = engine().estimate(job("bf16", reference_step_s=1.0, protocol={"emulated_limit": "120 s"}))
+    skip = TorchAdapter().estimate(job("bf16", reference_step_s=1.0, protocol={"emulated_limit": "120 s"}))
     assert skip is not None
     assert "emulated on this CPU" in skip.reason
     assert "skipped, would take about" in skip.reason
@@ -74,15 +74,15 @@ def test_a_long_emulated_run_is_skipped_with_its_length() -> None:
 
 @pytest.mark.usefixtures("_emulated")
 def test_a_short_emulated_run_goes_ahead() -> None:
-    assert engine().estimate(job("bf16", reference_step_s=0.001, protocol={"emulated_limit": "120 s"})) is None
+    assert TorchAdapter().estimate(job("bf16", reference_step_s=0.001, protocol={"emulated_limit": "120 s"})) is None
 
 
 @pytest.mark.usefixtures("_emulated")
 def test_without_a_reference_the_shape_tells() -> None:
-    small = engine().estimate(
+    small = TorchAdapter().estimate(
         make_job("generate", {**SMOLLM2, "layers": 1}, "bf16", protocol={"emulated_limit": "1 s"})
     )
-    large = engine().estimate(job("bf16", protocol={"emulated_limit": "1 s"}))
+    large = TorchAdapter().estimate(job("bf16", protocol={"emulated_limit": "1 s"}))
     assert large.estimated_s > small.estimated_s > 1
 
 
@@ -99,7 +99,7 @@ def test_a_cpu_without_half_precision_is_found_out_within_seconds() -> None:
     if "bf16" in flags or "amx" in flags or not flags:
         pytest.skip("this CPU multiplies bf16 itself, or does not tell")
     began = time.process_time()
-    skip = engine().estimate(job("bf16", reference_step_s=0.9, protocol={"emulated_limit": "60 s"}))
+    skip = TorchAdapter().estimate(job("bf16", reference_step_s=0.9, protocol={"emulated_limit": "60 s"}))
     assert time.process_time() - began < 4 * (os.cpu_count() or 1)
     assert skip is not None
     assert "emulated on this CPU" in skip.reason

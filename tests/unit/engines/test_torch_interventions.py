@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lynxbench.engines.torch import engine
+from lynxbench.engines.torch import TorchAdapter
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract
 from lynxbench.model.interventions import Change
@@ -45,16 +45,16 @@ def open_changed(task: str, change: Change | None, model: str | None = None, dev
     }
     contract = Contract.model_validate_json(json.dumps(document))
     job = Job(index=0, restart=0, contract=contract, precision=Precision.FP32, threads=1, change=change)
-    session = engine().open(job)
+    session = TorchAdapter().open(job)
     session.compile()
     return session
 
 
 @pytest.mark.parametrize("task", MODELS)
 def test_prestaged_inputs_are_the_same_inputs_made_before_the_clock(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lynxbench.engines.torch import feeding
+    from lynxbench.engines.torch import task_work
 
-    monkeypatch.setattr(feeding, "STAGED_BATCHES", 3)
+    monkeypatch.setattr(task_work, "STAGED_BATCHES", 3)
     plain, staged = open_changed(task, None), open_changed(task, Change.PRESTAGE)
     made = plain._work.feed
     kept = staged._work.feed
@@ -99,7 +99,7 @@ def test_answers_read_at_the_end_are_the_same_answers() -> None:
 
 
 def test_a_resident_batch_is_used_again_for_its_shape() -> None:
-    from lynxbench.engines.torch.feeding import Feed
+    from lynxbench.engines.torch.task_work import Feed
 
     made: list[int] = []
 

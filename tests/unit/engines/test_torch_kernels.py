@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.engines.torch.profiling import matrix_kernels, names_say, telling
+from lynxbench.engines.torch.profiling import describe_kernels, matrix_kernels, names_say
 from lynxbench.model.precision import Precision
 
 SEEN: dict[Precision, str] = {
@@ -58,13 +58,16 @@ def test_what_others_compute_in_is_said_by_time() -> None:
         "sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_kernel__5x_cublas": 1603.0,
         "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_f16_s16816fprop_optimized_f16_128x128_32x5_nhwc>": 380.0,
     }
-    assert telling(Precision.FP16, seen) == "2 of 4 matrix kernels seen, 48% of their time; 52% in kernels of fp32"
+    assert (
+        describe_kernels(Precision.FP16, seen)
+        == "2 of 4 matrix kernels seen, 48% of their time; 52% in kernels of fp32"
+    )
 
 
 def test_small_shares_and_silent_names_are_not_named() -> None:
     seen = {SEEN[Precision.TF32]: 97.0, SEEN[Precision.FP32]: 3.0}
-    assert telling(Precision.TF32, seen) == "1 of 2 matrix kernels seen, 97% of their time"
-    assert telling(Precision.FP16, seen) == "0 of 2 matrix kernels seen"
-    assert telling(Precision.TF32, {SEEN[Precision.TF32]: 1.0, "my_gemm": 1.0}) == (
+    assert describe_kernels(Precision.TF32, seen) == "1 of 2 matrix kernels seen, 97% of their time"
+    assert describe_kernels(Precision.FP16, seen) == "0 of 2 matrix kernels seen"
+    assert describe_kernels(Precision.TF32, {SEEN[Precision.TF32]: 1.0, "my_gemm": 1.0}) == (
         "1 of 2 matrix kernels seen, 50% of their time"
     )

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from lynxbench.engines.torch import engine
+from lynxbench.engines.torch import TorchAdapter
+from lynxbench.engines.torch.embed import Embed, padded
 from lynxbench.engines.torch.torch_session import TorchSession
 from lynxbench.model.samples import Outputs
 
@@ -34,7 +35,7 @@ make_job = _load("test_torch_engine").make_job
 
 
 def open_smollm2(precision: str) -> TorchSession:
-    return engine().open(
+    return TorchAdapter().open(
         make_job("generate", {"source": "package", "name": "smollm2-135m-instruct"}, precision, tokens=(32, 16))
     )
 
@@ -91,11 +92,12 @@ def test_the_facts_name_the_package_and_its_hash(smollm2: TorchSession) -> None:
 
 @pytest.fixture(scope="module")
 def minilm() -> TorchSession:
-    return engine().open(make_job("embed", {"source": "package", "name": "all-minilm-l6-v2"}, batch=4))
+    return TorchAdapter().open(make_job("embed", {"source": "package", "name": "all-minilm-l6-v2"}, batch=4))
 
 
 def test_similar_sentences_are_nearer_than_dissimilar_ones(minilm: TorchSession) -> None:
-    tokenizer, work = minilm._loaded.tokenizer, minilm._work
+    tokenizer, work, device = minilm._loaded.tokenizer, minilm._work, minilm._loaded.device
+    assert isinstance(work, Embed)
     assert tokenizer is not None
     texts = [
         "A man is playing a guitar.",
@@ -103,10 +105,10 @@ def test_similar_sentences_are_nearer_than_dissimilar_ones(minilm: TorchSession)
         "The stock market fell sharply today.",
     ]
     rows = [list(tokenizer.encode(text).ids) for text in texts]
-    vectors = work._embed(work._brought(rows), minilm._loaded.model)  # type: ignore[attr-defined]
+    vectors = work._embed(padded(rows, device), minilm._loaded.model)
     similar, dissimilar = float(vectors[0] @ vectors[1]), float(vectors[0] @ vectors[2])
     assert similar > 0.5 > dissimilar + 0.2
-    alone = work._embed(work._brought(rows[:1]), minilm._loaded.model)  # type: ignore[attr-defined]
+    alone = work._embed(padded(rows[:1], device), minilm._loaded.model)
     assert torch.allclose(alone[0], vectors[0], atol=1e-5)  # padding beside longer sentences changes nothing
 
 
@@ -114,7 +116,9 @@ def test_vectors_tell_polarity_and_eight_bits_do_too(minilm: TorchSession) -> No
     reference = minilm.outputs()
     assert reference is not None
     assert np.allclose(np.linalg.norm(reference.arrays["vectors"], axis=1), 1, atol=1e-4)
-    quantised = engine().open(make_job("embed", {"source": "package", "name": "all-minilm-l6-v2"}, "int8")).outputs()
+    quantised = (
+        TorchAdapter().open(make_job("embed", {"source": "package", "name": "all-minilm-l6-v2"}, "int8")).outputs()
+    )
     assert quantised is not None
     for outputs in (reference, quantised):
         vectors, labels = outputs.arrays["vectors"].astype(np.float64), outputs.arrays["labels"]

@@ -16,8 +16,8 @@ from lynxbench.model.precision import Precision
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from lynxbench.engines.torch import engine  # noqa: E402
-from lynxbench.engines.torch.generation_steps import REWOUND_AFTER  # noqa: E402
+from lynxbench.engines.torch import TorchAdapter  # noqa: E402
+from lynxbench.engines.torch.language_tasks import REWOUND_AFTER  # noqa: E402
 
 
 def session_of(task: str, precision: str = "fp32", **engine_keys: str) -> Any:
@@ -36,7 +36,7 @@ def session_of(task: str, precision: str = "fp32", **engine_keys: str) -> Any:
         "engine": {"name": "torch", "device": "cpu", **engine_keys},
     }
     contract = Contract.model_validate_json(json.dumps(document))
-    session = engine().open(Job(index=0, restart=0, contract=contract, precision=Precision(precision), threads=2))
+    session = TorchAdapter().open(Job(index=0, restart=0, contract=contract, precision=Precision(precision), threads=2))
     session.compile()
     return session
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from lynxbench.executor.capture import capture_host
+from lynxbench.errors import BadInput
+from lynxbench.executor.capture import capture_host, fields_from_facts
 from lynxbench.executor.declaration import parse_declaration
 from lynxbench.executor.host import Host
 from lynxbench.model.executor import Executor, Status, Tier, measured
@@ -168,3 +169,35 @@ def test_a_price_alone_does_not_change_the_executor(make_host: MakeHost) -> None
     without = capture_host(host=host, nvml=no_nvml, plugins=())
     assert with_price.executor_id == without.executor_id
     assert with_price.instance_id == without.instance_id
+
+
+# --- what an engine says of itself ---
+
+
+def test_keys_name_layer_and_field() -> None:
+    fields = fields_from_facts(
+        {"application.model_sha256": "ab" * 32, "runtime.options.threads": 2, "application.max_new_tokens": 128},
+        "torch",
+    )
+    assert fields[Layer.APPLICATION]["model_sha256"].value == "ab" * 32
+    assert fields[Layer.APPLICATION]["max_new_tokens"].value == 128
+    assert fields[Layer.RUNTIME]["options.threads"].value == 2
+    assert fields[Layer.RUNTIME]["options.threads"].source == "torch"
+
+
+@pytest.mark.parametrize("key", ["model", "warp.core", "application.", ".x", ""])
+def test_a_key_without_a_layer_is_refused(key: str) -> None:
+    with pytest.raises(BadInput, match=r"names no layer; write it as layer\.name"):
+        fields_from_facts({key: 1}, "plug-in")
+
+
+@pytest.mark.parametrize("value", ["https://u:p@host/v1", {"headers": ["Bearer abc"]}])
+def test_credentials_are_withheld(value: object) -> None:
+    field = fields_from_facts({"serving.base_url": value}, "openai")[Layer.SERVING]["base_url"]  # type: ignore[dict-item]
+    assert field.status is Status.UNREADABLE
+    assert field.value is None
+    assert "withheld" in field.source
+
+
+def test_numbers_beyond_json_become_text() -> None:
+    assert fields_from_facts({"application.seed": 2**63}, "x")[Layer.APPLICATION]["seed"].value == str(2**63)

@@ -1,20 +1,26 @@
-"""Control groups of both versions, containers, virtual machines, identity."""
+"""Control groups of both versions, containers, virtual machines, identity, ranks."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from lynxbench.executor.capture import capture_host
 from lynxbench.executor.confinement import (
+    PEERS_VARIABLE,
     read_container,
     read_cpu_limit,
     read_identity,
     read_memory_limit,
+    read_ranks,
     read_resource_limits,
 )
 from lynxbench.executor.host import Host
 from lynxbench.model.executor import Status, Tier
+from lynxbench.model.layers import Layer
 
 MakeHost = Callable[..., Host]
 
@@ -94,3 +100,27 @@ def test_identity_is_pseudonymised(make_host: MakeHost) -> None:
 def test_resource_limits_are_numbers_or_unlimited(make_host: MakeHost) -> None:
     for field in read_resource_limits(make_host({})).values():
         assert field.value == "unlimited" or (isinstance(field.value, int) and field.value >= 0)
+
+
+@pytest.mark.parametrize("environ", [{}, {"WORLD_SIZE": "1"}, {"WORLD_SIZE": "many"}])
+def test_a_process_that_is_alone_has_no_ranks(environ: dict[str, str], tmp_path: Path) -> None:
+    assert read_ranks(Host(root=tmp_path, environ=environ)) == {}
+
+
+def test_the_world_and_the_other_machines_are_fields(tmp_path: Path) -> None:
+    environ = {"WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", PEERS_VARIABLE: json.dumps(["bb", "aa"])}
+    found = read_ranks(Host(root=tmp_path, environ=environ))
+    assert {name: field.value for name, field in found.items()} == {
+        "world_size": 16,
+        "local_world_size": 8,
+        "peer_executors": ["aa", "bb"],
+    }
+    assert read_ranks(Host(root=tmp_path, environ={"WORLD_SIZE": "2"}))["local_world_size"].status is Status.UNREADABLE
+
+
+def test_another_world_is_another_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = capture_host()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    ranked = capture_host()
+    assert ranked.get(Layer.SYSTEM, "world_size") == 2
+    assert ranked.executor_id != alone.executor_id

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.executor.environment import is_allowed, name_looks_secret, select_environment, value_looks_secret
+from lynxbench.executor.environment import is_allowed, select_environment
+from lynxbench.model.secrets import name_looks_secret, value_looks_secret
 
 
 @pytest.mark.parametrize(

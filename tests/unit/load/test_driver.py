@@ -17,9 +17,8 @@ from lynxbench.load import send_schedule as schedule
 from lynxbench.load.driver import run_probe
 from lynxbench.load.ground_truth import Behaviour, ServedOutcome
 from lynxbench.load.load_record import RequestEnd
-from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, Target, parse_target
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, Target, TicketTimeouts, parse_target
 from lynxbench.load.response_reading import PlainRotation
-from lynxbench.load.ticket import TicketTimeouts
 from lynxbench.load.truth_process import running_server
 
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lynxbench.load.instrument import Bounds, judge
+from lynxbench.load.instrument import judge
 from lynxbench.load.load_record import COLUMNS, Health, RequestEnd, RowStore, assemble
+from lynxbench.model.serving import InstrumentBounds
 
 
 def record(late_ns=100_000, lag_ns=100_000, cpu=0.3, wait=0.01, kind=RequestEnd.OK, rows=200):
@@ -59,7 +60,7 @@ def test_where_the_kernel_does_not_tell_waiting_the_rest_still_counts():
 
 
 def test_bounds_are_the_contracts():
-    assert judge(record(late_ns=300_000), Bounds(mean_lateness_s=0.0002)).void
+    assert judge(record(late_ns=300_000), InstrumentBounds(mean_lateness="0.2 ms")).void
 
 
 def test_retries_and_coalesced_reads_are_cautions():

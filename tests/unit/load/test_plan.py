@@ -5,7 +5,7 @@ import pytest
 
 from lynxbench.engines.openai import OpenAiLanguage
 from lynxbench.errors import BadInput
-from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, Target, parse_target
+from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, Target, TicketTimeouts, parse_target
 from lynxbench.load.response_reading import PlainRotation
 
 
@@ -49,3 +49,14 @@ def test_a_rotation_rotates():
     assert rotation.follow(0, ("x",)) is None
     with pytest.raises(ValueError, match="at least one"):
         PlainRotation(())
+
+
+@pytest.mark.parametrize("name", ["connect_s", "first_byte_s", "idle_s", "total_s"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
+def test_no_timeout_can_be_switched_off(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match="a run must end"):
+        TicketTimeouts(**{name: value})
+
+
+def test_the_shortest_timeout_is_the_first_that_can_end_anything() -> None:
+    assert TicketTimeouts(connect_s=2, first_byte_s=3, idle_s=0.5, total_s=9).shortest_ns == 500_000_000

@@ -4,8 +4,9 @@ import pytest
 
 from lynxbench.engines.openai import OpenAiReader
 from lynxbench.load.load_record import COLUMNS, RequestEnd, RowStore, assemble
-from lynxbench.load.ticket import Ticket, TicketTimeouts
-from lynxbench.load.wire import Connection
+from lynxbench.load.plan import TicketTimeouts
+from lynxbench.load.response_reading import UNKNOWN_TOKENS
+from lynxbench.load.wire import Connection, Ticket, unanswered_row
 
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":" the"},"finish_reason":null}]}\n\n'
 ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
@@ -291,3 +292,22 @@ def test_unasked_bytes_close_and_columns_are_whole():
     bench.feed(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
     assert bench.transport.aborted
     assert bench.store.table().shape == (0, len(COLUMNS))
+
+
+def test_an_unanswered_row_has_every_column() -> None:
+    ticket = Ticket(7, 1000, b"")
+    ticket.sent_ns, ticket.connect_ns, ticket.retries, ticket.turn = 1500, 20, 1, 2
+    row = dict(zip(COLUMNS, unanswered_row(ticket, 3, RequestEnd.CUT_OFF), strict=True))
+    assert {name: value for name, value in row.items() if value} == {
+        "number": 7,
+        "turn": 2,
+        "process": 3,
+        "scheduled_ns": 1000,
+        "sent_ns": 1500,
+        "connect_ns": 20,
+        "output_tokens": UNKNOWN_TOKENS,
+        "input_tokens": UNKNOWN_TOKENS,
+        "cached_tokens": UNKNOWN_TOKENS,
+        "kind": int(RequestEnd.CUT_OFF),
+        "retries": 1,
+    }

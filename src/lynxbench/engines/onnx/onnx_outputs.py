@@ -25,10 +25,10 @@ LONGEST_SENTENCE = 64
 
 @dataclass(frozen=True, slots=True)
 class LabelledFeeds:
-    """Sentences as a graph takes them, in the order of their labels; `kept` rows of each batch are real."""
+    """Sentences as a graph takes them, in the order of their labels; so many `rows` of each batch are real."""
 
     feeds: tuple[Feed, ...]
-    kept: tuple[int, ...]
+    rows: tuple[int, ...]
     labels: npt.NDArray[np.int8]
     split: npt.NDArray[np.int8]
 
@@ -45,7 +45,7 @@ def polarity_feeds(tokenizer: Path, signatures: Sequence[GraphInput], batch: int
     encoder.enable_padding(length=min(fixed) if fixed else None)
     sentences = read_polarity()
     feeds: list[Feed] = []
-    kept: list[int] = []
+    rows: list[int] = []
     for start in range(0, len(sentences), batch):
         part = sentences[start : start + batch]
         texts = [sentence.text for sentence in part]
@@ -53,10 +53,10 @@ def polarity_feeds(tokenizer: Path, signatures: Sequence[GraphInput], batch: int
         feeds.append(
             {s.name: np.array([getattr(e, _FED_BY_WORDS[s.name]) for e in encodings], s.dtype) for s in signatures}
         )
-        kept.append(len(part))
+        rows.append(len(part))
     return LabelledFeeds(
         tuple(feeds),
-        tuple(kept),
+        tuple(rows),
         np.array([sentence.label for sentence in sentences], np.int8),
         np.array([sentence.is_test for sentence in sentences], np.int8),
     )
@@ -65,8 +65,8 @@ def polarity_feeds(tokenizer: Path, signatures: Sequence[GraphInput], batch: int
 def embed_polarity(labelled: LabelledFeeds, name: str, run: Run) -> Outputs:
     """Sentence vectors with their labels and the half each belongs to (split 1 is the half that is scored)."""
     parts = [
-        pooled(np.asarray(run([name], feed)[0]), feed)[:kept]
-        for feed, kept in zip(labelled.feeds, labelled.kept, strict=True)
+        pooled(np.asarray(run([name], feed)[0]), feed)[:rows]
+        for feed, rows in zip(labelled.feeds, labelled.rows, strict=True)
     ]
     vectors = np.concatenate(parts).astype(np.float32)
     arrays: dict[str, Array] = {"vectors": vectors, "labels": labelled.labels, "split": labelled.split}

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
 NEEDED = ("torch", "transformers", "tokenizers", "safetensors")
 
 
-def engine() -> TorchAdapter:
-    """The adapter the registry hands out."""
-    return TorchAdapter()
-
-
 class TorchAdapter:
     """Opens sessions that run PyTorch models."""
 
@@ -36,6 +31,6 @@ class TorchAdapter:
 
     def open(self, job: Job) -> TorchSession:
         """Load the model at the job's precision."""
-        from lynxbench.engines.torch.job_opening import open_session
+        from lynxbench.engines.torch.torch_session import open_session
 
         return open_session(job)

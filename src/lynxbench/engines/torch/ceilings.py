@@ -1,23 +1,17 @@
-"""The best this device does on bare kernels: matrix product, copy, read. The envelope, not the workload."""
+"""The best this device does on bare kernels: product, copy, read, links to the host, launches. Not the workload."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import nn
 
 from lynxbench.engines.torch.device import last_level_cache_bytes
-from lynxbench.engines.torch.linear import (
-    Fp8Dynamic,
-    Int8DynamicCpu,
-    Int8DynamicCuda,
-    Int8WeightOnly,
-)
-from lynxbench.engines.torch.links import measure_links
-from lynxbench.engines.torch.number_formats import compute_dtype
-from lynxbench.engines.torch.timing import measure_best_s
+from lynxbench.engines.torch.number_formats import compute_dtype, recipe_for
+from lynxbench.engines.torch.timing import measure_best_s, time_once_s
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.precision import Precision
 
@@ -41,30 +35,41 @@ HELD, LINK_HELD = 0.03, 0.15
 """A ceiling holds while a re-check comes within this of it: what bursts on one card differ by from call to call; links
 and launches go through the host, which is less steady."""
 ON_DEVICE = ("matmul", "copy", "read")
+COPIED_BYTES = 256 << 20
+"""Large against a copy's fixed cost: 5 ms over PCIe 5 from pinned memory."""
+COPIES = 4
+LAUNCHES, LAUNCH_ROUNDS = 2000, 3
 
 
 def measure_ceilings(precision: Precision, device: torch.device, share: float = 1.0) -> tuple[Ceiling, ...]:
     """Matrix-product, copy and read ceilings, on a device also its links and launches, measured now."""
     with torch.inference_mode():
-        return (_product(precision, device, share), *_streams(device, share), *measure_links(device))
+        on_device = (_product(precision, device, share), *_streams(device, share))
+        return on_device if device.type != "cuda" else (*on_device, *_links(device), _launches(device))
 
 
 def recheck_ceilings(known: tuple[Ceiling, ...], precision: Precision, device: torch.device) -> tuple[Ceiling, ...]:
     """Known ceilings held against brief measurements of the same; where one does not hold, all are measured anew."""
-    earlier = {(one.name, one.precision): one for one in known}
-    brief = measure_ceilings(precision, device, RECHECK_SHARE)
-    if all(_holds(earlier.get((one.name, one.precision)), one) for one in brief):
-        return tuple(_kept(earlier[one.name, one.precision], one) for one in brief)
-    again = measure_ceilings(precision, device)
-    return tuple(_replaced(earlier.get((one.name, one.precision)), one) for one in again)
+    earlier = {(ceiling.name, ceiling.precision): ceiling for ceiling in known}
+
+    def beside(ceilings: tuple[Ceiling, ...]) -> list[tuple[Ceiling | None, Ceiling]]:
+        return [(earlier.get((ceiling.name, ceiling.precision)), ceiling) for ceiling in ceilings]
+
+    checked = [_checked(before, now) for before, now in beside(measure_ceilings(precision, device, RECHECK_SHARE))]
+    held = tuple(ceiling for ceiling in checked if ceiling is not None)
+    if len(held) == len(checked):
+        return held
+    return tuple(_replaced(before, now) for before, now in beside(measure_ceilings(precision, device)))
 
 
-def _holds(known: Ceiling | None, now: Ceiling) -> bool:
-    return known is not None and now.per_s >= known.per_s * (1 - (HELD if now.name in ON_DEVICE else LINK_HELD))
+def _holds(known: Ceiling, now: Ceiling) -> bool:
+    return now.per_s >= known.per_s * (1 - (HELD if now.name in ON_DEVICE else LINK_HELD))
 
 
-def _kept(known: Ceiling, now: Ceiling) -> Ceiling:
-    """The better of the two: a ceiling is the best that was seen."""
+def _checked(known: Ceiling | None, now: Ceiling) -> Ceiling | None:
+    """The better of the two, since a ceiling is the best that was seen; None where the known one does not hold."""
+    if known is None or not _holds(known, now):
+        return None
     if now.per_s > known.per_s:
         return now
     how = known.how.partition(NOTE)[0]
@@ -88,7 +93,10 @@ def _product(precision: Precision, device: torch.device, share: float) -> Ceilin
             best, shape_of_best = per_s, (rows, inner, outer)
     size = "×".join(map(str, shape_of_best))
     unit = "OP/s" if precision is Precision.INT8 else "FLOP/s"
-    how = f"{size} {_called(precision, device)}, random data, best of repeats, {_threads(device)}"
+    recipe = recipe_for(precision, device)
+    product = f"torch linear {precision}" if recipe is None else recipe.product
+    named = product.format(engine=torch.backends.quantized.engine)
+    how = f"{size} {named}, random data, best of repeats, {_threads(device)}"
     return Ceiling(name="matmul", precision=precision, per_s=best, unit=unit, how=how)
 
 
@@ -97,40 +105,8 @@ def _product_at(precision: Precision, device: torch.device, rows: int, inner: in
     x = torch.randn(rows, inner, device=device, dtype=torch.float32).to(dtype)
     linear = nn.Linear(inner, outer, bias=False, device=device, dtype=dtype)
     linear.weight.copy_(torch.randn(outer, inner, device=device, dtype=torch.float32))
-    layer = linear
-    if precision is Precision.INT8:
-        layer = Int8DynamicCuda(linear) if device.type == "cuda" else Int8DynamicCpu(linear)
-        return _bare_int8(layer, x, device)
-    if precision is Precision.INT8_WEIGHT_ONLY:
-        layer = Int8WeightOnly(linear, dtype)
-    if precision is Precision.FP8:
-        return _bare_fp8(Fp8Dynamic(linear, dtype), x)
-    return lambda: layer(x)
-
-
-def _bare_int8(layer: nn.Module, x: torch.Tensor, device: torch.device) -> Callable[[], object]:
-    if device.type == "cpu":
-        return lambda: torch.ops.quantized.linear_dynamic(x, layer.packed, layer.reduce_range)
-    quantised = torch.randint(-127, 128, x.shape, device=device, dtype=torch.int8)
-    return lambda: torch._int_mm(quantised, layer.stored.t())
-
-
-def _bare_fp8(layer: Fp8Dynamic, x: torch.Tensor) -> Callable[[], object]:
-    quantised = x.to(torch.float8_e4m3fn)
-    one = torch.ones((), device=x.device)
-    weight = layer.stored.t()
-    return lambda: torch._scaled_mm(quantised, weight, scale_a=one, scale_b=layer.scale, out_dtype=layer.dtype)
-
-
-def _called(precision: Precision, device: torch.device) -> str:
-    if precision is Precision.INT8:
-        library = torch.backends.quantized.engine
-        return "torch._int_mm" if device.type == "cuda" else f"quantized::linear_dynamic ({library})"
-    if precision is Precision.FP8:
-        return "torch._scaled_mm e4m3"
-    if precision is Precision.INT8_WEIGHT_ONLY:
-        return "linear on int8 weights, dequantised"
-    return f"torch linear {precision}"
+    recipe = recipe_for(precision, device)
+    return (lambda: linear(x)) if recipe is None else recipe.layer(linear, dtype).bare(x)
 
 
 def _streams(device: torch.device, share: float) -> tuple[Ceiling, Ceiling]:
@@ -146,13 +122,40 @@ def _streams(device: torch.device, share: float) -> tuple[Ceiling, Ceiling]:
     by_product_s = measure_best_s(lambda: torch.mv(matrix, vector), device, budget_s)
     by_sum_s = measure_best_s(matrix.sum, device, budget_s)
     read_s, read_how = min((by_product_s, "matrix times vector"), (by_sum_s, "sum"))
-    said = f"{size >> 20} MiB of fp32, best of repeats, {_threads(device)}"
+    amount = f"{size >> 20} MiB of fp32, best of repeats, {_threads(device)}"
     read_per_s = matrix.numel() * 4 / read_s
     return (
-        Ceiling(name="copy", precision=None, per_s=2 * words * 4 / copy_s, unit="B/s", how=f"torch copy_, {said}"),
-        Ceiling(name="read", precision=None, per_s=read_per_s, unit="B/s", how=f"torch {read_how}, {said}"),
+        Ceiling(name="copy", precision=None, per_s=2 * words * 4 / copy_s, unit="B/s", how=f"torch copy_, {amount}"),
+        Ceiling(name="read", precision=None, per_s=read_per_s, unit="B/s", how=f"torch {read_how}, {amount}"),
     )
 
 
 def _threads(device: torch.device) -> str:
     return "on the device" if device.type == "cuda" else f"{torch.get_num_threads()} threads"
+
+
+def _links(device: torch.device) -> Iterator[Ceiling]:
+    """Host to device and back, from pageable and from pinned memory."""
+    pageable = torch.randint(0, 256, (COPIED_BYTES,), dtype=torch.uint8)
+    on_device = pageable.to(device)
+    for word, memory in (("pageable", pageable), ("pinned", pageable.pin_memory())):
+        for name, target, source in (("h2d", on_device, memory), ("d2h", memory, on_device)):
+            copy = partial(target.copy_, source, non_blocking=True)
+            copy()
+            best_s = min(time_once_s(copy, device) for _ in range(COPIES))
+            how = f"torch copy_ of {COPIED_BYTES >> 20} MiB random bytes, {word} host memory, best of {COPIES}"
+            per_s = COPIED_BYTES / best_s
+            yield Ceiling(name=f"{name}_{word}", precision=None, per_s=per_s, unit="B/s", how=how)
+
+
+def _launches(device: torch.device) -> Ceiling:
+    """The least kernel there is, queued again and again: what one operator costs the host, and so a step of many."""
+    number = torch.rand(1, device=device)
+
+    def launch() -> None:
+        for _ in range(LAUNCHES):
+            number.mul_(1.0)
+
+    best_s = min(time_once_s(launch, device) for _ in range(LAUNCH_ROUNDS)) / LAUNCHES
+    how = f"{LAUNCHES} in-place products of one number in a row, {best_s * 1e6:.2f} µs each, best of {LAUNCH_ROUNDS}"
+    return Ceiling(name="launch", precision=None, per_s=1 / best_s, unit="launch/s", how=how)

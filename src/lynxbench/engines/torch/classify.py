@@ -8,10 +8,7 @@ import numpy as np
 import torch
 from pydantic import JsonValue
 
-from lynxbench.engines.torch.feeding import Batch, Feed
-from lynxbench.engines.torch.pacing import Pace
-from lynxbench.engines.torch.replay import Replay
-from lynxbench.engines.torch.task_work import Loaded
+from lynxbench.engines.torch.task_work import Batch, Feed, Loaded, TaskWork
 from lynxbench.engines.torch.torch_inputs import prompt_tokens, seeded_images
 from lynxbench.model.samples import Outputs
 from lynxbench.model.workload import FixedLength
@@ -52,29 +49,19 @@ class Batches:
         return self.feed.at(index)
 
     def _windows(self, index: int) -> Batch:
-        batch, asked = self._workload.batch, sample_length(self.length, seed=self._workload.seed, index=index)
-        rows = [self._prompts.window(index * batch + row, asked) for row in range(batch)]
+        batch, length = self._workload.batch, sample_length(self.length, seed=self._workload.seed, index=index)
+        rows = [self._prompts.window(index * batch + row, length) for row in range(batch)]
         return {"input_ids": torch.tensor(rows)}
 
 
-class Classify:
+class Classify(TaskWork):
     """Scores per class for a batch of sequences or images."""
 
     def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
         self._batches = Batches(loaded)
-        self._forward: Any = loaded.model
+        super().__init__(loaded, self._batches.length)
         self.unit = "image" if self._batches.is_vision else "sample"
-        self.feed, self.pace = self._batches.feed, Pace(loaded.device)
-
-    def compile(self, mode: str) -> None:
-        """Compile the model; lengths vary unless they are fixed."""
-        fixed = isinstance(self._batches.length, FixedLength)
-        self._forward = torch.compile(self._loaded.model, mode=mode, dynamic=not fixed)
-
-    def replay(self) -> None:
-        """The whole forward pass as a graph."""
-        self._forward = Replay(self._loaded.model, self._loaded.device)
+        self.feed = self._batches.feed
 
     def step(self, index: int, marks: list[int]) -> int:
         """Classify the next batch."""
@@ -83,18 +70,14 @@ class Classify:
         self.pace.end_step()
         return self._loaded.workload.batch
 
-    def brief_step(self) -> None:
-        """A step is brief enough."""
-        self.step(0, [])
-
     def outputs(self) -> Outputs:
         """Scores of the first few inputs; random weights carry no labels worth the name."""
         scores: list[Any] = []
         while sum(len(part) for part in scores) < JUDGED_INPUTS:
             with torch.inference_mode():
                 scores.append(self._loaded.model(**self._batches.of(len(scores))).logits.float().cpu().numpy())
-        kept = np.concatenate(scores)[:JUDGED_INPUTS]
-        return Outputs(kind="classes", arrays={"scores": kept}, inputs=f"first {len(kept)} of {self._batches.origin}")
+        first = np.concatenate(scores)[:JUDGED_INPUTS]
+        return Outputs(kind="classes", arrays={"scores": first}, inputs=f"first {len(first)} of {self._batches.origin}")
 
     def facts(self) -> dict[str, JsonValue]:
         """Inputs and batching."""

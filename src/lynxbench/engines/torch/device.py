@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from pathlib import Path
 
 import torch
@@ -11,40 +10,17 @@ import torch
 from lynxbench.errors import CannotRun
 from lynxbench.model.precision import Precision
 
-TF32_CAPABILITY = (8, 0)
-FP8_CAPABILITY = (8, 9)
-"""First compute capabilities with such tensor-core inputs (CUDA programming guide, arithmetic instructions)."""
 
-NATIVE_INPUTS: dict[Precision, tuple[int, int]] = {
-    Precision.FP16: (7, 0),
-    Precision.BF16: (8, 0),
-    Precision.TF32: TF32_CAPABILITY,
-    Precision.FP8: FP8_CAPABILITY,
-    Precision.INT8: (7, 5),
-}
-_JET = r"nvjet_(?:sm\d+_)?"
-KERNEL_MARKS: dict[Precision, re.Pattern[str]] = {
-    Precision.FP32: re.compile(rf"sgemm|f32f32_f32f32|gemv.*float|simt|{_JET}sss", re.I),
-    Precision.TF32: re.compile(rf"tf32|s1688gemm|{_JET}ss[^s]", re.I),
-    Precision.FP16: re.compile(rf"[^b]f16f16|h16(?:88|816)|hgemm|__half|[^b]fp16|(?:gemm|tensorop)_f16|{_JET}h", re.I),
-    Precision.BF16: re.compile(rf"bf16|bfloat16|{_JET}t", re.I),
-    Precision.FP8: re.compile(rf"e4m3|qmma|f8f8|fp8|float8|{_JET}q", re.I),
-    Precision.INT8: re.compile(r"i8i8|imma|s8s8|int8|i16832|i8816|gemm_s8", re.I),
-}
-"""What a matrix kernel's name says of its inputs (cuBLAS, CUTLASS; nvjet writes t for bf16, h fp16, q e4m3, s fp32)."""
-MATMUL_KERNEL = re.compile(r"gemm|gemv|nvjet|mma|cutlass|fprop|dgrad|wgrad|dot_kernel")
-
-
-def choose_device(asked: str) -> torch.device:
-    """The device a contract asks for; CannotRun where it is not there."""
-    if asked == "auto":
+def choose_device(name: str) -> torch.device:
+    """The device that a contract names; CannotRun where it is not there."""
+    if name == "auto":
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-    device = torch.device(asked)
+    device = torch.device(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise CannotRun(f"engine.device: {asked} is asked for, but this torch sees no CUDA device; use auto or cpu")
+            raise CannotRun(f"engine.device: {name} is asked for, but this torch sees no CUDA device; use auto or cpu")
         if (device.index or 0) >= torch.cuda.device_count():
-            raise CannotRun(f"engine.device: {asked} does not exist; CUDA devices here: {torch.cuda.device_count()}")
+            raise CannotRun(f"engine.device: {name} does not exist; CUDA devices here: {torch.cuda.device_count()}")
         return torch.device("cuda", device.index or 0)
     return device
 
@@ -83,13 +59,6 @@ def set_float32_products(device: torch.device, precision: Precision) -> str:
         else:
             cudnn.allow_tf32 = wanted == "tf32"
     return wanted
-
-
-def supports(device: torch.device, precision: Precision) -> bool | None:
-    """Whether the device's matrix units take such inputs; None where that is not a matter of the capability."""
-    if device.type != "cuda" or precision not in NATIVE_INPUTS:
-        return None
-    return capability(device) >= NATIVE_INPUTS[precision]
 
 
 def last_level_cache_bytes(device: torch.device) -> int:

@@ -1,15 +1,21 @@
-"""Whether a precision can be measured here within the contract's patience, before anything is loaded."""
+"""How slow a precision is here, and whether it can be measured within the contract's patience; no model is loaded."""
 
 from __future__ import annotations
 
 import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import torch
+from torch import nn
 
-from lynxbench.engines.torch.device import FP8_CAPABILITY, TF32_CAPABILITY, capability, choose_device
+from lynxbench.engines.torch.device import capability, choose_device
 from lynxbench.engines.torch.model_loading import Source, find_source
-from lynxbench.engines.torch.number_formats import EIGHT_BIT
-from lynxbench.engines.torch.probe import OUTER, WIDTH, Slowdown, measure_slowdown
+from lynxbench.engines.torch.number_formats import FORMATS, recipe_for, supports
+from lynxbench.engines.torch.timing import measure_best_s
 from lynxbench.model.contract import TorchEngine
 from lynxbench.model.job import Job, Skip
 from lynxbench.model.precision import Precision
@@ -24,6 +30,16 @@ IMAGE_OPERATIONS = 4.1e9
 """One ResNet-50 image at 224 by 224 pixels, multiply-adds (He et al. 2016); the right order for the others."""
 TRAINING_FACTOR = 3
 """Forward, and twice as much again backward."""
+EMULATED_SLOWDOWN = 3.0
+"""Emulated when even the better of two products takes so many times its fp32 time. Formats a CPU multiplies itself are
+at worst level with fp32; those it must convert were 5 to 300 times slower (docs/methodology/precision.md)."""
+WIDTH, OUTER = 576, 1536
+"""A feed-forward layer of a 135M model: small enough that 0.1 GFLOP/s ends within a second."""
+FEW_ROWS, MANY_ROWS = 1, 32
+ROUNDS = 6
+ROUND_BUDGET_S = 0.03
+PATIENCE_S = 1.0
+"""The formats take turns, so that a passing load hits both; no round begins once the patience is used up."""
 
 
 def estimate(job: Job) -> Skip | None:
@@ -45,16 +61,17 @@ def estimate(job: Job) -> Skip | None:
 
 
 def _unsupported(precision: Precision, device: torch.device, workload: Workload) -> str | None:
+    number_format = FORMATS[precision]
     if precision in (Precision.TF32, Precision.FP8):
-        needed = TF32_CAPABILITY if precision is Precision.TF32 else FP8_CAPABILITY
         if device.type == "cpu":
             return f"{precision} is a format of CUDA tensor cores; this device is a CPU"
-        if capability(device) < needed:
-            have, want = ".".join(map(str, capability(device))), ".".join(map(str, needed))
+        needed = number_format.capability
+        if needed is not None and supports(device, precision) is False:
+            have, want = (".".join(map(str, version)) for version in (capability(device), needed))
             return f"{precision} needs compute capability {want}, this device has {have}"
-    if precision in EIGHT_BIT and workload.task is Task.TRAIN_STEP:
+    if number_format.quantised and workload.task is Task.TRAIN_STEP:
         return f"{precision} kernels have no backward pass, so there is no training step to time"
-    if precision in EIGHT_BIT and find_source(workload).model_type == "resnet":
+    if number_format.quantised and find_source(workload).model_type == "resnet":
         return f"{precision} here quantises linear layers, and a ResNet's work is in its convolutions"
     return None
 
@@ -105,3 +122,65 @@ def _linear_parameters(source: Source) -> float:
     attention = width * width * (2 + 2 * shared)
     head = float(config.get("vocab_size", 0)) * width if source.family is ModelFamily.DECODER else 0.0
     return layers * (attention + gated * width * inner) + head
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Times of two products at a precision over their times in fp32."""
+
+    few_rows: float
+    many_rows: float
+    fp32_few_s: float
+    fp32_many_s: float
+
+    @property
+    def emulated(self) -> bool:
+        """Even the better of the two is far behind fp32."""
+        return min(self.few_rows, self.many_rows) > EMULATED_SLOWDOWN
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        few, many = f"{self.few_rows:.2g}", f"{self.many_rows:.2g}"
+        return f"product of {FEW_ROWS} row {few}×, of {MANY_ROWS} rows {many}× the fp32 time"
+
+
+def measure_slowdown(precision: Precision) -> Slowdown:
+    """Time the two products in both formats with the threads now set; at most about two seconds."""
+    cpu = torch.device("cpu")
+    times: dict[tuple[bool, int], float] = {}
+    generator = torch.Generator().manual_seed(0)
+    linear = nn.Linear(WIDTH, OUTER, bias=False)
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that its bf16 path lacks the instructions; the time says the same
+        linear.weight.copy_(torch.randn(OUTER, WIDTH, generator=generator) * 0.02)
+        other = _product_at(precision, linear)
+        for rows in (FEW_ROWS, MANY_ROWS):
+            x = torch.randn(rows, WIDTH, generator=generator)
+            began = time.perf_counter()
+            for _ in range(ROUNDS):
+                for is_other, product in ((False, linear), (True, other)):
+                    taken = measure_best_s(partial(product, x), cpu, ROUND_BUDGET_S)
+                    times[is_other, rows] = min(taken, times.get((is_other, rows), math.inf))
+                if time.perf_counter() - began > PATIENCE_S:
+                    break
+    return Slowdown(
+        few_rows=times[True, FEW_ROWS] / times[False, FEW_ROWS],
+        many_rows=times[True, MANY_ROWS] / times[False, MANY_ROWS],
+        fp32_few_s=times[False, FEW_ROWS],
+        fp32_many_s=times[False, MANY_ROWS],
+    )
+
+
+def _product_at(precision: Precision, linear: nn.Linear) -> Callable[[torch.Tensor], torch.Tensor]:
+    recipe = recipe_for(precision, torch.device("cpu"))
+    if recipe is not None:
+        return recipe.layer(linear, torch.float32)
+    dtype = FORMATS[precision].dtype
+    weight = linear.weight.to(dtype)
+    converted: dict[int, torch.Tensor] = {}
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(converted.setdefault(x.shape[0], x.to(dtype)), weight)
+
+    return linear if dtype is torch.float32 else product

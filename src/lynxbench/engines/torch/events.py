@@ -50,7 +50,7 @@ def open_clock(device: torch.device) -> EventClock:
 
 
 class EventClock:
-    """Places steps on the host's clock by the device's own stamps (the shape of load.session.DeviceClock)."""
+    """Places steps on the host's clock by the device's own stamps (the shape of load.engine_session.DeviceClock)."""
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,11 +16,8 @@ INT8_STEPS = 127
 """Symmetric: -127..127, so that a weight and its negation have the same size."""
 FP8_LARGEST = 448.0
 """Largest finite e4m3 value (OCP 8-bit floating point, 2023)."""
-FP8_MULTIPLE = 16
-"""Inner and outer sizes that torch._scaled_mm accepts."""
 INT_MM_ROWS = 32
-INT_MM_MULTIPLE = 8
-"""torch._int_mm on CUDA wants more than 16 rows and sizes that are multiples of 8; fewer rows are padded."""
+"""torch._int_mm on CUDA wants more than 16 rows; fewer are padded."""
 PACKED_ROWS = 8
 """Up to so many rows torch._weight_int8pack_mm beats dequantising the weight first (docs/methodology/precision.md)."""
 SMALLEST = 1e-12
@@ -53,7 +51,19 @@ def _largest_per_row(x: torch.Tensor) -> torch.Tensor:
     return x.abs().amax(dim=-1, keepdim=True).clamp_min_(SMALLEST)
 
 
-class Int8DynamicCpu(nn.Module):  # type: ignore[misc]
+class QuantisedLinear(nn.Module):  # type: ignore[misc]
+    """A linear layer with its weight in eight bits: made of a plain one, for activations of a dtype."""
+
+    def __init__(self, source: Any, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.bias, self.dtype = source.bias, dtype
+
+    def bare(self, x: torch.Tensor) -> Callable[[], object]:
+        """The product alone, on inputs of that size in its own format: what its ceiling is measured with."""
+        return lambda: self(x)
+
+
+class Int8DynamicCpu(QuantisedLinear):
     """8-bit weights and activations through torch's quantised CPU kernels.
 
     The kernels know one scale for the whole weight and one for all activations, which raised SmolLM2's perplexity
@@ -61,8 +71,8 @@ class Int8DynamicCpu(nn.Module):  # type: ignore[misc]
     scale per output channel and per token (31.3).
     """
 
-    def __init__(self, source: Any) -> None:
-        super().__init__()
+    def __init__(self, source: Any, dtype: torch.dtype) -> None:
+        super().__init__(source, dtype)
         weight = source.weight.detach().float()
         scale = weight.abs().amax(dim=1).clamp_min(SMALLEST)
         self.register_buffer("scale", scale)
@@ -88,16 +98,19 @@ class Int8DynamicCpu(nn.Module):  # type: ignore[misc]
             y *= self.scale
         return y if self.bias is None else y + self.bias
 
+    def bare(self, x: torch.Tensor) -> Callable[[], object]:
+        """The kernel scales the inputs itself."""
+        return lambda: torch.ops.quantized.linear_dynamic(x, self.packed, self.reduce_range)
 
-class Int8DynamicCuda(nn.Module):  # type: ignore[misc]
+
+class Int8DynamicCuda(QuantisedLinear):
     """8-bit weights (scale per channel) and activations (scale per token) on the integer tensor cores."""
 
-    def __init__(self, source: Any) -> None:
-        super().__init__()
+    def __init__(self, source: Any, dtype: torch.dtype) -> None:
+        super().__init__(source, dtype)
         stored, scale = quantise_rows(source.weight.detach().float())
         self.register_buffer("stored", stored)
         self.register_buffer("scale", scale)
-        self.bias = source.bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x · Wᵀ + b."""
@@ -112,16 +125,20 @@ class Int8DynamicCuda(nn.Module):  # type: ignore[misc]
         y = y.reshape(*x.shape[:-1], -1)
         return y if self.bias is None else y + self.bias
 
+    def bare(self, x: torch.Tensor) -> Callable[[], object]:
+        """Inputs that are integers already."""
+        quantised = torch.randint(-INT8_STEPS, INT8_STEPS + 1, x.shape, device=x.device, dtype=torch.int8)
+        return lambda: torch._int_mm(quantised, self.stored.t())
 
-class Int8WeightOnly(nn.Module):  # type: ignore[misc]
+
+class Int8WeightOnly(QuantisedLinear):
     """8-bit weights with a scale per channel; products in the activations' own format."""
 
     def __init__(self, source: Any, dtype: torch.dtype) -> None:
-        super().__init__()
+        super().__init__(source, dtype)
         stored, scale = quantise_rows(source.weight.detach().float())
         self.register_buffer("stored", stored)
         self.register_buffer("scale", scale.to(dtype))
-        self.bias = source.bias
         self.packs = source.weight.device.type == "cpu" and hasattr(torch, "_weight_int8pack_mm")
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -136,17 +153,16 @@ class Int8WeightOnly(nn.Module):  # type: ignore[misc]
         return y if self.bias is None else y + self.bias
 
 
-class Fp8Dynamic(nn.Module):  # type: ignore[misc]
+class Fp8Dynamic(QuantisedLinear):
     """e4m3 weights and activations, one scale each per tensor, on the 8-bit floating-point tensor cores."""
 
     def __init__(self, source: Any, dtype: torch.dtype) -> None:
-        super().__init__()
+        super().__init__(source, dtype)
         weight = source.weight.detach().float()
         scale = (weight.abs().amax() / FP8_LARGEST).clamp_min(SMALLEST)
         self.register_buffer("stored", (weight / scale).to(torch.float8_e4m3fn))
         self.register_buffer("scale", scale)
         self.bias = None if source.bias is None else nn.Parameter(source.bias.detach().to(dtype), requires_grad=False)
-        self.dtype = dtype
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x · Wᵀ + b."""
@@ -157,3 +173,9 @@ class Fp8Dynamic(nn.Module):  # type: ignore[misc]
             quantised, self.stored.t(), scale_a=scale, scale_b=self.scale, bias=self.bias, out_dtype=self.dtype
         )
         return y.reshape(*x.shape[:-1], -1)
+
+    def bare(self, x: torch.Tensor) -> Callable[[], object]:
+        """Inputs that are e4m3 already, at a scale of one."""
+        quantised, weight = x.to(torch.float8_e4m3fn), self.stored.t()
+        unit = torch.ones((), device=x.device)
+        return lambda: torch._scaled_mm(quantised, weight, scale_a=unit, scale_b=self.scale, out_dtype=self.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -12,13 +13,15 @@ from typing import Any
 
 import torch
 
-from lynxbench.engines.torch.device import KERNEL_MARKS, MATMUL_KERNEL, synchronise
+from lynxbench.engines.torch.device import synchronise
+from lynxbench.engines.torch.number_formats import FORMATS
 from lynxbench.model.precision import Precision
 
 TRACE_FILE = "trace.json.gz"
-TOLD_SHARE = 0.05
+NAMED_SHARE = 0.05
 """Of the matrix kernels' time: another format's share that is named."""
-KERNELS_KEPT = 12
+MOST_KERNELS = 12
+MATMUL_KERNEL = re.compile(r"gemm|gemv|nvjet|mma|cutlass|fprop|dgrad|wgrad|dot_kernel")
 PRODUCTS = ("mm", "linear", "matmul", "conv", "attention", "dot")
 """Parts of the names of operators that multiply matrices."""
 
@@ -33,9 +36,8 @@ def _profiler(device: torch.device, *, shapes: bool) -> Any:
     return torch.profiler.profile(activities=activities, record_shapes=shapes)
 
 
-def write_trace(step: Step, steps: int, device: torch.device, into: Path) -> Path:
-    """Profile that many steps, each annotated `step#i`, and write the trace into the folder."""
-    plain = into / TRACE_FILE.removesuffix(".gz")
+def profile_steps(step: Step, steps: int, device: torch.device) -> Any:
+    """That many steps under PyTorch's profiler, each annotated `step#i`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the profiler warns about its own first start
         with _profiler(device, shapes=True) as profiler:
@@ -43,7 +45,13 @@ def write_trace(step: Step, steps: int, device: torch.device, into: Path) -> Pat
                 with torch.profiler.record_function(f"step#{number}"):
                     step(number)
             synchronise(device)
-        profiler.export_chrome_trace(str(plain))
+    return profiler
+
+
+def write_trace(profiler: Any, into: Path) -> Path:
+    """What the profiler saw as a packed trace in the folder."""
+    plain = into / TRACE_FILE.removesuffix(".gz")
+    profiler.export_chrome_trace(str(plain))
     packed = into / TRACE_FILE
     draft = packed.with_suffix(".part")
     with plain.open("rb") as source, gzip.open(draft, "wb", compresslevel=3) as target:
@@ -67,7 +75,7 @@ def kernels_of(work: Callable[[], object], device: torch.device) -> dict[str, fl
     times = {str(event.key): float(getattr(event, taken)) for event in events}
     if on_device:
         return times
-    products = [name for name in times if any(part in name for part in PRODUCTS)][:KERNELS_KEPT]
+    products = [name for name in times if any(part in name for part in PRODUCTS)][:MOST_KERNELS]
     return {name: times[name] for name in products}
 
 
@@ -78,44 +86,42 @@ def _is_on(event: Any, device: torch.device) -> bool:
 
 def matrix_kernels(kernels: Mapping[str, float]) -> dict[str, float]:
     """Those device kernels that multiply matrices, with their times."""
-    names = [name for name in kernels if MATMUL_KERNEL.search(name)][:KERNELS_KEPT]
+    names = [name for name in kernels if MATMUL_KERNEL.search(name)][:MOST_KERNELS]
     return {name: kernels[name] for name in names}
 
 
 def names_say(precision: Precision, kernels: Iterable[str]) -> bool | None:
     """Whether any matrix kernel's name tells of the precision's inputs; None where no name tells of any format."""
-    mark = KERNEL_MARKS.get(precision)
     names = tuple(kernels)
-    if mark is None or not names:
-        return None
-    if any(mark.search(name) for name in names):
+    if any(FORMATS[precision].names(name) for name in names):
         return True
-    return False if any(_told_by(name) for name in names) else None
+    silent = FORMATS[precision].kernels is None or not any(_format_of(name) for name in names)
+    return None if silent else False
 
 
-def telling(precision: Precision, kernels: Mapping[str, float]) -> str:
+def describe_kernels(precision: Precision, kernels: Mapping[str, float]) -> str:
     """How many matrix kernels tell of the precision's inputs, how much of their time, and what the others tell of.
 
     Not every product of a step need be of the precision: TF32 leaves products of one row alone, and an attention that
     falls back to plain operators may compute in fp32.
     """
-    mark, whole = KERNEL_MARKS.get(precision), sum(kernels.values())
-    own = [name for name in kernels if mark is not None and mark.search(name)]
+    whole = sum(kernels.values())
+    own = [name for name in kernels if FORMATS[precision].names(name)]
     words = f"{len(own)} of {len(kernels)} matrix kernels seen"
     if not own or whole <= 0:
         return words
-    others: dict[Precision, float] = {}
+    shares: dict[Precision, float] = {}
     for name in kernels.keys() - set(own):
-        told = _told_by(name)
-        if told is not None:
-            others[told] = others.get(told, 0.0) + kernels[name] / whole
+        other = _format_of(name)
+        if other is not None:
+            shares[other] = shares.get(other, 0.0) + kernels[name] / whole
     large = [
-        f"; {share:.0%} in kernels of {told.value}"
-        for told, share in sorted(others.items(), key=lambda pair: -pair[1])
-        if share >= TOLD_SHARE
+        f"; {share:.0%} in kernels of {other.value}"
+        for other, share in sorted(shares.items(), key=lambda pair: -pair[1])
+        if share >= NAMED_SHARE
     ]
     return f"{words}, {sum(kernels[name] for name in own) / whole:.0%} of their time{''.join(large)}"
 
 
-def _told_by(name: str) -> Precision | None:
-    return next((precision for precision, mark in KERNEL_MARKS.items() if mark.search(name)), None)
+def _format_of(kernel: str) -> Precision | None:
+    return next((precision for precision, known in FORMATS.items() if known.names(kernel)), None)

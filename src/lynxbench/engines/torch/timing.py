@@ -21,21 +21,22 @@ MOST_IN_BURST = 64
 def measure_best_s(work: Callable[[], object], device: torch.device, budget_s: float) -> float:
     """The shortest execution within the budget. The first warms up and counts only if it already used the budget."""
     began = time.perf_counter()
-    shortest = _once(work, device)
+    shortest = time_once_s(work, device)
     if time.perf_counter() - began > budget_s:
         return shortest
     if device.type == "cuda":
         return _best_of_bursts(work, device, began + budget_s)
     repeats = 0
     while repeats < LEAST_REPEATS or time.perf_counter() - began < budget_s:
-        shortest = min(shortest, _once(work, device))
+        shortest = min(shortest, time_once_s(work, device))
         repeats += 1
         if time.perf_counter() - began > 2 * budget_s:
             break
     return shortest
 
 
-def _once(work: Callable[[], object], device: torch.device) -> float:
+def time_once_s(work: Callable[[], object], device: torch.device) -> float:
+    """One execution by the host's clock, from an idle device to an idle device."""
     synchronise(device)
     start = time.perf_counter()
     work()
@@ -45,7 +46,7 @@ def _once(work: Callable[[], object], device: torch.device) -> float:
 
 def _best_of_bursts(work: Callable[[], object], device: torch.device, until: float) -> float:
     """By the device's own events, one between any two executions of a burst: the host's part is not in it."""
-    in_burst = int(min(max(BURST_S / max(_once(work, device), 1e-9), LEAST_REPEATS), MOST_IN_BURST))
+    in_burst = int(min(max(BURST_S / max(time_once_s(work, device), 1e-9), LEAST_REPEATS), MOST_IN_BURST))
     stamps = [torch.cuda.Event(enable_timing=True) for _ in range(in_burst + 1)]
     shortest: float = float("inf")
     while True:

@@ -1,29 +1,58 @@
-"""A loaded model at a precision, in the shape the driver asks for (load.session.Session)."""
+"""The engine's order: from a job to threads, device, weights, precision and task, then the session that steps.
+
+A new task is a class in a file of its own (see TaskWork) and an entry of TASKS.
+"""
 
 from __future__ import annotations
 
 import gc
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.ceilings import measure_ceilings, recheck_ceilings
-from lynxbench.engines.torch.compiling import COMPILE_MODES, check_compiler
-from lynxbench.engines.torch.device import device_facts, memory_peak_bytes, release_memory, supports
-from lynxbench.engines.torch.feeding import STAGED_BATCHES
-from lynxbench.engines.torch.probe import measure_slowdown
-from lynxbench.engines.torch.profiling import kernels_of, matrix_kernels, names_say, telling, write_trace
-from lynxbench.engines.torch.task_work import Loaded, TaskWork
-from lynxbench.errors import CannotRun
+from lynxbench.engines.torch.classify import Classify
+from lynxbench.engines.torch.device import choose_device, device_facts, memory_peak_bytes, release_memory
+from lynxbench.engines.torch.embed import Embed
+from lynxbench.engines.torch.estimate import measure_slowdown
+from lynxbench.engines.torch.events import open_clock
+from lynxbench.engines.torch.graphs import COMPILE_MODES, check_compiler
+from lynxbench.engines.torch.language_tasks import Decode, Generate, Prefill
+from lynxbench.engines.torch.model_loading import find_source, load_model
+from lynxbench.engines.torch.number_formats import compute_dtype, prepare, supports
+from lynxbench.engines.torch.profiling import (
+    describe_kernels,
+    kernels_of,
+    matrix_kernels,
+    names_say,
+    profile_steps,
+    write_trace,
+)
+from lynxbench.engines.torch.task_work import STAGED_BATCHES, Loaded, TaskWork
+from lynxbench.engines.torch.torch_inputs import read_tokenizer
+from lynxbench.engines.torch.train import Train
+from lynxbench.errors import BadInput, CannotRun
 from lynxbench.model.attribution import Ceiling
-from lynxbench.model.contract import Graph, TorchEngine
+from lynxbench.model.contract import Graph, Timing, TorchEngine
 from lynxbench.model.interventions import Change
-from lynxbench.model.job import ExecutedAs
+from lynxbench.model.job import ExecutedAs, Job
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.samples import Outputs
+from lynxbench.model.workload import Task
+from lynxbench.workload.model_packages import distribution_version
 
+TASKS: dict[Task, Callable[[Loaded], TaskWork]] = {
+    Task.GENERATE: Generate,
+    Task.PREFILL: Prefill,
+    Task.DECODE: Decode,
+    Task.EMBED: Embed,
+    Task.CLASSIFY: Classify,
+    Task.TRAIN_STEP: Train,
+}
 FIRST_CALLS = 3
 """Compiled code is built in the first call, and CUDA graphs are recorded in the second and third."""
 
@@ -31,10 +60,44 @@ CUDA_ONLY = (Change.REPLAY, Change.PIN, Change.NO_TRANSFER, Change.NO_SYNC)
 ABOUT_INPUTS = (Change.PRESTAGE, Change.PIN, Change.NO_TRANSFER)
 
 
-class TorchSession:
-    """Steps through a task until it is closed."""
+def open_session(job: Job) -> TorchSession:
+    """Load what the job names; CannotRun or BadInput in one line where that is impossible."""
+    engine, workload = job.contract.engine, job.contract.workload
+    assert isinstance(engine, TorchEngine)
+    if workload.task not in TASKS:
+        raise BadInput(f"workload.task: the torch engine cannot do {workload.task}")
+    torch.set_num_threads(job.threads)
+    device = choose_device(engine.device)
+    source = find_source(workload)
+    dtype = torch.float32 if workload.task is Task.TRAIN_STEP else compute_dtype(job.precision, device)
 
-    def __init__(self, loaded: Loaded, work: TaskWork, engine: TorchEngine, change: Change | None = None) -> None:
+    def load() -> Any:
+        try:
+            return load_model(
+                source, workload.task, seed=workload.seed, dtype=dtype, device=device, attention=engine.attention
+            )
+        except torch.OutOfMemoryError as error:
+            raise CannotRun(f"the model does not fit into the memory of {device} at {job.precision}") from error
+
+    model = load()
+    loaded = Loaded(
+        model=model,
+        source=source,
+        tokenizer=read_tokenizer(source.folder),
+        workload=workload,
+        precision=job.precision,
+        device=device,
+        prepared=prepare(model, job.precision, device),
+        reload=load,
+        clock=open_clock(device) if engine.timing is Timing.DEVICE else None,
+    )
+    return TorchSession(loaded, TASKS[workload.task](loaded), engine, job.change)
+
+
+class TorchSession:
+    """Steps through a task until it is closed (the shape of load.engine_session.Session)."""
+
+    def __init__(self, loaded: Loaded, work: TaskWork, engine: TorchEngine, change: Change | None) -> None:
         self._loaded, self._work, self._engine, self._change = loaded, work, engine, change
         self._executed: ExecutedAs | None = None
         self.device_clock = loaded.clock
@@ -56,9 +119,7 @@ class TorchSession:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler warns about its own parts
             self._work.compile(COMPILE_MODES[self._engine.graph])
-            for index in range(FIRST_CALLS):
-                self.step(index)
-        self.marks.clear()
+            self._make_first_calls()
 
     def _intervene(self, change: Change) -> None:
         """Change the one thing that an intervention asks for; CannotRun where there is no such thing here."""
@@ -84,6 +145,9 @@ class TorchSession:
         if self._loaded.device.type != "cuda":
             raise CannotRun(f"engine.graph: cuda-graph needs a CUDA device, not {self._loaded.device}; use eager")
         self._work.replay()
+        self._make_first_calls()
+
+    def _make_first_calls(self) -> None:
         for index in range(FIRST_CALLS):
             self.step(index)
         self.marks.clear()
@@ -112,7 +176,7 @@ class TorchSession:
             **self._device_timing(),
             **({"runtime.intervention": self._change.value} if self._change is not None else {}),
             "framework.torch": str(torch.__version__),
-            "framework.transformers": _version("transformers"),
+            "framework.transformers": distribution_version("transformers"),
             "framework.fp32_products": prepared.float32_products,
             **device_facts(self._loaded.device),
             **self._work.facts(),
@@ -136,34 +200,27 @@ class TorchSession:
     def _judge(self, kernels: dict[str, float]) -> ExecutedAs:
         precision, prepared = self._loaded.precision, self._loaded.prepared
         if self._loaded.device.type == "cuda":
-            return self._judge_device(matrix_kernels(kernels))
-        if precision is Precision.FP32:
-            how = "fp32 products, the CPU's own format"
-            return ExecutedAs(native=Native.NATIVE, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
-        slowdown = measure_slowdown(precision)
-        native = Native.EMULATED if slowdown.emulated else Native.NATIVE
-        how = f"{prepared.quantisation if prepared.toolchain else precision.value}: {slowdown.words}"
+            kernels = matrix_kernels(kernels)
+            native, how = self._judge_device(kernels)
+        elif precision is Precision.FP32:
+            native, how = Native.NATIVE, "fp32 products, the CPU's own format"
+        else:
+            slowdown = measure_slowdown(precision)
+            native = Native.EMULATED if slowdown.emulated else Native.NATIVE
+            how = f"{prepared.quantisation if prepared.toolchain else precision.value}: {slowdown.words}"
         return ExecutedAs(native=native, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
 
-    def _judge_device(self, kernels: dict[str, float]) -> ExecutedAs:
-        precision, prepared = self._loaded.precision, self._loaded.prepared
+    def _judge_device(self, kernels: dict[str, float]) -> tuple[Native, str]:
+        precision = self._loaded.precision
         computed = Precision.BF16 if precision is Precision.INT8_WEIGHT_ONLY else precision
-        said, able = names_say(computed, kernels), supports(self._loaded.device, computed)
-        if able is False or said is False:
-            native = Native.EMULATED
-        elif said:
-            native = Native.NATIVE
-        else:
-            native = Native.UNKNOWN
-        words = {
-            True: "kernel names tell of it",
-            False: "kernel names tell of others",
-            None: "kernel names do not tell",
-        }
-        how = f"{precision.value}: {words[said]} ({telling(computed, kernels)})" + (
-            "; the device has no such inputs" if able is False else ""
-        )
-        return ExecutedAs(native=native, how=how, kernels=tuple(kernels), toolchain=prepared.toolchain)
+        named, lacking = names_say(computed, kernels), supports(self._loaded.device, computed) is False
+        native, words = {
+            True: (Native.NATIVE, "kernel names tell of it"),
+            False: (Native.EMULATED, "kernel names tell of others"),
+            None: (Native.UNKNOWN, "kernel names do not tell"),
+        }[named]
+        how = f"{precision.value}: {words} ({describe_kernels(computed, kernels)})"
+        return (Native.EMULATED, f"{how}; the device has no such inputs") if lacking else (native, how)
 
     def outputs(self) -> Outputs | None:
         """Answers on fixed inputs, outside the timed window."""
@@ -172,9 +229,9 @@ class TorchSession:
     def profile(self, steps: int, into: Path) -> Path | None:
         """A trace of that many steps, for attribution."""
         before = len(self.marks)
-        path = write_trace(self.step, steps, self._loaded.device, into)
+        profiler = profile_steps(self.step, steps, self._loaded.device)
         del self.marks[before:]
-        return path
+        return write_trace(profiler, into)
 
     def ceilings(self, known: tuple[Ceiling, ...] = ()) -> tuple[Ceiling, ...]:
         """Matrix product, copy and read at this precision on this device; known ones are re-checked."""
@@ -192,12 +249,3 @@ class TorchSession:
         del self._work, self._loaded
         gc.collect()
         release_memory(device)
-
-
-def _version(distribution: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"

@@ -10,8 +10,8 @@ import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.classify import Batches
-from lynxbench.engines.torch.pacing import Pace
-from lynxbench.engines.torch.task_work import Loaded
+from lynxbench.engines.torch.number_formats import FORMATS
+from lynxbench.engines.torch.task_work import Loaded, TaskWork
 from lynxbench.errors import CannotRun
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs
@@ -24,19 +24,24 @@ LEARNING_RATE = 1e-5
 JUDGED_STEPS = 3
 JUDGED_GRADIENT = 4096
 """Numbers of the gradient kept for the comparison of precisions: from the first and the last matrix of the model."""
-MIXED: dict[Precision, torch.dtype] = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
 
 
-class Train:
+def mixed_dtype(precision: Precision) -> torch.dtype | None:
+    """What the forward pass runs in under autocast; None where nothing is mixed."""
+    dtype = FORMATS[precision].dtype
+    return None if dtype is torch.float32 else dtype
+
+
+class Train(TaskWork):
     """fp32 weights and optimiser state; fp16 and bf16 run the forward pass under autocast (mixed precision)."""
 
     unit = "sample"
 
     def __init__(self, loaded: Loaded) -> None:
-        self._loaded = loaded
         self._batches = Batches(loaded)
+        super().__init__(loaded, self._batches.length)
         self._trainee = _Trainee(loaded, loaded.model, None)
-        self.feed, self.pace = self._batches.feed, Pace(loaded.device)
+        self.feed = self._batches.feed
 
     def replay(self) -> None:
         """An optimiser and a loss scaler that look at their numbers on the host cannot be recorded."""
@@ -54,10 +59,6 @@ class Train:
         self.pace.end_step()
         return self._loaded.workload.batch
 
-    def brief_step(self) -> None:
-        """A step is brief enough."""
-        self.step(0, [])
-
     def outputs(self) -> Outputs:
         """Losses of the first steps from the untrained state (dropout off), and part of the first gradient."""
         fresh = _Trainee(self._loaded, self._loaded.reload(), None, dropout=False)
@@ -72,7 +73,7 @@ class Train:
 
     def facts(self) -> dict[str, JsonValue]:
         """Optimiser, mixed precision, inputs."""
-        mixed = MIXED.get(self._loaded.precision)
+        mixed = mixed_dtype(self._loaded.precision)
         facts: dict[str, JsonValue] = {
             "demand.inputs": self._batches.origin,
             "application.optimiser": f"AdamW, learning rate {LEARNING_RATE:g}, {self._trainee.implementation}",
@@ -97,7 +98,7 @@ class _Trainee:
         self._model = model.train(dropout)  # random masks would be taken for an effect of the precision
         self._family = loaded.source.family
         self._device = loaded.device
-        self._mixed = MIXED.get(loaded.precision)
+        self._mixed = mixed_dtype(loaded.precision)
         self._forward: Any = model if mode is None else torch.compile(model, mode=mode)
         fused = loaded.device.type == "cuda"
         self.implementation = "fused" if fused else "one parameter at a time"
@@ -113,8 +114,8 @@ class _Trainee:
         self._scaler.unscale_(self._optimiser)
         self._scaler.step(self._optimiser)
         self._scaler.update()
-        done: torch.Tensor = loss.detach()
-        return done
+        detached: torch.Tensor = loss.detach()
+        return detached
 
     def _autocast(self) -> Any:
         return torch.autocast(self._device.type, dtype=self._mixed) if self._mixed else contextlib.nullcontext()

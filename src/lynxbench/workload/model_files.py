@@ -1,13 +1,14 @@
-"""Where converted weights are kept, and how a folder appears there whole or not at all."""
+"""Files of models: named by their bytes, and converted ones kept in a folder that appears whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 COMPLETE = "complete"
@@ -16,6 +17,27 @@ COMPLETE = "complete"
 DRAFT_PREFIX = ".draft-"
 ABANDONED_S = 24 * 3600.0
 """A draft this old belongs to a process that was killed; no conversion takes a day."""
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".onnx")
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """The files of a model folder that hold weights, in name order; safetensors alone where there are any."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in WEIGHT_SUFFIXES)
+    return tuple(path for path in files if path.suffix == ".safetensors") or tuple(files)
+
+
+def files_sha256(paths: Iterable[Path]) -> str:
+    """One hash over several files: SHA-256 over `name hash` lines in name order; a single file keeps its own hash."""
+    named = sorted((path.name, file_sha256(path)) for path in paths)
+    if len(named) == 1:
+        return named[0][1]
+    return hashlib.sha256("".join(f"{name} {digest}\n" for name, digest in named).encode()).hexdigest()
 
 
 def cache_root() -> Path:

@@ -6,7 +6,7 @@ import pytest
 
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.load.plan import ClosedLoop, OpenLoop
-from lynxbench.load.preflight import fly
+from lynxbench.load.selfcheck import measure_preflight
 from lynxbench.load.send_schedule import constant
 
 
@@ -17,7 +17,7 @@ def build(url: str, tokens: int) -> bytes:
 
 @pytest.mark.slow
 def test_a_load_beyond_the_ceiling_is_a_problem() -> None:
-    flown = fly(OpenAiLanguage(), build, OpenLoop(constant(400_000.0, 0.5)), 0.5)
+    flown = measure_preflight(OpenAiLanguage(), build, OpenLoop(constant(400_000.0, 0.5)), 0.5)
     assert flown.streams == 64
     assert flown.requests_per_s > 100
     assert flown.lateness_mean_ms is not None
@@ -26,7 +26,7 @@ def test_a_load_beyond_the_ceiling_is_a_problem() -> None:
 
 @pytest.mark.slow
 def test_a_closed_loop_is_flown_at_its_own_concurrency() -> None:
-    flown = fly(OpenAiLanguage(), build, ClosedLoop(3), 1.0)
+    flown = measure_preflight(OpenAiLanguage(), build, ClosedLoop(3), 1.0)
     assert flown.streams == 3
     assert flown.lateness_mean_ms is None
     assert flown.events_per_s >= flown.requests_per_s > 0

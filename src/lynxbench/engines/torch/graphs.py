@@ -1,0 +1,83 @@
+"""A step as a graph: what a contract's compile modes mean, and calls recorded once as a CUDA graph and replayed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from lynxbench.errors import CannotRun, first_line
+from lynxbench.model.contract import Graph
+
+COMPILE_MODES: dict[Graph, str] = {
+    Graph.COMPILE: "default",
+    Graph.COMPILE_REDUCE_OVERHEAD: "reduce-overhead",
+    Graph.COMPILE_MAX_AUTOTUNE: "max-autotune",
+}
+COMPILERS = ("g++", "c++", "clang++")
+WARM_UPS = 3
+"""Calls before the recording: libraries choose their kernels and allocate their workspaces in the first ones."""
+
+
+def check_compiler(device: torch.device) -> None:
+    """CannotRun where torch.compile would fail for want of a compiler, long after it was started."""
+    named = os.environ.get("CXX")
+    if not any(shutil.which(name) for name in ((named,) if named else COMPILERS)):
+        wanted = f"CXX={named}" if named else "g++ or clang++"
+        raise CannotRun(
+            f"engine.graph: torch.compile needs a C++ compiler ({wanted} not found); install one or use eager"
+        )
+    if device.type == "cuda" and find_spec("triton") is None:
+        raise CannotRun("engine.graph: torch.compile on a CUDA device needs triton: pip install triton, or use eager")
+
+
+class Replay:
+    """Called like the model; one recording for each shape of its tensors. Outputs live until the next call."""
+
+    def __init__(self, call: Callable[..., Any], device: torch.device, warm_ups: int = WARM_UPS) -> None:
+        self._call, self._device, self._warm_ups = call, device, warm_ups
+        self._recordings: dict[tuple[tuple[str, torch.Size], ...], _Recording] = {}
+
+    def __call__(self, **arguments: Any) -> Any:
+        """Replay the recording of these shapes; record it first where there is none yet."""
+        tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+        shape = tuple((name, tensor.shape) for name, tensor in tensors.items())
+        if shape not in self._recordings:
+            self._recordings[shape] = self._record(tensors, arguments)
+        return self._recordings[shape].replay(tensors)
+
+    def _record(self, tensors: dict[str, torch.Tensor], arguments: dict[str, Any]) -> _Recording:
+        inputs = {name: tensor.clone() for name, tensor in tensors.items()}
+        call = {**arguments, **inputs}
+        side = torch.cuda.Stream(self._device)
+        side.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(side):
+            for _ in range(self._warm_ups):
+                self._call(**call)
+        torch.cuda.current_stream(self._device).wait_stream(side)
+        torch.cuda.synchronize(self._device)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                outputs = self._call(**call)
+        except RuntimeError as error:
+            line = first_line(error)
+            raise CannotRun(f"does not apply: this step cannot be recorded as a CUDA graph ({line})") from error
+        return _Recording(graph, inputs, outputs)
+
+
+class _Recording:
+    """A recorded call: its inputs are copied in, its outputs are written anew by each replay."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, inputs: dict[str, torch.Tensor], outputs: Any) -> None:
+        self._graph, self._inputs, self._outputs = graph, inputs, outputs
+
+    def replay(self, tensors: dict[str, torch.Tensor]) -> Any:
+        for name, tensor in tensors.items():
+            self._inputs[name].copy_(tensor)
+        self._graph.replay()
+        return self._outputs
