@@ -9,6 +9,7 @@ from typing import Any
 
 import typer.main
 
+from lynxbench.cli.lazy_commands import LazyCommand
 from lynxbench.cli.main import app
 
 Described = dict[str, Any]
@@ -17,6 +18,15 @@ Described = dict[str, Any]
 def described_commands() -> dict[str, Described]:
     """Every command by its whole name, in the order of the help, with its parameters in theirs."""
     return dict(_walk("lynxbench", typer.main.get_command(app)))
+
+
+def find_command(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that these words begin with, and the words that are left for it."""
+    command: Any = typer.main.get_command(app)
+    rest = list(words)
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = _loaded(command.commands[rest.pop(0)])
+    return command, rest
 
 
 def render_commands(commands: dict[str, Described]) -> str:
@@ -43,8 +53,12 @@ def _walk(path: str, command: Any) -> list[tuple[str, Described]]:
     if hasattr(command, "list_commands"):
         context = typer.Context(command)
         for name in command.list_commands(context):
-            rows += _walk(f"{path} {name}", command.get_command(context, name))
+            rows += _walk(f"{path} {name}", _loaded(command.get_command(context, name)))
     return rows
+
+
+def _loaded(command: Any) -> Any:
+    return command.load() if isinstance(command, LazyCommand) else command
 
 
 def _parameter(parameter: Any) -> Described:

@@ -6,18 +6,23 @@ An entry is small. The documents it speaks of (result, samples, registration, tr
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, PlainSerializer, PlainValidator, SerializationInfo
+from pydantic_core import to_json
 
 from lynxbench.model.canonical import content_id
-from lynxbench.model.contract import Contract
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import ValidityVerdict
+from lynxbench.model.verdicts import ValidityVerdict
+
+if TYPE_CHECKING:
+    from lynxbench.model.contract import Contract
+else:
+    Contract = Any  # see _read_contract
 
 ENTRY_SCHEMA: Literal[1] = 1
 
@@ -61,12 +66,23 @@ class Blob(Document):
     size_bytes: Annotated[int, Field(ge=0)]
 
 
+def _read_contract(value: object) -> Contract:
+    # The many forms of a contract are loaded when one is read: a list of results opens none of them.
+    from lynxbench.model.contract import Contract
+
+    return value if isinstance(value, Contract) else Contract.model_validate_json(to_json(value))
+
+
+def _write_contract(contract: Contract, info: SerializationInfo) -> dict[str, Any]:
+    return contract.model_dump(mode=info.mode, by_alias=info.by_alias, exclude_unset=info.exclude_unset)
+
+
 class ContractAgreed(Document):
     """A contract, from now on named by its id."""
 
     kind: Literal[EntryKind.CONTRACT] = EntryKind.CONTRACT
     contract_id: Sha256
-    contract: Contract
+    contract: Annotated[Contract, PlainValidator(_read_contract), PlainSerializer(_write_contract)]
 
 
 class RunRegistered(Document):
