@@ -124,20 +124,13 @@ def test_capacity_takes_demand_from_a_log(here: Path) -> None:
     ],
 )
 def test_mistakes_end_in_one_line_and_the_documented_code(
-    here: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: ExitCode, said: str
+    here: Path, arguments: tuple[str, ...], code: ExitCode, said: str
 ) -> None:
-    from typer.testing import CliRunner
-
-    from lynxbench.cli.main import app
-    from lynxbench.errors import LynxbenchError
-
-    monkeypatch.chdir(here)
-    monkeypatch.setenv("LYNXBENCH_LEDGER", str(here / "ledger"))
-    raised = CliRunner().invoke(app, ["decide", *arguments]).exception
-    assert isinstance(raised, LynxbenchError)
-    assert raised.exit_code == code
-    assert said in str(raised)
-    assert "\n" not in str(raised)
+    done = lynxbench_here("decide", *arguments, cwd=here, LYNXBENCH_LEDGER=str(here / "ledger"))
+    assert done.code == code
+    assert said in done.err
+    assert done.err.startswith("lynxbench: ")
+    assert done.err.count("\n") == 1
 
 
 def test_cost_from_a_plan_file_in_three_regimes(here: Path) -> None:

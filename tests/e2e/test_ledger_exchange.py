@@ -229,7 +229,7 @@ def test_what_cannot_be_written_is_said(alpha: Team, result_id: str, target: str
     assert "cannot be written" in done.err
     wrong = alpha.run("results", "export", result_id, "--format", "xml", "-o", "x")
     assert wrong.code == 2
-    assert "one of bundle, openmetrics, csv, parquet, mlflow" in wrong.err
+    assert "'xml' is not one of 'bundle', 'openmetrics', 'csv', 'parquet', 'mlflow'" in wrong.err
 
 
 def test_a_foreign_result_is_recorded_with_what_it_fails_to_state(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from typer.main import get_command
 
-from lynxbench.cli.main import app
+from command_tree import find_command
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
@@ -22,14 +21,9 @@ def read_yaml(path: Path) -> Any:
 
 def parse_command(words: list[str]) -> None:
     """Parsed by the real command line, and not carried out."""
-    command: Any = get_command(app)
-    rest = list(words)
-    context = None
-    while hasattr(command, "commands") and rest and rest[0] in command.commands:
-        name, *rest = rest
-        command = command.commands[name]
-    assert command is not get_command(app)
-    command.make_context("lynxbench", rest, parent=context)
+    command, rest = find_command(words)
+    assert len(rest) < len(words)
+    command.make_context("lynxbench", rest)
 
 
 def test_compose_has_both_services_and_no_password() -> None:

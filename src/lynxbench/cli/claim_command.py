@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import typer
 
-from lynxbench.cli.results_command import AS_JSON
+from lynxbench.cli.answers import answer
+from lynxbench.cli.options import AS_JSON
+from lynxbench.cli.showing import terminal_text
+from lynxbench.decide.claiming import lint_claim, read_claim
+from lynxbench.decide.deciding import read_folder
 from lynxbench.errors import BadInput, ExitCode
+from lynxbench.report.documents.decision_document import compose_decision
 
 
 def claim(
@@ -22,14 +28,6 @@ def claim(
 
     Exit code 1 when a context is missing.
     """
-    import sys
-
-    from lynxbench.cli.naming import print_document
-    from lynxbench.cli.showing import terminal_text
-    from lynxbench.decide.claiming import lint_claim, read_claim
-    from lynxbench.decide.deciding import read_folder
-    from lynxbench.report.documents.decision_document import compose_decision
-
     if (file is None) == (text is None):
         raise BadInput("give a file with the claim, or the claim with --text")
     if text is not None:
@@ -39,11 +37,8 @@ def claim(
     else:
         assert file is not None
         source, body = Path(file).name, read_claim(Path(file))
-    results = [one for folder in folders for one in read_folder(folder)]
+    results = [result for folder in folders for result in read_folder(folder)]
     report = lint_claim(body, source, results)
-    if as_json:
-        print_document(report.model_dump(mode="json"))
-    else:
-        print(terminal_text(compose_decision(report)), end="")
+    answer(as_json, report, lambda: terminal_text(compose_decision(report)))
     if report.missing:
         raise typer.Exit(ExitCode.VERDICT_NO)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from contextlib import ExitStack
+from pathlib import Path
 
 import typer
 
-from lynxbench.cli.results_command import AS_JSON, LEDGER
-from lynxbench.errors import ExitCode
-
-if TYPE_CHECKING:
-    from lynxbench.model.comparison import Comparison
-    from lynxbench.model.precision import Precision
+from lynxbench.cli.answers import answer
+from lynxbench.cli.options import AS_JSON, LEDGER, ONE_PRECISION
+from lynxbench.cli.showing import terminal_text
+from lynxbench.compare.foreign_refusal import compare_foreign
+from lynxbench.errors import BadInput, ExitCode
+from lynxbench.model.comparison import Comparison, EffectVerdict
+from lynxbench.model.entries import ForeignImported
+from lynxbench.model.precision import Precision
+from lynxbench.record.comparing_results import compare_sides, side_of
+from lynxbench.record.formats.foreign_results import read_foreign
+from lynxbench.record.recalling import recalled
+from lynxbench.report.documents.comparison_document import compose_comparison
 
 
 def compare(
     a: str = typer.Argument(help="A result: path, id or its unique beginning. The one to hold against."),
     b: str = typer.Argument(help="The other result; the effect is B over A."),
-    precision: str | None = typer.Option(None, help="Compare at this precision alone."),
+    precision: Precision | None = ONE_PRECISION,
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -25,40 +33,34 @@ def compare(
 
     Exit code 1 when B regressed, 3 when the two are incomparable: then no ratio is given.
     """
-    from lynxbench.cli.naming import parse_precision, print_document
-    from lynxbench.cli.showing import terminal_text
-    from lynxbench.model.comparison import EffectVerdict
-    from lynxbench.report.documents.comparison_document import compose_comparison
-
-    found = compare_named(a, b, parse_precision(precision), ledger)
-    if as_json:
-        print_document(found.model_dump(mode="json"))
-    else:
-        print(terminal_text(compose_comparison(found)), end="")
-    if found.refused:
+    comparison = compare_named(a, b, precision, ledger)
+    answer(as_json, comparison, lambda: terminal_text(compose_comparison(comparison)))
+    if comparison.refused:
         raise typer.Exit(ExitCode.REFUSED)
-    if found.verdict is EffectVerdict.REGRESSED:
+    if comparison.verdict is EffectVerdict.REGRESSED:
         raise typer.Exit(ExitCode.VERDICT_NO)
 
 
 def compare_named(a: str, b: str, precision: Precision | None, ledger: str | None) -> Comparison:
     """Two results that a person named; a foreign one is refused with what it lacks."""
-    from contextlib import ExitStack
-
-    from lynxbench.cli.naming import foreign_or_none, resolve_result
-    from lynxbench.compare.foreign_refusal import compare_foreign
-    from lynxbench.record.comparing_results import compare_sides, side_of
-
-    foreign = foreign_or_none(a), foreign_or_none(b)
     with ExitStack() as stack:
-        recalled = [
-            None if strange else stack.enter_context(resolve_result(name, ledger))
-            for name, strange in zip((a, b), foreign, strict=True)
-        ]
-        if recalled[0] is None or recalled[1] is None:
-            both = [one.result if one else strange for one, strange in zip(recalled, foreign, strict=True)]
-            assert both[0] is not None
-            assert both[1] is not None
-            return compare_foreign(both[0], both[1], (a, b))
-        sides = [side_of(one.result, folder=one.folder, standing=one.standing) for one in (recalled[0], recalled[1])]
+        first, second = (_foreign(name) or stack.enter_context(recalled(name, ledger, os.environ)) for name in (a, b))
+        if isinstance(first, ForeignImported) or isinstance(second, ForeignImported):
+            left, right = (side if isinstance(side, ForeignImported) else side.result for side in (first, second))
+            return compare_foreign(left, right, (a, b))
+        sides = [side_of(side.result, folder=side.folder, standing=side.standing) for side in (first, second)]
     return compare_sides(sides[0], sides[1], precision)
+
+
+def _foreign(name: str) -> ForeignImported | None:
+    """A foreign result file, where the name is a file that is not a result of ours and that we know."""
+    path = Path(name)
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        if b'"lynxbench_version"' in stream.read(4096):
+            return None
+    try:
+        return read_foreign(path)
+    except BadInput:
+        return None

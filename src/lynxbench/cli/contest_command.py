@@ -2,56 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from datetime import UTC, datetime
 
 import typer
 
-from lynxbench.cli.results_command import AS_JSON, LEDGER, named_result
-from lynxbench.errors import Refused
-
-if TYPE_CHECKING:
-    from lynxbench.ledger.location import OpenLedger
-    from lynxbench.model.entries import ResultContested, ResultRetracted
+from lynxbench.cli.answers import answer
+from lynxbench.cli.naming import append_signed, named_result
+from lynxbench.cli.options import AS_JSON, LEDGER, RESULT
+from lynxbench.errors import BadInput, Refused
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.ledger.location import OpenLedger, opened
+from lynxbench.ledger.queries import find_result, voice_of
+from lynxbench.model.canonical import short
+from lynxbench.model.entries import ResultContested, ResultRetracted
+from lynxbench.record.recording import MAX_REASON
 
 REASON = typer.Option(..., "--reason", help="Why, in words that the other teams can check.")
 
 
 def contest(
-    result: str = typer.Argument(help="A result: id, its unique beginning, or a path."),
+    result: str = RESULT,
     reason: str = REASON,
     cites: list[str] = typer.Option([], "--cites", help="Results that show it: ids or their beginnings."),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
     """Say, signed, that you do not accept a result, and why; it follows the result from now on."""
-    import os
-
-    from lynxbench.model.entries import ResultContested
-    from lynxbench.record.recalling import opened
-
     with opened(ledger, os.environ) as open_:
         result_id = named_result(open_, result)
-        cited = tuple(named_result(open_, one) for one in cites)
+        cited = tuple(named_result(open_, name) for name in cites)
         body = ResultContested(result_id=result_id, reason=_reason(reason), cites=cited)
         _append(open_, body, "contested", as_json)
 
 
 def retract(
-    result: str = typer.Argument(help="A result: id, its unique beginning, or a path."),
+    result: str = RESULT,
     reason: str = REASON,
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
     """Take back a result of your own team, with the reason; it stays in the record, marked."""
-    import os
-    from datetime import UTC, datetime
-
-    from lynxbench.evidence.keyring import Keyring
-    from lynxbench.ledger.queries import find_result, voice_of
-    from lynxbench.model.canonical import short
-    from lynxbench.model.entries import ResultRetracted
-    from lynxbench.record.recalling import opened
-
     keyring = Keyring()
     key = keyring.signing_key(datetime.now(UTC)).key
     with opened(ledger, os.environ) as open_:
@@ -68,26 +59,12 @@ def retract(
 
 
 def _append(ledger: OpenLedger, body: ResultContested | ResultRetracted, what: str, as_json: bool) -> None:
-    import json
-    from datetime import UTC, datetime
-
-    from lynxbench.evidence.keyring import Keyring
-    from lynxbench.model.canonical import short
-    from lynxbench.record.recording import seal
-
-    key = Keyring().signing_key(datetime.now(UTC)).key
-    seq = ledger.log.append(seal(body, key))
-    ledger.seen.check(ledger.log)
-    if as_json:
-        print(json.dumps({"seq": seq, "team": key.team, "entry": body.model_dump(mode="json")}, indent=1))
-    else:
-        print(f"{short(body.result_id)} {what} by {key.team} as entry {seq}")
+    seq, team = append_signed(ledger, body)
+    document = {"seq": seq, "team": team, "entry": body.model_dump(mode="json")}
+    answer(as_json, lambda: document, lambda: f"{short(body.result_id)} {what} by {team} as entry {seq}\n")
 
 
 def _reason(text: str) -> str:
-    from lynxbench.errors import BadInput
-    from lynxbench.record.recording import MAX_REASON
-
     reason = text.strip()
     if not 0 < len(reason) <= MAX_REASON:
         raise BadInput(f"--reason: give 1 to {MAX_REASON} characters that say why")

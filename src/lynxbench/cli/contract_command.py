@@ -4,42 +4,47 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from lynxbench.errors import BadInput, ExitCode
+from lynxbench.cli.answers import answer, print_document, tell
+from lynxbench.cli.lazy_commands import command_group
+from lynxbench.cli.options import AS_JSON
+from lynxbench.contract.diff import ContractComparison, compare_contracts
+from lynxbench.contract.loader import bundled_names, parse_contract, read_bundled, read_contract
+from lynxbench.contract.schema import render_schema
+from lynxbench.contract.template import render_template
+from lynxbench.contract.writer import Marked, render_contract
+from lynxbench.errors import BadFile, BadInput, ExitCode
+from lynxbench.model.workload import Task
 
-if TYPE_CHECKING:
-    from lynxbench.contract.diff import ContractComparison
-    from lynxbench.workload.production import Fitted
-    from lynxbench.workload.request_log import RequestLog
-
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
-
-_JSON = typer.Option(False, "--json", help="Print one JSON document on standard output, nothing else.")
-_CONTRACT = typer.Argument(help="A contract file, a stored JSON document that holds one, or a bundled name.")
+app = command_group("Write, check, show and compare contracts.")
 
 
 @app.command()
 def new(
     file: Path = typer.Argument(Path("contract.yaml"), help="The file to write."),
-    task: str = typer.Option("generate", help="generate, embed, classify, train-step or callable."),
+    task: Task = typer.Option(Task.GENERATE, help="What one iteration does."),
     model: str = typer.Option("", help="package:NAME, preset:NAME, path:PATH, hub:OWNER/NAME or module:function."),
     engine: str = typer.Option("", help="torch, onnx, callable, plugin:NAME or openai (a server)."),
     url: str = typer.Option("", help="The server's address, with --engine openai."),
-    from_log: Path = typer.Option(
+    from_log: Path | None = typer.Option(
         None, "--from-log", help="Fit lengths and arrivals to this request log (JSONL, CSV)."
     ),
     name: str = typer.Option("", help="Short name of the contract."),
     force: bool = typer.Option(False, "--force", help="Overwrite the file if it exists."),
-    as_json: bool = _JSON,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Write a commented contract to start from; every key is explained beside it."""
-    from lynxbench.contract.loader import parse_contract
-    from lynxbench.contract.template import render_template
+    log = fitted = likeness = None
+    if from_log is not None:
+        # numpy is loaded for a log alone: contracts are checked and shown in many hooks, and should be at once
+        from lynxbench.workload.production import fit_log
+        from lynxbench.workload.representative import distance
+        from lynxbench.workload.request_log import read_log
 
-    fitted = _fit(from_log) if from_log is not None else None
+        log = read_log(from_log)
+        fitted = fit_log(log)
     text = render_template(
         task=task,
         model=model,
@@ -47,8 +52,8 @@ def new(
         name=name,
         file=file.name,
         url=url,
-        workload=fitted[0].workload_keys() if fitted else None,
-        remarks=fitted[0].remarks() if fitted else (),
+        workload=fitted.workload_keys() if fitted else None,
+        remarks=fitted.remarks() if fitted else (),
     )
     contract = parse_contract(text, str(file))
     try:
@@ -58,36 +63,28 @@ def new(
         raise BadInput(f"{file}: exists already; name another file, or add --force to overwrite it") from None
     except OSError as error:
         raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
-    likeness = None
-    if fitted:
-        from lynxbench.workload.representative import distance
-
-        likeness = distance(contract.workload, fitted[1])
-    if as_json:
-        about = {"log": fitted[0].document(), "likeness": likeness.document()} if fitted and likeness else {}
-        _print_json({"file": str(file), "name": contract.name, "contract_id": contract.contract_id, **about})
-        return
-    if likeness:
-        typer.echo(likeness.render(), nl=False)
-    typer.echo(f"{file}: written; next: edit it, then lynxbench contract check {file}")
+    document: dict[str, object] = {"file": str(file), "name": contract.name, "contract_id": contract.contract_id}
+    if log is not None and fitted is not None:
+        likeness = distance(contract.workload, log)
+        document |= {"log": fitted.document(), "likeness": likeness.document()}
+    written = f"{file}: written; next: edit it, then lynxbench contract check {file}\n"
+    answer(as_json, lambda: document, lambda: (likeness.render() if likeness else "") + written)
 
 
 @app.command()
 def check(
     files: list[str] = typer.Argument(help="Contract files, or bundled names."),
-    against_log: Path = typer.Option(None, "--against-log", help="Hold each against this production log (JSONL, CSV)."),
-    as_json: bool = _JSON,
+    against_log: Path | None = typer.Option(
+        None, "--against-log", help="Hold each against this production log (JSONL, CSV)."
+    ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Check contracts: one line each, `ok` with the id or what is wrong. Exit code 2 if any is wrong.
 
     With --against-log it also says how far each is from production, and exits with 1 where one differs.
     """
-    from lynxbench.contract.loader import read_contract
-    from lynxbench.errors import BadFile
-
-    log = None
-    differs = False
-    if against_log is not None:
+    log, differs = None, False
+    if against_log is not None:  # numpy for a log alone, as in `new`
         from lynxbench.workload.representative import Likeness, distance
         from lynxbench.workload.request_log import read_log
 
@@ -97,61 +94,62 @@ def check(
         try:
             contract = read_contract(file)
         except BadFile as error:
-            said = {"problem": error.problem, "line": error.line, "key": error.key}
-            rows.append({"file": file, "ok": False, **said})
-            typer.echo(f"{error}", err=True)
-        else:
-            row: dict[str, object] = {"name": contract.name, "contract_id": contract.contract_id}
-            rows.append({"file": file, "ok": True, **row})
-            if not as_json:
-                typer.echo(f"{file}: ok  {contract.name}  {contract.contract_id}")
-            if log is not None:
-                likeness = distance(contract.workload, log)
-                differs = differs or likeness.verdict is Likeness.DIFFERS
-                rows[-1]["likeness"] = likeness.document()
-                if not as_json:
-                    typer.echo(likeness.render(), nl=False)
+            rows.append({"file": file, "ok": False, "problem": error.problem, "line": error.line, "key": error.key})
+            tell(str(error))
+            continue
+        row: dict[str, object] = {"file": file, "ok": True, "name": contract.name, "contract_id": contract.contract_id}
+        text = f"{file}: ok  {contract.name}  {contract.contract_id}\n"
+        if log is not None:
+            likeness = distance(contract.workload, log)
+            differs = differs or likeness.verdict is Likeness.DIFFERS
+            row["likeness"] = likeness.document()
+            text += likeness.render()
+        rows.append(row)
+        if not as_json:
+            print(text, end="")
+    all_right = all(row["ok"] for row in rows)
     if as_json:
-        _print_json({"ok": all(row["ok"] for row in rows), "contracts": rows})
-    if not all(row["ok"] for row in rows):
+        print_document({"ok": all_right, "contracts": rows})
+    if not all_right:
         raise typer.Exit(ExitCode.BAD_INPUT)
     if differs:
         raise typer.Exit(ExitCode.VERDICT_NO)
 
 
 @app.command()
-def show(contract: str = _CONTRACT, as_json: bool = _JSON) -> None:
+def show(
+    contract: str = typer.Argument(help="A contract file, a stored JSON document that holds one, or a bundled name."),
+    as_json: bool = AS_JSON,
+) -> None:
     """Show what a contract means: every key, the defaults filled in and marked, and its id."""
-    from lynxbench.contract.loader import read_contract
-    from lynxbench.contract.writer import Marked, render_contract
-
     agreed = read_contract(contract)
-    if as_json:
-        _print_json({"contract_id": agreed.contract_id, "contract": agreed.canonical()})
-        return
-    typer.echo(f"# {agreed.name} · contract {agreed.contract_id}\n\n{render_contract(agreed, Marked())}", nl=False)
+    answer(
+        as_json,
+        lambda: {"contract_id": agreed.contract_id, "contract": agreed.canonical()},
+        lambda: f"# {agreed.name} · contract {agreed.contract_id}\n\n{render_contract(agreed, Marked())}",
+    )
 
 
 @app.command()
 def diff(
     a: str = typer.Argument(help="A contract file, stored document or bundled name."),
     b: str = typer.Argument(help="The contract to hold against it."),
-    as_json: bool = _JSON,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Say which differences break comparability. Exit code 0: same meaning, 1: differences, 3: incomparable."""
-    from lynxbench.contract.diff import compare_contracts
-    from lynxbench.contract.loader import read_contract
-
     comparison = compare_contracts(read_contract(a), read_contract(b))
-    if as_json:
-        rows = [
-            {"key": d.key, "a": d.before, "b": d.after, "effect": d.effect, "reason": d.reason}
-            for d in comparison.differences
-        ]
-        ids = [comparison.before_id, comparison.after_id]
-        _print_json({"comparability": comparison.verdict, "contract_ids": ids, "differences": rows})
-    else:
-        typer.echo(_render_comparison(comparison, a, b), nl=False)
+    answer(
+        as_json,
+        lambda: {
+            "comparability": comparison.verdict,
+            "contract_ids": [comparison.before_id, comparison.after_id],
+            "differences": [
+                {"key": d.key, "a": d.before, "b": d.after, "effect": d.effect, "reason": d.reason}
+                for d in comparison.differences
+            ],
+        },
+        lambda: _render_comparison(comparison, a, b),
+    )
     if comparison.verdict == "incomparable":
         raise typer.Exit(ExitCode.REFUSED)
     if comparison.differences:
@@ -159,34 +157,29 @@ def diff(
 
 
 @app.command()
-def schema(as_json: bool = _JSON) -> None:
+def schema(as_json: bool = AS_JSON) -> None:
     """Print the JSON Schema of contracts, for editors (it is JSON with or without --json)."""
-    from lynxbench.contract.schema import render_schema
-
-    typer.echo(render_schema(), nl=False)
+    print(render_schema(), end="")
 
 
 @app.command(name="list")
-def list_bundled(as_json: bool = _JSON) -> None:
+def list_bundled(as_json: bool = AS_JSON) -> None:
     """List the contracts that come with lynxbench."""
-    from lynxbench.contract.loader import bundled_names, read_bundled
-
     contracts = {name: read_bundled(name) for name in bundled_names()}
-    if as_json:
-        rows = [{"name": n, "contract_id": c.contract_id, "question": c.question} for n, c in contracts.items()]
-        _print_json({"contracts": rows})
-        return
     width = max(map(len, contracts))
-    for name, contract in contracts.items():
-        typer.echo(f"{name:<{width}}  {contract.contract_id[:12]}  {contract.question}")
-
-
-def _fit(file: Path) -> tuple[Fitted, RequestLog]:
-    from lynxbench.workload.production import fit_log
-    from lynxbench.workload.request_log import read_log
-
-    log = read_log(file)
-    return fit_log(log), log
+    answer(
+        as_json,
+        lambda: {
+            "contracts": [
+                {"name": name, "contract_id": contract.contract_id, "question": contract.question}
+                for name, contract in contracts.items()
+            ]
+        },
+        lambda: "".join(
+            f"{name:<{width}}  {contract.contract_id[:12]}  {contract.question}\n"
+            for name, contract in contracts.items()
+        ),
+    )
 
 
 def _render_comparison(comparison: ContractComparison, a: str, b: str) -> str:
@@ -207,7 +200,3 @@ def _brief(value: object, longest: int = 60) -> str:
         return "(none)"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _print_json(document: object) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

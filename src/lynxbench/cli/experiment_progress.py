@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from time import perf_counter
 
+from lynxbench.cli.answers import tell
+from lynxbench.cli.progress import duration_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.experiment.cells import CellPlan
 from lynxbench.experiment.definition import Definition
@@ -24,22 +25,22 @@ class VisitProgress:
     def start(self, definition: Definition, folder: Path, cells: int) -> None:
         """The experiment starts, or goes on."""
         self._blocks, self._cells = definition.restarts, cells
-        self._say(f"{definition.name}: {cells} cells × {definition.restarts} blocks of time, into {folder}")
+        tell(f"{definition.name}: {cells} cells × {definition.restarts} blocks of time, into {folder}")
 
     def visit(self, block: int, place: int, cell: CellPlan, node: str = "") -> None:
         """A cell is about to be visited."""
         self._visits += 1
         where, left = (f" on {node}", self._left_side_by_side()) if node else ("", self._left(block, place))
-        self._say(f"  block {block + 1}/{self._blocks}, {place + 1}/{self._cells}{where}: {cell.words}{left}")
+        tell(f"  block {block + 1}/{self._blocks}, {place + 1}/{self._cells}{where}: {cell.words}{left}")
 
     def skip(self, cell: CellPlan, reason: str) -> None:
         """A cell cannot be run."""
         self._ruled_out.add(cell.number)
-        self._say(f"  infeasible: {cell.words}: {reason}")
+        tell(f"  infeasible: {cell.words}: {reason}")
 
     def trial(self, words: str) -> None:
         """A tuner says what it does next."""
-        self._say(f"  {words}")
+        tell(f"  {words}")
 
     def begin(self, run: RunFolder) -> None:
         """A run starts, or goes on."""
@@ -51,7 +52,7 @@ class VisitProgress:
         """A process has ended."""
         self._spent.append(spent_s)
         if report.status is JobStatus.FAILED:
-            self._say(f"    failed: {report.error}")
+            tell(f"    failed: {report.error}")
 
     def note(self, text: str) -> None:
         """A step between processes."""
@@ -72,7 +73,4 @@ class VisitProgress:
 
     @staticmethod
     def _about(left_s: float) -> str:
-        return f" (about {left_s / 60:.1f} min left)" if left_s >= 90 else f" (about {left_s:.0f} s left)"
-
-    def _say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        return f" (about {duration_text(left_s)} left)"

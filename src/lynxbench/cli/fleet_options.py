@@ -6,15 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from lynxbench.errors import BadInput
-
-if TYPE_CHECKING:
-    from lynxbench.fleet.cluster import Fleet
-    from lynxbench.fleet.fleet_jobs import JobOptions
+from lynxbench.fleet.cluster import Fleet, connected, wait_for
+from lynxbench.fleet.fleet_jobs import JobOptions
+from lynxbench.fleet.fleet_run import environment_of
 
 WAIT_S = 600.0
 RAY = typer.Option(
@@ -35,11 +33,13 @@ TO_NODES = typer.Option(
 
 
 @contextmanager
-def joined(ray: str | None, nodes: str | None, ship: Path | None = None) -> Iterator[Fleet]:
-    """The cluster; what Ray prints goes where messages go, so that standard output holds the document alone."""
-    from lynxbench.fleet.cluster import connected
+def joined(ray: str | None, nodes: str | None, ship: Path | None = None, *, wait: int = 0) -> Iterator[Fleet]:
+    """The cluster, when so many nodes are there.
 
+    What Ray prints goes where messages go, so that standard output holds the document alone.
+    """
     with redirect_stdout(sys.stderr), connected(ray, local_nodes=_local(ray, nodes), ship=ship) as fleet:
+        wait_for(fleet, wait, WAIT_S)
         yield fleet
 
 
@@ -59,9 +59,6 @@ def asked_nodes(ray: str | None, nodes: str | None) -> str | None:
 
 def job_options(together: bool, ship: Path | None, env: list[str] | None) -> JobOptions:
     """How jobs are carried out, from what was said on the command line."""
-    from lynxbench.fleet.fleet_jobs import JobOptions
-    from lynxbench.fleet.fleet_run import environment_of
-
     return JobOptions(
         together=together, cwd=Path.cwd() if ship is None else None, environment=environment_of(env or ())
     )

@@ -1,41 +1,47 @@
-"""`lynxbench history`: the series of a contract, its changes, and the layer that changed with each."""
+"""`lynxbench history` and `signals`: how a contract's figure moved, and whether the whole stack is behind it."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
 
-from lynxbench.cli.results_command import AS_JSON, LEDGER
-
-FROM = typer.Option(None, "--from", help="Folder with results of lynxbench run; may be given more than once.")
-CONTRACT = typer.Argument(help="A contract: file, bundled name, id or its unique beginning.")
+from lynxbench.cli.answers import answer, write_page
+from lynxbench.cli.options import AS_JSON, CONTRACT, FOLDERS, LEDGER
+from lynxbench.cli.showing import terminal_text
+from lynxbench.compare.stack_signals import read_signals
+from lynxbench.errors import ExitCode
+from lynxbench.model.precision import Precision
+from lynxbench.record.histories import Past, history_of, record_of
+from lynxbench.report.documents.history_document import compose_history, compose_signals
+from lynxbench.report.render_html import render_html
 
 
 def history(
     contract: str = CONTRACT,
-    precision: str | None = typer.Option(None, help="Which precision; the contract's first if left out."),
-    folders: list[Path] | None = FROM,
+    precision: Precision | None = typer.Option(None, help="Which precision; the contract's first if left out."),
+    folders: list[Path] = FOLDERS,
     html: Path | None = typer.Option(None, help="Write a page with the series as a plot."),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
     """Show how a contract's figure moved, and tie each change to what changed in the record."""
-    import os
+    with Past(folders, ledger, os.environ) as past:
+        series = history_of(past, contract, precision)
+    write_page(html, lambda: render_html(compose_history(series)))
+    answer(as_json, series, lambda: terminal_text(compose_history(series)))
 
-    from lynxbench.cli.naming import parse_precision, print_document
-    from lynxbench.cli.showing import terminal_text
-    from lynxbench.evidence.documents import write_text
-    from lynxbench.record.histories import Past, history_of
-    from lynxbench.report.documents.history_document import compose_history
-    from lynxbench.report.render_html import render_html
 
-    with Past(folders or (), ledger, os.environ) as past:
-        found = history_of(past, contract, parse_precision(precision))
-    if html is not None:
-        write_text(html, render_html(compose_history(found)))
-        typer.echo(f"written: {html}", err=True)
-    if as_json:
-        print_document(found.model_dump(mode="json"))
-    else:
-        print(terminal_text(compose_history(found)), end="")
+def signals(
+    contract: str = CONTRACT,
+    folders: list[Path] = FOLDERS,
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Look for the five signs that a problem belongs to the whole stack. Exit code 1 when two or more are present."""
+    with Past(folders, ledger, os.environ) as past:
+        signs = read_signals(record_of(past, contract))
+    answer(as_json, signs, lambda: terminal_text(compose_signals(signs)))
+    if signs.stack_shaped:
+        raise typer.Exit(ExitCode.VERDICT_NO)

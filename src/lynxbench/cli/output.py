@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from lynxbench.cli.answers import tell
 from lynxbench.cli.showing import terminal_text
-from lynxbench.evidence.documents import RESULT_FILE, check_samples, write_text
+from lynxbench.evidence.documents import RESULT_FILE, check_samples
 from lynxbench.evidence.sample_file import read_samples
+from lynxbench.evidence.whole_files import write_text
+from lynxbench.ledger.location import locate
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
+from lynxbench.record.recalling import recalled
+from lynxbench.record.recording import LedgerRecorder
 from lynxbench.report.doc import Facts
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_markdown import render_markdown
 from lynxbench.run.run_outcome import TELEMETRY_FILE, Finished
-
-if TYPE_CHECKING:
-    from lynxbench.record.recording import LedgerRecorder
 
 
 def write_reports(finished: Finished) -> dict[str, str]:
@@ -37,9 +37,6 @@ def write_reports(finished: Finished) -> dict[str, str]:
 
 def recorder_for(ledger: str | None) -> LedgerRecorder | None:
     """Who records a run in the ledger that is meant; None where none is wanted."""
-    from lynxbench.ledger.location import locate
-    from lynxbench.record.recording import LedgerRecorder
-
     location = locate(ledger, os.environ)
     return None if location is None else LedgerRecorder(location, os.environ)
 
@@ -49,12 +46,11 @@ def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
     if recorder is None:
         return
     if recorder.news is not None:
-        print(f"lynxbench: {recorder.news}", file=sys.stderr)
+        tell(f"lynxbench: {recorder.news}")
     if recorder.problem is not None:
-        print(
+        tell(
             f"lynxbench: not recorded: {recorder.problem}; the run is kept. "
-            f"Record it later with: lynxbench results import {_near(folder)}",
-            file=sys.stderr,
+            f"Record it later with: lynxbench results import {_near(folder)}"
         )
 
 
@@ -72,11 +68,9 @@ def print_result(result: Result, paths: Mapping[str, str], as_json: bool, record
 
 def render_form(named: str, form: str, ledger: str | None = None) -> str:
     """A result, named by path or id, as text; plots need its samples, which must be the ones it was made from."""
-    from lynxbench.record.recalling import recalled
-
-    with recalled(named, ledger, os.environ) as found:
-        result, folder = found.result, found.folder
-        standing = () if found.standing is None else found.standing.words
+    with recalled(named, ledger, os.environ) as recall:
+        result, folder = recall.result, recall.folder
+        standing = () if recall.standing is None else recall.standing.words
         if form == "html":
             file = folder / TELEMETRY_FILE
             telemetry = read_telemetry(file) if file.exists() else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from types import TracebackType
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from lynxbench.cli.answers import tell
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport, JobStatus
@@ -17,67 +18,86 @@ _FIRST_GUESS_EXTRAS_S = 12.0
 """Start-up, and the passes after a precision's first process; replaced by what was seen as soon as there is any."""
 
 
-def make_bar(console: Console) -> Progress:
-    """One line for a task: its words, how far it is, what `rest` says of the rest, and the time so far."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
+class ProgressBar:
+    """One bar for everything that is under way, on a terminal alone; lines stand above it, or by themselves."""
 
-
-class TerminalProgress:
-    """Tells a person how far the run is and how long it will still take."""
-
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
+    def __init__(self, first: str) -> None:
         self._console = Console(stderr=True)
-        self._bar: Progress | None = None
-        self._plan: tuple[Slot, ...] = ()
-        self._done: list[tuple[Slot, float]] = []
-        self._dropped: set[str] = set()
-        self._last_stage = ""
+        self._progress: Progress | None = None
+        self._first = first
 
-    def __enter__(self) -> TerminalProgress:
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
-            self._bar = make_bar(self._console)
-            self._bar.start()
-            self._task = self._bar.add_task("capturing the executor", total=1.0, rest="")
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
+                TimeElapsedColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._progress.start()
+            self._task = self._progress.add_task(self._first, total=1.0, rest="")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._progress is not None:
+            self._progress.stop()
+
+    @property
+    def drawn(self) -> bool:
+        """Whether anybody sees the bar."""
+        return self._progress is not None
+
+    def draw(self, **changed: Any) -> None:
+        """Its words (`description`), how far it is (`completed`, of 1), what is said of the rest (`rest`)."""
+        if self._progress is not None:
+            self._progress.update(self._task, **changed)
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        if self._progress is not None:
+            self._progress.console.print(line, highlight=False)
+        else:
+            tell(line)
+
+
+class TerminalProgress(ProgressBar):
+    """Tells a person how far the run is and how long it will still take."""
+
+    def __init__(self, contract: Contract) -> None:
+        super().__init__("capturing the executor")
+        self._contract = contract
+        self._plan: tuple[Slot, ...] = ()
+        self._done: list[tuple[Slot, float]] = []
+        self._dropped: set[str] = set()
+        self._last_stage = ""
 
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts, or goes on."""
         self._plan = run.registration.plan
-        self._say(
+        self.say(
             f"{self._contract.name}: {len(self._plan)} processes "
             f"({self._contract.protocol.restarts} restarts × {len(self._contract.workload.precisions)} precisions), "
-            f"{_minutes(self._left_s(None, 0.0))} or less, into {run.path}"
+            f"{duration_text(self._left_s(None, 0.0))} or less, into {run.path}"
         )
 
     def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
         """A process is at work."""
         label = f"{slot.precision.value} {slot.restart + 1}/{self._contract.protocol.restarts} · {stage}"
         left_s = self._left_s(slot, spent_s)
-        if self._bar is not None:
+        if self.drawn:
             passed_s = sum(seconds for _, seconds in self._done) + spent_s
             counted = f" · {iterations} iterations" if iterations else ""
-            self._bar.update(
-                self._task,
+            self.draw(
                 description=label + counted,
                 completed=passed_s / max(passed_s + left_s, 1e-9),
-                rest=f"about {_minutes(left_s)} left",
+                rest=f"about {duration_text(left_s)} left",
             )
         elif label != self._last_stage and stage in ("setup", "measure"):
-            self._say(f"  {label} (about {_minutes(left_s)} left)")
+            self.say(f"  {label} (about {duration_text(left_s)} left)")
         self._last_stage = label
 
     def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
@@ -86,14 +106,13 @@ class TerminalProgress:
         if report.status is not JobStatus.DONE and slot.restart == 0:
             self._dropped.add(slot.precision.value)
         if report.status is JobStatus.FAILED:
-            self._say(f"  {slot.precision.value} {slot.restart + 1}: failed: {report.error}")
+            self.say(f"  {slot.precision.value} {slot.restart + 1}: failed: {report.error}")
         elif report.skip is not None:
-            self._say(f"  {slot.precision.value}: {report.skip.reason}")
+            self.say(f"  {slot.precision.value}: {report.skip.reason}")
 
     def note(self, text: str) -> None:
         """A step between processes."""
-        if self._bar is not None:
-            self._bar.update(self._task, description=text, rest="")
+        self.draw(description=text, rest="")
 
     def _left_s(self, current: Slot | None, spent_s: float) -> float:
         """From what processes took so far; before the first one, from the contract and a guess."""
@@ -114,12 +133,7 @@ class TerminalProgress:
         extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
         return _FIRST_GUESS_SETUP_S + (protocol.min_duration_s + protocol.limit_s) / 2 + extras
 
-    def _say(self, text: str) -> None:
-        if self._bar is not None:
-            self._bar.console.print(text, highlight=False)
-        else:
-            print(text, file=sys.stderr, flush=True)
 
-
-def _minutes(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
+    """A rest of time as people say it."""
     return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import typer
 
-from lynxbench.cli.results_command import AS_JSON, LEDGER
+from lynxbench.cli.answers import answer
+from lynxbench.cli.options import AS_JSON, LEDGER, SERVER, TOKEN
 from lynxbench.errors import BadInput
+from lynxbench.ledger.bundle import Imported
+from lynxbench.ledger.names import looks_like_id
+from lynxbench.model.canonical import short
+from lynxbench.record.pushing import pull_result, push_results
+from lynxbench.record.remote import remote_from
 
-SERVER = typer.Option(None, "--server", help="Address of the server, in place of $LYNXBENCH_SERVER.")
-TOKEN = typer.Option(
-    None, "--token", help="A token; better left to $LYNXBENCH_TOKEN, which no process list shows.", show_default=False
-)
+SHOWN = 5
 
 
 def push(
@@ -27,31 +33,25 @@ def push(
 
     What was interrupted goes on from where it stopped. The server takes what a key of your team signed.
     """
-    import os
-    import sys
-
-    from lynxbench.cli.naming import print_document
-    from lynxbench.model.canonical import short
-    from lynxbench.record.pushing import push_results
-    from lynxbench.record.remote import remote_from
-
     if bool(results) == everything:
         raise BadInput("name the results to push, or give --all")
+    seen = sys.stderr.isatty()
 
-    def told(sent: int, size: int) -> None:
-        if sys.stderr.isatty():
+    def show_progress(sent: int, size: int) -> None:
+        if seen:
             print(f"\r{sent / 1e6:.1f} of {size / 1e6:.1f} MB", end="", file=sys.stderr, flush=True)
 
     remote = remote_from(server, token, os.environ)
-    done = push_results(results or [], ledger, remote, os.environ, everything=everything, progress=told)
-    if sys.stderr.isatty():
+    pushed = push_results(results or [], ledger, remote, os.environ, everything=everything, progress=show_progress)
+    if seen:
         print(file=sys.stderr)
-    if as_json:
-        print_document({"server": remote.url, **done.document()})
-        return
-    names = ", ".join(short(one) for one in done.results[:5])
-    more = f" and {len(done.results) - 5} more" if len(done.results) > 5 else ""
-    print(f"{names}{more}: {done.new} of {done.entries} entries are new at {remote.url}")
+    names = ", ".join(short(name) for name in pushed.results[:SHOWN])
+    more = f" and {len(pushed.results) - SHOWN} more" if len(pushed.results) > SHOWN else ""
+    answer(
+        as_json,
+        lambda: {"server": remote.url, **pushed.document()},
+        lambda: f"{names}{more}: {pushed.new} of {pushed.entries} entries are new at {remote.url}\n",
+    )
 
 
 def pull(
@@ -64,28 +64,24 @@ def pull(
     as_json: bool = AS_JSON,
 ) -> None:
     """Fetch a result with everything about it, or an analysis with all its results; verify and take in."""
-    import os
-
-    from lynxbench.cli.naming import print_document
-    from lynxbench.ledger.names import looks_like_id
-    from lynxbench.model.canonical import short
-    from lynxbench.record.pushing import pull_result
-    from lynxbench.record.remote import remote_from
-
     if not looks_like_id(result):
         raise BadInput(f"{result!r}: no id of a result")
     remote = remote_from(server, token, os.environ)
-    done = pull_result(result, ledger, remote, os.environ)
-    if as_json:
-        print_document(
-            {
-                "server": remote.url,
-                "results": list(done.results),
-                "entries": done.entries,
-                "new": done.new,
-                "teams": list(done.teams),
-            }
-        )
-        return
-    names = ", ".join(short(one) for one in done.results)
-    print(f"{names}: verified, signed by {', '.join(done.teams)}; {done.new} of {done.entries} entries are new here")
+    pulled = pull_result(result, ledger, remote, os.environ)
+    answer(
+        as_json,
+        lambda: {
+            "server": remote.url,
+            "results": list(pulled.results),
+            "entries": pulled.entries,
+            "new": pulled.new,
+            "teams": list(pulled.teams),
+        },
+        lambda: imported_line(pulled),
+    )
+
+
+def imported_line(imported: Imported) -> str:
+    """What came out of a bundle, for people."""
+    names, teams = ", ".join(short(name) for name in imported.results), ", ".join(imported.teams)
+    return f"{names}: verified, signed by {teams}; {imported.new} of {imported.entries} entries are new here\n"

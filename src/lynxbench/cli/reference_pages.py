@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import typer.main
 
+from lynxbench.cli.lazy_commands import LazyCommand
+from lynxbench.cli.main import app
+from lynxbench.compare.rules import render_rules
+from lynxbench.contract.contract_reference import render_reference
 from lynxbench.errors import ExitCode
 
 _EXIT_MEANINGS = {
@@ -28,44 +33,44 @@ def render_exit_codes() -> str:
 
 def render_commands() -> str:
     """The page of commands: every verb with its arguments and options."""
-    from lynxbench.cli.main import app
-
     root = typer.main.get_command(app)
     lines = ["# Commands", "", "Every command takes `--help`. `python -m lynxbench` is the same program.", ""]
     lines += _describe(root, "lynxbench", top=True)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _describe(command: object, path: str, top: bool = False) -> list[str]:
+def _describe(command: Any, path: str, top: bool = False) -> list[str]:
     lines: list[str] = []
     if not top:
-        text = (getattr(command, "help", "") or "").strip()
-        lines += [f"## `{path}`", "", text, ""]
-    rows = [_row(parameter) for parameter in getattr(command, "params", []) if parameter.name != "help"]
+        lines += [f"## `{path}`", "", (command.help or "").strip(), ""]
+    rows = [_row(parameter) for parameter in command.params]
     if rows:
         lines += ["| parameter | meaning | default |", "|---|---|---|", *rows, ""]
     for name, child in sorted(getattr(command, "commands", {}).items()):
-        lines += _describe(child, f"{path} {name}")
+        lines += _describe(child.load() if isinstance(child, LazyCommand) else child, f"{path} {name}")
     return lines
 
 
-def _row(parameter: object) -> str:
-    names = getattr(parameter, "opts", [])
-    if getattr(parameter, "param_type_name", "") == "argument":
-        shown = f"`{str(getattr(parameter, 'name', '')).upper()}`"
+def _row(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        shown = f"`{parameter.name.upper()}`"
     else:
-        shown = ", ".join(f"`{name}`" for name in names)
-    default = getattr(parameter, "default", None)
-    wanted = "" if default in (None, False, "") or callable(default) else f"`{getattr(default, 'value', default)}`"
-    meaning = str(getattr(parameter, "help", "") or "").replace("|", "\\|")
-    return f"| {shown} | {meaning} | {wanted} |"
+        shown = ", ".join(f"`{name}`" for name in parameter.opts)
+    meaning = (parameter.help or "").replace("|", "\\|")
+    if parameter.type_descriptor.choices:
+        meaning += " One of " + ", ".join(f"`{choice.value}`" for choice in parameter.type_descriptor.choices) + "."
+    return f"| {shown} | {meaning} | {_default(parameter.default)} |"
+
+
+def _default(value: Any) -> str:
+    if value in (None, False, "", []) or callable(value):
+        return ""
+    values = value if isinstance(value, list) else [value]
+    return ", ".join(f"`{getattr(part, 'value', part)}`" for part in values)
 
 
 def pages() -> dict[str, str]:
     """Every generated page by its file name."""
-    from lynxbench.compare.rules import render_rules
-    from lynxbench.contract.contract_reference import render_reference
-
     return {
         "commands.md": render_commands(),
         "exit-codes.md": render_exit_codes(),

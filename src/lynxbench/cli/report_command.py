@@ -7,6 +7,9 @@ from pathlib import Path
 
 import typer
 
+from lynxbench.cli.answers import write_page
+from lynxbench.cli.output import render_form
+
 
 class ReportFormat(StrEnum):
     """How a report is written."""
@@ -25,12 +28,7 @@ def report(
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> None:
     """Render a result document; its ids and the hash of its samples are checked first."""
-    from lynxbench.cli.output import render_form
-    from lynxbench.evidence.documents import write_text
-
     text = render_form(result, ReportFormat.JSON.value if as_json else form.value, ledger)
     if output is None:
         print(text, end="")
-    else:
-        write_text(output, text)
-        typer.echo(f"written: {output}", err=True)
+    write_page(output, lambda: text)

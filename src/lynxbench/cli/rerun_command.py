@@ -2,50 +2,48 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
 
-from lynxbench.cli.results_command import AS_JSON, LEDGER
+from lynxbench.cli.answers import answer
+from lynxbench.cli.options import AS_JSON, DECLARE, LEDGER, OUT, RESULT
+from lynxbench.cli.output import recorder_for, tell_record
+from lynxbench.cli.running import carry_out
 from lynxbench.errors import ExitCode
+from lynxbench.evidence.run_folder import surroundings_of
+from lynxbench.executor.declaration import read_declaration
+from lynxbench.model.entries import RerunVerdict
+from lynxbench.record.recalling import recalled
+from lynxbench.record.recording import record_rerun
+from lynxbench.record.rerunning import judge_rerun, render_rerun, rerun_document
+from lynxbench.run.pipeline import run_contract
 
 
 def rerun(
-    result: str = typer.Argument(help="A result: id, its unique beginning, or a path."),
-    out: Path = typer.Option(Path("results"), help="Folder that receives one folder a run."),
-    declare: Path | None = typer.Option(None, help="Declaration of what no probe can read: price, cooling, demand."),
+    result: str = RESULT,
+    out: Path = OUT,
+    declare: Path | None = DECLARE,
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
     """Execute a result's contract here and say whether it is reproduced. Exit code 1 when it is not."""
-    import json
-    import os
-
-    from lynxbench.cli.output import recorder_for, tell_record, write_reports
-    from lynxbench.cli.progress import TerminalProgress
-    from lynxbench.evidence.run_folder import surroundings_of
-    from lynxbench.executor.declaration import read_declaration
-    from lynxbench.model.entries import RerunVerdict
-    from lynxbench.record.recalling import recalled
-    from lynxbench.record.recording import record_rerun
-    from lynxbench.record.rerunning import judge_rerun, render_rerun, rerun_document
-    from lynxbench.run.pipeline import run_contract
-
     declaration = read_declaration(declare) if declare else None
-    with recalled(result, ledger, os.environ) as found:
-        original = found.result
-        around = surroundings_of(found.folder)
-    recorder = recorder_for(ledger)
-    with TerminalProgress(original.contract) as progress:
-        finished = run_contract(original.contract, out, declaration, progress, None, recorder, around=around)
-        progress.note("writing the report")
-        write_reports(finished)
+    with recalled(result, ledger, os.environ) as named:
+        original, around = named.result, surroundings_of(named.folder)
+    contract, recorder = original.contract, recorder_for(ledger)
+    finished, _ = carry_out(
+        contract,
+        lambda progress: run_contract(contract, out, declaration, progress, None, recorder, around=around),
+    )
     tell_record(recorder, finished.folder)
     judged = judge_rerun(original, finished.result)
     seq = record_rerun(recorder, original.result_id, finished.result.result_id, judged)
-    if as_json:
-        print(json.dumps(rerun_document(original, finished.result, judged, seq), indent=1, ensure_ascii=False))
-    else:
-        print(render_rerun(original, finished.result, judged), end="")
+    answer(
+        as_json,
+        lambda: rerun_document(original, finished.result, judged, seq),
+        lambda: render_rerun(original, finished.result, judged),
+    )
     if judged.verdict is RerunVerdict.NOT_REPRODUCED:
         raise typer.Exit(ExitCode.VERDICT_NO)

@@ -6,26 +6,28 @@ from pathlib import Path
 
 import typer
 
+from lynxbench.cli.answers import answer, tell
+from lynxbench.cli.options import AS_JSON
+from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.errors import ExitCode
+from lynxbench.load.ground_truth import Behaviour
+from lynxbench.load.selfcheck import check_instrument, render_selfcheck
+from lynxbench.load.truth_process import serve
 
 
 def selfcheck(
-    as_json: bool = typer.Option(False, "--json", help="One JSON document on standard output."),
+    as_json: bool = AS_JSON,
     quick: bool = typer.Option(False, "--quick", help="Shorter probes: about 10 seconds instead of 30."),
 ) -> None:
     """Measure the load instrument itself: its ceiling and the error of its stamps on this machine."""
-    import json
-
-    from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
-    from lynxbench.load.selfcheck import check_instrument, render_selfcheck
 
     def build(url: str, tokens: int) -> bytes:
         service = Service(url=url, model="ground-truth")
         return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
 
-    typer.echo("measuring the instrument against the bundled server …", err=True)
+    tell("measuring the instrument against the bundled server …")
     check = check_instrument(OpenAiLanguage(), build, quick)
-    typer.echo(json.dumps(check.document(), indent=2) if as_json else render_selfcheck(check))
+    answer(as_json, check.document, lambda: render_selfcheck(check) + "\n")
     if not check.good:
         raise typer.Exit(ExitCode.VERDICT_NO)
 
@@ -50,12 +52,9 @@ def demo_server(
     prefix_cache: bool = typer.Option(
         False, "--prefix-cache", help="Answer repeated prompts with cached input tokens."
     ),
-    log: Path = typer.Option(None, help="Write what happened to this file (numpy columns) at the end."),
+    log: Path | None = typer.Option(None, help="Write what happened to this file (numpy columns) at the end."),
 ) -> None:
     """Serve the OpenAI language on a known schedule, without a model: for trying lynxbench and for testing clients."""
-    from lynxbench.load.ground_truth import Behaviour
-    from lynxbench.load.truth_process import serve
-
     behaviour = Behaviour(
         ttft_ms=ttft,
         itl_ms=itl,

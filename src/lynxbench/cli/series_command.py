@@ -2,84 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from lynxbench.measure.foreign_series import SeriesFile, SeriesSteadiness
-    from lynxbench.model.interval import Interval
-    from lynxbench.stats.changepoints import ChangePoint
+from lynxbench.cli.answers import answer
+from lynxbench.cli.options import AS_JSON
+from lynxbench.errors import BadSeries, ExitCode
+from lynxbench.measure.foreign_series import (
+    SeriesFile,
+    SeriesSteadiness,
+    direction_of,
+    judge_group,
+    read_series,
+)
+from lynxbench.model.interval import Interval
+from lynxbench.model.quantities import parse_duration, parse_ratio
+from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.stats.changepoints import ChangePoint, find_changes
 
-FileArgument = Annotated[Path, typer.Argument(help="CSV, JSON or JSON lines.", show_default=False)]
-ColumnOption = Annotated[str | None, typer.Option("--column", help="The column of values; chosen by name if omitted.")]
-TimeOption = Annotated[str | None, typer.Option("--time", help="The column of times; recognised by name if omitted.")]
-WhereOption = Annotated[
-    list[str] | None, typer.Option("--where", help="Keep rows with NAME=VALUE; may be given more than once.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+FILE = typer.Argument(help="CSV, JSON or JSON lines.", show_default=False)
+COLUMN = typer.Option(None, "--column", help="The column of values; chosen by name if omitted.")
+TIME = typer.Option(None, "--time", help="The column of times; recognised by name if omitted.")
+WHERE = typer.Option([], "--where", help="Keep rows with NAME=VALUE; may be given more than once.")
 
 
 def steady(
-    file: FileArgument,
-    column: ColumnOption = None,
-    time: TimeOption = None,
-    where: WhereOption = None,
-    drift: Annotated[str, typer.Option("--drift", help="Drift that still counts as steady.")] = "1 %",
-    window: Annotated[
-        str | None, typer.Option("--window", help='Average over windows, such as "1 s"; needs times.')
-    ] = None,
-    higher_is_better: Annotated[
-        bool | None,
-        typer.Option(
-            "--higher-is-better/--lower-is-better", help="Direction; taken from the column's name if omitted."
-        ),
-    ] = None,
-    as_json: JsonOption = False,
+    file: Path = FILE,
+    column: str | None = COLUMN,
+    time: str | None = TIME,
+    where: list[str] = WHERE,
+    drift: str = typer.Option("1 %", "--drift", help="Drift that still counts as steady."),
+    window: str | None = typer.Option(None, "--window", help='Average over windows, such as "1 s"; needs times.'),
+    higher_is_better: bool | None = typer.Option(
+        None, "--higher-is-better/--lower-is-better", help="Direction; taken from the column's name if omitted."
+    ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Say whether a series has reached steady state, and how its sustained level compares with its burst."""
-    from lynxbench.measure.foreign_series import direction_of, judge_group, read_series
-    from lynxbench.model.verdicts import SteadyVerdict
-
-    bound = _quantity("--drift", drift)
+    bound = _quantity("--drift", drift, parse_ratio)
     if not 0 < bound < 1:
-        raise _bad("--drift", f"{drift!r} is not between 0 and 100 %")
-    width = None if window is None else _quantity("--window", window)
+        raise BadSeries(f"--drift: {drift!r} is not between 0 and 100 %")
+    width = None if window is None else _quantity("--window", window, parse_duration)
     if width is not None and width <= 0:
-        raise _bad("--window", f"{window!r} is not a duration")
-    series = read_series(file, column=column, time=time, where=where or ())
+        raise BadSeries(f"--window: {window!r} is not a duration")
+    series = read_series(file, column=column, time=time, where=where)
     direction = direction_of(series.column) if higher_is_better is None else higher_is_better
     groups = [
         judge_group(group, drift_bound=bound, window_s=width, higher_is_better=direction) for group in series.groups
     ]
     main = groups[series.groups.index(series.main)]
-    if as_json:
-        _print_json(_steady_document(series, main, groups, bound))
-    else:
-        print(_steady_text(series, main, groups, bound))
+    answer(
+        as_json,
+        lambda: _steady_document(series, main, groups, bound),
+        lambda: _steady_text(series, main, groups, bound),
+    )
     if main.judgement.verdict is not SteadyVerdict.STEADY:
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.VERDICT_NO)
 
 
 def changepoints(
-    file: FileArgument,
-    column: ColumnOption = None,
-    time: TimeOption = None,
-    where: WhereOption = None,
-    as_json: JsonOption = False,
+    file: Path = FILE,
+    column: str | None = COLUMN,
+    time: str | None = TIME,
+    where: list[str] = WHERE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Find the places where the level of a history changed."""
-    from lynxbench.measure.foreign_series import read_series
-    from lynxbench.stats.changepoints import find_changes
-
-    series = read_series(file, column=column, time=time, where=where or ())
-    found = [find_changes(group.values) for group in series.groups]
+    series = read_series(file, column=column, time=time, where=where)
+    changes = [find_changes(group.values) for group in series.groups]
     main = series.groups.index(series.main)
-    if as_json:
-        _print_json(_changes_document(series, main, found))
-    else:
-        print(_changes_text(series, main, found))
+    answer(
+        as_json,
+        lambda: _changes_document(series, main, changes),
+        lambda: _changes_text(series, main, changes),
+    )
 
 
 # --- documents -------------------------------------------------------------------------------------------------------
@@ -111,9 +110,9 @@ def _steadiness(group: SeriesSteadiness) -> dict[str, object]:
         "window_s": group.window_s or None,
         "points": judged.truncate + judged.counted,
         "counted_points": judged.counted,
-        "drift": _interval(judged.drift),
-        "tail_shift": _interval(judged.tail_shift),
-        "sustained": _interval(judged.level),
+        "drift": asdict(judged.drift),
+        "tail_shift": asdict(judged.tail_shift),
+        "sustained": asdict(judged.level),
         "burst": None
         if group.burst is None
         else {"value": group.burst.mean, "row": group.burst.start, "rows": group.burst.count},
@@ -126,44 +125,19 @@ def _steadiness(group: SeriesSteadiness) -> dict[str, object]:
     }
 
 
-def _changes_document(series: SeriesFile, main: int, found: list[tuple[ChangePoint, ...]]) -> dict[str, object]:
+def _changes_document(series: SeriesFile, main: int, changes: list[tuple[ChangePoint, ...]]) -> dict[str, object]:
     return {
-        "points": _points(found[main]),
+        "points": [asdict(change) for change in changes[main]],
         "group": series.groups[main].label,
         "rows": int(series.groups[main].values.size),
         "file": series.source,
         "column": series.column,
         "split_by": series.split_by or None,
         "groups": [
-            {"group": group.label, "rows": int(group.values.size), "points": _points(changes)}
-            for group, changes in zip(series.groups, found, strict=True)
+            {"group": group.label, "rows": int(group.values.size), "points": [asdict(change) for change in points]}
+            for group, points in zip(series.groups, changes, strict=True)
         ],
     }
-
-
-def _points(changes: tuple[ChangePoint, ...]) -> list[dict[str, object]]:
-    return [{"index": c.index, "change": c.change, "p": c.p, "before": c.before, "after": c.after} for c in changes]
-
-
-def _interval(interval: Interval) -> dict[str, object]:
-    return {"low": interval.low, "estimate": interval.estimate, "high": interval.high}
-
-
-def _print_json(document: object) -> None:
-    import json
-
-    print(json.dumps(_without_nan(document), ensure_ascii=False, allow_nan=False, indent=2))
-
-
-def _without_nan(value: object) -> object:
-    """JSON has no NaN: what is not known is null."""
-    import math
-
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    return [_without_nan(item) for item in value] if isinstance(value, list) else value
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -175,7 +149,7 @@ def _steady_text(series: SeriesFile, main: SeriesSteadiness, groups: list[Series
     if others:
         lines += ["", f"{len(groups)} groups by {series.split_by}, each judged on its own; above: {main.label}"]
         lines += [f"  {group.label}: {_verdict_line(group, bound)}" for group in others]
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _verdict_line(group: SeriesSteadiness, bound: float) -> str:
@@ -217,18 +191,16 @@ def _figures(group: SeriesSteadiness, column: str) -> list[str]:
     return lines
 
 
-def _changes_text(series: SeriesFile, main: int, found: list[tuple[ChangePoint, ...]]) -> str:
+def _changes_text(series: SeriesFile, main: int, changes: list[tuple[ChangePoint, ...]]) -> str:
     lines = []
-    order = [main, *(i for i in range(len(found)) if i != main)]
+    order = [main, *(i for i in range(len(changes)) if i != main)]
     for i in order:
-        group, changes = series.groups[i], found[i]
-        count = "no change" if not changes else "1 change" if len(changes) == 1 else f"{len(changes)} changes"
+        group, points = series.groups[i], changes[i]
+        count = "no change" if not points else "1 change" if len(points) == 1 else f"{len(points)} changes"
         where = f" in {group.label}" if group.label else ""
         lines.append(f"{count}{where}: {series.column}, {group.values.size} rows")
-        lines += [
-            f"  row {c.index:<6} {c.change:+8.2%}   {c.before:.6g} → {c.after:.6g}   p {c.p:.1g}" for c in changes
-        ]
-    return "\n".join(lines)
+        lines += [f"  row {c.index:<6} {c.change:+8.2%}   {c.before:.6g} → {c.after:.6g}   p {c.p:.1g}" for c in points]
+    return "\n".join(lines) + "\n"
 
 
 def _percent(interval: Interval) -> str:
@@ -237,16 +209,8 @@ def _percent(interval: Interval) -> str:
     return f"{interval.estimate:+.2%} [{interval.low:+.2%}, {interval.high:+.2%}]"
 
 
-def _quantity(option: str, text: str) -> float:
-    from lynxbench.model.quantities import parse_duration, parse_ratio
-
+def _quantity(option: str, text: str, parse: Callable[[str], float]) -> float:
     try:
-        return parse_ratio(text) if option == "--drift" else parse_duration(text)
+        return parse(text)
     except ValueError as problem:
-        raise _bad(option, str(problem)) from None
-
-
-def _bad(option: str, problem: str) -> Exception:
-    from lynxbench.errors import BadSeries
-
-    return BadSeries(f"{option}: {problem}")
+        raise BadSeries(f"{option}: {problem}") from None

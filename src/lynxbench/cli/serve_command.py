@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from lynxbench.cli.results_command import AS_JSON, LEDGER
+from lynxbench.cli.answers import answer, tell
+from lynxbench.cli.lazy_commands import command_group
+from lynxbench.cli.options import AS_JSON, LEDGER
 from lynxbench.errors import BadInput, BadLedger
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.keys import read_card
+from lynxbench.ledger.location import Location, locate
+from lynxbench.model.canonical import short
+from lynxbench.server.administration import COMMAND_LINE, Administration
+from lynxbench.server.listening import listen
+from lynxbench.server.server_state import Server
+from lynxbench.server.settings import ServerSettings
+from lynxbench.watch.json_log import make_log
+from lynxbench.watch.notifying import MAIL, SMTP_VARIABLE, WEBHOOK
+from lynxbench.watch.store import Store, store_url
 
-if TYPE_CHECKING:
-    from lynxbench.ledger.location import Location
-    from lynxbench.server.administration import Administration
-
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
-user_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-token_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-key_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-contact_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(user_app, name="user", help="Who may sign in.")
-app.add_typer(token_app, name="token", help="Tokens for agents, push and pull.")
-app.add_typer(key_app, name="key", help="Keys whose submissions are taken.")
-app.add_typer(contact_app, name="contact", help="Who is told of a regression.")
+app = command_group("The shared page and its API, and who may come in.", no_args_is_help=False)
+user_app = command_group("Who may sign in.")
+token_app = command_group("Tokens for agents, push and pull.")
+key_app = command_group("Keys whose submissions are taken.")
+contact_app = command_group("Who is told of a regression.")
+app.add_typer(user_app, name="user")
+app.add_typer(token_app, name="token")
+app.add_typer(key_app, name="key")
+app.add_typer(contact_app, name="contact")
 
 DATABASE = typer.Option(
     None, "--database", help="URL of the server's own tables; beside the ledger, or in its PostgreSQL, if left out."
@@ -53,17 +62,7 @@ def serve(
     Refuses (exit code 3) to be open to a network while nobody is registered who could let others in.
     """
     if context.invoked_subcommand is not None:
-        context.obj = (ledger, database)
         return
-    import os
-    import sys
-
-    from lynxbench.server.listening import listen
-    from lynxbench.server.server_state import Server
-    from lynxbench.server.settings import ServerSettings
-    from lynxbench.watch.json_log import make_log
-    from lynxbench.watch.notifying import SMTP_VARIABLE
-
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("give --tls-cert and --tls-key together")
     location, store_at = _where(ledger, database)
@@ -89,17 +88,12 @@ def serve(
     def ready(bound: int) -> None:
         scheme = "https" if tls_cert else "http"
         shown = origin or f"{scheme}://{host}:{bound}"
-        print(f"lynxbench: {shown}  ledger {server.ledger.log.database.name}", file=sys.stderr, flush=True)
+        tell(f"lynxbench: {shown}  ledger {server.ledger.log.database.name}")
 
     listen(server, tls_cert=tls_cert, tls_key=tls_key, ready=ready)
 
 
 def _where(ledger: str | None, database: str | None) -> tuple[Location, str]:
-    import os
-
-    from lynxbench.ledger.location import locate
-    from lynxbench.watch.store import store_url
-
     location = locate(ledger, os.environ)
     if location is None:
         raise BadLedger("a server needs a ledger, and --ledger none was given")
@@ -108,12 +102,6 @@ def _where(ledger: str | None, database: str | None) -> tuple[Location, str]:
 
 @contextmanager
 def _administration(ledger: str | None, database: str | None) -> Iterator[Administration]:
-    import os
-
-    from lynxbench.evidence.keyring import Keyring
-    from lynxbench.server.administration import Administration
-    from lynxbench.watch.store import Store
-
     store = Store(_where(ledger, database)[1])
     try:
         yield Administration(store, Keyring(environment=os.environ).trust)
@@ -131,34 +119,29 @@ def user_add(
     database: str | None = DATABASE,
 ) -> None:
     """Let somebody in; the password is asked for, or read from $LYNXBENCH_PASSWORD."""
-    import os
-
-    from lynxbench.server.administration import COMMAND_LINE
-
-    given = None if no_password else os.environ.get("LYNXBENCH_PASSWORD")
-    if given is None and not no_password:
-        given = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    password = None if no_password else os.environ.get("LYNXBENCH_PASSWORD")
+    if password is None and not no_password:
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     with _administration(ledger, database) as administration:
-        user = administration.add_user(COMMAND_LINE, name, team, scopes, given)
+        user = administration.add_user(COMMAND_LINE, name, team, scopes, password)
     print(f"{user.name} of {user.team} may {', '.join(sorted(user.scopes))}")
 
 
 @user_app.command("list")
 def user_list(ledger: str | None = LEDGER, database: str | None = DATABASE, as_json: bool = AS_JSON) -> None:
     """Who may come in."""
-    from lynxbench.cli.naming import print_document
-
     with _administration(ledger, database) as administration:
         users = administration.access.users()
-    if as_json:
-        rows = [
-            {"name": u.name, "team": u.team, "scopes": sorted(u.scopes), "disabled_at": u.disabled_at} for u in users
-        ]
-        print_document({"users": rows})
-        return
-    for user in users:
-        state = f"  disabled {user.disabled_at}" if user.disabled_at else ""
-        print(f"{user.name:<20} {user.team:<20} {', '.join(sorted(user.scopes))}{state}")
+    rows = [
+        {"name": user.name, "team": user.team, "scopes": sorted(user.scopes), "disabled_at": user.disabled_at}
+        for user in users
+    ]
+    lines = [
+        f"{user.name:<20} {user.team:<20} {', '.join(sorted(user.scopes))}"
+        + (f"  disabled {user.disabled_at}\n" if user.disabled_at else "\n")
+        for user in users
+    ]
+    answer(as_json, lambda: {"users": rows}, lambda: "".join(lines))
 
 
 @user_app.command("disable")
@@ -166,8 +149,6 @@ def user_disable(
     name: str = typer.Argument(help="The user."), ledger: str | None = LEDGER, database: str | None = DATABASE
 ) -> None:
     """End a user's password, sessions and tokens."""
-    from lynxbench.server.administration import COMMAND_LINE
-
     with _administration(ledger, database) as administration:
         administration.disable_user(COMMAND_LINE, name)
     print(f"{name} is disabled")
@@ -183,8 +164,6 @@ def token_add(
     database: str | None = DATABASE,
 ) -> None:
     """Make a token and print it, this once."""
-    from lynxbench.server.administration import COMMAND_LINE
-
     with _administration(ledger, database) as administration:
         print(administration.make_token(COMMAND_LINE, user, label, scopes, days).text)
 
@@ -196,8 +175,6 @@ def token_revoke(
     database: str | None = DATABASE,
 ) -> None:
     """End a token."""
-    from lynxbench.server.administration import COMMAND_LINE
-
     with _administration(ledger, database) as administration:
         administration.revoke_token(COMMAND_LINE, token_id)
     print(f"{token_id} is revoked")
@@ -210,15 +187,11 @@ def key_add(
     database: str | None = DATABASE,
 ) -> None:
     """Register a team's public key: what it signs is taken from now on."""
-    from lynxbench.evidence.keys import read_card
-    from lynxbench.model.canonical import short
-    from lynxbench.server.administration import COMMAND_LINE
-
-    read = read_card(card)
+    key = read_card(card)
     with _administration(ledger, database) as administration:
-        administration.add_team(COMMAND_LINE, read.team)
+        administration.add_team(COMMAND_LINE, key.team)
         administration.register_key(COMMAND_LINE, card.read_bytes())
-    print(f"key {short(read.keyid)} of {read.team} is registered")
+    print(f"key {short(key.keyid)} of {key.team} is registered")
 
 
 @contact_app.command("add")
@@ -230,11 +203,6 @@ def contact_add(
     database: str | None = DATABASE,
 ) -> None:
     """Tell the owner of a layer of regressions; $LYNXBENCH_WEBHOOK_SECRET signs what is posted."""
-    import os
-
-    from lynxbench.server.administration import COMMAND_LINE
-    from lynxbench.watch.notifying import MAIL, WEBHOOK
-
     if (webhook is None) == (mail is None):
         raise BadInput("give --webhook or --mail")
     channel, secret = (WEBHOOK, os.environ.get("LYNXBENCH_WEBHOOK_SECRET")) if webhook else (MAIL, None)

@@ -2,86 +2,67 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
-if TYPE_CHECKING:
-    from lynxbench.attribute.attributing import TraceSettings
-    from lynxbench.attribute.judge.faster_hardware import Swap
-    from lynxbench.attribute.rank_traces import Rank, RankReport
-    from lynxbench.model.attribution import Ceiling
-    from lynxbench.model.layers import Layer
-    from lynxbench.model.precision import Precision
-    from lynxbench.report.documents.trace_document import RankRow, TraceView
+from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, compare_swaps
+from lynxbench.attribute.judge.roofline import DEVICES, ceilings_of
+from lynxbench.attribute.rank_traces import Rank, RankReport, analyse_ranks, find_traces
+from lynxbench.cli.answers import answer, write_page
+from lynxbench.cli.options import AS_JSON, DEVICE, OWNERS
+from lynxbench.cli.showing import terminal_text
+from lynxbench.contract.loader import read_contract
+from lynxbench.errors import BadInput
+from lynxbench.model.attribution import Ceiling
+from lynxbench.model.layers import Layer
+from lynxbench.model.precision import Precision
+from lynxbench.report.documents.trace_document import RankRow, TraceView, compose_trace
+from lynxbench.report.render_html import render_html
 
 
 def trace(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="PyTorch traces (.json, .json.gz), Nsight Systems exports (.sqlite), or a folder of ranks.",
-            show_default=False,
-        ),
-    ],
-    step_ms: Annotated[
-        float | None, typer.Option("--step-ms", help="Step time without the profiler, in milliseconds.")
-    ] = None,
-    ceilings: Annotated[
-        Path | None, typer.Option("--ceilings", help="A result or JSON document with measured ceilings.")
-    ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="Declared ceilings of a known device: h200.")] = None,
-    precision: Annotated[
-        str | None, typer.Option("--precision", help="Precision of the products; found in the trace if omitted.")
-    ] = None,
-    owners: Annotated[str | None, typer.Option("--owners", help="A contract that names the owners.")] = None,
-    what_if: Annotated[
-        list[str] | None,
-        typer.Option("--what-if", help='Faster hardware, such as "compute=2,bandwidth=1.5,link=2,host=1.2".'),
-    ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write a page with plots.")] = None,
-    perfetto: Annotated[
-        Path | None, typer.Option("--perfetto", help="Write the trace with our categories as a track.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    files: list[Path] = typer.Argument(
+        help="PyTorch traces (.json, .json.gz), Nsight Systems exports (.sqlite), or a folder of ranks.",
+        show_default=False,
+    ),
+    step_ms: float | None = typer.Option(None, help="Step time without the profiler, in milliseconds."),
+    ceilings: Path | None = typer.Option(None, help="A result or JSON document with measured ceilings."),
+    device: str | None = DEVICE,
+    precision: Precision | None = typer.Option(None, help="Precision of the products; found in the trace if omitted."),
+    owners: str | None = OWNERS,
+    what_if: list[str] = typer.Option([], help='Faster hardware, such as "compute=2,bandwidth=1.5,link=2,host=1.2".'),
+    html: Path | None = typer.Option(None, help="Write a page with plots."),
+    perfetto: Path | None = typer.Option(None, help="Write the trace with our categories as a track."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Say where the time of a step goes, which layer and owner it points to, and what removing it would gain."""
-    from lynxbench.attribute.attributing import TraceSettings
-    from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS
-    from lynxbench.attribute.rank_traces import analyse_ranks, find_traces
-    from lynxbench.errors import BadInput
-    from lynxbench.report.documents.trace_document import compose_trace
-
     if step_ms is not None and not 0 < step_ms < float("inf"):
         raise BadInput(f"--step-ms {step_ms} is not a step time; give milliseconds above 0")
     settings = TraceSettings(
         ceilings=ceilings_for(ceilings, device),
-        precision=_precision(precision),
+        precision=precision,
         step_ms=step_ms,
         owners=owners_of(owners),
-        swaps=tuple(_swap(text) for text in what_if) if what_if else STANDARD_SWAPS,
+        swaps=tuple(_swap(text) for text in what_if) or STANDARD_SWAPS,
     )
     report = analyse_ranks(find_traces(files), settings, perfetto=perfetto)
-    view = view_of(report, settings)
-    if html is not None:
-        from lynxbench.report.render_html import render_html
-
-        _write(html, render_html(compose_trace(view)))
-    if as_json:
-        import json
-
-        print(json.dumps(document_of(report, view), indent=2, ensure_ascii=False, allow_nan=False))
-        return
-    from lynxbench.cli.showing import terminal_text
-
-    print(terminal_text(compose_trace(view)), end="")
+    view = view_of(report)
+    write_page(html, lambda: render_html(compose_trace(view)))
+    answer(
+        as_json,
+        lambda: document_of(report, view),
+        lambda: terminal_text(compose_trace(view)),
+    )
 
 
 def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
-    from lynxbench.attribute.judge.roofline import DEVICES, ceilings_of
-    from lynxbench.errors import BadInput
-
+    """Measured ceilings from a file, or the declared ones of a device."""
     if path is not None and device is not None:
         raise BadInput("--ceilings and --device exclude each other: measured figures, or declared ones")
     if path is not None:
@@ -95,13 +76,6 @@ def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
 
 
 def _read_ceilings(path: Path) -> tuple[Ceiling, ...]:
-    import json
-
-    from pydantic import TypeAdapter, ValidationError
-
-    from lynxbench.errors import BadInput
-    from lynxbench.model.attribution import Ceiling
-
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -118,34 +92,15 @@ def _read_ceilings(path: Path) -> tuple[Ceiling, ...]:
         raise BadInput(f"{path}: ceilings: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _precision(text: str | None) -> Precision | None:
-    from lynxbench.errors import BadInput
-    from lynxbench.model.precision import Precision
-
-    if text is None:
-        return None
-    try:
-        return Precision(text)
-    except ValueError:
-        raise BadInput(f"--precision {text!r}: choose one of {', '.join(Precision)}") from None
-
-
 def owners_of(contract: str | None) -> dict[Layer, str] | None:
+    """Who owns each layer, as a contract has it."""
     if contract is None:
         return None
-    from lynxbench.contract.loader import read_contract
-    from lynxbench.model.layers import Layer
-
-    found = read_contract(contract)
-    return {layer: found.owner(layer) for layer in Layer}
+    agreed = read_contract(contract)
+    return {layer: agreed.owner(layer) for layer in Layer}
 
 
 def _swap(text: str) -> Swap:
-    from dataclasses import fields
-
-    from lynxbench.attribute.judge.faster_hardware import Swap
-    from lynxbench.errors import BadInput
-
     names = [field.name for field in fields(Swap)]
     factors: dict[str, float] = {}
     for part in text.split(","):
@@ -160,14 +115,11 @@ def _swap(text: str) -> Swap:
     return Swap(**factors)
 
 
-def view_of(report: RankReport, settings: TraceSettings) -> TraceView:
+def view_of(report: RankReport) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
-    from lynxbench.attribute.judge.faster_hardware import compare_swaps
-    from lynxbench.report.documents.trace_document import TraceView
-
     main = report.main
     assert main.analysis is not None
-    said, detail, swaps = main.analysis.attribution, main.analysis.detail, main.analysis.swaps
+    attribution, detail, swaps = main.analysis.attribution, main.analysis.detail, main.analysis.swaps
     values: dict[str, Any] = {}
     if detail is not None:
         values = {
@@ -182,9 +134,9 @@ def view_of(report: RankReport, settings: TraceSettings) -> TraceView:
     return TraceView(
         source=f"{len(report.ranks)} ranks, rank {main.number} shown" if several else Path(main.source).name,
         device=detail.device if detail is not None else "cpu",
-        attribution=said,
+        attribution=attribution,
         swaps=tuple((swap.swap.words, swap.gain) for swap in swaps),
-        swap_sentence=compare_swaps(swaps, said.gain_if_removed, f"the fix ({said.next_step})"),
+        swap_sentence=compare_swaps(swaps, attribution.gain_if_removed, f"the fix ({attribution.next_step})"),
         ranks=tuple(_row(rank, report) for rank in report.ranks) if several else (),
         rank_lines=report.lines,
         **values,
@@ -192,8 +144,6 @@ def view_of(report: RankReport, settings: TraceSettings) -> TraceView:
 
 
 def _row(rank: Rank, report: RankReport) -> RankRow:
-    from lynxbench.report.documents.trace_document import RankRow
-
     if rank.analysis is None:
         return RankRow(rank.number, None, None, None, "not read", rank.problem or "")
     note = "straggles" if rank.number == report.straggler else ""
@@ -203,16 +153,13 @@ def _row(rank: Rank, report: RankReport) -> RankRow:
 
 def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
     """The attribution object of a result, with what only a trace has."""
-    said = view.attribution.model_dump(mode="json", by_alias=True)
+    attribution = view.attribution.model_dump(mode="json", by_alias=True)
     document: dict[str, Any] = {
-        "attribution": said,
-        "wall_ms_per_step": said["wall_ms_per_step"],
-        "steps": said["steps"],
+        "attribution": attribution,
+        "wall_ms_per_step": attribution["wall_ms_per_step"],
+        "steps": attribution["steps"],
         "device": view.device,
-        "what_if": [
-            {"change": name, "gain": {"low": g.low, "estimate": g.estimate, "high": g.high}, "estimate_only": True}
-            for name, g in view.swaps
-        ],
+        "what_if": [{"change": name, "gain": asdict(gain), "estimate_only": True} for name, gain in view.swaps],
         "movements": [
             {
                 "name": row.name,
@@ -238,12 +185,3 @@ def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
         document["straggler"] = report.straggler
         document["rank_findings"] = list(report.lines)
     return document
-
-
-def _write(path: Path, text: str) -> None:
-    from lynxbench.errors import BadInput
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be written ({error.strerror})") from None

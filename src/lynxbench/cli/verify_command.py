@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from lynxbench.cli.results_command import AS_JSON, LEDGER
-from lynxbench.errors import BadLedger, ExitCode, Refused
+from lynxbench.cli.answers import answer
+from lynxbench.cli.naming import append_signed
+from lynxbench.cli.options import AS_JSON, LEDGER
+from lynxbench.errors import BadInput, BadLedger, ExitCode, Refused
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
+from lynxbench.ledger.names import find_analysis, find_id, looks_like_id
+from lynxbench.ledger.queries import find_result
+from lynxbench.model.canonical import short
+from lynxbench.model.entries import ResultVerified
+from lynxbench.model.verification import Check, CheckOutcome, VerificationReport
+from lynxbench.record.recalling import lay_out, ledger_checks
+from lynxbench.record.recalling_analyses import named_analysis
+from lynxbench.record.recording_analyses import analysis_kind
+from lynxbench.record.signature_check import check_envelope
+from lynxbench.record.verifying import verify_folder
+from lynxbench.record.verifying_analyses import ledger_lines, verify_analysis_folder, verify_logged
 
-if TYPE_CHECKING:
-    from lynxbench.model.verification import VerificationReport
+PACK_SUFFIX = ".lynxpack"
 
 
 def verify(
@@ -26,92 +42,66 @@ def verify(
     """Recompute ids, hashes, figures and verdicts from the raw samples; of an experiment, a tuning or a fleet run, the
     whole analysis from the results that it cites. Exit code 5 when anything does not hold.
     """
-    import json
-
-    from lynxbench.cli.pack_verify import is_pack, verify_pack_file
-
     path = Path(result)
-    if is_pack(path):
+    if path.is_file() and path.suffix == PACK_SUFFIX:
+        # decisions and their pages are loaded for a pack alone
+        from lynxbench.cli.pack_verify import verify_pack_file
+
         verify_pack_file(path, as_json)
         return
     report = _verify_path(path, ledger) if path.exists() else _verify_id(result, ledger)
-    seq = _record(report, ledger) if record else None
-    if as_json:
-        document = report.document() if seq is None else {**report.document(), "seq": seq}
-        print(json.dumps(document, indent=1, ensure_ascii=False))
-    else:
-        print(render_verification(report, everything), end="")
-        if seq is not None:
-            print(f"  recorded as entry {seq}")
+    recorded = {"seq": _record(report, ledger)} if record else {}
+    answer(
+        as_json,
+        lambda: {**report.document(), **recorded},
+        lambda: (
+            render_verification(report, everything)
+            + "".join(f"  recorded as entry {seq}\n" for seq in recorded.values())
+        ),
+    )
     if not report.holds:
         raise typer.Exit(ExitCode.EVIDENCE_INVALID)
 
 
 def _verify_path(path: Path, asked: str | None) -> VerificationReport:
-    """A folder, with what the ledger adds where it is there and knows the result."""
-    import os
-
-    from lynxbench.evidence.keyring import Keyring
-    from lynxbench.ledger.queries import find_result
-    from lynxbench.record.recalling import ledger_checks, opened
-    from lynxbench.record.recording_analyses import analysis_kind
-    from lynxbench.record.signature_check import check_envelope
-    from lynxbench.record.verifying import verify_folder
-
-    if analysis_kind(path) is not None:
-        return _verify_analysis(path, asked)
+    """A folder, with what the ledger adds where it is there and knows the result or the analysis."""
     trust = Keyring().trust
+    if analysis_kind(path) is not None:
+        report = verify_analysis_folder(path)
+
+        def analysis_lines(ledger: OpenLedger) -> tuple[Check, ...]:
+            logged = find_analysis(ledger.log, report.result_id)
+            return () if logged is None else ledger_lines(ledger, logged, trust)
+
+        return _with_ledger(report, asked, analysis_lines)
     report = verify_folder(path, check_envelope(path, trust))
+
+    def result_lines(ledger: OpenLedger) -> tuple[Check, ...]:
+        known = report.result_id and find_result(ledger.log, report.result_id) is not None
+        return ledger_checks(ledger, report.result_id, trust) if known else ()
+
+    return _with_ledger(report, asked, result_lines)
+
+
+def _with_ledger(
+    report: VerificationReport, asked: str | None, lines: Callable[[OpenLedger], tuple[Check, ...]]
+) -> VerificationReport:
+    """A ledger that nobody asked for may be absent."""
     try:
         with opened(asked, os.environ) as open_:
-            if report.result_id and find_result(open_.log, report.result_id) is not None:
-                return report.adding(ledger_checks(open_, report.result_id, trust))
+            return report.adding(lines(open_))
     except BadLedger:
-        if asked not in (None, "none"):
-            raise
-    return report
-
-
-def _verify_analysis(path: Path, asked: str | None) -> VerificationReport:
-    """The folder of an experiment, a tuning or a fleet run, with what the ledger adds where it has it."""
-    import os
-
-    from lynxbench.evidence.keyring import Keyring
-    from lynxbench.ledger.names import find_analysis
-    from lynxbench.record.recalling import opened
-    from lynxbench.record.verifying_analyses import ledger_lines, verify_analysis_folder
-
-    report = verify_analysis_folder(path)
-    try:
-        with opened(asked, os.environ) as open_:
-            logged = find_analysis(open_.log, report.result_id)
-            return report if logged is None else report.adding(ledger_lines(open_, logged, Keyring().trust))
-    except BadLedger:
-        if asked not in (None, "none"):
+        if asked not in (None, NO_LEDGER):
             raise
     return report
 
 
 def _verify_id(named: str, asked: str | None) -> VerificationReport:
-    """A result out of the ledger, laid out as its run left it."""
-    import os
-    import tempfile
-
-    from lynxbench.errors import BadInput
-    from lynxbench.evidence.keyring import Keyring
-    from lynxbench.ledger.names import find_id, looks_like_id
-    from lynxbench.model.canonical import short
-    from lynxbench.record.recalling import lay_out, ledger_checks, opened
-    from lynxbench.record.recalling_analyses import named_analysis
-    from lynxbench.record.signature_check import check_envelope
-    from lynxbench.record.verifying import verify_folder
-
+    """A result or an analysis out of the ledger, laid out as its run left it."""
     trust = Keyring().trust
     with opened(asked, os.environ) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         analysis = named_analysis(open_, named)
         if analysis is not None:
-            from lynxbench.record.verifying_analyses import verify_logged
-
             return verify_logged(open_, analysis, Path(temporary) / "analysis", trust)
         if not looks_like_id(named):
             raise BadInput(f"{named}: no such file or folder, and no id or name in the ledger")
@@ -124,16 +114,6 @@ def _verify_id(named: str, asked: str | None) -> VerificationReport:
 
 def _record(report: VerificationReport, asked: str | None) -> int:
     """Append the verification; a result that the ledger does not hold cannot be spoken of there."""
-    import os
-    from datetime import UTC, datetime
-
-    from lynxbench.evidence.keyring import Keyring
-    from lynxbench.ledger.queries import find_result
-    from lynxbench.model.canonical import short
-    from lynxbench.model.entries import ResultVerified
-    from lynxbench.record.recalling import opened
-    from lynxbench.record.recording import seal
-
     if report.subject != "result":
         raise Refused(f"a {report.subject} is made again by whoever wants to know; record what comes of its results")
     with opened(asked, os.environ) as open_:
@@ -143,18 +123,13 @@ def _record(report: VerificationReport, asked: str | None) -> int:
             )
         lines = tuple(check.line for check in report.checks)
         body = ResultVerified(result_id=report.result_id, holds=report.holds, checks=lines)
-        seq = open_.log.append(seal(body, Keyring().signing_key(datetime.now(UTC)).key))
-        open_.seen.check(open_.log)
-        return seq
+        return append_signed(open_, body)[0]
 
 
 def render_verification(report: VerificationReport, everything: bool) -> str:
     """The verdict first, then the lines that matter."""
-    from lynxbench.model.canonical import short
-    from lynxbench.model.verification import CheckOutcome
-
     held, failed, unknown = (
-        report.count(one) for one in (CheckOutcome.HOLDS, CheckOutcome.DOES_NOT_HOLD, CheckOutcome.CANNOT)
+        report.count(outcome) for outcome in (CheckOutcome.HOLDS, CheckOutcome.DOES_NOT_HOLD, CheckOutcome.CANNOT)
     )
     verdict = "holds" if report.holds else "DOES NOT HOLD"
     name = f" {short(report.result_id)}" if report.result_id else ""

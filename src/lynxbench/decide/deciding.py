@@ -19,7 +19,7 @@ from lynxbench.decide.whatif import Factors, ask_whatif
 from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.ledger.location import NO_LEDGER
+from lynxbench.ledger.location import NO_LEDGER, opened
 from lynxbench.ledger.queries import Wanted, list_results, standings
 from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
@@ -33,7 +33,7 @@ from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing
 from lynxbench.reading import read_text
 from lynxbench.record.comparing_results import compare_sides, side_of
-from lynxbench.record.recalling import opened, recalled, result_document
+from lynxbench.record.recalling import recalled, result_document
 from lynxbench.workload.request_log import read_log
 
 MOST_RESULTS = 200

@@ -18,12 +18,13 @@ from lynxbench import __version__
 from lynxbench.decide.deciding import compare_cited, read_folder
 from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.errors import BadFile, BadInput, EvidenceInvalid
-from lynxbench.evidence.documents import RESULT_FILE, parse_result, write_text
+from lynxbench.evidence.documents import RESULT_FILE, parse_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import open_entry
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.bundle import Bundle, export_bundle, read_bundle
-from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from lynxbench.ledger.location import OpenLedger, locate, open_ledger, opened
 from lynxbench.ledger.queries import find_result, standings
 from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
@@ -34,7 +35,7 @@ from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.reading import read_text
-from lynxbench.record.recalling import opened, result_document
+from lynxbench.record.recalling import result_document
 from lynxbench.record.recording import record_folder, seal
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.render_html import render_html

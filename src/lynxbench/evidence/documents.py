@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +11,7 @@ from rfc8785 import CanonicalizationError
 
 from lynxbench.errors import BadInput, BadResult
 from lynxbench.evidence.sample_file import hash_file
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.canonical import JsonValue, content_id
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.result import Result
@@ -24,31 +21,6 @@ MAX_RESULT_BYTES = 256 << 20
 RESULT_FILE = "result.json"
 
 AnyDocument = TypeVar("AnyDocument", bound=Document)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all: a reader never sees half of it, also after a crash."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(path)
-
-
-@contextmanager
-def locked(file: Path, refusal: type[BadInput] = BadInput) -> Iterator[None]:
-    """Whoever else takes this lock waits until the end; the file and its folder are made where they are missing."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise refusal(f"{file.parent}: {error.strerror or error}; set LYNXBENCH_HOME to a folder of yours") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def read_document(file: Path, form: type[AnyDocument], hint: str) -> AnyDocument:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from lynxbench.errors import BadInput
-from lynxbench.evidence.documents import locked, write_text
 from lynxbench.evidence.keys import LOCAL_TEAM, KeyFolder, SigningKey, home, new_signing_key
 from lynxbench.evidence.trust import TRUST_FILE, TrustList, read_trust
+from lynxbench.evidence.whole_files import locked, write_text
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Role
 

@@ -25,8 +25,8 @@ from pydantic import Field as Bound_
 
 from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_base64, parse_document
-from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.ed25519_points import public_key_problem
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Role

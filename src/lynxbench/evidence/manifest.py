@@ -17,8 +17,8 @@ from pydantic import Field as Bound_
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_document
-from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.sample_file import hash_file
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256

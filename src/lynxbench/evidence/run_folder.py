@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.evidence.documents import RESULT_FILE, read_document, write_text
+from lynxbench.evidence.documents import RESULT_FILE, read_document
 from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor

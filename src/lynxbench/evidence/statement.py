@@ -139,8 +139,11 @@ def _open_quickly(payload: bytes) -> tuple[Entry, str] | None:
     if len(payload) > MAX_ENVELOPE_BYTES:
         return None
     try:
-        entry = _Statement.model_validate_json(payload).predicate
-        written = canonical_bytes(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        statement = _Statement.model_validate_json(payload)
+        entry = statement.predicate
+        # Written by the statement, whose form is built by now: a list of results needs that of an entry nowhere else.
+        plain = statement.model_dump(mode="json", by_alias=True, exclude_unset=True, include={"predicate"})
+        written = canonical_bytes(plain["predicate"])
         if _payload(entry, written) != payload:
             return None
     except (ValidationError, CanonicalizationError, UnicodeEncodeError):

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from lynxbench.evidence.documents import read_document, write_text
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.experiment.definition import Definition
 from lynxbench.model.document import Document
 from lynxbench.stats.designs import blocked_order

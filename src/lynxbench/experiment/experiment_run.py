@@ -14,8 +14,8 @@ from time import perf_counter
 from typing import Protocol
 
 from lynxbench.errors import BadInput, CannotRun, Interrupted
-from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import CellPlan, changed, plan_cells
 from lynxbench.experiment.defining import Defined

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lynxbench.evidence.documents import read_document, write_text
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.experiment.experiment_folder import RUNS
 from lynxbench.experiment.searching import Method, Point
 from lynxbench.model.contract import Contract

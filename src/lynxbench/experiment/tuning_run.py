@@ -10,7 +10,8 @@ from time import perf_counter
 from typing import Protocol
 
 from lynxbench.errors import BadInput, CannotRun, Interrupted
-from lynxbench.evidence.documents import read_result, write_text
+from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import changed
 from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables

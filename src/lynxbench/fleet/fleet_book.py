@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from lynxbench.errors import EvidenceInvalid, LynxbenchError
-from lynxbench.evidence.documents import read_document, write_text
+from lynxbench.evidence.documents import read_document
 from lynxbench.evidence.folders import make_folder
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.fleet.actors import Desk, NodeMessage
 from lynxbench.fleet.dispatch import End, TaskOutcome
 from lynxbench.fleet.node_work import Parcel, unpack

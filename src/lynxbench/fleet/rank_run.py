@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from lynxbench.errors import BadInput, CannotRun
-from lynxbench.evidence.documents import write_text
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.confinement import PEERS_VARIABLE
 from lynxbench.fleet.actors import Actor, Crew

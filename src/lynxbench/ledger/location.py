@@ -82,3 +82,13 @@ def open_ledger(
     except BaseException:
         log.close()
         raise
+
+
+def opened(
+    name: str | None, environment: Mapping[str, str], *, create: bool = False, unseen: bool = False
+) -> OpenLedger:
+    """The ledger that is meant, open; BadLedger where none is wanted."""
+    location = locate(name, environment)
+    if location is None:
+        raise BadLedger("this needs a ledger, and --ledger none was given")
+    return open_ledger(location, environment, create=create, unseen=unseen)

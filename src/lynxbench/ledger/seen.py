@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from lynxbench.errors import BadLedger, EvidenceInvalid
-from lynxbench.evidence.documents import locked, write_text
+from lynxbench.evidence.whole_files import locked, write_text
 from lynxbench.ledger.checkpoints import Checkpoint, prove_head
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.model.document import Document

@@ -14,10 +14,13 @@ LARGEST_SHOWN = 1_000_000
 
 
 class Document(BaseModel):
-    """A frozen record that refuses keys it does not know."""
+    """A frozen record that refuses keys it does not know.
+
+    It is built when first used, as a command needs few of them. From 2.14 on, pydantic lets one thread alone build it.
+    """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, ser_json_inf_nan="null", protected_namespaces=()
+        frozen=True, extra="forbid", strict=True, ser_json_inf_nan="null", protected_namespaces=(), defer_build=True
     )
 
 

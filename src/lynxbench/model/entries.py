@@ -6,18 +6,25 @@ An entry is small. The documents it speaks of (result, samples, registration, tr
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, to_json
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from lynxbench.model.canonical import content_id
-from lynxbench.model.contract import Contract
-from lynxbench.model.document import Bounds, Document
+from lynxbench.model.document import Bounds, Document, first_problem
 from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import ValidityVerdict
+from lynxbench.model.verdicts import ValidityVerdict
+
+if TYPE_CHECKING:
+    from lynxbench.model.contract import Contract
+else:
+    Contract = Any  # its form is that of _LateContract
 
 ENTRY_SCHEMA: Literal[1] = 1
 
@@ -61,12 +68,36 @@ class Blob(Document):
     size_bytes: Annotated[int, Field(ge=0)]
 
 
+class _LateContract:
+    """The contract in an entry. Its many forms are loaded when one is read: a list of results opens none of them."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_plain_validator_function(cls._read)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        from lynxbench.model.contract import Contract
+
+        Contract.model_rebuild()
+        return handler(Contract.__pydantic_core_schema__)
+
+    @staticmethod
+    def _read(value: object) -> Contract:
+        from lynxbench.model.contract import Contract
+
+        try:
+            return value if isinstance(value, Contract) else Contract.model_validate_json(to_json(value))
+        except ValidationError as error:
+            raise ValueError(first_problem(error, "contract")) from None
+
+
 class ContractAgreed(Document):
     """A contract, from now on named by its id."""
 
     kind: Literal[EntryKind.CONTRACT] = EntryKind.CONTRACT
     contract_id: Sha256
-    contract: Contract
+    contract: Annotated[Contract, _LateContract]
 
 
 class RunRegistered(Document):

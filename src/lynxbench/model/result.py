@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -18,19 +17,12 @@ from lynxbench.model.job import ExecutedAs, Skip
 from lynxbench.model.load_figures import LoadFigures, RecordFile
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
 RESULT_SCHEMA: Literal[1] = 1
 RULES = 2
 """Edition of the rules that turn figures into verdicts. 1: the first. 2: a limit seen in less than a hundredth of the
 readings is no doubt; a step whose kernels show no operands is held against the least work of its workload."""
-
-
-class ValidityVerdict(StrEnum):
-    """Whether the figures may be used at all."""
-
-    VALID = "valid"
-    DOUBTFUL = "doubtful"
-    VOID = "void"
 
 
 class Validity(Document):

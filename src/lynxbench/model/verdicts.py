@@ -13,4 +13,12 @@ class SteadyVerdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
+class ValidityVerdict(StrEnum):
+    """Whether the figures may be used at all."""
+
+    VALID = "valid"
+    DOUBTFUL = "doubtful"
+    VOID = "void"
+
+
 WORST_FIRST = (SteadyVerdict.NOT_STEADY, SteadyVerdict.INCONCLUSIVE, SteadyVerdict.STEADY)

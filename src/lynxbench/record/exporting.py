@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from lynxbench.errors import BadInput
-from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.trust import TrustList
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import standings
 from lynxbench.record.formats.exports import log_to_mlflow, render_csv, render_openmetrics, rows_of, write_parquet
@@ -23,14 +23,6 @@ class ExportFormat(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     MLFLOW = "mlflow"
-
-
-def parse_format(text: str) -> ExportFormat:
-    """`--format`, checked."""
-    try:
-        return ExportFormat(text)
-    except ValueError:
-        raise BadInput(f"--format {text!r}: one of {', '.join(ExportFormat)}") from None
 
 
 def export_rows(ledger: OpenLedger, names: Sequence[str], target: str, written: ExportFormat, trust: TrustList) -> int:

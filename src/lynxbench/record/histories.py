@@ -20,7 +20,7 @@ from lynxbench.errors import BadFile, BadInput, BadLedger, BadResult
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger.location import NO_LEDGER, OpenLedger
+from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_id, looks_like_id
 from lynxbench.ledger.queries import (
@@ -44,7 +44,7 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.record.comparing_results import contract_differences
-from lynxbench.record.recalling import opened, sealed_document
+from lynxbench.record.recalling import sealed_document
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
 MOST_DOCUMENTS = 200

@@ -12,8 +12,8 @@ from typing import Any
 from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.bundle import Imported, export_bundle, import_bundle
+from lynxbench.ledger.location import opened
 from lynxbench.ledger.queries import Wanted, list_results
-from lynxbench.record.recalling import opened
 from lynxbench.record.recalling_analyses import results_named
 from lynxbench.record.remote import Remote
 

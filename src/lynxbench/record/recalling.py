@@ -17,7 +17,7 @@ from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_mani
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import check_result_document
-from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.names import find_id, looks_like_id
@@ -36,16 +36,6 @@ class Recalled:
     result: Result
     folder: Path
     standing: Standing | None
-
-
-@contextmanager
-def opened(asked: str | None, environment: Mapping[str, str], *, create: bool = False) -> Iterator[OpenLedger]:
-    """The ledger that is meant; BadLedger where none is wanted."""
-    location = locate(asked, environment)
-    if location is None:
-        raise BadLedger("this needs a ledger, and --ledger none was given")
-    with open_ledger(location, environment, create=create) as ledger:
-        yield ledger
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError
-from lynxbench.evidence.documents import RESULT_FILE, read_result, write_text
+from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
@@ -28,6 +28,7 @@ from lynxbench.evidence.manifest import (
 )
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.statement import open_entry, seal_entry
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.ledger.queries import entries_about, entries_of_contract, find_result, find_run
@@ -45,7 +46,7 @@ from lynxbench.model.entries import (
     RunRegistered,
 )
 from lynxbench.model.result import Result
-from lynxbench.record.formats.foreign_results import read_foreign
+from lynxbench.record.formats.foreign_results import ForeignTool, read_foreign
 from lynxbench.record.rerunning import Rerun
 
 MAX_REASON = 4000
@@ -176,7 +177,9 @@ def record_rerun(recorder: LedgerRecorder | None, result_id: str, rerun_id: str,
     return recorder.append(body)
 
 
-def record_foreign(ledger: OpenLedger, path: Path, tool: str, key: SigningKey) -> tuple[Recorded, ForeignImported]:
+def record_foreign(
+    ledger: OpenLedger, path: Path, tool: ForeignTool, key: SigningKey
+) -> tuple[Recorded, ForeignImported]:
     """Append a result of another tool, its file first. The same file again changes nothing."""
     body = read_foreign(path, tool)
     data = path.read_bytes()

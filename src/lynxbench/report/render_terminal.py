@@ -303,7 +303,7 @@ def _size(pieces: Iterable[Piece]) -> int:
 
 
 def _cells(text: str) -> int:
-    if text.isascii():
+    if text.replace(NBSP, " ").isascii():
         return len(text)
     from rich.cells import cell_len
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -12,7 +13,9 @@ from lynxbench.model.attribution import Category
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Conditions, Percentile
+
+if TYPE_CHECKING:  # words of figures alone, such as a list of results, need no form of a whole result
+    from lynxbench.model.result import Conditions, Percentile
 
 NBSP = "\u00a0"
 """Holds a number to its unit; the terminal's wrapping honours it and prints a plain space."""

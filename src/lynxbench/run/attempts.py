@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import ERRORS_FILE, last_words, run_fresh
 from lynxbench.load.journal import count_journal
 from lynxbench.measure.telemetry import TelemetrySampler

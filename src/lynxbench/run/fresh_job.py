@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lynxbench.errors import LynxbenchError
-from lynxbench.evidence.documents import write_text
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.secrets import secret_values, withhold

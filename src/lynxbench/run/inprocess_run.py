@@ -11,8 +11,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from lynxbench.errors import CannotRun
-from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.load.journal import read_journal

@@ -13,7 +13,7 @@ import psutil
 
 from lynxbench.engines.served import Exchange
 from lynxbench.errors import CannotRun
-from lynxbench.evidence.documents import write_text
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.server_on_host import find_server_process
 from lynxbench.load import send_schedule as schedule
 from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_record

@@ -15,8 +15,8 @@ from lynxbench.engines.kserve import parse_triton_stats
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.engines.served import api_key_headers
 from lynxbench.errors import BadResult
-from lynxbench.evidence.documents import write_text
 from lynxbench.evidence.run_folder import CLIENT_THREADS, RunFolder, Slot
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.server import Address, CapturedServer, capture_server, counted_between, with_server

@@ -54,8 +54,9 @@ def test_new_says_where_it_cannot_write(tmp_path: Path) -> None:
 
 def test_new_writes_nothing_when_an_option_is_wrong(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
-    with pytest.raises(BadInput, match="--task 'dance'"):
-        invoke("new", file, "--task", "dance")
+    code, _, err = invoke("new", file, "--task", "dance")
+    assert code == ExitCode.BAD_INPUT
+    assert "'dance' is not one of 'generate'" in err
     assert not file.exists()
 
 
@@ -155,7 +156,7 @@ def test_list_names_the_bundled_ones() -> None:
 
 
 def test_the_module_imports_nothing_heavy() -> None:
-    heavy = ["pydantic", "ruamel.yaml", "numpy", "torch"]
+    heavy = ["numpy", "torch", "sqlalchemy", "rich"]
     code = f"import sys, lynxbench.cli.contract_command; print([m for m in {heavy} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from lynxbench.cli.run_command import RunCommand, run
-from lynxbench.errors import BadInput, CannotRun
+from lynxbench.cli.run_command import app
+from lynxbench.errors import CannotRun, ExitCode
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.run import pipeline
-
-app = typer.Typer()
-app.command(cls=RunCommand)(run)
 
 
 @pytest.mark.parametrize(
@@ -50,5 +46,5 @@ def test_a_bare_option_means_the_verdict(
 
 def test_another_word_is_refused() -> None:
     result = CliRunner().invoke(app, ["quickstart", "--intervene=some"])
-    assert isinstance(result.exception, BadInput)
-    assert "write verdict or all" in str(result.exception)
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "'some' is not one of 'verdict', 'all'" in result.output

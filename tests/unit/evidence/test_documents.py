@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from lynxbench.errors import BadResult
-from lynxbench.evidence.documents import check_samples, read_result, write_result, write_text
+from lynxbench.evidence.documents import check_samples, read_result, write_result
+from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.result import Result
 
 

@@ -9,13 +9,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from typer.main import get_command
 
-from lynxbench.cli.main import app
+from command_tree import find_command
 
 RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
 SLURM, KUBERAY = RECIPES / "slurm-fleet.sbatch", RECIPES / "kuberay-fleet.yaml"
@@ -43,9 +41,7 @@ def commands_in(text: str, program: str) -> list[list[str]]:
 
 
 def check_lynxbench(words: list[str]) -> None:
-    command: Any = get_command(app)
-    while words and words[0] in getattr(command, "commands", {}):
-        command = command.commands[words.pop(0)]
+    command, words = find_command(words)
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     used = {word.partition("=")[0] for word in words if word.startswith("--")}
     assert used, words

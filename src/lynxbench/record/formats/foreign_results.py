@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -15,16 +16,30 @@ from lynxbench.record.formats.foreign_statements import ForeignStatements
 
 LARGEST_BYTES = 256 << 20
 """vLLM's detailed results hold every token time; larger files are not results."""
+
+
+class ForeignTool(StrEnum):
+    """Who wrote a foreign result."""
+
+    AUTO = "auto"
+    """Told from the file."""
+    AIPERF = "aiperf"
+    GENAI_PERF = "genai-perf"
+    GUIDELLM = "guidellm"
+    INFERENCE_PERF = "inference-perf"
+    VLLM = "vllm"
+    MLPERF = "mlperf"
+
+
 JSON_READERS = {
-    "aiperf": genai.parse_aiperf,
-    "genai-perf": genai.parse_genai_perf,
-    "guidellm": guidellm.parse_guidellm,
-    "inference-perf": inference_perf.parse_inference_perf,
-    "vllm": vllm_bench.parse_vllm,
+    ForeignTool.AIPERF: genai.parse_aiperf,
+    ForeignTool.GENAI_PERF: genai.parse_genai_perf,
+    ForeignTool.GUIDELLM: guidellm.parse_guidellm,
+    ForeignTool.INFERENCE_PERF: inference_perf.parse_inference_perf,
+    ForeignTool.VLLM: vllm_bench.parse_vllm,
 }
 """In the order of trial: the most telling key first."""
-MLPERF = "mlperf"
-TOOLS = (*JSON_READERS, MLPERF)
+TOOLS = (*JSON_READERS, ForeignTool.MLPERF)
 
 CONTEXT: dict[str, tuple[str, ...]] = {
     "a contract agreed before the run": (),
@@ -48,20 +63,18 @@ CONTEXT: dict[str, tuple[str, ...]] = {
 """What a sound claim states, and the keys that count as stating it; no tool's format has a place for the rest."""
 
 
-def read_foreign(path: Path, tool: str = "auto") -> ForeignImported:
+def read_foreign(path: Path, tool: ForeignTool = ForeignTool.AUTO) -> ForeignImported:
     """A result of another tool; BadInput where it is none that we know."""
-    if tool not in ("auto", *TOOLS):
-        raise BadInput(f"--tool {tool!r}: choose auto or one of {', '.join(TOOLS)}")
     noun = f"a result file of {', '.join(TOOLS)}"
     text = read_text(path, noun, missing=f"no such file; give {noun}", largest_bytes=LARGEST_BYTES)
     return parse_foreign(text, str(path), tool)
 
 
-def parse_foreign(text: str, file: str = "<foreign>", tool: str = "auto") -> ForeignImported:
+def parse_foreign(text: str, file: str = "<foreign>", tool: ForeignTool = ForeignTool.AUTO) -> ForeignImported:
     """The same from text."""
     found = _parse(text, file, tool)
     if found is None or not found.figures:
-        named = "a tool that is known" if tool == "auto" else tool
+        named = "a tool that is known" if tool is ForeignTool.AUTO else tool
         raise BadInput(f"{file}: not a result of {named}; known are {', '.join(TOOLS)} (choose with --tool)")
     return ForeignImported(
         tool=found.tool,
@@ -71,21 +84,21 @@ def parse_foreign(text: str, file: str = "<foreign>", tool: str = "auto") -> For
     )
 
 
-def _parse(text: str, file: str, tool: str) -> ForeignStatements | None:
-    if tool == MLPERF or (tool == "auto" and mlperf.looks_like(text)):
+def _parse(text: str, file: str, tool: ForeignTool) -> ForeignStatements | None:
+    if tool is ForeignTool.MLPERF or (tool is ForeignTool.AUTO and mlperf.looks_like(text)):
         return mlperf.parse_mlperf(text)
-    document = _json(text, file, tool)
+    document = _json(text, file)
     if not isinstance(document, dict):
         return None
     for name, parse in JSON_READERS.items():
-        if tool in ("auto", name):
+        if tool in (ForeignTool.AUTO, name):
             found = parse(document)
             if found is not None:
                 return found
     return None
 
 
-def _json(text: str, file: str, tool: str) -> JsonValue:
+def _json(text: str, file: str) -> JsonValue:
     try:
         # NaN and Infinity stand in some tools' files; they are no figures here.
         document: JsonValue = json.loads(text, parse_constant=lambda _: None)

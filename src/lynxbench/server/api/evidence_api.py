@@ -31,6 +31,7 @@ from lynxbench.model.history import History, Signals
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.record import listing
+from lynxbench.record.executor_differences import compared_fields, difference_document
 from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.api import answer_models as answers
@@ -205,9 +206,7 @@ def executor(server: TheServer, executor: Named) -> Response:
 def executors_diff(server: TheServer, a: Asked, b: Asked, all_tiers: bool = False) -> Response:
     """Two executors, field by field, each named by itself or by a result: `lynxbench executor diff --json`."""
     first, second = (reading.document(server, diff_names(server, text)).executor for text in (a, b))
-    return answer(
-        listing.difference_document(first, second, listing.compared_fields(first, second, all_tiers=all_tiers))
-    )
+    return answer(difference_document(first, second, compared_fields(first, second, all_tiers=all_tiers)))
 
 
 @route("GET", "/foreign", READ, {"foreign": list[answers.ForeignLine]})

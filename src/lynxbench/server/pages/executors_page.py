@@ -6,7 +6,7 @@ from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.queries import Wanted
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
-from lynxbench.record.listing import compared_fields
+from lynxbench.record.executor_differences import compared_fields
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Style, code, link, refer, said
 from lynxbench.report.documents.executors_document import difference_layers, difference_title

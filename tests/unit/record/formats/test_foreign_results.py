@@ -145,5 +145,3 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.json", tmp_path, tmp_path / "binary"):
         with pytest.raises(BadInput):
             read_foreign(path)
-    with pytest.raises(BadInput, match="--tool"):
-        read_foreign(tmp_path / "binary", "jmeter")

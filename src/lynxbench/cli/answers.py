@@ -1,0 +1,56 @@
+"""How a command answers: one JSON document for programs, or text for people."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lynxbench.errors import BadInput
+from lynxbench.evidence.whole_files import write_text
+from lynxbench.model.document import Document
+
+
+def answer(as_json: bool, document: Document | Callable[[], object], text: Callable[[], str]) -> None:
+    """Print the document where JSON is wanted, else the text; only what is wanted is made."""
+    if not as_json:
+        print(text(), end="")
+    else:
+        print_document(document.model_dump(mode="json") if isinstance(document, Document) else document())
+
+
+def print_document(document: object) -> None:
+    """One JSON document; what is not known is null."""
+    print(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def places_text(places: Mapping[str, str]) -> str:
+    """Where things lie, under an answer: a line each, without those that are not there."""
+    lines = [f"{name:<9} {place}\n" for name, place in places.items() if place]
+    return "".join(["\n", *lines]) if lines else ""
+
+
+def write_page(path: Path | None, page: Callable[[], str]) -> None:
+    """Write a page where one is wanted, and say where."""
+    if path is None:
+        return
+    try:
+        write_text(path, page())
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written ({error.strerror or error})") from None
+    tell(f"written: {path}")
+
+
+def tell(line: str) -> None:
+    """A message beside the answer: it never stands on standard output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,51 @@
+"""`lynxbench results list`: what the index answers, without opening a document."""
+
+from __future__ import annotations
+
+import os
+
+import typer
+
+from lynxbench.cli.answers import answer
+from lynxbench.cli.options import AS_JSON, LEDGER, LIMIT, moment_of
+from lynxbench.cli.showing import LIST_WIDTH, terminal_text
+from lynxbench.evidence.keyring import Keyring
+from lynxbench.ledger.location import opened
+from lynxbench.ledger.names import find_id
+from lynxbench.ledger.queries import Wanted, list_results, open_runs, standings
+from lynxbench.model.precision import Precision
+from lynxbench.model.verdicts import ValidityVerdict
+from lynxbench.record.listing import list_document
+from lynxbench.report.documents.ledger_documents import compose_list
+
+
+def list_(
+    contract: str | None = typer.Option(None, help="Only results of this contract (id or its beginning)."),
+    executor: str | None = typer.Option(None, help="Only results of this executor (id or its beginning)."),
+    precision: Precision | None = typer.Option(None, help="Only results that measured this precision."),
+    since: str | None = typer.Option(None, help="Only results started at or after this date (ISO 8601, UTC)."),
+    valid: ValidityVerdict | None = typer.Option(None, help="Only results of this validity."),
+    limit: int = LIMIT,
+    ledger: str | None = LEDGER,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List results, newest first, with their intervals and standing."""
+    since_s = int(moment_of(since, "--since").timestamp()) if since else None
+    with opened(ledger, os.environ) as open_:
+        wanted = Wanted(
+            contract=find_id(open_.log, contract, "contract") if contract else None,
+            executor=find_id(open_.log, executor, "executor") if executor else None,
+            precision=precision,
+            since_s=since_s,
+            validity=valid,
+            limit=limit,
+        )
+        listed = list_results(open_.log, wanted)
+        standing = standings(open_.log, [result.result_id for result in listed], Keyring().trust)
+        unfinished = open_runs(open_.log, wanted.contract)
+        head = open_.log.head()
+    answer(
+        as_json,
+        lambda: list_document(listed, standing, unfinished, head),
+        lambda: terminal_text(compose_list(listed, standing, unfinished), LIST_WIDTH),
+    )

@@ -1,0 +1,36 @@
+"""Files that are written whole or not at all, and locks by which one process at a time changes them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lynxbench.errors import BadInput
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all: a reader never sees half of it, also after a crash."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(path)
+
+
+@contextmanager
+def locked(file: Path, refusal: type[BadInput] = BadInput) -> Iterator[None]:
+    """Whoever else takes this lock waits until the end; the file and its folder are made where they are missing."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise refusal(f"{file.parent}: {error.strerror or error}; set LYNXBENCH_HOME to a folder of yours") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
