@@ -16,7 +16,7 @@ from lynxbench.model.result import Excluded, Percentile, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.autocorrelation import effective_count
-from lynxbench.stats.batches import best_window
+from lynxbench.stats.batches import best_rate
 from lynxbench.stats.intervals import log_mean_interval
 from lynxbench.stats.pooled import PooledJudgement, judge_together
 from lynxbench.stats.tails import percentile_interval
@@ -84,11 +84,8 @@ def _run_mean(process: ProcessSamples, phases: FoundPhases) -> float:
 
 
 def _peak(samples: Sequence[ProcessSamples], window_s: float, unit: str) -> Figure:
-    best = [
-        best_window(*busy_time(process.iterations), process.iterations.units, window_s).rate_per_s
-        for process in samples
-    ]
-    return Figure(low=None, estimate=max(best), high=None, unit=f"{unit}s/s")
+    best = max(best_rate(*busy_time(process.iterations), process.iterations.units, window_s) for process in samples)
+    return Figure(low=None, estimate=best, high=None, unit=f"{unit}s/s")
 
 
 def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases], together: PooledJudgement) -> Steady:
@@ -160,10 +157,10 @@ def bounded_percentile(parts: Sequence[Float64], percentile: float, confidence: 
     bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
     return Percentile(
         percentile=percentile,
-        low=_or_none(bounds.interval.low),
-        estimate=_or_none(bounds.interval.estimate),
-        high=_or_none(bounds.interval.high),
-        resolved=not bounds.unresolved,
+        low=_or_none(bounds.low),
+        estimate=_or_none(bounds.estimate),
+        high=_or_none(bounds.high),
+        resolved=bounds.known,
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.stats.arrays import Floats
 from lynxbench.stats.contrasts import Contrast
-from lynxbench.stats.designs import Cell, Design, Word, alias_classes
+from lynxbench.stats.designs import Cell, Design, Word, alias_classes, sign_at
 from lynxbench.stats.intervals import student_quantile
 
 LEAST_VARIANCE = 0.05
@@ -105,11 +105,6 @@ class FactorialFit:
         self.free = float(np.trace(self._rest))
         self.blocks = len(blocks)
         self._variances, self._degrees = self._cell_variances()
-
-    @property
-    def means(self) -> dict[Cell, float]:
-        """The fitted log response of each cell, over all blocks."""
-        return {cell: float(self.coefficients[index]) for index, cell in enumerate(self.cells)}
 
     @property
     def noise(self) -> float:
@@ -218,6 +213,6 @@ def _full_terms(design: Design, means: Floats) -> dict[Word, float]:
 def _fraction_terms(design: Design, means: Floats) -> dict[Word, float]:
     terms = {}
     for group in alias_classes(design):
-        column = np.array([np.prod([2 * cell[position] - 1 for position in group[0]]) for cell in design.cells])
+        column = np.array([sign_at(cell, group[0]) for cell in design.cells])
         terms[group[0]] = float(column @ means) ** 2 / len(design.cells)
     return terms

@@ -27,9 +27,9 @@ class Truncation:
         return self.wanted > self.points
 
 
-def mser(values: Floats, batch: int = MSER_BATCH) -> Truncation:
+def mser(values: Floats) -> Truncation:
     """The cut that minimises the squared standard error of what is left, on batch means."""
-    batch = max(1, min(batch, values.size // MIN_BATCHES))
+    batch = max(1, min(MSER_BATCH, values.size // MIN_BATCHES))
     count = values.size // batch
     if count < 4:
         return Truncation(0, 0)
