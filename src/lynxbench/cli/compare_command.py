@@ -46,7 +46,7 @@ def compare_named(a: str, b: str, precision: Precision | None, ledger: str | Non
     from contextlib import ExitStack
 
     from lynxbench.cli.naming import foreign_or_none, resolve_result
-    from lynxbench.compare.foreign_refusal import compare_foreign
+    from lynxbench.compare.comparing import compare_foreign
     from lynxbench.record.comparing_results import compare_sides, side_of
 
     foreign = foreign_or_none(a), foreign_or_none(b)

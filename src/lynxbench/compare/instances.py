@@ -15,10 +15,19 @@ import numpy as np
 from pydantic import JsonValue
 
 from lynxbench.compare.rules import FEWEST_RESTARTS
-from lynxbench.compare.suspects import COUNTS, ORDER, changed_keys, rank_changes, weigh
+from lynxbench.compare.suspects import (
+    COUNTS,
+    ORDER,
+    CauseWords,
+    changed_keys,
+    name_cause,
+    rank_changes,
+    strongest,
+    weigh,
+)
 from lynxbench.compare.whole_rules import brief
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.comparison import CauseKind, EffectCause, FieldSuspect, LayerDifference
+from lynxbench.model.comparison import FieldSuspect, LayerDifference
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, InstanceStanding
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -38,6 +47,21 @@ end to end (Sinha et al., SC22), so a percent of standard deviation is no news."
 MOST_SPLITS = 8
 PLACEMENT = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 """Which device a run was given is no property of the device."""
+SETS_APART = CauseWords(
+    nothing=(
+        "nothing that is recorded sets it apart: the cause is outside the record, or there is none",
+        "run {contract} on it again; if it still stands apart, look at what no probe reads (neighbours on the host, "
+        "cooling, network)",
+    ),
+    alone=(
+        "only layer {layer} sets it apart ({fields}): the likely cause",
+        "make {names} as elsewhere and run {contract} again: if it still stands apart, that was not the cause",
+    ),
+    several=(
+        "{count} layers set it apart and cannot be separated: {all}",
+        "make only {names} as elsewhere and run {contract} again; then the next layer",
+    ),
+)
 
 
 def compare_instances(
@@ -73,7 +97,7 @@ def compare_instances(
         usual = typical or [own[other] for other in names if other not in {*outliers, name}]
         if name in apart and usual:
             layers = rank_changes(set_apart(own[name], usual), result.contract.owners)
-            cause = _cause(layers, result.contract.name)
+            cause = name_cause(layers, result.contract.name, SETS_APART, _named)
         rows.append(
             InstanceRow(
                 unit=name,
@@ -283,46 +307,8 @@ def _standing(
     return InstanceStanding.OUTLIER, f"{abs(off) / sigma:.1f} robust standard deviations from the median instance"
 
 
-def _cause(layers: Sequence[LayerDifference], contract: str) -> EffectCause:
-    """What the record says sets an instance apart, and what would tell."""
-    counted = [one for one in layers if one.weight in COUNTS]
-    if not counted:
-        return EffectCause(
-            kind=CauseKind.NOTHING_RECORDED,
-            sentence="nothing that is recorded sets it apart: the cause is outside the record, or there is none",
-            experiment=f"run {contract} on it again; if it still stands apart, look at what no probe reads "
-            "(neighbours on the host, cooling, network)",
-        )
-    first = counted[0]
-    if len(counted) == 1:
-        return EffectCause(
-            kind=CauseKind.ONE_LAYER,
-            layer=first.layer,
-            owner=first.owner,
-            sentence=f"only layer {first.layer} sets it apart ({_named(first)}): the likely cause",
-            experiment=f"make {_names(first)} as elsewhere and run {contract} again: if it still stands apart, "
-            "that was not the cause",
-        )
-    named = ", ".join(f"{one.layer} ({_named(one)})" for one in counted)
-    return EffectCause(
-        kind=CauseKind.NOT_SEPARABLE,
-        layer=first.layer,
-        owner=first.owner,
-        sentence=f"{len(counted)} layers set it apart and cannot be separated: {named}",
-        experiment=f"make only {_names(first)} as elsewhere and run {contract} again; then the next layer",
-    )
-
-
-def _strongest(layer: LayerDifference) -> list[FieldSuspect]:
-    return [field for field in layer.fields if field.follows is None and field.weight is layer.weight]
-
-
-def _names(layer: LayerDifference) -> str:
-    return ", ".join(field.name for field in _strongest(layer)[:2])
-
-
 def _named(layer: LayerDifference) -> str:
-    fields = _strongest(layer)
+    fields = strongest(layer)
     more = f" and {len(fields) - 2} more" if len(fields) > 2 else ""
     return "; ".join(_here(field) for field in fields[:2]) + more
 

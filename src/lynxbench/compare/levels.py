@@ -92,7 +92,7 @@ def read_history(
     precision: Precision,
     owners: dict[Layer, str] | None = None,
     left_out: Sequence[str] = (),
-    fields_between: FieldsBetween | None = None,
+    fields_between: FieldsBetween = lambda pairs: [None] * len(pairs),
 ) -> History:
     """Order the points, find where the level changed, and tie each place to what changed in the record."""
     ordered = tuple(sorted(points, key=lambda point: (point.started_at, point.result_id)))
@@ -115,7 +115,7 @@ def read_history(
 
 
 def _changes(
-    points: Sequence[HistoryPoint], owners: dict[Layer, str], contract: str, fields_between: FieldsBetween | None
+    points: Sequence[HistoryPoint], owners: dict[Layer, str], contract: str, fields_between: FieldsBetween
 ) -> tuple[LevelChange, ...]:
     found = {change.index: change.p for change in find_changes([point.estimate for point in points])}
     recorded = [i for i in range(1, len(points)) if _record_changed(points[i - 1], points[i])]
@@ -135,9 +135,7 @@ def _changes(
     for index in alone[-MOST_RECORD_CHANGES:]:
         effect, basis = _effect_here(points, index, edges, recorded)
         seen.append(_Place(index, index, False, effect, basis, None))
-    fields: Sequence[tuple[FieldChange, ...] | None] = [None] * len(seen)
-    if fields_between is not None:
-        fields = fields_between([(points[place.at - 1], points[place.at]) for place in seen])
+    fields = fields_between([(points[place.at - 1], points[place.at]) for place in seen])
     changes = [
         _level_change(points, place, differing, owners, contract) for place, differing in zip(seen, fields, strict=True)
     ]

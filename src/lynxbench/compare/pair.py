@@ -5,26 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import JsonValue
-
 from lynxbench.model.canonical import short
-from lynxbench.model.comparison import RuleVerdict
+from lynxbench.model.comparison import ContractDifference, RuleVerdict
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
 
 LatencyRuns = Mapping[Precision, Mapping[tuple[str, float], tuple[float, ...]]]
 """By precision, then by metric and percentile: that percentile in each fresh process, in milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeaningDifference:
-    """One contract key that differs, and whether that breaks comparability; the contract room rules on it."""
-
-    key: str
-    before: JsonValue
-    after: JsonValue
-    breaks: bool
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +50,8 @@ class ComparedPair:
 
     a: ComparedSide
     b: ComparedSide
-    differences: tuple[MeaningDifference, ...] = ()
+    differences: tuple[ContractDifference, ...] = ()
+    """Of their contracts; the contract room rules on them."""
 
     @property
     def sides(self) -> tuple[ComparedSide, ComparedSide]:
@@ -81,3 +69,13 @@ class RuleFinding:
     remedy: str = ""
     """In place of the rule's own, where more can be said."""
     precision: Precision | None = None
+
+
+def breaks(rule: str, said: str, remedy: str = "") -> RuleFinding:
+    """A rule that makes the pair incomparable."""
+    return RuleFinding(rule, RuleVerdict.BREAKS, said, remedy)
+
+
+def differs(rule: str, said: str) -> RuleFinding:
+    """A difference that is listed and leaves the pair comparable."""
+    return RuleFinding(rule, RuleVerdict.DIFFERS, said)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.levels import layer_ids
-from lynxbench.compare.pair import ComparedPair, ComparedSide, MeaningDifference
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.suspects import COUNTS, changes_between
 from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
-from lynxbench.model.comparison import Comparison, EffectVerdict
+from lynxbench.model.comparison import Comparison, ContractDifference, EffectVerdict
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
 from lynxbench.model.history import Signal, Signals, SignalState
 from lynxbench.model.layers import Layer
@@ -53,7 +53,7 @@ PLACEMENT = (
 """What most often explains nominally identical instances that differ (R10)."""
 BUSY = (Category.COMPUTE, Category.MEMORY_BANDWIDTH, Category.COMMUNICATION, Category.TRANSFER)
 
-ContractDifferences = Callable[[Result, Result], tuple[MeaningDifference, ...]]
+ContractDifferences = Callable[[Result, Result], tuple[ContractDifference, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,6 @@ def _told(number: int, name: str, present: bool, said: str, evidence: Iterable[s
     return Signal(number=number, name=name, state=state, said=said, evidence=tuple(dict.fromkeys(evidence)))
 
 
-# --- 1 ---------------------------------------------------------------------------------------------------------------
-
-
 def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
     name = "symptom after a change in another layer"
     layered = [(result, layer_ids(result.executor)) for result in results]
@@ -122,10 +119,7 @@ def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
     if not pairs:
         return _unknown(1, name, "no layer changed between two results", "results from before and after a change")
     judged = 0
-    for a, b in pairs[-MOST_PAIRS:]:
-        comparison = record.compare(a, b)
-        if comparison.verdict in (None, EffectVerdict.INCONCLUSIVE):
-            continue
+    for a, b, comparison in _decided(record, pairs):
         judged += 1
         if comparison.verdict is not EffectVerdict.REGRESSED:
             continue
@@ -145,6 +139,14 @@ def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
     return _told(1, name, False, said, (b.result_id for _, b in pairs[-judged:]))
 
 
+def _decided(record: Record, pairs: Sequence[tuple[Result, Result]]) -> Iterator[tuple[Result, Result, Comparison]]:
+    """The newest pairs whose comparison has a verdict."""
+    for a, b in pairs[-MOST_PAIRS:]:
+        comparison = record.compare(a, b)
+        if comparison.verdict not in (None, EffectVerdict.INCONCLUSIVE):
+            yield a, b, comparison
+
+
 def _shows_in(result: Result) -> Layer | None:
     found = result.attribution
     return None if found is None else found.symptom_layer or found.layer
@@ -152,9 +154,6 @@ def _shows_in(result: Result) -> Layer | None:
 
 def _words(layers: Iterable[Layer]) -> str:
     return ", ".join(sorted(layer.value for layer in layers))
-
-
-# --- 2 ---------------------------------------------------------------------------------------------------------------
 
 
 def _moderate_utilisation(record: Record, results: Sequence[Result]) -> Signal:
@@ -189,9 +188,6 @@ def _busy_share(record: Record, result: Result) -> tuple[float | None, str]:
     if result.attribution is None:
         return None, ""
     return sum(result.attribution.shares.get(category, 0.0) for category in BUSY), "working share of a step"
-
-
-# --- 3 ---------------------------------------------------------------------------------------------------------------
 
 
 def _all_fine_slo_fails(record: Record, results: Sequence[Result]) -> Signal:
@@ -242,9 +238,6 @@ def _instruments(record: Record, result: Result, one: PrecisionResult) -> tuple[
     return [name for name, good in spoken.items() if good], [name for name, good in spoken.items() if not good]
 
 
-# --- 4 ---------------------------------------------------------------------------------------------------------------
-
-
 def _swap_gained_less(record: Record, results: Sequence[Result]) -> Signal:
     name = "a hardware swap that gained less than expected"
     layer_of = {change.change_id: change for change in record.declared}
@@ -293,9 +286,6 @@ def _promised_gain(a: Result, b: Result) -> float | None:
     return None if same or not ratios else min(ratios)
 
 
-# --- 5 ---------------------------------------------------------------------------------------------------------------
-
-
 def _identical_differ(record: Record, results: Sequence[Result]) -> Signal:
     name = "nominally identical instances that differ"
     newest: dict[str, Result] = {result.instance_id: result for result in results}
@@ -304,10 +294,7 @@ def _identical_differ(record: Record, results: Sequence[Result]) -> Signal:
         said = f"{len(newest)} instance{'' if len(newest) == 1 else 's'} measured, no two of one kind"
         return _unknown(5, name, said, "the same contract on two machines of one kind")
     judged = []
-    for a, b in pairs[-MOST_PAIRS:]:
-        comparison = record.compare(a, b)
-        if comparison.verdict in (None, EffectVerdict.INCONCLUSIVE):
-            continue
+    for a, b, comparison in _decided(record, pairs):
         judged.append((a, b))
         if comparison.verdict is EffectVerdict.WITHIN_BUDGET or comparison.effect is None:
             continue

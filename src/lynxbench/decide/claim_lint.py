@@ -51,12 +51,8 @@ def lint_values(values: Mapping[str, JsonValue], source: str, form: str) -> Clai
     words = " . ".join(
         str(value) for key, value in values.items() if isinstance(value, str) and key in ("claim", "text")
     )
-    stated = (
-        {one.context: one for one in (*stated_in_text(words), *stated_in_values(values))}
-        if words
-        else {one.context: one for one in stated_in_values(values)}
-    )
-    claimed = (*claimed_in_text(words), *claimed_in_values(values)) if words else claimed_in_values(values)
+    stated = {statement.context: statement for statement in (*stated_in_text(words), *stated_in_values(values))}
+    claimed = (*claimed_in_text(words), *claimed_in_values(values))
     ordered = tuple(stated[context] for context in Context if context in stated)
     return _report(source, form, claimed, ordered, warnings_in_text(words, claimed))
 

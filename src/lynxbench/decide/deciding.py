@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.catalogue import CATALOGUE, find_device, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.demand import declare_demand, forecast_demand
@@ -15,7 +14,7 @@ from lynxbench.decide.offers import PLAN, merged_terms, parse_offers, terms_of_e
 from lynxbench.decide.purchase import PurchaseProposal, decide_purchase
 from lynxbench.decide.tenure import Terms
 from lynxbench.decide.usable_figures import measured_precision, newest, one_contract
-from lynxbench.decide.whatif import Factors, ask_whatif
+from lynxbench.decide.whatif import ask_whatif
 from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
@@ -25,7 +24,7 @@ from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf
-from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
 from lynxbench.model.planning import DemandForecast
 from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import parse_quantity, parse_unit, words_of
@@ -111,12 +110,6 @@ def read_catalogue(path: Path | None) -> dict[str, Device]:
     return devices if path is None else devices | parse_catalogue(read_text(path, CATALOGUE.noun), str(path))
 
 
-def replay(shares: Mapping[Category, float], factors: Factors) -> Interval:
-    """What a machine so many times faster in each part gains on those shares."""
-    compute, bandwidth, link, host = factors
-    return estimate_swap(shares, Swap(compute=compute, bandwidth=bandwidth, link=link, host=host)).gain
-
-
 def estimate_whatif(
     result: Result,
     catalogue: Mapping[str, Device],
@@ -135,7 +128,6 @@ def estimate_whatif(
         today=recognise(catalogue, result.executor),
         fix=fix,
         with_fix=with_fix,
-        replay=replay,
         host=host,
         precision=precision,
         tested=tested,
@@ -213,8 +205,6 @@ def demand_of(
     result: Result,
 ) -> DemandForecast:
     """Demand as it is declared, logged, or stated in the executor's demand layer."""
-    from lynxbench.model.layers import Layer
-
     if declared_per_s is not None and log is not None:
         raise BadInput("--demand and --demand-log exclude each other: declared, or read from a log")
     if log is not None:
@@ -256,12 +246,16 @@ def candidates_of(
     """Candidates of a plan file, or the results given with the prices given; declared prices fill what is left open."""
     if plan is None:
         assert gathered is not None
-        names = _names(gathered.results)
-        found = [
-            PricedOption(names[one.result_id], one, merged_terms(terms, terms_of_executor(one.executor)), precision)
-            for one in gathered.results
+        options = [
+            PricedOption(
+                f"{result.contract.name} {short(result.result_id)}",
+                result,
+                merged_terms(terms, terms_of_executor(result.executor)),
+                precision,
+            )
+            for result in gathered.results
         ]
-        return found, gathered
+        return options, gathered
     offers = parse_offers(read_text(plan, PLAN.noun), str(plan))
     results: dict[str, Result] = {}
     standings_: dict[str, Standing] = {}
@@ -279,19 +273,13 @@ def candidates_of(
     return found, Gathered(tuple(results.values()), standings_)
 
 
-def _names(results: Sequence[Result]) -> dict[str, str]:
-    return {one.result_id: f"{one.contract.name} {short(one.result_id)}" for one in results}
-
-
 def _whatif_of(
     today: Sequence[Result], catalogue: Mapping[str, Device], proposed: str, host: float, tested: Result | None
 ) -> tuple[WhatIf | None, str]:
     for result in reversed(today):
         try:
-            return (
-                estimate_whatif(result, catalogue, hardware=proposed, with_fix=True, host=host, tested=tested),
-                "",
-            )
+            whatif = estimate_whatif(result, catalogue, hardware=proposed, with_fix=True, host=host, tested=tested)
+            return whatif, ""
         except LynxbenchError as error:
             why = str(error)
     return None, why if today else "no result on today's hardware"

@@ -27,7 +27,7 @@ BY_REGIME: dict[Regime, tuple[str, Reading]] = {
 
 def mark_front(options: Sequence[Option], incomparable: Mapping[str, str]) -> tuple[Option, ...]:
     """Options on the front are not beaten by any other; a figure that only one of two has decides nothing."""
-    held = [option for option in options if not _is_out(option, incomparable)]
+    held = [option for option in options if not is_left_out(option, incomparable)]
     marked = []
     for option in options:
         if option not in held:
@@ -70,5 +70,6 @@ def rank_options(options: Sequence[Option], regime: Regime, *, asked: bool) -> R
     )
 
 
-def _is_out(option: Option, incomparable: Mapping[str, str]) -> bool:
+def is_left_out(option: Option, incomparable: Mapping[str, str]) -> bool:
+    """Whether an option is of a candidate that may not stand beside the others."""
     return any(option.name == name or option.name.startswith(f"{name} (") for name in incomparable)

@@ -47,7 +47,7 @@ def plan_power(
     pue = pue if pue is not None else float(declared) if isinstance(declared, int | float) else None
     draw = measured_draw(one)
     said, how = (nameplate_w, "declared with --nameplate") if nameplate_w is not None else nameplate_of(result)
-    fleet = _times(draw, nodes / 1e3, "kW")
+    fleet = None if draw is None else draw.scaled(nodes / 1e3, "kW")
     return PowerPlan(
         measured_w_per_node=draw,
         measured_how=ACCELERATOR_ONLY if draw is not None else "no energy was measured in this result",
@@ -57,14 +57,5 @@ def plan_power(
         fleet_kw=fleet,
         nameplate_kw=None if said is None else said * nodes / 1e3,
         cooling_kw=fleet,
-        facility_kw=None if pue is None else _times(fleet, pue, "kW"),
+        facility_kw=None if pue is None or fleet is None else fleet.scaled(pue, "kW"),
     )
-
-
-def _times(figure: Figure | None, factor: float, unit: str) -> Figure | None:
-    if figure is None:
-        return None
-    low, estimate, high = (
-        None if part is None else part * factor for part in (figure.low, figure.estimate, figure.high)
-    )
-    return Figure(low=low, estimate=estimate, high=high, unit=unit)

@@ -10,7 +10,6 @@ from lynxbench.decide.usable_figures import is_usable
 from lynxbench.errors import BadInput
 from lynxbench.model.contract import Contract
 from lynxbench.model.decisions import KvCacheLine, PrecisionDecision, PrecisionLine
-from lynxbench.model.figures import Figure
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision, reference_of
@@ -109,17 +108,10 @@ def _speedup(one: PrecisionResult, reference: PrecisionResult | None) -> Interva
         return None
     if one.precision is reference.precision:
         return Interval(1.0, 1.0, 1.0)
-    if not _bounded(top) or not _bounded(bottom):
-        return Interval(math.nan, top.estimate / bottom.estimate, math.nan)
-    assert top.low is not None
-    assert top.high is not None
-    assert bottom.low is not None
-    assert bottom.high is not None
-    return Interval(top.low / bottom.high, top.estimate / bottom.estimate, top.high / bottom.low)
-
-
-def _bounded(figure: Figure) -> bool:
-    return bool(figure.low and figure.high and figure.low > 0)
+    ratio = top.estimate / bottom.estimate
+    if not (top.low and top.high and bottom.low and bottom.high and min(top.low, bottom.low) > 0):
+        return Interval(math.nan, ratio, math.nan)
+    return Interval(top.low / bottom.high, ratio, top.high / bottom.low)
 
 
 def _loss(precision: Precision, results: Sequence[Result]) -> tuple[Interval | None, str]:

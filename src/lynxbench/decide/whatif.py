@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.assumptions import check_assumptions
 from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
@@ -15,11 +16,6 @@ from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
-
-Factors = tuple[float, float, float, float]
-"""Compute, bandwidth, link, host: new over old."""
-Replay = Callable[[Mapping[Category, float], Factors], Interval]
-"""The gain of a swap with those factors; `attribute` knows how."""
 
 STEP_ERROR = 0.02
 """Of a step: how well shares of a profiled step stand for the unprofiled one. Both are medians of few steps; MLPerf
@@ -42,7 +38,6 @@ def ask_whatif(
     today: Device | None,
     fix: Category | None,
     with_fix: bool,
-    replay: Replay,
     host: float = 1.0,
     precision: Precision | None = None,
     tested: Result | None = None,
@@ -61,12 +56,12 @@ def ask_whatif(
             f"Run: lynxbench run {result.contract.name}, or lynxbench trace FILE"
         )
     ceilings = said.ceilings or result.ceilings
-    swap = None if device is None else _swap(said, device, today, ceilings, one.precision, host, replay)
+    swap = None if device is None else _swap(said, device, today, ceilings, one.precision, host)
     fixed = estimate_fix(said, fix) if with_fix or fix is not None else None
     both = None
     if swap is not None and fixed is not None:
         remaining = shares_after(said.shares, fixed.category, fixed.gain.estimate)
-        then = replay(remaining, tuple(swap.factors[name].estimate for name in _PARTS))  # type: ignore[arg-type]
+        then = estimate_swap(remaining, _swap_at(swap.factors, "estimate")).gain
         both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
     return WhatIf(
         sentence=_sentence(swap, fixed, said),
@@ -87,14 +82,14 @@ def ask_whatif(
 def estimate_fix(said: Attribution, category: Category | None = None) -> FixEstimate:
     """What removing one category's cause would gain; without a category, the bottleneck's."""
     chosen = category or said.bottleneck
+    is_bottleneck = chosen is said.bottleneck
     share = said.shares.get(chosen, 0.0)
-    if chosen is said.bottleneck and said.gain_if_removed.known:
+    if is_bottleneck and said.gain_if_removed.known:
         low, middle, high = said.gain_if_removed.low, said.gain_if_removed.estimate, said.gain_if_removed.high
     else:
         freed = said.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
         low, middle, high = (_gain(part) for part in (share * HALF_REMOVED, share, share + freed))
     gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
-    is_bottleneck = chosen is said.bottleneck
     return FixEstimate(
         category=chosen,
         layer=said.layer if is_bottleneck else None,
@@ -119,9 +114,6 @@ def shares_after(shares: Mapping[Category, float], category: Category, gain: flo
     return {one: share / kept for one, share in left.items()} if kept > 0 else dict(shares)
 
 
-_PARTS = ("compute", "bandwidth", "link", "host")
-
-
 def _swap(
     said: Attribution,
     device: Device,
@@ -129,27 +121,23 @@ def _swap(
     ceilings: Sequence[Ceiling],
     precision: Precision,
     host: float,
-    replay: Replay,
 ) -> SwapEstimate:
     factors: dict[str, Interval] = {}
     how: dict[str, str] = {}
     factors["compute"], how["compute"] = _compute_factor(device, today, ceilings, precision)
+    old_memory, old_link = (None, None) if today is None else (today.memory_tb_per_s * 1e12, today.link_gb_per_s)
     old_copy = _measured(ceilings, "copy", None)
-    factors["bandwidth"], how["bandwidth"] = _factor(
-        device.memory_tb_per_s * 1e12, None if today is None else today.memory_tb_per_s * 1e12, old_copy
-    )
-    old_link = None if today is None else today.link_gb_per_s
+    factors["bandwidth"], how["bandwidth"] = _factor(device.memory_tb_per_s * 1e12, old_memory, old_copy)
     factors["link"], how["link"] = _factor(device.link_gb_per_s, old_link, None)
     factors["host"] = Interval(host, host, host)
     how["host"] = "the host stays" if host == 1 else "declared with --host"
-    ends = [replay(said.shares, _at(factors, end)) for end in ("low", "estimate", "high")]
+    ends = [estimate_swap(said.shares, _swap_at(factors, end)).gain for end in ("low", "estimate", "high")]
     gain = Interval(min(one.low for one in ends), ends[1].estimate, max(one.high for one in ends))
     return SwapEstimate(device=device.name, factors=factors, how=how, gain=gain)
 
 
-def _at(factors: Mapping[str, Interval], end: str) -> Factors:
-    compute, bandwidth, link, host = (float(getattr(factors[name], end)) for name in _PARTS)
-    return compute, bandwidth, link, host
+def _swap_at(factors: Mapping[str, Interval], end: str) -> Swap:
+    return Swap(**{name: float(getattr(factor, end)) for name, factor in factors.items()})
 
 
 def _compute_factor(
@@ -185,10 +173,9 @@ def _factor(new: float, old_nameplate: float | None, old_measured: float | None)
         ratio = new / old_nameplate
         return Interval(ratio * MAKERS_AGREE[0], ratio, ratio * MAKERS_AGREE[1]), "nameplate over nameplate"
     if old_measured:
-        low, middle, high = (new * reached / old_measured for reached in REACHED)
-        return Interval(
-            low, middle, high
-        ), f"{REACHED[0]:.0%} to {REACHED[2]:.0%} of the nameplate over today's measured"
+        low, middle, high = (new * share / old_measured for share in REACHED)
+        reached = f"{REACHED[0]:.0%} to {REACHED[2]:.0%}"
+        return Interval(low, middle, high), f"{reached} of the nameplate over today's measured"
     return Interval(1.0, 1.0, 1.0), "today's is not known: taken as equal"
 
 

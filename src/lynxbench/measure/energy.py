@@ -12,7 +12,7 @@ from lynxbench.measure.run_conditions import Span
 from lynxbench.model.activity import POWER_CAP, THERMAL, THROTTLE_REASONS
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Governor
-from lynxbench.model.samples import CountedProcess, Float64, Int64, Phase, Telemetry
+from lynxbench.model.samples import CountedProcess, Float64, Int64, Telemetry
 
 SHORTEST_ENERGY_S = 10.0
 """Counters tick slowly and GPU power is sampled part of the time; less than this in all gives no energy figure."""
@@ -30,9 +30,7 @@ GOVERNED_SHARE = 0.10
 
 def counted_span_ns(process: CountedProcess) -> Span:
     """From the first counted iteration's start to the last one's end; without a steady part, all after warm-up."""
-    steady = process.phase == Phase.STEADY
-    chosen = steady if steady.any() else process.phase >= Phase.TRANSIENT
-    iterations = process.samples.iterations
+    chosen, iterations = process.counted, process.samples.iterations
     if not chosen.any():
         return (0, 0)
     return int(iterations.start_ns[chosen][0]), int(iterations.end_ns[chosen][-1])
@@ -63,10 +61,7 @@ def energy_per_request(per_unit: Figure | None, processes: Sequence[CountedProce
     iterations, units = sum(len(one) for one in rows), sum(int(one.units.sum()) for one in rows)
     if per_unit is None or per_unit.estimate is None or not iterations or units == iterations * batch:
         return None
-    factor = units / (iterations * batch)
-    scaled = {name: value * factor if value is not None else None for name, value in per_unit.model_dump().items()
-              if name != "unit"}  # fmt: skip
-    return Figure(**scaled, unit="J/request")
+    return per_unit.scaled(units / (iterations * batch), "J/request")
 
 
 def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governor | None:
@@ -134,9 +129,8 @@ def _of_counter(at_ns: Int64, counter: Float64, read: npt.NDArray[np.bool_], pro
         return None
     rows = process.samples.iterations
     inside_ns = np.minimum(rows.end_ns, stamps[-1]) - np.maximum(rows.start_ns, stamps[0])
-    share = np.clip(
-        inside_ns / np.maximum(rows.end_ns - rows.start_ns, 1), 0, 1
-    )  # iterations across an edge count in part
+    # Iterations across an edge count in part.
+    share = np.clip(inside_ns / np.maximum(rows.end_ns - rows.start_ns, 1), 0, 1)
     units = float((rows.units * share).sum())
     spent_j = float(readings[-1] - readings[0])
     if units <= 0 or spent_j <= 0:

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.compare.comparing import compare_pair
-from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, LatencyRuns, MeaningDifference
+from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, LatencyRuns
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.errors import BadResult
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.model import standing as ledger_standing
-from lynxbench.model.comparison import Comparison
+from lynxbench.model.comparison import Comparison, ContractDifference
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess
@@ -24,14 +24,11 @@ FEWEST_BEYOND = 5
 """Samples beyond a percentile that a process must have before its own percentile says anything."""
 
 
-def contract_differences(a: Result, b: Result) -> tuple[MeaningDifference, ...]:
+def contract_differences(a: Result, b: Result) -> tuple[ContractDifference, ...]:
     """How the two contracts differ, and what that breaks."""
     if a.contract_id == b.contract_id:
         return ()
-    return tuple(
-        MeaningDifference(d.key, d.before, d.after, d.breaks, d.reason)  # type: ignore[arg-type]
-        for d in compare_contracts(a.contract, b.contract).differences
-    )
+    return compare_contracts(a.contract, b.contract).differences
 
 
 def side_of(

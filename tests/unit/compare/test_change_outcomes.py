@@ -110,3 +110,4 @@ def test_the_book_counts_by_owner_and_layer_and_chains_what_followed() -> None:
     ((ids, gain),) = book.chains
     assert ids == (first.change_id, second.change_id)
     assert gain.low < 1.3 < gain.high
+    assert (gain.low, gain.high) == pytest.approx((right.effect.low * 0.99, right.effect.high * 1.01))

@@ -14,11 +14,10 @@ from compared import (
     make_precision,
     make_result,
 )
-from lynxbench.compare.comparing import compare_pair
-from lynxbench.compare.foreign_refusal import compare_foreign
-from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, MeaningDifference
+from lynxbench.compare.comparing import compare_foreign, compare_pair
+from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding
 from lynxbench.compare.rules import BY_NUMBER, RULE_OF_KEY, RULES, render_rules, rule_of_key
-from lynxbench.model.comparison import Comparability, Comparison, EffectVerdict, RuleVerdict
+from lynxbench.model.comparison import Comparability, Comparison, ContractDifference, EffectVerdict, RuleVerdict
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.executor import FieldChange, Tier
 from lynxbench.model.figures import Figure
@@ -50,13 +49,13 @@ def _one(**changes: object) -> Result:
     return make_result(per_precision=(make_precision(**changes),))
 
 
-def _compared(a: Result, b: Result, /, *differences: MeaningDifference, **standing: KnownStanding) -> Comparison:
+def _compared(a: Result, b: Result, /, *differences: ContractDifference, **standing: KnownStanding) -> Comparison:
     left = ComparedSide(a, "A", standing.get("a", KnownStanding()))
     return compare_pair(ComparedPair(left, ComparedSide(b, "B", standing.get("b", KnownStanding())), differences))
 
 
-def _key(key: str, breaks: bool) -> MeaningDifference:
-    return MeaningDifference(key, 1, 2, breaks, "because")
+def _key(key: str, breaks: bool) -> ContractDifference:
+    return ContractDifference(key, 1, 2, breaks, "because")
 
 
 UNIT = Figure(low=99.0, estimate=100.0, high=101.0, unit="tokens/s")
