@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from lynxbench.contract.loader import read_bundled
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling, Intervention, OperatorTime
@@ -44,6 +45,16 @@ OUTPUT_TOKENS = 118.0
 RESTARTS = 5
 SAMPLES = SamplesFile(file="samples.npz", sha256="00" * 32, rows=0, marks=0)
 NO_SAMPLES = "The example carries no samples: its figures are invented."
+
+
+def example_contract(
+    bundled: str, name: str, question: str, workload: Mapping[str, object], **sections: object
+) -> Contract:
+    """A bundled contract with the example's name, model and bounds."""
+    body = read_bundled(bundled).canonical()
+    merged = {**body["workload"], **workload}  # type: ignore[dict-item]
+    document = {**body, "name": name, "question": question, "workload": merged, **sections}
+    return Contract.model_validate(document, strict=False)
 
 
 def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, started: str, version: str) -> Result:
@@ -98,13 +109,13 @@ def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, 
 
 def decode_result(*, started: str, version: str) -> Result:
     """Two precisions of the decode step in process, on today's device."""
-    body = read_bundled("quickstart").canonical()
-    body |= {"name": "decode-example", "question": "Which precision may the chat service decode in?"}
-    workload = dict(body["workload"])  # type: ignore[call-overload]
-    workload |= {"precisions": ["bf16", "int8-weight-only"]}
-    body["workload"] = workload
-    body["policy"] = {"accuracy": {"metric": "perplexity", "largest_loss": "1 %"}}
-    contract = Contract.model_validate(body, strict=False)
+    contract = example_contract(
+        "quickstart",
+        "decode-example",
+        "Which precision may the chat service decode in?",
+        {"precisions": ["bf16", "int8-weight-only"]},
+        policy={"accuracy": {"metric": "perplexity", "largest_loss": "1 %"}},
+    )
     rows = []
     for precision, rate, memory, energy, loss in (
         (Precision.BF16, 92.0, 16.4, 3.1, 0.0),
@@ -324,7 +335,7 @@ def _steady(counted_s: float) -> Steady:
 
 
 def _ladder(curve: tuple[CurvePoint, ...], passed: float) -> tuple[Percentile, ...]:
-    held = next(one for one in curve if math.isclose(one.rate_per_s, passed))
+    held = next(point for point in curve if math.isclose(point.rate_per_s, passed))
     assert held.p50_s is not None
     assert held.p99_s is not None
     return _percentile(50.0, held.p50_s * 1e3), _percentile(99.0, held.p99_s * 1e3)
