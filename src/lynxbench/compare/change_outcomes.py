@@ -48,7 +48,7 @@ def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMe
     if comparison.refused or comparison.precision is None:
         rules = ", ".join(dict.fromkeys(f"{r.rule} {r.name}" for r in comparison.rules if r.outcome == "breaks"))
         raise Refused(f"before and after are incomparable ({rules}): no effect is given")
-    row = next(one for one in comparison.per_precision if one.precision is comparison.precision)
+    row = next(compared for compared in comparison.per_precision if compared.precision is comparison.precision)
     throughput = next(effect for effect in row.effects if effect.higher_is_better)
     return ChangeMeasured(
         change_id=declared.change_id,
@@ -58,7 +58,7 @@ def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMe
         precision=comparison.precision,
         effect=throughput.ratio,
         verdict=judge_expectation(declared.expected, throughput.ratio),
-        layers_differing=tuple(one.layer for one in comparison.layers if one.weight in COUNTS),
+        layers_differing=tuple(difference.layer for difference in comparison.layers if difference.weight in COUNTS),
     )
 
 

@@ -78,22 +78,25 @@ def leading_effect(row: PrecisionComparison) -> Effect | None:
     return by_name.get(row.leading) or by_name.get("latency p50" if row.leading != THROUGHPUT else THROUGHPUT)
 
 
-def _precisions(pair: ComparedPair, asked: Precision | None) -> tuple[tuple[Precision, ...], list[RuleFinding]]:
-    a, b = (tuple(one.precision for one in side.result.per_precision if one.skipped is None) for side in pair.sides)
-    both = tuple(one for one in a if one in b and asked in (None, one))
+def _precisions(pair: ComparedPair, wanted: Precision | None) -> tuple[tuple[Precision, ...], list[RuleFinding]]:
+    a, b = (
+        tuple(figures.precision for figures in side.result.per_precision if figures.skipped is None)
+        for side in pair.sides
+    )
+    both = tuple(precision for precision in a if precision in b and wanted in (None, precision))
     if not both:
         words = [
             f"{side.label} measured {', '.join(has) or 'nothing'}" for side, has in zip(pair.sides, (a, b), strict=True)
         ]
-        wanted = f"{asked} is wanted: " if asked is not None else ""
+        prefix = f"{wanted} is wanted: " if wanted is not None else ""
         common = f" (both have {', '.join(p for p in a if p in b)})" if set(a) & set(b) else ""
-        return (), [breaks("R04", f"{wanted}{words[0]}, {words[1]}{common}")]
-    found = []
+        return (), [breaks("R04", f"{prefix}{words[0]}, {words[1]}{common}")]
+    findings = []
     for side, own, other in ((pair.a, a, b), (pair.b, b, a)):
-        alone = [one for one in own if one not in other]
-        if alone and asked is None:
-            found.append(differs("R04", f"only {side.label} measured {', '.join(alone)}"))
-    return both, found
+        alone = [precision for precision in own if precision not in other]
+        if alone and wanted is None:
+            findings.append(differs("R04", f"only {side.label} measured {', '.join(alone)}"))
+    return both, findings
 
 
 def _row(
@@ -122,21 +125,21 @@ def _row(
 
 
 def _accuracy_words(a: PrecisionResult | None, b: PrecisionResult | None) -> str:
-    said = []
-    for one in (a, b):
-        accuracy = None if one is None else one.accuracy
+    words = []
+    for figures in (a, b):
+        accuracy = None if figures is None else figures.accuracy
         if accuracy is None:
-            said.append("not measured")
+            words.append("not measured")
         elif accuracy.is_reference:
-            said.append("reference")
+            words.append("reference")
         else:
             loss = "" if accuracy.loss is None else f" (loss {accuracy.loss:.2%})"
-            said.append(f"{accuracy.verdict}{loss}")
-    return said[0] if said[0] == said[1] else f"{said[0]} → {said[1]}"
+            words.append(f"{accuracy.verdict}{loss}")
+    return words[0] if words[0] == words[1] else f"{words[0]} → {words[1]}"
 
 
-def _broken(found: Iterable[RuleFinding]) -> bool:
-    return any(one.outcome is RuleVerdict.BREAKS for one in found)
+def _broken(findings: Iterable[RuleFinding]) -> bool:
+    return any(finding.outcome is RuleVerdict.BREAKS for finding in findings)
 
 
 def _overall(rows: list[PrecisionComparison], whole: list[RuleFinding]) -> Comparability:
@@ -151,23 +154,23 @@ def _decisive(rows: list[PrecisionComparison]) -> PrecisionComparison | None:
     return min(judged, key=lambda row: WORST_FIRST.index(row.verdict), default=None)
 
 
-def _outcomes(found: Iterable[RuleFinding]) -> list[RuleOutcome]:
+def _outcomes(findings: Iterable[RuleFinding]) -> list[RuleOutcome]:
     listed = [
         RuleOutcome(
-            rule=one.rule,
-            name=BY_NUMBER[one.rule].name,
-            outcome=one.outcome,
-            said=one.said,
-            remedy=_remedy(one),
-            precision=one.precision,
+            rule=finding.rule,
+            name=BY_NUMBER[finding.rule].name,
+            outcome=finding.outcome,
+            said=finding.said,
+            remedy=_remedy(finding),
+            precision=finding.precision,
         )
-        for one in found
+        for finding in findings
     ]
-    return sorted(listed, key=lambda one: (one.outcome is not RuleVerdict.BREAKS, one.rule))
+    return sorted(listed, key=lambda outcome: (outcome.outcome is not RuleVerdict.BREAKS, outcome.rule))
 
 
-def _remedy(found: RuleFinding) -> str:
-    return found.remedy or BY_NUMBER[found.rule].remedy
+def _remedy(finding: RuleFinding) -> str:
+    return finding.remedy or BY_NUMBER[finding.rule].remedy
 
 
 def compare_foreign(a: Result | ForeignImported, b: Result | ForeignImported, names: tuple[str, str]) -> Comparison:

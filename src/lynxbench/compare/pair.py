@@ -40,8 +40,8 @@ class ComparedSide:
 
     def at(self, precision: Precision) -> PrecisionResult | None:
         """What was measured at a precision; None where nothing was."""
-        found = next((one for one in self.result.per_precision if one.precision is precision), None)
-        return None if found is None or found.skipped is not None else found
+        figures = next((candidate for candidate in self.result.per_precision if candidate.precision is precision), None)
+        return None if figures is None or figures.skipped is not None else figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ class RuleFinding:
     precision: Precision | None = None
 
 
-def breaks(rule: str, said: str, remedy: str = "") -> RuleFinding:
+def breaks(rule: str, words: str, remedy: str = "") -> RuleFinding:
     """A rule that makes the pair incomparable."""
-    return RuleFinding(rule, RuleVerdict.BREAKS, said, remedy)
+    return RuleFinding(rule, RuleVerdict.BREAKS, words, remedy)
 
 
-def differs(rule: str, said: str) -> RuleFinding:
+def differs(rule: str, words: str) -> RuleFinding:
     """A difference that is listed and leaves the pair comparable."""
-    return RuleFinding(rule, RuleVerdict.DIFFERS, said)
+    return RuleFinding(rule, RuleVerdict.DIFFERS, words)

@@ -27,10 +27,10 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     yield from _native(labels, a, b)
     yield from _accuracy(pair, labels, a, b)
     yield from _units(labels, a, b)
-    for label, one in zip(labels, (a, b), strict=True):
-        yield from _validity(label, one)
-        yield from _steadiness(label, one)
-        yield from _restarts(label, one)
+    for label, figures in zip(labels, (a, b), strict=True):
+        yield from _validity(label, figures)
+        yield from _steadiness(label, figures)
+        yield from _restarts(label, figures)
     if (a.load is None) != (b.load is None):
         where = labels[0] if a.load is not None else labels[1]
         yield breaks("R11", f"only {where} asked a server")
@@ -55,15 +55,15 @@ def _accuracy(
     if gates[0] is None and gates[1] is None:
         return
     if a.accuracy is None or b.accuracy is None:
-        which = [label for label, one in zip(labels, (a, b), strict=True) if one.accuracy is None]
+        which = [label for label, figures in zip(labels, (a, b), strict=True) if figures.accuracy is None]
         yield differs("R05", f"the accuracy of {' and '.join(which)} is not known")
         return
     if a.accuracy.reference is not b.accuracy.reference:
-        said = f"accuracy is held against {a.accuracy.reference} in {labels[0]}, {b.accuracy.reference} in {labels[1]}"
-        yield breaks("R04", said)
+        words = f"accuracy is held against {a.accuracy.reference} in {labels[0]}, {b.accuracy.reference} in {labels[1]}"
+        yield breaks("R04", words)
         return
     assert gate is not None
-    passes = [_passes(one, gate) for one in (a.accuracy, b.accuracy)]
+    passes = [_passes(accuracy, gate) for accuracy in (a.accuracy, b.accuracy)]
     if None in passes:
         yield differs("R05", f"the loss in {gate.metric} was not measured in both")
     elif passes[0] != passes[1]:
@@ -73,12 +73,12 @@ def _accuracy(
         yield differs("R05", f"neither passes the gate of {gate.largest_loss:.3g} in {gate.metric}")
     apart = _apart(a.accuracy, b.accuracy, gate)
     if apart is not None and apart > gate.largest_loss:
-        said = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {gate.largest_loss:.3g}"
-        yield breaks("R05", said)
+        words = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {gate.largest_loss:.3g}"
+        yield breaks("R05", words)
 
 
-def _stricter(one: AccuracyPolicy | None, two: AccuracyPolicy | None) -> AccuracyPolicy | None:
-    gates = [gate for gate in (one, two) if gate is not None]
+def _stricter(first: AccuracyPolicy | None, second: AccuracyPolicy | None) -> AccuracyPolicy | None:
+    gates = [gate for gate in (first, second) if gate is not None]
     return min(gates, key=lambda gate: gate.largest_loss) if gates else None
 
 
@@ -105,18 +105,18 @@ def _units(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> I
         yield breaks("R06", f"{a.throughput.unit} in {labels[0]}, {b.throughput.unit} in {labels[1]}")
 
 
-def _validity(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
-    reasons = "; ".join(one.validity.reasons) or "no reason given"
-    if one.validity.verdict is ValidityVerdict.VOID:
+def _validity(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+    reasons = "; ".join(figures.validity.reasons) or "no reason given"
+    if figures.validity.verdict is ValidityVerdict.VOID:
         yield breaks("R08", f"{label} is void: {reasons}")
-    elif one.throughput is None or one.throughput.estimate is None:
+    elif figures.throughput is None or figures.throughput.estimate is None:
         yield breaks("R08", f"{label} has no figure")
-    elif one.validity.verdict is ValidityVerdict.DOUBTFUL:
+    elif figures.validity.verdict is ValidityVerdict.DOUBTFUL:
         yield differs("R08", f"{label} is doubtful: {reasons}")
 
 
-def _steadiness(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
-    steady = one.steady
+def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+    steady = figures.steady
     if steady is None:
         yield breaks("R09", f"{label}: nothing is known about its steady state")
         return
@@ -133,17 +133,17 @@ def _steadiness(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
         yield differs("R09", f"{label}: steady state could not be shown: {steady.reason}{moved}")
 
 
-def _restarts(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
-    if len(one.run_means) < FEWEST_RESTARTS:
-        said = f"{label} has {len(one.run_means)} of the {FEWEST_RESTARTS} processes that a verdict needs"
-        yield differs("R14", said)
+def _restarts(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+    if len(figures.run_means) < FEWEST_RESTARTS:
+        words = f"{label} has {len(figures.run_means)} of the {FEWEST_RESTARTS} processes that a verdict needs"
+        yield differs("R14", words)
 
 
 def _load(labels: tuple[str, str], a: LoadFigures, b: LoadFigures, searched: bool) -> Iterator[RuleFinding]:
     yield from _instrument(labels, a, b)
     yield from _tokens(labels, a, b)
     yield from _cache(labels, a, b)
-    left, right = (one.offered_per_s.estimate if one.offered_per_s else None for one in (a, b))
+    left, right = (load.offered_per_s.estimate if load.offered_per_s else None for load in (a, b))
     if searched or not left or not right:
         return  # a searched rate is the result itself; latencies at different rates are left out of the effects
     if abs(math.log(right / left)) > SAME_RATE:
@@ -151,11 +151,11 @@ def _load(labels: tuple[str, str], a: LoadFigures, b: LoadFigures, searched: boo
 
 
 def _instrument(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:
-    for label, one in zip(labels, (a, b), strict=True):
-        if one.instrument.verdict == "void":
-            yield breaks("R13", f"{label}: {'; '.join(one.instrument.reasons) or 'void'}")
-        elif one.instrument.cautions:
-            yield differs("R13", f"{label}: {'; '.join(one.instrument.cautions)}")
+    for label, load in zip(labels, (a, b), strict=True):
+        if load.instrument.verdict == "void":
+            yield breaks("R13", f"{label}: {'; '.join(load.instrument.reasons) or 'void'}")
+        elif load.instrument.cautions:
+            yield differs("R13", f"{label}: {'; '.join(load.instrument.cautions)}")
 
 
 def _tokens(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:
@@ -177,8 +177,8 @@ def _cache(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[
     left, right = a.cache.cached_share, b.cache.cached_share
     if left is not None and right is not None:
         if abs(left - right) > SAME_CACHED_SHARE:
-            said = f"{left:.0%} of the input came from the cache in {labels[0]}, {right:.0%} in {labels[1]}"
-            yield breaks("R12", said)
+            words = f"{left:.0%} of the input came from the cache in {labels[0]}, {right:.0%} in {labels[1]}"
+            yield breaks("R12", words)
     elif left is not None or right is not None:
         silent = labels[0] if left is None else labels[1]
         yield differs("R12", f"{silent}: its server does not say how much came from the cache")

@@ -124,7 +124,7 @@ def rank_layers(a: Result, b: Result) -> tuple[LayerDifference, ...]:
 def rank_changes(changes: Sequence[FieldChange], owners: dict[Layer, str]) -> tuple[LayerDifference, ...]:
     """Changed fields by layer, weighed."""
     weighed = [(change.layer, weigh(change, changes)) for change in changes]
-    found = []
+    ranked = []
     for layer in dict.fromkeys(layer for layer, _ in weighed):
         fields = sorted(
             (field for where, field in weighed if where is layer),
@@ -133,8 +133,8 @@ def rank_changes(changes: Sequence[FieldChange], owners: dict[Layer, str]) -> tu
         own = [field for field in fields if field.follows is None]
         weight = min((field.weight for field in own), key=ORDER.index, default=Weight.STATE)
         known = sum(field.weight is weight for field in own)
-        found.append((ORDER.index(weight), -known, layer, fields))
-    found.sort(key=lambda one: (one[0], one[1], list(Layer).index(one[2])))
+        ranked.append((ORDER.index(weight), -known, layer, fields))
+    ranked.sort(key=lambda entry: (entry[0], entry[1], list(Layer).index(entry[2])))
     return tuple(
         LayerDifference(
             layer=layer,
@@ -143,7 +143,7 @@ def rank_changes(changes: Sequence[FieldChange], owners: dict[Layer, str]) -> tu
             weight=ORDER[order],
             fields=tuple(fields),
         )
-        for place, (order, _, layer, fields) in enumerate(found, start=1)
+        for place, (order, _, layer, fields) in enumerate(ranked, start=1)
     )
 
 
@@ -183,9 +183,9 @@ def _parent(change: FieldChange, among: Iterable[FieldChange]) -> str | None:
             return threads
     for child, parent in FOLLOWS:
         if re.fullmatch(child, own):
-            found = next((name for name in others if re.fullmatch(parent, name)), None)
-            if found is not None:
-                return found
+            source = next((name for name in others if re.fullmatch(parent, name)), None)
+            if source is not None:
+                return source
     return None
 
 

@@ -48,8 +48,8 @@ def _versions(pair: ComparedPair) -> Iterator[RuleFinding]:
     if formats[0] != formats[1]:
         yield breaks("R02", f"result format {formats[0]} in {pair.a.label}, {formats[1]} in {pair.b.label}")
     if a.lynxbench_version != b.lynxbench_version:
-        said = f"measured by lynxbench {a.lynxbench_version} and {b.lynxbench_version}, under one protocol version"
-        yield differs("R02", said)
+        words = f"measured by lynxbench {a.lynxbench_version} and {b.lynxbench_version}, under one protocol version"
+        yield differs("R02", words)
 
 
 def _validity(side: ComparedSide) -> Iterator[RuleFinding]:

@@ -56,26 +56,26 @@ class CostQuestion:
     """Candidates that may not stand beside the first one, with the rule they break."""
 
 
-def report_cost(candidates: Sequence[PricedOption], asked: CostQuestion) -> CostReport:
+def report_cost(candidates: Sequence[PricedOption], question: CostQuestion) -> CostReport:
     """The three metrics of every candidate, the Pareto front, and an order only for a stated objective."""
     if not candidates:
         raise BadInput("no result is given; name at least one")
-    _refuse_asked(candidates, asked)
-    judged = [_judge(candidate, asked) for candidate in candidates]
+    _refuse_impossible(candidates, question)
+    judged = [_judge(candidate, question) for candidate in candidates]
     _refuse_units(judged)
-    options = mark_front(_options(judged), asked.incomparable)
-    rankings = _rankings(options, asked)
+    options = mark_front(_options(judged), question.incomparable)
+    rankings = _rankings(options, question)
     first = candidates[0].result
     return CostReport(
-        sentence=_sentence(judged, rankings, asked),
+        sentence=_sentence(judged, rankings, question),
         contract_id=first.contract_id,
         contract_name=first.contract.name,
         candidates=tuple(row.cost for row in judged),
         options=options,
         axes=tuple(FIGURES),
         rankings=rankings,
-        objective=None if asked.objective is None else asked.objective.value,
-        cautions=_cautions(judged, asked),
+        objective=None if question.objective is None else question.objective.value,
+        cautions=_cautions(judged, question),
         cites=tuple(dict.fromkeys(candidate.result.result_id for candidate in candidates)),
     )
 
@@ -88,18 +88,20 @@ class _Judged:
     cost: CandidateCost
 
 
-def _refuse_asked(candidates: Sequence[PricedOption], asked: CostQuestion) -> None:
-    if asked.rank and asked.objective is None and not asked.regimes:
+def _refuse_impossible(candidates: Sequence[PricedOption], question: CostQuestion) -> None:
+    if question.rank and question.objective is None and not question.regimes:
         raise Refused(
             "a ranking by one number needs a stated objective: --objective latency, throughput or cost; "
             "--regimes shows all three orders"
         )
-    if asked.utilisation is not None and not 0 < asked.utilisation <= 1:
-        raise BadInput(f"--utilisation: {asked.utilisation:.0%} must be above 0 % and at most 100 %")
-    if asked.demand_per_s is not None and not 0 < asked.demand_per_s < math.inf:
-        raise BadInput(f"--demand: {asked.demand_per_s:g} requests/s is no demand; give a rate above 0")
-    if asked.wall_factor is not None and not 1 <= asked.wall_factor <= 10:
-        raise BadInput(f"--wall-factor: {asked.wall_factor:g} must be from 1 to 10: wall power over accelerator power")
+    if question.utilisation is not None and not 0 < question.utilisation <= 1:
+        raise BadInput(f"--utilisation: {question.utilisation:.0%} must be above 0 % and at most 100 %")
+    if question.demand_per_s is not None and not 0 < question.demand_per_s < math.inf:
+        raise BadInput(f"--demand: {question.demand_per_s:g} requests/s is no demand; give a rate above 0")
+    if question.wall_factor is not None and not 1 <= question.wall_factor <= 10:
+        raise BadInput(
+            f"--wall-factor: {question.wall_factor:g} must be from 1 to 10: wall power over accelerator power"
+        )
     names = [candidate.name for candidate in candidates]
     if len(set(names)) != len(names):
         raise BadInput(f"two candidates are called {max(names, key=names.count)!r}; give each a name of its own")
@@ -125,12 +127,12 @@ def _rate(figures: PrecisionResult, candidate: PricedOption) -> Figure:
     return figure
 
 
-def _judge(candidate: PricedOption, asked: CostQuestion) -> _Judged:
+def _judge(candidate: PricedOption, question: CostQuestion) -> _Judged:
     figures = measured_precision(candidate.result, candidate.precision)
     rate = _rate(figures, candidate)
-    utilisation, how, nodes = _utilisation(figures, asked)
+    utilisation, how, nodes = _utilisation(figures, question)
     draw = measured_draw(figures)
-    watts = None if draw is None or draw.estimate is None else draw.estimate * (asked.wall_factor or 1.0)
+    watts = None if draw is None or draw.estimate is None else draw.estimate * (question.wall_factor or 1.0)
     rates = Rates(work=rate, requests_per_s=_requests_per_s(figures), utilisation=utilisation, watts=watts)
     tenures = price_tenures(candidate.terms, rates)
     return _Judged(
@@ -143,7 +145,7 @@ def _judge(candidate: PricedOption, asked: CostQuestion) -> _Judged:
             precision=figures.precision,
             tenures=tenures,
             break_even=break_even(candidate.terms, tenures, utilisation),
-            efficiency=_efficiency(figures, rate, draw, asked.wall_factor),
+            efficiency=_efficiency(figures, rate, draw, question.wall_factor),
             value=_value(figures, tenures, nodes, utilisation),
             utilisation=utilisation,
             utilisation_how=how,
@@ -172,14 +174,14 @@ def _within_objective(figures: PrecisionResult) -> tuple[float | None, str]:
     return None, "no request was shown to be within the objective"
 
 
-def _utilisation(figures: PrecisionResult, asked: CostQuestion) -> tuple[float, str, int | None]:
+def _utilisation(figures: PrecisionResult, question: CostQuestion) -> tuple[float, str, int | None]:
     capacity, basis = _within_objective(figures)
-    if asked.demand_per_s is not None and capacity:
-        nodes = math.ceil(asked.demand_per_s / capacity - 1e-9)
-        share = asked.demand_per_s / (nodes * capacity)
-        return share, f"demand {asked.demand_per_s:g} /s on {nodes} nodes of {capacity:.4g} /s ({basis})", nodes
-    if asked.utilisation is not None:
-        return asked.utilisation, "declared", None
+    if question.demand_per_s is not None and capacity:
+        nodes = math.ceil(question.demand_per_s / capacity - 1e-9)
+        share = question.demand_per_s / (nodes * capacity)
+        return share, f"demand {question.demand_per_s:g} /s on {nodes} nodes of {capacity:.4g} /s ({basis})", nodes
+    if question.utilisation is not None:
+        return question.utilisation, "declared", None
     return 1.0, "assumed: always busy at the sustained rate; declare --utilisation or --demand", None
 
 
@@ -266,27 +268,29 @@ def _tail(figures: PrecisionResult) -> float | None:
     return None
 
 
-def _rankings(options: Sequence[Option], asked: CostQuestion) -> tuple[Ranking, ...]:
-    wanted = [asked.objective] if asked.objective is not None else []
-    if asked.regimes:
+def _rankings(options: Sequence[Option], question: CostQuestion) -> tuple[Ranking, ...]:
+    wanted = [question.objective] if question.objective is not None else []
+    if question.regimes:
         wanted += [regime for regime in Regime if regime not in wanted]
-    comparable = [option for option in options if not is_left_out(option, asked.incomparable)]
-    return tuple(rank_options(comparable, regime, asked=regime is asked.objective) for regime in wanted)
+    comparable = [option for option in options if not is_left_out(option, question.incomparable)]
+    return tuple(rank_options(comparable, regime, asked=regime is question.objective) for regime in wanted)
 
 
-def _sentence(judged: Sequence[_Judged], rankings: Sequence[Ranking], asked: CostQuestion) -> str:
+def _sentence(judged: Sequence[_Judged], rankings: Sequence[Ranking], question: CostQuestion) -> str:
     chosen = next((ranking for ranking in rankings if ranking.asked), None)
     if chosen is not None and chosen.order:
         return f"for the objective {chosen.regime}, {chosen.order[0]} comes first, by {chosen.by}"
-    if asked.regimes:
+    if question.regimes:
         firsts = {ranking.regime.value: ranking.order[0] for ranking in rankings if ranking.order}
         return "no objective was asked for: " + "; ".join(f"{regime}: {name} first" for regime, name in firsts.items())
     many = f"{len(judged)} candidates" if len(judged) > 1 else judged[0].cost.name
     return f"{many}: cost, efficiency and value stand apart; no order is given without an objective"
 
 
-def _cautions(judged: Sequence[_Judged], asked: CostQuestion) -> tuple[str, ...]:
-    lines = [f"{name} is left out of the front and of every order: {why}" for name, why in asked.incomparable.items()]
+def _cautions(judged: Sequence[_Judged], question: CostQuestion) -> tuple[str, ...]:
+    lines = [
+        f"{name} is left out of the front and of every order: {why}" for name, why in question.incomparable.items()
+    ]
     for row in judged:
         if row.figures.validity.verdict != "valid":
             lines.append(f"{row.cost.name}: {row.figures.validity.verdict}: {'; '.join(row.figures.validity.reasons)}")

@@ -59,12 +59,12 @@ def example_contract(
 
 def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, started: str, version: str) -> Result:
     """A served run that searched its saturation; launch-bound decoding on either machine."""
-    passed = max(one.rate_per_s for one in curve if one.outcome == "pass")
-    failed = min(one.rate_per_s for one in curve if one.outcome == "fail")
+    passed = max(point.rate_per_s for point in curve if point.outcome == "pass")
+    failed = min(point.rate_per_s for point in curve if point.outcome == "fail")
     h200 = "H200" in gpu
     tokens = passed * OUTPUT_TOKENS
-    found = _launch_bound(contract, busier=h200)
-    one = PrecisionResult(
+    attribution = _launch_bound(contract, busier=h200)
+    figures = PrecisionResult(
         precision=Precision.BF16,
         throughput=_figure(tokens, 0.008, "token/s"),
         latency_ms={"time-to-first-token": _ladder(curve, passed), "latency": ()},
@@ -86,7 +86,7 @@ def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, 
         validity=Validity(verdict=ValidityVerdict.VALID),
         restarts=RESTARTS,
         run_means=tuple(tokens * factor for factor in (0.994, 0.998, 1.0, 1.003, 1.005)),
-        attribution=found,
+        attribution=attribution,
         load=_load(curve, passed, failed),
     )
     conditions = Conditions(
@@ -104,7 +104,7 @@ def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, 
         restarts_planned=RESTARTS,
         clients=1,
     )
-    return _result(contract, executor_of(gpu), conditions, (one,), found, started, version, "chat")
+    return _result(contract, executor_of(gpu), conditions, (figures,), attribution, started, version, "chat")
 
 
 def decode_result(*, started: str, version: str) -> Result:
@@ -287,7 +287,7 @@ def _result(
     executor: Executor,
     conditions: Conditions,
     rows: tuple[PrecisionResult, ...],
-    found: Attribution | None,
+    attribution: Attribution | None,
     started: str,
     version: str,
     label: str,
@@ -306,7 +306,7 @@ def _result(
         executor=executor,
         conditions=conditions,
         per_precision=rows,
-        attribution=found,
+        attribution=attribution,
         validity=Validity(verdict=ValidityVerdict.VALID),
         assumptions=("Greedy decoding.", "Every prompt is unique: no prefix is shared.", NO_SAMPLES),
         samples=SAMPLES,

@@ -39,11 +39,11 @@ def mark_front(options: Sequence[Option], incomparable: Mapping[str, str]) -> tu
     return tuple(marked)
 
 
-def dominates(one: Option, other: Option) -> bool:
+def dominates(option: Option, other: Option) -> bool:
     """At least as good in every figure that the other has, and better in one."""
     better = False
     for read in FIGURES.values():
-        mine, theirs = read(one), read(other)
+        mine, theirs = read(option), read(other)
         if theirs is None:
             continue
         if mine is None or mine < theirs:
@@ -56,17 +56,17 @@ def rank_options(options: Sequence[Option], regime: Regime, *, asked: bool) -> R
     """The order in one regime; a no-go precision and a missing figure stay out, with the reason."""
     by, read = BY_REGIME[regime]
     left_out = []
-    kept = []
+    ranked = []
     for option in options:
         if option.accuracy == "no-go":
             left_out.append(f"{option.name}: accuracy is a no-go under the contract's policy")
         elif read(option) is None:
             left_out.append(f"{option.name}: no figure for {by.split(',')[0]}")
         else:
-            kept.append(option)
-    kept.sort(key=lambda option: (-(read(option) or 0.0), option.name))
+            ranked.append(option)
+    ranked.sort(key=lambda option: (-(read(option) or 0.0), option.name))
     return Ranking(
-        regime=regime, asked=asked, by=by, order=tuple(option.name for option in kept), left_out=tuple(left_out)
+        regime=regime, asked=asked, by=by, order=tuple(option.name for option in ranked), left_out=tuple(left_out)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
 from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.assumptions import check_assumptions
@@ -47,56 +48,56 @@ def ask_whatif(
         raise BadInput("name what is to change: --hardware DEVICE, --fix CATEGORY, or both")
     if not 0.1 <= host <= 10:
         raise BadInput(f"--host {host:g}: how many times faster the host becomes, from 0.1 to 10")
-    one = measured_precision(result, precision)
-    said = one.attribution or result.attribution
-    if said is None:
-        why = one.attribution_missing or "no attribution was made"
+    figures = measured_precision(result, precision)
+    attribution = figures.attribution or result.attribution
+    if attribution is None:
+        why = figures.attribution_missing or "no attribution was made"
         raise Refused(
             f"result {short(result.result_id)} does not say where its time goes ({why}): nothing can be estimated. "
             f"Run: lynxbench run {result.contract.name}, or lynxbench trace FILE"
         )
-    ceilings = said.ceilings or result.ceilings
-    swap = None if device is None else _swap(said, device, today, ceilings, one.precision, host)
-    fixed = estimate_fix(said, fix) if with_fix or fix is not None else None
+    ceilings = attribution.ceilings or result.ceilings
+    swap = None if device is None else _swap(attribution, device, today, ceilings, figures.precision, host)
+    fixed = estimate_fix(attribution, fix) if with_fix or fix is not None else None
     both = None
     if swap is not None and fixed is not None:
-        remaining = shares_after(said.shares, fixed.category, fixed.gain.estimate)
+        remaining = shares_after(attribution.shares, fixed.category, fixed.gain.estimate)
         then = estimate_swap(remaining, _swap_at(swap.factors, "estimate")).gain
         both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
     return WhatIf(
-        sentence=_sentence(swap, fixed, said),
+        sentence=_sentence(swap, fixed, attribution),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         result_id=result.result_id,
-        precision=one.precision,
-        shares=dict(said.shares),
+        precision=figures.precision,
+        shares=dict(attribution.shares),
         swap=swap,
         fix=fixed,
         both=both,
-        assumptions=() if device is None else check_assumptions(result, one, said, device, today, tested),
-        cautions=_cautions(said, swap),
+        assumptions=() if device is None else check_assumptions(result, figures, attribution, device, today, tested),
+        cautions=_cautions(attribution, swap),
         cites=(result.result_id, *(() if tested is None else (tested.result_id,))),
     )
 
 
-def estimate_fix(said: Attribution, category: Category | None = None) -> FixEstimate:
+def estimate_fix(attribution: Attribution, category: Category | None = None) -> FixEstimate:
     """What removing one category's cause would gain; without a category, the bottleneck's."""
-    chosen = category or said.bottleneck
-    is_bottleneck = chosen is said.bottleneck
-    share = said.shares.get(chosen, 0.0)
-    if is_bottleneck and said.gain_if_removed.known:
-        low, middle, high = said.gain_if_removed.low, said.gain_if_removed.estimate, said.gain_if_removed.high
+    chosen = category or attribution.bottleneck
+    is_bottleneck = chosen is attribution.bottleneck
+    share = attribution.shares.get(chosen, 0.0)
+    if is_bottleneck and attribution.gain_if_removed.known:
+        low, middle, high = astuple(attribution.gain_if_removed)
     else:
-        freed = said.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
+        freed = attribution.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
         low, middle, high = (_gain(part) for part in (share * HALF_REMOVED, share, share + freed))
     gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
     return FixEstimate(
         category=chosen,
-        layer=said.layer if is_bottleneck else None,
-        owner=said.owner if is_bottleneck else None,
-        fix=said.next_step if is_bottleneck else f"remove the cause of {chosen.replace('_', ' ')}",
+        layer=attribution.layer if is_bottleneck else None,
+        owner=attribution.owner if is_bottleneck else None,
+        fix=attribution.next_step if is_bottleneck else f"remove the cause of {chosen.replace('_', ' ')}",
         gain=gain,
-        measured={one.name: one.measured for one in said.interventions if one.measured.known},
+        measured={trial.name: trial.measured for trial in attribution.interventions if trial.measured.known},
     )
 
 
@@ -105,17 +106,17 @@ def shares_after(shares: Mapping[Category, float], category: Category, gain: flo
     total = sum(shares.values())
     gone = total * (1 - 1 / gain)
     left = dict(shares)
-    for one in (category, Category.LAUNCH, *shares):
-        taken = min(left.get(one, 0.0), gone)
-        if one in left:
-            left[one] -= taken
+    for part in (category, Category.LAUNCH, *shares):
+        taken = min(left.get(part, 0.0), gone)
+        if part in left:
+            left[part] -= taken
             gone -= taken
-    kept = sum(left.values())
-    return {one: share / kept for one, share in left.items()} if kept > 0 else dict(shares)
+    remaining = sum(left.values())
+    return {part: share / remaining for part, share in left.items()} if remaining > 0 else dict(shares)
 
 
 def _swap(
-    said: Attribution,
+    attribution: Attribution,
     device: Device,
     today: Device | None,
     ceilings: Sequence[Ceiling],
@@ -131,8 +132,8 @@ def _swap(
     factors["link"], how["link"] = _factor(device.link_gb_per_s, old_link, None)
     factors["host"] = Interval(host, host, host)
     how["host"] = "the host stays" if host == 1 else "declared with --host"
-    ends = [estimate_swap(said.shares, _swap_at(factors, end)).gain for end in ("low", "estimate", "high")]
-    gain = Interval(min(one.low for one in ends), ends[1].estimate, max(one.high for one in ends))
+    ends = [estimate_swap(attribution.shares, _swap_at(factors, end)).gain for end in ("low", "estimate", "high")]
+    gain = Interval(min(end.low for end in ends), ends[1].estimate, max(end.high for end in ends))
     return SwapEstimate(device=device.name, factors=factors, how=how, gain=gain)
 
 
@@ -162,9 +163,9 @@ def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precis
         Precision.FP16: (Precision.BF16, Precision.FP32),
         Precision.TF32: (Precision.FP32,),
     }
-    for one in (precision, *wider.get(precision, ())):
-        if one in device.dense_tera_per_s:
-            return device.dense_tera_per_s[one], one
+    for stated in (precision, *wider.get(precision, ())):
+        if stated in device.dense_tera_per_s:
+            return device.dense_tera_per_s[stated], stated
     return None, precision
 
 
@@ -180,7 +181,7 @@ def _factor(new: float, old_nameplate: float | None, old_measured: float | None)
 
 
 def _measured(ceilings: Sequence[Ceiling], name: str, precision: Precision | None) -> float | None:
-    return next((one.per_s for one in ceilings if one.name == name and one.precision is precision), None)
+    return next((c.per_s for c in ceilings if c.name == name and c.precision is precision), None)
 
 
 def _gain(share: float) -> float:
@@ -196,21 +197,23 @@ def gain_words(gain: Interval) -> str:
     return f"{gain.low:.2f} to {gain.high:.2f}× (most likely {gain.estimate:.2f}×)"
 
 
-def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, said: Attribution) -> str:
+def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, attribution: Attribution) -> str:
     parts = []
     if swap is not None:
         parts.append(f"{swap.device} would gain {gain_words(swap.gain)}")
     if fix is not None:
         parts.append(f"the fix ({fix.fix}) would gain {gain_words(fix.gain)}")
-    shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(said.bound, f"bound: {said.bound}")
+    shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(
+        attribution.bound, f"bound: {attribution.bound}"
+    )
     return f"estimate, {shape}: {'; '.join(parts)}"
 
 
-def _cautions(said: Attribution, swap: SwapEstimate | None) -> tuple[str, ...]:
+def _cautions(attribution: Attribution, swap: SwapEstimate | None) -> tuple[str, ...]:
     lines = ["every gain here is an estimate; a test instance under the same contract is the measurement"]
-    if said.weak:
+    if attribution.weak:
         lines.append("the attribution is weak: two categories are level, or the evidence is thin")
-    if said.layer is Layer.DEMAND or said.bound is Bound.DEMAND:
+    if attribution.layer is Layer.DEMAND or attribution.bound is Bound.DEMAND:
         lines.append("demand bounds this service: nothing that is faster serves more requests")
     if swap is not None and swap.how["host"] == "the host stays":
         lines.append("the host is taken as unchanged; a new machine often brings another one (--host)")

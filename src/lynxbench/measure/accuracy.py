@@ -129,11 +129,11 @@ def negative_log_likelihood(logits: Array, targets: Array) -> Float64:
     return np.concatenate(parts)
 
 
-def share_interval(right: int, asked: int) -> Interval:
+def share_interval(right: int, total: int) -> Interval:
     """A share with its 95 % Wilson score interval (Wilson 1927), which stays sound near 0 and 1."""
-    share, square = right / asked, Z_95**2
-    centre = (share + square / (2 * asked)) / (1 + square / asked)
-    half = Z_95 * math.sqrt(share * (1 - share) / asked + square / (4 * asked**2)) / (1 + square / asked)
+    share, square = right / total, Z_95**2
+    centre = (share + square / (2 * total)) / (1 + square / total)
+    half = Z_95 * math.sqrt(share * (1 - share) / total + square / (4 * total**2)) / (1 + square / total)
     return Interval(min(max(0.0, centre - half), share), share, max(min(1.0, centre + half), share))
 
 
@@ -151,15 +151,15 @@ def score_labelled_vectors(vectors: Array, labels: Array, split: Array) -> npt.N
     norms = np.linalg.norm(wide, axis=1, keepdims=True)
     unit = wide / np.where(norms > 0, norms, 1.0)
     centre = unit[train].mean(axis=0)
-    known, asked = unit[train] - centre, unit[test] - centre
+    known, scored = unit[train] - centre, unit[test] - centre
     signs = np.where(labels[train][:, None] == classes[None, :], 1.0, -1.0)
     offset = signs.mean(axis=0)
     if len(known) <= known.shape[1]:
         dual = np.linalg.solve(known @ known.T + RIDGE * np.eye(len(known)), signs - offset)
-        scores = asked @ (known.T @ dual)
+        scores = scored @ (known.T @ dual)
     else:
         primal = np.linalg.solve(known.T @ known + RIDGE * np.eye(known.shape[1]), known.T @ (signs - offset))
-        scores = asked @ primal
+        scores = scored @ primal
     return np.asarray(classes[np.argmax(scores + offset, axis=1)] == labels[test])
 
 

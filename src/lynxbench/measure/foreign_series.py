@@ -180,15 +180,15 @@ def direction_of(column: str) -> bool | None:
     return False if LOWER_IS_BETTER.search(name) else None
 
 
-def _window(group: SeriesGroup, asked: float | None) -> float:
+def _window(group: SeriesGroup, wanted_s: float | None) -> float:
     if group.time_s is None:
-        if asked is not None:
+        if wanted_s is not None:
             raise BadSeries("a window needs times: name the time column with --time")
         return 0.0
     spacing = float(np.median(np.diff(group.time_s))) if group.values.size > 1 else math.inf
     span = float(group.time_s[-1] - group.time_s[0])
-    if asked is not None:
-        return asked if spacing <= asked / 2 else 0.0
+    if wanted_s is not None:
+        return wanted_s if spacing <= wanted_s / 2 else 0.0
     return DEFAULT_WINDOW_S if spacing <= DEFAULT_WINDOW_S / 2 and span >= MIN_WINDOWS * DEFAULT_WINDOW_S else 0.0
 
 

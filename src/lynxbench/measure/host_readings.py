@@ -150,8 +150,8 @@ def _mean_clock_mhz(files: list[Path]) -> float:
 
 
 def _temperature_files() -> list[Path]:
-    found = [*_THERMAL.glob("thermal_zone*/temp"), *_HWMON.glob("hwmon*/temp*_input")]
-    return [file for file in found if not math.isnan(_number(file))]
+    files = [*_THERMAL.glob("thermal_zone*/temp"), *_HWMON.glob("hwmon*/temp*_input")]
+    return [file for file in files if not math.isnan(_number(file))]
 
 
 def _highest_c(files: list[Path]) -> float:

@@ -130,20 +130,20 @@ class GpmReader:
 
     def _between(self, earlier: Any, later: Any) -> dict[str, float]:
         nvml = self._nvml
-        asked = nvml.c_nvmlGpmMetricsGet_t()
-        asked.version = nvml.NVML_GPM_METRICS_GET_VERSION
-        asked.numMetrics = len(self._ids)
-        asked.sample1, asked.sample2 = earlier, later
+        query = nvml.c_nvmlGpmMetricsGet_t()
+        query.version = nvml.NVML_GPM_METRICS_GET_VERSION
+        query.numMetrics = len(self._ids)
+        query.sample1, query.sample2 = earlier, later
         for place, number in enumerate(self._ids.values()):
-            asked.metrics[place].metricId = number
+            query.metrics[place].metricId = number
         try:
-            nvml.nvmlGpmMetricsGet(asked)
+            nvml.nvmlGpmMetricsGet(query)
         except nvml.NVMLError:
             return dict.fromkeys(GPM_METRICS, math.nan)
-        answers = (asked.metrics[place] for place in range(len(self._ids)))
+        answers = (query.metrics[place] for place in range(len(self._ids)))
         return {
-            column: one.value / 100 if one.nvmlReturn == nvml.NVML_SUCCESS else math.nan
-            for column, one in zip(self._ids, answers, strict=True)
+            column: answer.value / 100 if answer.nvmlReturn == nvml.NVML_SUCCESS else math.nan
+            for column, answer in zip(self._ids, answers, strict=True)
         }
 
 

@@ -80,16 +80,16 @@ def find_phases(iterations: Iterations, protocol: Protocol) -> FoundPhases:
     _, ends_ns = busy_time(iterations)
     phase = np.full(len(iterations), Phase.TRANSIENT, dtype=np.int8)
     phase[ends_ns <= _end_of(series, warmup_length(series.rate_per_s))] = Phase.WARMUP
-    found = FoundPhases(phase, judgement, series)
-    return mark_steady(iterations, found) if judgement.verdict is SteadyVerdict.STEADY else found
+    phases = FoundPhases(phase, judgement, series)
+    return mark_steady(iterations, phases) if judgement.verdict is SteadyVerdict.STEADY else phases
 
 
-def mark_steady(iterations: Iterations, found: FoundPhases) -> FoundPhases:
+def mark_steady(iterations: Iterations, phases: FoundPhases) -> FoundPhases:
     """The same phases with everything after the cut counted as steady."""
     _, ends_ns = busy_time(iterations)
-    phase = found.phase.copy()
-    phase[ends_ns > _end_of(found.series, found.judgement.truncate)] = Phase.STEADY
-    return FoundPhases(phase, found.judgement, found.series)
+    phase = phases.phase.copy()
+    phase[ends_ns > _end_of(phases.series, phases.judgement.truncate)] = Phase.STEADY
+    return FoundPhases(phase, phases.judgement, phases.series)
 
 
 def _end_of(series: RateSeries, stretches: int) -> int:

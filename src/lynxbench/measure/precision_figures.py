@@ -42,21 +42,21 @@ class MeasuredPrecision:
 def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], unit: str) -> MeasuredPrecision:
     """Find the phases of each process, count the steady ones, and put intervals on what they say. Needs one process."""
     protocol = contract.protocol
-    found = [find_phases(process.iterations, protocol) for process in samples]
-    together = judge_together([phases.judgement for phases in found], protocol.steady.drift)
+    judged = [find_phases(process.iterations, protocol) for process in samples]
+    together = judge_together([phases.judgement for phases in judged], protocol.steady.drift)
     if together.pooled:
-        found = [mark_steady(process.iterations, phases) for process, phases in zip(samples, found, strict=True)]
-    run_means = tuple(mean_rate(process, phases.counted) for process, phases in zip(samples, found, strict=True))
+        judged = [mark_steady(process.iterations, phases) for process, phases in zip(samples, judged, strict=True)]
+    run_means = tuple(mean_rate(process, phases.counted) for process, phases in zip(samples, judged, strict=True))
     overall = log_mean_interval(np.array(run_means), protocol.confidence)
-    steady = _steady(samples, found, together)
+    steady = _steady(samples, judged, together)
     figure = figure_of(overall, f"{unit}s/s")
-    latencies = _latencies(samples, found)
+    latencies = _latencies(samples, judged)
     percentiles = {
         metric: tuple(bounded_percentile(parts, p, protocol.confidence) for p in PERCENTILES)
         for metric, parts in latencies.items()
     }
     return MeasuredPrecision(
-        processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, found, strict=True)),
+        processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, judged, strict=True)),
         throughput=figure,
         sustained=figure if steady.verdict is SteadyVerdict.STEADY else None,
         peak=_peak(samples, protocol.steady.window_s, unit),
@@ -91,8 +91,8 @@ def _peak(samples: Sequence[ProcessSamples], window_s: float, unit: str) -> Figu
     return Figure(low=None, estimate=best, high=None, unit=f"{unit}s/s")
 
 
-def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases], together: PooledJudgement) -> Steady:
-    counted = [phases.counted for phases in found]
+def _steady(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases], together: PooledJudgement) -> Steady:
+    counted = [phases.counted for phases in judged]
     counted_s = sum(float(p.iterations.seconds[c].sum()) for p, c in zip(samples, counted, strict=True))
     executed_s = sum(float(p.iterations.seconds.sum()) for p in samples)
     return Steady(
@@ -102,8 +102,8 @@ def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases], tog
         counted_s=counted_s,
         counted_iterations=sum(int(c.sum()) for c in counted),
         executed_s=executed_s + sum(_span_s(p.setup_ns) + _span_s(p.compile_ns) for p in samples),
-        excluded=_excluded(samples, found),
-        per_process=tuple(verdict_words(f.judgement.verdict, f.judgement.reason.value) for f in found),
+        excluded=_excluded(samples, judged),
+        per_process=tuple(verdict_words(f.judgement.verdict, f.judgement.reason.value) for f in judged),
     )
 
 
@@ -112,13 +112,13 @@ def verdict_words(verdict: SteadyVerdict, reason: str) -> str:
     return f"{verdict.value} ({reason})" if reason else verdict.value
 
 
-def _excluded(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) -> tuple[Excluded, ...]:
+def _excluded(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases]) -> tuple[Excluded, ...]:
     excluded = [
         Excluded(phase=Phase.SETUP.word, seconds=sum(_span_s(p.setup_ns) for p in samples), iterations=0),
         Excluded(phase=Phase.COMPILE.word, seconds=sum(_span_s(p.compile_ns) for p in samples), iterations=0),
     ]
     for phase in (Phase.WARMUP, Phase.TRANSIENT):
-        masks = [(f.phase == phase) & ~f.counted for f in found]
+        masks = [(f.phase == phase) & ~f.counted for f in judged]
         excluded.append(
             Excluded(
                 phase=phase.word,
@@ -133,10 +133,10 @@ def _span_s(span_ns: tuple[int, int] | None) -> float:
     return 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / 1e9
 
 
-def _latencies(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) -> dict[str, list[Float64]]:
+def _latencies(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases]) -> dict[str, list[Float64]]:
     """Counted latencies in milliseconds by metric, one array a process (their order matters for autocorrelation)."""
     latencies: dict[str, list[Float64]] = {}
-    for process, phases in zip(samples, found, strict=True):
+    for process, phases in zip(samples, judged, strict=True):
         for metric, values in latencies_ms(process, phases.counted).items():
             latencies.setdefault(metric, []).append(values)
     return latencies

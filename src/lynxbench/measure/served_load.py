@@ -225,13 +225,13 @@ class _JudgedRun:
 
 
 def _steady(runs: Sequence[_JudgedRun]) -> Steady:
-    found = [run.phases for run in runs]
-    worst = min(found, key=lambda phases: WORST_FIRST.index(phases.verdict))
+    judged = [run.phases for run in runs]
+    worst = min(judged, key=lambda phases: WORST_FIRST.index(phases.verdict))
     setup_s = sum((run.run.setup_ns[1] - run.run.setup_ns[0]) / 1e9 for run in runs)
     loaded_s = sum((run.phases.end_ns - run.requests.start_ns) / 1e9 for run in runs)
     drained_s = sum(max(0.0, (int(run.requests.last_ns.max(initial=0)) - run.phases.end_ns) / 1e9) for run in runs)
     warm_s = sum((run.phases.warm_ns - run.requests.start_ns) / 1e9 for run in runs)
-    settling_s = sum((phases.cut_ns - phases.warm_ns) / 1e9 for phases in found)
+    settling_s = sum((phases.cut_ns - phases.warm_ns) / 1e9 for phases in judged)
     excluded = [Excluded(phase=Phase.SETUP.word, seconds=setup_s, iterations=0)]
     for phase, span_s in ((Phase.WARMUP, warm_s), (Phase.TRANSIENT, settling_s)):
         rows = sum(run.excluded_rows(phase) for run in runs)
@@ -241,11 +241,11 @@ def _steady(runs: Sequence[_JudgedRun]) -> Steady:
         verdict=worst.verdict,
         reason=worst.reason,
         drift=worst.judgement.drift,
-        counted_s=sum(phases.counted_s for phases in found),
+        counted_s=sum(phases.counted_s for phases in judged),
         counted_iterations=sum(int(run.counted.sum()) for run in runs),
         executed_s=setup_s + loaded_s + drained_s,
         excluded=tuple(excluded),
-        per_process=tuple(verdict_words(phases.verdict, phases.reason) for phases in found),
+        per_process=tuple(verdict_words(phases.verdict, phases.reason) for phases in judged),
     )
 
 

@@ -207,7 +207,7 @@ def fit_node(
     order = np.random.default_rng(0).permutation(STRATA)
     ranked = sorted(shapes, key=lambda shape: _approximate_error(shape, sure, uniform, uniform[order]))
     fits = [_simulate_curve(shape, sure, rng) for shape in ranked[:CANDIDATES]]
-    return min(fits, key=lambda found: found[1])[0]
+    return min(fits, key=lambda fit: fit[1])[0]
 
 
 def _late(
@@ -228,18 +228,18 @@ def _late(
 
 def _simulate_curve(node: QueueNode, points: Sequence[Point], rng: np.random.Generator) -> tuple[NodeFit, float]:
     """The node's own curve, and how far it is from the measured one in standard deviations (sum of squares)."""
-    found, worst, total = [], 0.0, 0.0
+    simulated, worst, total = [], 0.0, 0.0
     for point in points:
         spent = simulate_latencies(node, point.rate_per_s, 64, 1500, rng)[300:]
         p50, p99 = (float(part) for part in np.quantile(spent, (0.5, 0.99)))
-        found.append(Point(point.rate_per_s, p50, p99))
+        simulated.append(Point(point.rate_per_s, p50, p99))
         for mine, theirs, doubt in zip(
             (p50, p99), (point.p50_s, point.p99_s), point.deviations(node.ceiling_per_s), strict=True
         ):
             off = abs(math.log(mine / theirs))
             total += off**2 / (doubt**2 + MODEL_ERROR**2)
             worst = max(worst, off - 2 * doubt)
-    return NodeFit(node, tuple(found), worst), total
+    return NodeFit(node, tuple(simulated), worst), total
 
 
 def _approximate_error(node: QueueNode, points: Sequence[Point], uniform: Floats, shuffled: Floats) -> float:

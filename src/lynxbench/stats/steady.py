@@ -152,14 +152,14 @@ class _View:
 
 
 def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
-    kept = series[start:]
-    period = find_cycle(straight_line(kept)[1])
-    points = _cycles(kept, period).mean(axis=1) if period else kept
+    rest = series[start:]
+    period = find_cycle(straight_line(rest)[1])
+    points = _cycles(rest, period).mean(axis=1) if period else rest
     mean = float(np.mean(points))
     noise = noise_of(straight_line(points)[1])
     # Unless what was cut is a transient, the claim is about the whole run: a drift must not pass by being halved.
     whole = 0 if start == 0 or _is_transient(series, start, period, noise) else series.size
-    span = points.size * max(1.0, max(horizon, whole) / kept.size)
+    span = points.size * max(1.0, max(horizon, whole) / rest.size)
     head = max(MIN_HEAD, round(HEAD_SHARE * points.size))
     factor = 1 / mean if mean else math.nan
     return _View(
@@ -178,19 +178,19 @@ def _cut_matters(series: Floats, start: int) -> bool:
     """Whether what MSER cut differs from the rest at all: on pure noise it cuts at random, and points are dear."""
     if start == 0:
         return False
-    kept = series[start:]
-    noise = noise_of(straight_line(kept)[1])
-    apart = abs(float(np.mean(series[:start]) - np.mean(kept)))
-    return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / kept.size)
+    rest = series[start:]
+    noise = noise_of(straight_line(rest)[1])
+    apart = abs(float(np.mean(series[:start]) - np.mean(rest)))
+    return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / rest.size)
 
 
 def _is_transient(series: Floats, start: int, period: int, noise: Noise) -> bool:
     """Whether the part cut off lies, beyond doubt, away from where the line through the rest would put it."""
-    kept = series[start:]
-    change, _ = straight_line(kept)
-    back = (start + kept.size) / 2  # from the middle of what is counted to the middle of what was cut
-    expected = float(np.mean(kept)) - change / kept.size * back
-    variance = 1 / start + 1 / kept.size + 12 * back**2 / kept.size**3
+    rest = series[start:]
+    change, _ = straight_line(rest)
+    back = (start + rest.size) / 2  # from the middle of what is counted to the middle of what was cut
+    expected = float(np.mean(rest)) - change / rest.size * back
+    variance = 1 / start + 1 / rest.size + 12 * back**2 / rest.size**3
     error = noise.long_run_sigma * math.sqrt(variance * max(period, 1))
     return abs(float(np.mean(series[:start])) - expected) > TRANSIENT_T * error
 
@@ -275,10 +275,10 @@ def _stretches(series: Floats) -> Iterator[tuple[int, int]]:
             yield start, start + length
 
 
-def _has_excursion(kept: Floats, bound: float) -> bool:
+def _has_excursion(series: Floats, bound: float) -> bool:
     """Whether some stretch departs from the rest by more than the bound, beyond doubt."""
-    places = np.arange(kept.size)
-    return any(_apart(kept, (places >= start) & (places < end), bound) for start, end in _stretches(kept))
+    places = np.arange(series.size)
+    return any(_apart(series, (places >= start) & (places < end), bound) for start, end in _stretches(series))
 
 
 def _apart(series: Floats, inside: npt.NDArray[np.bool_], bound: float) -> bool:
