@@ -9,7 +9,7 @@ from lynxbench.compare.effects import THROUGHPUT, effects_at, leading_figure
 from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
 from lynxbench.compare.precision_rules import judge_precision
 from lynxbench.compare.rules import BY_NUMBER, RULES
-from lynxbench.compare.suspects import explain_cause, rank_layers
+from lynxbench.compare.suspects import cause_of, changes_between, model_changed, rank_changes
 from lynxbench.compare.whole_rules import judge_whole
 from lynxbench.model.comparison import (
     Comparability,
@@ -50,23 +50,23 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
     comparability = _overall(rows, whole)
     decisive = _decisive(rows)
     effect = None if decisive is None else leading_effect(decisive)
-    layers = rank_layers(pair.a.result, pair.b.result)
+    a, b = pair.a.result, pair.b.result
+    layers = rank_changes(changes_between(a, b), b.contract.owners)
+    cause = cause_of(layers, model_changed=model_changed(a, b), contract=b.contract.name)
     return Comparison(
         comparability=comparability,
         rules=tuple(_outcomes(findings)),
         effect=None if effect is None else effect.ratio,
         verdict=None if decisive is None else decisive.verdict,
         layers=layers,
-        a=_side(pair.a.result, pair.a.label),
-        b=_side(pair.b.result, pair.b.label),
+        a=_side(a, pair.a.label),
+        b=_side(b, pair.b.label),
         precision=None if decisive is None else decisive.precision,
         figure=None if effect is None else effect.figure,
         budget=budget,
         confidence=confidence,
         per_precision=tuple(rows),
-        cause=(
-            None if comparability is Comparability.INCOMPARABLE else explain_cause(layers, pair.a.result, pair.b.result)
-        ),
+        cause=None if comparability is Comparability.INCOMPARABLE else cause,
         sound_if=tuple(dict.fromkeys(_remedy(f) for f in findings if f.outcome is RuleVerdict.BREAKS)),
         rules_checked=tuple(rule.number for rule in RULES),
     )

@@ -9,19 +9,10 @@ from lynxbench.model.canonical import short
 from lynxbench.model.comparison import ContractDifference, RuleVerdict
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.standing import Standing
 
 LatencyRuns = Mapping[Precision, Mapping[tuple[str, float], tuple[float, ...]]]
 """By precision, then by metric and percentile: that percentile in each fresh process, in milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownStanding:
-    """What others say of a result, where a ledger knows."""
-
-    retracted: str | None = None
-    """Why its own team took it back."""
-    contests: tuple[str, ...] = ()
-    """Reasons of contests that are open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +21,8 @@ class ComparedSide:
 
     result: Result
     name: str = ""
-    standing: KnownStanding = KnownStanding()
+    standing: Standing | None = None
+    """What others say of it, where a ledger knows."""
     latency_runs: LatencyRuns = field(default_factory=dict)
 
     @property

@@ -116,13 +116,8 @@ def changes_between(a: Result, b: Result) -> tuple[FieldChange, ...]:
     return changes
 
 
-def rank_layers(a: Result, b: Result) -> tuple[LayerDifference, ...]:
-    """The layers that differ, the strongest suspect first, each with its owner under B's contract."""
-    return rank_changes(changes_between(a, b), b.contract.owners)
-
-
 def rank_changes(changes: Sequence[FieldChange], owners: dict[Layer, str]) -> tuple[LayerDifference, ...]:
-    """Changed fields by layer, weighed."""
+    """The layers that changed, the strongest suspect first, each with its owner."""
     weighed = [(change.layer, weigh(change, changes)) for change in changes]
     ranked = []
     for layer in dict.fromkeys(layer for layer, _ in weighed):
@@ -196,11 +191,6 @@ def changed_keys(before: JsonValue, after: JsonValue) -> frozenset[str]:
     return frozenset(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
 
 
-def explain_cause(layers: Sequence[LayerDifference], a: Result, b: Result) -> EffectCause:
-    """What the record says: one layer, several that cannot be separated, the model, or nothing."""
-    return cause_of(layers, model_changed=_model_changed(a, b), contract=b.contract.name)
-
-
 @dataclass(frozen=True, slots=True)
 class CauseWords:
     """What is said of the layers that differ: each with its sentence and the experiment that would tell.
@@ -262,7 +252,7 @@ def name_cause(
 
 
 def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract: str) -> EffectCause:
-    """The same from ranked layers alone."""
+    """What the record says: one layer, several that cannot be separated, the model, or nothing."""
     if model_changed:
         counted = [difference for difference in layers if difference.weight in COUNTS]
         others = [difference.layer.value for difference in counted if difference.layer is not Layer.APPLICATION]
@@ -299,6 +289,7 @@ def _change(field: FieldSuspect) -> str:
     return f"{brief(field.before)} → {brief(field.after)}"
 
 
-def _model_changed(a: Result, b: Result) -> bool:
+def model_changed(a: Result, b: Result) -> bool:
+    """Whether both recorded their weights' hash, and the two differ."""
     left, right = weights_of(a.executor), weights_of(b.executor)
     return left is not None and right is not None and left != right

@@ -85,11 +85,15 @@ def _recorded(executor: Executor, layer: Layer) -> bool:
 
 
 def _standing(side: ComparedSide) -> Iterator[RuleFinding]:
-    if side.standing.retracted is not None:
-        yield breaks("R16", f"{side.label} was retracted: {side.standing.retracted}")
-    if side.standing.contests:
-        more = f" (and {len(side.standing.contests) - 1} more)" if len(side.standing.contests) > 1 else ""
-        yield differs("R16", f"{side.label} is contested: {side.standing.contests[0]}{more}")
+    if side.standing is None:
+        return
+    if side.standing.retracted:
+        yield breaks("R16", f"{side.label} was retracted: {side.standing.retracted[-1].text}")
+    doubts = [f"{remark.text} ({remark.by})" for remark in side.standing.contested]
+    doubts += [f"does not verify, says {remark.by}" for remark in side.standing.refuted]
+    if doubts:
+        more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
+        yield differs("R16", f"{side.label} is contested: {doubts[0]}{more}")
 
 
 def _clients(pair: ComparedPair) -> Iterator[RuleFinding]:
