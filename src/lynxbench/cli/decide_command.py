@@ -87,7 +87,8 @@ def whatif(
     import os
 
     from lynxbench.cli.naming import parse_precision
-    from lynxbench.decide.deciding import estimate_whatif, gather, read_catalogue
+    from lynxbench.decide.deciding import gather, read_catalogue
+    from lynxbench.decide.whatif import estimate_whatif
 
     gathered = gather([result], [], ledger, os.environ)
     on_test = gather([tested], [], ledger, os.environ).results[0] if tested is not None else None

@@ -7,20 +7,19 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.decide.catalogue import CATALOGUE, find_device, parse_catalogue, recognise
+from lynxbench.decide.catalogue import CATALOGUE, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.decide.offers import PLAN, merged_terms, parse_offers, terms_of_executor
 from lynxbench.decide.purchase import PurchaseProposal, decide_purchase
 from lynxbench.decide.tenure import Terms
 from lynxbench.decide.usable_figures import measured_precision, newest, one_contract
-from lynxbench.decide.whatif import ask_whatif
+from lynxbench.decide.whatif import estimate_whatif
 from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import NO_LEDGER
 from lynxbench.ledger.queries import Wanted, list_results, standings
-from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf
@@ -108,30 +107,6 @@ def read_catalogue(path: Path | None) -> dict[str, Device]:
     bundled = (resources.files("lynxbench.decide") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
     devices = parse_catalogue(bundled, "accelerators.yaml")
     return devices if path is None else devices | parse_catalogue(read_text(path, CATALOGUE.noun), str(path))
-
-
-def estimate_whatif(
-    result: Result,
-    catalogue: Mapping[str, Device],
-    *,
-    hardware: str | None,
-    fix: Category | None = None,
-    with_fix: bool = False,
-    host: float = 1.0,
-    precision: Precision | None = None,
-    tested: Result | None = None,
-) -> WhatIf:
-    """A what-if with devices looked up: the proposed one by name, today's by what its driver reports."""
-    return ask_whatif(
-        result,
-        device=None if hardware is None else find_device(catalogue, hardware),
-        today=recognise(catalogue, result.executor),
-        fix=fix,
-        with_fix=with_fix,
-        host=host,
-        precision=precision,
-        tested=tested,
-    )
 
 
 def ask_purchase(

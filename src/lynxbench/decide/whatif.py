@@ -8,6 +8,7 @@ from dataclasses import astuple
 
 from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.assumptions import check_assumptions
+from lynxbench.decide.catalogue import find_device, recognise
 from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
@@ -32,18 +33,23 @@ HOST_SIDE = (Category.SYNCHRONIZATION, Category.ALLOCATOR, Category.INPUT, Categ
 """Where removing the cause also removes launches that waited behind it."""
 
 
-def ask_whatif(
+def estimate_whatif(
     result: Result,
+    catalogue: Mapping[str, Device],
     *,
-    device: Device | None,
-    today: Device | None,
-    fix: Category | None,
-    with_fix: bool,
+    hardware: str | None,
+    fix: Category | None = None,
+    with_fix: bool = False,
     host: float = 1.0,
     precision: Precision | None = None,
     tested: Result | None = None,
 ) -> WhatIf:
-    """A swap, a fix, or both; Refused where the result says nothing about where its time goes."""
+    """A swap, a fix, or both; Refused where the result says nothing about where its time goes.
+
+    The proposed device is looked up by name, today's by what its driver reports.
+    """
+    device = None if hardware is None else find_device(catalogue, hardware)
+    today = recognise(catalogue, result.executor)
     if device is None and not with_fix and fix is None:
         raise BadInput("name what is to change: --hardware DEVICE, --fix CATEGORY, or both")
     if not 0.1 <= host <= 10:

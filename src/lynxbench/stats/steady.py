@@ -20,10 +20,19 @@ from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.arrays import Floats, Numbers, as_series
 from lynxbench.stats.autocorrelation import autocorrelation
-from lynxbench.stats.drift import Noise, head_excess, noise_of, straight_line, tail_shift, total_drift
+from lynxbench.stats.drift import (
+    LATEST,
+    Noise,
+    Truncation,
+    head_excess,
+    mser,
+    noise_of,
+    straight_line,
+    tail_shift,
+    total_drift,
+)
 from lynxbench.stats.intervals import check_confidence, student_quantile
 from lynxbench.stats.robust import tame_outliers
-from lynxbench.stats.truncation import LATEST, Truncation, mser
 
 MIN_POINTS = 12
 OUTLIER_WIDTH = 11  # points of the running median: spikes of up to five are outliers, longer ones are a level

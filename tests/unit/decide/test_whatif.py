@@ -7,8 +7,8 @@ import pytest
 
 from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.catalogue import find_device, parse_catalogue, recognise
-from lynxbench.decide.deciding import estimate_whatif, read_catalogue
-from lynxbench.decide.whatif import estimate_fix, shares_after
+from lynxbench.decide.deciding import read_catalogue
+from lynxbench.decide.whatif import estimate_fix, estimate_whatif, shares_after
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.decisions import AssumptionState
