@@ -104,9 +104,14 @@ def _answer(index: int, says: str, evidence: tuple[str, ...] = (), command: str 
         question=QUESTIONS[index],
         answered=not command,
         says=says,
-        evidence=() if command else evidence,
+        evidence=evidence,
         command=command,
     )
+
+
+def _open(index: int, says: str, command: str) -> PurchaseAnswer:
+    """An unanswered question, with the command that would answer it."""
+    return _answer(index, says, command=command)
 
 
 def _saturation(today: _Point | None, proposal: PurchaseProposal, baseline: Result) -> PurchaseAnswer:
@@ -116,24 +121,18 @@ def _saturation(today: _Point | None, proposal: PurchaseProposal, baseline: Resu
     searching = isinstance(baseline.contract.workload.arrival, SaturatingArrival)
     if served and not searching:
         says = "the contract sets one load and searches no saturation"
-        return _answer(
-            0, says, command=f"write `arrival: {{process: saturating}}`, then: lynxbench run {proposal.contract}"
-        )
-    return _answer(0, "no valid, steady result", command=f"lynxbench run {proposal.contract}")
+        return _open(0, says, f"write `arrival: {{process: saturating}}`, then: lynxbench run {proposal.contract}")
+    return _open(0, "no valid, steady result", f"lynxbench run {proposal.contract}")
 
 
 def _where(attributed: tuple[Result, Attribution] | None, proposal: PurchaseProposal) -> PurchaseAnswer:
     if attributed is None:
-        return _answer(
-            1, "no attribution in any result", command=f"lynxbench run {proposal.contract}  (it profiles too)"
-        )
+        return _open(1, "no attribution in any result", f"lynxbench run {proposal.contract}  (it profiles too)")
     result, attribution = attributed
     top = sorted(attribution.shares.items(), key=lambda item: -item[1])[:2]
     shares = ", ".join(f"{category.replace('_', ' ')} {share:.0%}" for category, share in top)
     if attribution.bound is Bound.UNDETERMINED:
-        return _answer(
-            1, f"{shares}: undetermined", command=f"lynxbench trace TRACE --ceilings {short(result.result_id)}"
-        )
+        return _open(1, f"{shares}: undetermined", f"lynxbench trace TRACE --ceilings {short(result.result_id)}")
     owner = f" → {attribution.owner}" if attribution.owner else ""
     weak = " (weak: two categories are level)" if attribution.weak else ""
     return _answer(1, f"{shares}: {attribution.bound}-bound{owner}{weak}", (result.result_id,))
@@ -145,10 +144,10 @@ def _swap_or_fix(
     name = short(baseline.result_id)
     command = f"lynxbench decide whatif {name} --hardware {proposal.device} --with-fix"
     if attributed is None:
-        return _answer(2, "nothing is known about where time goes", command=f"lynxbench run {proposal.contract}")
+        return _open(2, "nothing is known about where time goes", f"lynxbench run {proposal.contract}")
     whatif = proposal.whatif
     if whatif is None or whatif.swap is None:
-        return _answer(2, proposal.why_no_whatif or "no estimate was made", command=command)
+        return _open(2, proposal.why_no_whatif or "no estimate was made", command)
     swap = f"{proposal.device} {gain_words(whatif.swap.gain)}"
     if attributed[1].bound is Bound.HARDWARE or whatif.fix is None or whatif.fix.gain.high < 1.02:
         return _answer(2, f"estimate: {swap}; not software-shaped, no fix is known", whatif.cites)
@@ -161,9 +160,9 @@ def _swap_or_fix(
 def _test_instance(today: _Point | None, tested: _Point | None, proposal: PurchaseProposal) -> PurchaseAnswer:
     command = f"on the test instance: lynxbench run {proposal.contract}, then give it with --test RESULT"
     if tested is None:
-        return _answer(3, f"no result of this contract on {proposal.device}", command=command)
+        return _open(3, f"no result of this contract on {proposal.device}", command)
     if today is None:
-        return _answer(3, "nothing to hold it against: today's saturation is not measured", command=command)
+        return _open(3, "nothing to hold it against: today's saturation is not measured", command)
     ratio = _ratio(today, tested)
     assert ratio is not None
     return _answer(3, f"{tested.words}: {_ceiling_words(ratio)}", (today.result.result_id, tested.result.result_id))
@@ -171,11 +170,8 @@ def _test_instance(today: _Point | None, tested: _Point | None, proposal: Purcha
 
 def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
     if proposal.remeasured_by is None:
-        return _answer(
-            4,
-            "nobody is named",
-            command=f"lynxbench decide purchase --proposed {proposal.device} --remeasured-by TEAM …",
-        )
+        command = f"lynxbench decide purchase --proposed {proposal.device} --remeasured-by TEAM …"
+        return _open(4, "nobody is named", command)
     due = f" by {proposal.due}" if proposal.due else ""
     says = f"{proposal.remeasured_by}, against {short(baseline.result_id)} under the same contract{due}"
     return _answer(4, says, (baseline.result_id,))
@@ -183,7 +179,6 @@ def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
 
 def _best(result: Result) -> _Point | None:
     """The saturation point of a result, where one was shown."""
-    points = []
     for figures in result.per_precision:
         if not is_usable(result, figures):
             continue
@@ -193,17 +188,15 @@ def _best(result: Result) -> _Point | None:
             upper = saturation.failed_per_s or saturation.ceiling_per_s
             held = f"{saturation.passed_per_s:.4g} req/s [{saturation.passed_per_s:.4g}, {upper:.4g}]"
             words = f"{held} within {bounds} ({figures.precision})"
-            points.append(_Point(result, figures, saturation.passed_per_s, upper, words))
-            continue
+            return _Point(result, figures, saturation.passed_per_s, upper, words)
         rate = figures.sustained
         closed = result.contract.engine.name not in ("openai", "kserve")
         if closed and rate is not None and rate.estimate and is_steady(figures):
             low, high = rate.low or rate.estimate, rate.high or rate.estimate
-            words = (
-                f"{rate.estimate:.4g} {rate.unit} [{low:.4g}, {high:.4g}] sustained, always busy ({figures.precision})"
-            )
-            points.append(_Point(result, figures, low, high, words))
-    return points[0] if points else None
+            held = f"{rate.estimate:.4g} {rate.unit} [{low:.4g}, {high:.4g}]"
+            words = f"{held} sustained, always busy ({figures.precision})"
+            return _Point(result, figures, low, high, words)
+    return None
 
 
 def _newest_point(results: Sequence[Result]) -> _Point | None:
@@ -247,39 +240,34 @@ def _supported(
 ) -> tuple[str, str]:
     if open_ones >= UNANSWERED_LIMIT:
         return "undecided", f"{open_ones} of 5 questions have no evidence"
+    software = attributed is not None and attributed[1].bound is Bound.SOFTWARE
     measured = ratio is not None and ratio.known
     if measured and ratio is not None and ratio.high <= 1 + SAME_CEILING:
-        software = attributed is not None and attributed[1].bound is Bound.SOFTWARE
         reason = f"the test instance reaches {ratio.estimate:.2f}× of today's saturation"
         return ("software first", f"{reason}, and software bounds it") if software else ("neither", reason)
-    whatif = proposal.whatif
-    fix = whatif.fix.gain if whatif is not None and whatif.fix is not None else None
-    swap = ratio if measured else whatif.swap.gain if whatif is not None and whatif.swap is not None else None
-    if attributed is not None and attributed[1].bound is Bound.SOFTWARE and fix is not None and swap is not None:
-        best = (
-            max((gain.estimate for gain in whatif.fix.measured.values()), default=fix.estimate)
-            if whatif and whatif.fix
-            else 1
-        )
+    fix = None if proposal.whatif is None else proposal.whatif.fix
+    swap = _swap_gain(proposal, ratio)
+    if software and fix is not None and swap is not None:
+        best = max((gain.estimate for gain in fix.measured.values()), default=fix.gain.estimate)
         if best >= swap.estimate:
-            return (
-                "software first",
-                f"the software fix gains {best:.2f}×, the swap {swap.estimate:.2f}×, before any money",
-            )
+            gains = f"the software fix gains {best:.2f}×, the swap {swap.estimate:.2f}×"
+            return "software first", f"{gains}, before any money"
     if swap is not None and swap.low > 1 + SAME_CEILING:
         how = "measured on a test instance" if measured else "an estimate: question 4 would measure it"
         return "purchase", f"the swap gains at least {swap.low:.2f}× ({how})"
     return "undecided", "neither the swap nor a fix is shown to gain"
 
 
+def _swap_gain(proposal: PurchaseProposal, ratio: Interval | None) -> Interval | None:
+    """What the swap gains: measured on a test instance, or estimated."""
+    if ratio is not None and ratio.known:
+        return ratio
+    return None if proposal.whatif is None or proposal.whatif.swap is None else proposal.whatif.swap.gain
+
+
 def _follow_up(baseline: Result, proposal: PurchaseProposal, ratio: Interval | None) -> FollowUp | None:
-    if proposal.remeasured_by is None:
-        return None
-    whatif = proposal.whatif
-    expected = ratio if ratio is not None and ratio.known else None
-    if expected is None and whatif is not None and whatif.swap is not None:
-        expected = whatif.swap.gain
-    if expected is None:
+    expected = _swap_gain(proposal, ratio)
+    if proposal.remeasured_by is None or expected is None:
         return None
     return FollowUp(
         remeasured_by=proposal.remeasured_by,
