@@ -63,11 +63,11 @@ def tail_coverage(repetitions: int, seed: int, count: int, phi: float, percentil
     for _ in range(repetitions):
         shocks = rng.standard_normal(count + 200) * math.sqrt(1 - phi**2)
         x = np.exp(0.3 * lfilter([1.0], [1.0, -phi], shocks)[200:])
-        plain = percentile_interval(x, percentile, 0.95).interval
+        plain = percentile_interval(x, percentile, 0.95)
         on_n += plain.low <= true <= plain.high
         found = percentile_interval(x, percentile, 0.95, n_eff=effective_count(x))
-        unresolved += found.unresolved
-        low, high = found.interval.low, found.interval.high
+        unresolved += not found.known
+        low, high = found.low, found.high
         on_eff += (math.isnan(low) or low <= true) and (math.isnan(high) or true <= high)
     return {"on n": on_n / repetitions, "on n_eff": on_eff / repetitions, "unresolved": unresolved / repetitions}
 

@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from lynxbench.measure.accuracy import compare_outputs, mean_cosine, negative_log_likelihood, relative_error
-from lynxbench.measure.polarity import share_interval
+from lynxbench.measure.accuracy import (
+    compare_outputs,
+    mean_cosine,
+    negative_log_likelihood,
+    relative_error,
+    share_interval,
+)
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs

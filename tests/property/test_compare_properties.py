@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compared import make_result
+from compared import make_result, make_standing
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.effects import decide
-from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, MeaningDifference
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.errors import BadInput
-from lynxbench.model.comparison import EffectVerdict
+from lynxbench.model.comparison import ContractDifference, EffectVerdict
 from lynxbench.model.interval import Interval
 from lynxbench.record.formats.foreign_results import parse_foreign
 
@@ -32,7 +32,7 @@ def _numbers(value: object) -> list[float]:
 
 @given(a=means, b=means, key=broken)
 def test_a_refused_pair_carries_no_ratio_in_its_document(a: tuple[float, ...], b: tuple[float, ...], key: str) -> None:
-    difference = MeaningDifference(key, 1, 2, True, "other work")
+    difference = ContractDifference(key, 1, 2, True, "other work")
     found = compare_pair(
         ComparedPair(ComparedSide(make_result(run_means=a)), ComparedSide(make_result(run_means=b)), (difference,))
     )
@@ -72,7 +72,7 @@ def test_a_larger_budget_never_makes_a_regression(low: float, width: float, budg
 
 @given(reason=st.text(min_size=1, max_size=50))
 def test_a_retracted_result_is_refused_whatever_the_reason(reason: str) -> None:
-    side = ComparedSide(make_result(), standing=KnownStanding(retracted=reason))
+    side = ComparedSide(make_result(), standing=make_standing(retracted=reason))
     assert compare_pair(ComparedPair(ComparedSide(make_result()), side)).refused
 
 

@@ -25,10 +25,20 @@ from lynxbench.model.result import (
     ValidityVerdict,
 )
 from lynxbench.model.serving import CacheState
+from lynxbench.model.standing import Remark, Standing
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.intervals import mean_interval
 
 RUN_MEANS = (100.0, 101.0, 99.0, 100.5, 99.5)
+
+
+def make_standing(*, retracted: str = "", contested: str = "") -> Standing:
+    """What others say of a result."""
+    retractions, contests = (
+        (Remark(by="another team", trusted=True, at="2026-01-01T00:00:00+00:00", text=text),) if text else ()
+        for text in (retracted, contested)
+    )
+    return Standing(result_id="ab" * 32, retracted=retractions, contested=contests)
 
 
 def make_contract(**changes: object) -> Contract:

@@ -11,7 +11,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON, LEDGER, ONE_PRECISION
 from lynxbench.cli.showing import terminal_text
-from lynxbench.compare.foreign_refusal import compare_foreign
+from lynxbench.compare.comparing import compare_foreign
 from lynxbench.errors import BadInput, ExitCode
 from lynxbench.model.comparison import Comparison, EffectVerdict
 from lynxbench.model.entries import ForeignImported

@@ -19,7 +19,6 @@ from lynxbench.decide.deciding import (
     candidates_of,
     claimed_requests,
     demand_of,
-    estimate_whatif,
     gather,
     incomparable,
     read_catalogue,
@@ -28,6 +27,7 @@ from lynxbench.decide.offers import terms_from_options
 from lynxbench.decide.packing import make_pack, record_decision
 from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.decide.usable_figures import one_contract
+from lynxbench.decide.whatif import estimate_whatif
 from lynxbench.errors import BadInput, BadLedger, ExitCode
 from lynxbench.model.attribution import Category
 from lynxbench.model.contract import Regime

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple
 
-from lynxbench.compare.comparing import product_of
 from lynxbench.compare.suspects import COUNTS
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.comparison import Comparison
@@ -46,7 +48,7 @@ def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMe
     if comparison.refused or comparison.precision is None:
         rules = ", ".join(dict.fromkeys(f"{r.rule} {r.name}" for r in comparison.rules if r.outcome == "breaks"))
         raise Refused(f"before and after are incomparable ({rules}): no effect is given")
-    row = next(one for one in comparison.per_precision if one.precision is comparison.precision)
+    row = next(compared for compared in comparison.per_precision if compared.precision is comparison.precision)
     throughput = next(effect for effect in row.effects if effect.higher_is_better)
     return ChangeMeasured(
         change_id=declared.change_id,
@@ -56,7 +58,7 @@ def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMe
         precision=comparison.precision,
         effect=throughput.ratio,
         verdict=judge_expectation(declared.expected, throughput.ratio),
-        layers_differing=tuple(one.layer for one in comparison.layers if one.weight in COUNTS),
+        layers_differing=tuple(difference.layer for difference in comparison.layers if difference.weight in COUNTS),
     )
 
 
@@ -76,13 +78,13 @@ def keep_book(
 ) -> ChangeBook:
     """All changes with what came of them, chained gains, and how often each owner and layer was right."""
     rows = []
-    by_change: dict[str, list[ChangeMeasured]] = {}
-    for one in measured:
-        by_change.setdefault(one.change_id, []).append(one)
+    by_change: dict[str, list[ChangeMeasured]] = defaultdict(list)
+    for outcome in measured:
+        by_change[outcome.change_id].append(outcome)
     for change in declared:
         if contract_id is not None and change.contract_id != contract_id:
             continue
-        outcomes = by_change.get(change.change_id, [])
+        outcomes = by_change[change.change_id]
         last = outcomes[-1] if outcomes else None
         rows.append(
             ChangeRow(
@@ -108,28 +110,26 @@ def keep_book(
     )
 
 
-def _calibrate(rows: Sequence[ChangeRow], key: object) -> tuple[ExpectationRecord, ...]:
-    assert callable(key)
-    groups: dict[str, list[ChangeRow]] = {}
+def _calibrate(rows: Sequence[ChangeRow], key: Callable[[ChangeRow], str]) -> tuple[ExpectationRecord, ...]:
+    groups: dict[str, list[ChangeRow]] = defaultdict(list)
     for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    found = []
+        groups[key(row)].append(row)
+    records = []
     for name, mine in groups.items():
         verdicts = [row.verdict for row in mine if row.verdict is not None]
         decided = [verdict for verdict in verdicts if verdict is not ChangeVerdict.INCONCLUSIVE]
-        right = sum(verdict is ChangeVerdict.AS_EXPECTED for verdict in decided)
-        found.append(
+        records.append(
             ExpectationRecord(
                 name=name,
                 declared=len(mine),
                 measured=len(verdicts),
                 decided=len(decided),
-                as_expected=right,
-                less=sum(v in (ChangeVerdict.LESS, ChangeVerdict.NO_EFFECT) for v in decided),
-                more=sum(verdict is ChangeVerdict.MORE for verdict in decided),
+                as_expected=decided.count(ChangeVerdict.AS_EXPECTED),
+                less=decided.count(ChangeVerdict.LESS) + decided.count(ChangeVerdict.NO_EFFECT),
+                more=decided.count(ChangeVerdict.MORE),
             )
         )
-    return tuple(found)
+    return tuple(records)
 
 
 def _chains(rows: Sequence[ChangeRow]) -> tuple[tuple[tuple[str, ...], Interval], ...]:
@@ -144,5 +144,7 @@ def _chains(rows: Sequence[ChangeRow]) -> tuple[tuple[tuple[str, ...], Interval]
             seen.add(after.change_id)
         if len(chain) > 1:
             effects = [row.measured for row in chain if row.measured is not None]
-            chains.append((tuple(row.change_id for row in chain), product_of(effects)))
+            # Bounds multiplied: wide, because effects that share a run are not independent.
+            low, middle, high = (math.prod(bounds) for bounds in zip(*map(astuple, effects), strict=True))
+            chains.append((tuple(row.change_id for row in chain), Interval(low, middle, high)))
     return tuple(chains)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from lynxbench.compare.effects import THROUGHPUT, effects_at, leading_figure
-from lynxbench.compare.pair import ComparedPair, ComparedSide, RuleFinding
+from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
 from lynxbench.compare.precision_rules import judge_precision
 from lynxbench.compare.rules import BY_NUMBER, RULES
-from lynxbench.compare.suspects import explain_cause, rank_layers
+from lynxbench.compare.suspects import cause_of, changes_between, model_changed, rank_changes
 from lynxbench.compare.whole_rules import judge_whole
 from lynxbench.model.comparison import (
     Comparability,
@@ -20,9 +21,9 @@ from lynxbench.model.comparison import (
     RuleVerdict,
     Side,
 )
-from lynxbench.model.interval import Interval
+from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import PrecisionResult
+from lynxbench.model.result import PrecisionResult, Result
 
 WORST_FIRST = (
     EffectVerdict.REGRESSED,
@@ -41,32 +42,32 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
     whole += about
     sound = not _broken(whole)
     rows: list[PrecisionComparison] = []
-    found = list(whole)
-    for one in chosen:
-        here = [RuleFinding(f.rule, f.outcome, f.said, f.remedy, one) for f in judge_precision(pair, one)]
-        found += here
-        rows.append(_row(pair, one, whole, here, budget, confidence, sound))
+    findings = list(whole)
+    for shared in chosen:
+        here = [replace(finding, precision=shared) for finding in judge_precision(pair, shared)]
+        findings += here
+        rows.append(_row(pair, shared, whole, here, budget, confidence, sound))
     comparability = _overall(rows, whole)
     decisive = _decisive(rows)
     effect = None if decisive is None else leading_effect(decisive)
-    refused = comparability is Comparability.INCOMPARABLE
-    layers = rank_layers(pair.a.result, pair.b.result)
-    verdict = None if decisive is None else decisive.verdict
+    a, b = pair.a.result, pair.b.result
+    layers = rank_changes(changes_between(a, b), b.contract.owners)
+    cause = cause_of(layers, model_changed=model_changed(a, b), contract=b.contract.name)
     return Comparison(
         comparability=comparability,
-        rules=tuple(_outcomes(found)),
+        rules=tuple(_outcomes(findings)),
         effect=None if effect is None else effect.ratio,
-        verdict=verdict,
+        verdict=None if decisive is None else decisive.verdict,
         layers=layers,
-        a=_side(pair.a),
-        b=_side(pair.b),
+        a=_side(a, pair.a.label),
+        b=_side(b, pair.b.label),
         precision=None if decisive is None else decisive.precision,
         figure=None if effect is None else effect.figure,
         budget=budget,
         confidence=confidence,
         per_precision=tuple(rows),
-        cause=None if refused else explain_cause(layers, pair.a.result, pair.b.result),
-        sound_if=tuple(dict.fromkeys(_remedy(f) for f in found if f.outcome is RuleVerdict.BREAKS)),
+        cause=None if comparability is Comparability.INCOMPARABLE else cause,
+        sound_if=tuple(dict.fromkeys(_remedy(f) for f in findings if f.outcome is RuleVerdict.BREAKS)),
         rules_checked=tuple(rule.number for rule in RULES),
     )
 
@@ -77,22 +78,25 @@ def leading_effect(row: PrecisionComparison) -> Effect | None:
     return by_name.get(row.leading) or by_name.get("latency p50" if row.leading != THROUGHPUT else THROUGHPUT)
 
 
-def _precisions(pair: ComparedPair, asked: Precision | None) -> tuple[tuple[Precision, ...], list[RuleFinding]]:
-    a, b = (tuple(one.precision for one in side.result.per_precision if one.skipped is None) for side in pair.sides)
-    both = tuple(one for one in a if one in b and asked in (None, one))
+def _precisions(pair: ComparedPair, wanted: Precision | None) -> tuple[tuple[Precision, ...], list[RuleFinding]]:
+    a, b = (
+        tuple(figures.precision for figures in side.result.per_precision if figures.skipped is None)
+        for side in pair.sides
+    )
+    both = tuple(precision for precision in a if precision in b and wanted in (None, precision))
     if not both:
         words = [
             f"{side.label} measured {', '.join(has) or 'nothing'}" for side, has in zip(pair.sides, (a, b), strict=True)
         ]
-        wanted = f"{asked} is wanted: " if asked is not None else ""
+        prefix = f"{wanted} is wanted: " if wanted is not None else ""
         common = f" (both have {', '.join(p for p in a if p in b)})" if set(a) & set(b) else ""
-        return (), [RuleFinding("R04", RuleVerdict.BREAKS, f"{wanted}{words[0]}, {words[1]}{common}")]
-    found = []
+        return (), [breaks("R04", f"{prefix}{words[0]}, {words[1]}{common}")]
+    findings = []
     for side, own, other in ((pair.a, a, b), (pair.b, b, a)):
-        alone = [one for one in own if one not in other]
-        if alone and asked is None:
-            found.append(RuleFinding("R04", RuleVerdict.DIFFERS, f"only {side.label} measured {', '.join(alone)}"))
-    return both, found
+        alone = [precision for precision in own if precision not in other]
+        if alone and wanted is None:
+            findings.append(differs("R04", f"only {side.label} measured {', '.join(alone)}"))
+    return both, findings
 
 
 def _row(
@@ -115,28 +119,27 @@ def _row(
         effects=effects_at(pair, precision, budget, confidence),
         accuracy=_accuracy_words(a, b),
     )
-    decisive = leading_effect(row)
-    if decisive is None:  # a latency leads and neither it nor the median is resolved in both
-        return row.model_copy(update={"verdict": EffectVerdict.INCONCLUSIVE})
-    return row.model_copy(update={"verdict": decisive.verdict})
+    decisive = leading_effect(row)  # None: a latency leads and neither it nor the median is resolved in both
+    verdict = EffectVerdict.INCONCLUSIVE if decisive is None else decisive.verdict
+    return row.model_copy(update={"verdict": verdict})
 
 
 def _accuracy_words(a: PrecisionResult | None, b: PrecisionResult | None) -> str:
-    said = []
-    for one in (a, b):
-        accuracy = None if one is None else one.accuracy
+    words = []
+    for figures in (a, b):
+        accuracy = None if figures is None else figures.accuracy
         if accuracy is None:
-            said.append("not measured")
+            words.append("not measured")
         elif accuracy.is_reference:
-            said.append("reference")
+            words.append("reference")
         else:
             loss = "" if accuracy.loss is None else f" (loss {accuracy.loss:.2%})"
-            said.append(f"{accuracy.verdict}{loss}")
-    return said[0] if said[0] == said[1] else f"{said[0]} → {said[1]}"
+            words.append(f"{accuracy.verdict}{loss}")
+    return words[0] if words[0] == words[1] else f"{words[0]} → {words[1]}"
 
 
-def _broken(found: Iterable[RuleFinding]) -> bool:
-    return any(one.outcome is RuleVerdict.BREAKS for one in found)
+def _broken(findings: Iterable[RuleFinding]) -> bool:
+    return any(finding.outcome is RuleVerdict.BREAKS for finding in findings)
 
 
 def _overall(rows: list[PrecisionComparison], whole: list[RuleFinding]) -> Comparability:
@@ -151,29 +154,58 @@ def _decisive(rows: list[PrecisionComparison]) -> PrecisionComparison | None:
     return min(judged, key=lambda row: WORST_FIRST.index(row.verdict), default=None)
 
 
-def _outcomes(found: Iterable[RuleFinding]) -> list[RuleOutcome]:
+def _outcomes(findings: Iterable[RuleFinding]) -> list[RuleOutcome]:
     listed = [
         RuleOutcome(
-            rule=one.rule,
-            name=BY_NUMBER[one.rule].name,
-            outcome=one.outcome,
-            said=one.said,
-            remedy=_remedy(one),
-            precision=one.precision,
+            rule=finding.rule,
+            name=BY_NUMBER[finding.rule].name,
+            outcome=finding.outcome,
+            said=finding.said,
+            remedy=_remedy(finding),
+            precision=finding.precision,
         )
-        for one in found
+        for finding in findings
     ]
-    return sorted(listed, key=lambda one: (one.outcome is not RuleVerdict.BREAKS, one.rule))
+    return sorted(listed, key=lambda outcome: (outcome.outcome is not RuleVerdict.BREAKS, outcome.rule))
 
 
-def _remedy(found: RuleFinding) -> str:
-    return found.remedy or BY_NUMBER[found.rule].remedy
+def _remedy(finding: RuleFinding) -> str:
+    return finding.remedy or BY_NUMBER[finding.rule].remedy
 
 
-def _side(side: ComparedSide) -> Side:
-    result = side.result
+def compare_foreign(a: Result | ForeignImported, b: Result | ForeignImported, names: tuple[str, str]) -> Comparison:
+    """A pair of which at least one is foreign: incomparable, with everything that it fails to state."""
+    findings = [
+        breaks("R18", f"{name} is a result of {side.tool}, which does not state: {', '.join(side.missing)}")
+        for name, side in zip(names, (a, b), strict=True)
+        if isinstance(side, ForeignImported)
+    ]
+    assert findings, "neither is foreign"
+    return Comparison(
+        comparability=Comparability.INCOMPARABLE,
+        rules=tuple(_outcomes(findings)),
+        effect=None,
+        verdict=None,
+        layers=(),
+        a=_side(a, names[0]),
+        b=_side(b, names[1]),
+        precision=None,
+        figure=None,
+        budget=0.0,
+        confidence=0.0,
+        per_precision=(),
+        cause=None,
+        sound_if=(BY_NUMBER["R18"].remedy,),
+        rules_checked=tuple(rule.number for rule in RULES),
+    )
+
+
+def _side(result: Result | ForeignImported, name: str) -> Side:
+    if isinstance(result, ForeignImported):
+        ids = dict.fromkeys(("result_id", "contract_id", "executor_id", "instance_id"), "")
+        return Side(name=name, started_at=str(result.stated.get("started_at") or ""), validity="foreign", **ids)
     return Side(
-        name=side.label,
+        name=name,
         result_id=result.result_id,
         contract_id=result.contract_id,
         executor_id=result.executor_id,
@@ -181,11 +213,3 @@ def _side(side: ComparedSide) -> Side:
         started_at=result.started_at,
         validity=result.validity.verdict.value,
     )
-
-
-def product_of(intervals: Iterable[Interval]) -> Interval:
-    """The product of ratios, bounds multiplied: wide, because effects that share a run are not independent."""
-    low = middle = high = 1.0
-    for one in intervals:
-        low, middle, high = low * one.low, middle * one.estimate, high * one.high
-    return Interval(low, middle, high)

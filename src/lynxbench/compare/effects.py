@@ -71,9 +71,9 @@ def effects_at(pair: ComparedPair, precision: Precision, budget: float, confiden
     effects = [_throughput(a, b, budget, confidence)]
     if not _at_one_rate(pair, a, b):
         return tuple(effects)
-    asked = {(slo.metric.value, slo.percentile) for slo in pair.a.result.contract.objective.slo}
+    bounded = {(slo.metric.value, slo.percentile) for slo in pair.a.result.contract.objective.slo}
     for metric in a.latency_ms.keys() & b.latency_ms.keys():
-        for percentile in sorted({*SHOWN_PERCENTILES, *(p for m, p in asked if m == metric)}):
+        for percentile in sorted({*SHOWN_PERCENTILES, *(p for m, p in bounded if m == metric)}):
             effect = _latency(pair, precision, metric, percentile, budget, confidence)
             if effect is not None:
                 effects.append(effect)
@@ -84,7 +84,7 @@ def _at_one_rate(pair: ComparedPair, a: PrecisionResult, b: PrecisionResult) -> 
     """Latencies at two rates have no ratio: a saturation search may end at another rate in each run."""
     if not isinstance(pair.a.result.contract.workload.arrival, SaturatingArrival) or a.load is None or b.load is None:
         return True
-    left, right = (one.offered_per_s.estimate if one.offered_per_s else None for one in (a.load, b.load))
+    left, right = (load.offered_per_s.estimate if load.offered_per_s else None for load in (a.load, b.load))
     return bool(left and right) and abs(math.log((right or 1) / (left or 1))) <= SAME_RATE
 
 
@@ -131,11 +131,11 @@ def _latency(
     )
 
 
-def _percentile(one: PrecisionResult | None, metric: str, percentile: float) -> Percentile | None:
-    listed = () if one is None else one.latency_ms.get(metric, ())
-    judged = () if one is None else tuple(slo.measured for slo in one.slo if slo.metric == metric)
-    found = next((p for p in (*listed, *judged) if p.percentile == percentile), None)
-    return found if found is not None and found.resolved and found.estimate else None
+def _percentile(figures: PrecisionResult | None, metric: str, percentile: float) -> Percentile | None:
+    listed = () if figures is None else figures.latency_ms.get(metric, ())
+    judged = () if figures is None else tuple(slo.measured for slo in figures.slo if slo.metric == metric)
+    chosen = next((p for p in (*listed, *judged) if p.percentile == percentile), None)
+    return chosen if chosen is not None and chosen.resolved and chosen.estimate else None
 
 
 def _of_bounds(a: Percentile, b: Percentile) -> Interval:
@@ -153,11 +153,13 @@ def _judged(ratio: Interval, budget: float, restarts: int, *, higher_is_better: 
     if verdict is not EffectVerdict.INCONCLUSIVE:
         return verdict, ""
     worst = loss_of(ratio, higher_is_better=higher_is_better).high
-    said = f"the interval straddles the budget; a loss above {worst:.1%} is excluded" if ratio.known else "no interval"
+    reason = (
+        f"the interval straddles the budget; a loss above {worst:.1%} is excluded" if ratio.known else "no interval"
+    )
     needed = restarts_needed(ratio, budget, restarts, higher_is_better=higher_is_better)
     if needed is None:
-        return verdict, f"{said}; more restarts alone will not settle it"
-    return verdict, f"{said}; about {needed} restarts each would settle it"
+        return verdict, f"{reason}; more restarts alone will not settle it"
+    return verdict, f"{reason}; about {needed} restarts each would settle it"
 
 
 def restarts_needed(ratio: Interval, budget: float, restarts: int, *, higher_is_better: bool) -> int | None:

@@ -15,10 +15,19 @@ import numpy as np
 from pydantic import JsonValue
 
 from lynxbench.compare.rules import FEWEST_RESTARTS
-from lynxbench.compare.suspects import COUNTS, ORDER, changed_keys, rank_changes, weigh
+from lynxbench.compare.suspects import (
+    COUNTS,
+    ORDER,
+    CauseWords,
+    changed_keys,
+    name_cause,
+    rank_changes,
+    strongest,
+    weigh,
+)
 from lynxbench.compare.whole_rules import brief
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.comparison import CauseKind, EffectCause, FieldSuspect, LayerDifference
+from lynxbench.model.comparison import FieldSuspect, LayerDifference
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, InstanceStanding
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -38,33 +47,50 @@ end to end (Sinha et al., SC22), so a percent of standard deviation is no news."
 MOST_SPLITS = 8
 PLACEMENT = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 """Which device a run was given is no property of the device."""
+SETS_APART = CauseWords(
+    nothing=(
+        "nothing that is recorded sets it apart: the cause is outside the record, or there is none",
+        "run {contract} on it again; if it still stands apart, look at what no probe reads (neighbours on the host, "
+        "cooling, network)",
+    ),
+    alone=(
+        "only layer {layer} sets it apart ({fields}): the likely cause",
+        "make {names} as elsewhere and run {contract} again: if it still stands apart, that was not the cause",
+    ),
+    several=(
+        "{count} layers set it apart and cannot be separated: {all}",
+        "make only {names} as elsewhere and run {contract} again; then the next layer",
+    ),
+)
 
 
 def compare_instances(
     results: Mapping[str, Result], precision: Precision, *, budget: float, confidence: float
 ) -> FleetComparison | None:
     """All instances at one precision, by unit name; None where fewer than one has a figure there."""
-    found = {name: one for name, result in results.items() if (one := _usable(result, precision)) is not None}
-    if not found:
+    usable = {name: figures for name, result in results.items() if (figures := _usable(result, precision)) is not None}
+    if not usable:
         return None
-    names = list(found)
-    logs = np.array([float(np.mean(np.log(found[name].run_means))) for name in names])
-    errors = np.array([_standard_error(found[name].run_means) for name in names])
+    names = list(usable)
+    logs = np.array([float(np.mean(np.log(usable[name].run_means))) for name in names])
+    errors = np.array([_standard_error(usable[name].run_means) for name in names])
     values = np.exp(logs)
     centre = float(np.median(logs))
     sigma = _sigma(logs, errors) if len(names) > 1 else None
     # Those far off must not stand for "the others": of three instances one slow one would set both others apart.
     far = set() if sigma is None else {i for i in range(len(names)) if abs(logs[i] - centre) >= OUTLYING * sigma}
-    ratios = [_against_rest(found, names, place, logs, confidence, far) for place in range(len(names))]
+    ratios = [_against_rest(usable, names, place, logs, confidence, far) for place in range(len(names))]
     standings = [
-        _standing(ratios[i], logs[i] - centre, sigma, found[names[i]], budget, len(names)) for i in range(len(names))
+        _standing(ratios[i], logs[i] - centre, sigma, usable[names[i]], budget, len(names)) for i in range(len(names))
     ]
     apart = {name for name, (standing, _) in zip(names, standings, strict=True) if standing in _APART}
-    outliers = {name for name, (one, _) in zip(names, standings, strict=True) if one is InstanceStanding.OUTLIER}
+    outliers = {
+        name for name, (standing, _) in zip(names, standings, strict=True) if standing is InstanceStanding.OUTLIER
+    }
     own = {name: own_devices(results[name].executor) for name in names}
     rows = []
     for place, name in enumerate(names):
-        result, figure = results[name], found[name].throughput
+        result, figure = results[name], usable[name].throughput
         assert figure is not None
         standing, why = standings[place]
         layers: tuple[LayerDifference, ...] = ()
@@ -73,7 +99,7 @@ def compare_instances(
         usual = typical or [own[other] for other in names if other not in {*outliers, name}]
         if name in apart and usual:
             layers = rank_changes(set_apart(own[name], usual), result.contract.owners)
-            cause = _cause(layers, result.contract.name)
+            cause = name_cause(layers, result.contract.name, SETS_APART, _named)
         rows.append(
             InstanceRow(
                 unit=name,
@@ -84,7 +110,7 @@ def compare_instances(
                 estimate=float(values[place]) if figure.estimate is None else figure.estimate,
                 low=figure.low,
                 high=figure.high,
-                restarts=len(found[name].run_means),
+                restarts=len(usable[name].run_means),
                 against_rest=ratios[place],
                 distance=None if sigma is None else abs(float(logs[place]) - centre) / sigma,
                 standing=standing,
@@ -95,7 +121,7 @@ def compare_instances(
         )
     median = float(np.median(values))
     spread = float((values.max() - values.min()) / median) if len(names) > 1 else None
-    first = found[names[0]].throughput
+    first = usable[names[0]].throughput
     assert first is not None
     compared = FleetComparison(
         precision=precision,
@@ -119,8 +145,8 @@ _APART = (InstanceStanding.OUTLIER, InstanceStanding.DIFFERS)
 
 def own_devices(executor: Executor) -> Executor:
     """The executor of a run that was given some of its machine's GPUs: their readings alone, not which they were."""
-    found = executor.get(Layer.SYSTEM, "environment")
-    given = found.get("CUDA_VISIBLE_DEVICES") if isinstance(found, dict) else None
+    environment = executor.get(Layer.SYSTEM, "environment")
+    given = environment.get("CUDA_VISIBLE_DEVICES") if isinstance(environment, dict) else None
     parts = given.split(",") if isinstance(given, str) and given else []
     chosen = [int(part) for part in parts] if all(part.isdigit() for part in parts) else []
     layers = {layer: dict(fields) for layer, fields in executor.layers.items()}
@@ -128,8 +154,8 @@ def own_devices(executor: Executor) -> Executor:
         for name, field in fields.items():
             value = field.value
             if isinstance(value, dict) and name.endswith("environment"):
-                kept: JsonValue = {key: held for key, held in value.items() if key not in PLACEMENT}
-                fields[name] = field.model_copy(update={"value": kept})
+                unplaced: JsonValue = {key: held for key, held in value.items() if key not in PLACEMENT}
+                fields[name] = field.model_copy(update={"value": unplaced})
             elif chosen and name.startswith("gpu_") and isinstance(value, list) and max(chosen) < len(value):
                 fields[name] = field.model_copy(update={"value": [value[place] for place in chosen]})
     return Executor(schema_version=executor.schema_version, layers=layers)
@@ -139,10 +165,10 @@ def set_apart(executor: Executor, usual: Sequence[Executor]) -> tuple[FieldChang
     """Fields whose value no usual instance has, each beside the value that most of them have."""
     changes = []
     for layer in Layer:
-        names = {name for one in (executor, *usual) for name in one.layers.get(layer, {})}
+        names = {name for instance in (executor, *usual) for name in instance.layers.get(layer, {})}
         for name in sorted(names):
             own = executor.layers.get(layer, {}).get(name)
-            theirs = [one.layers.get(layer, {}).get(name) for one in usual]
+            theirs = [instance.layers.get(layer, {}).get(name) for instance in usual]
             known = own or next((field for field in theirs if field is not None), None)
             if known is None or _value(own) in {_value(field) for field in theirs}:
                 continue
@@ -170,7 +196,7 @@ def find_splits(results: Mapping[str, Result], logs: Mapping[str, float]) -> tup
     owners = next(iter(results.values())).contract.owners
     divided: list[tuple[FieldChange, dict[bytes, list[str]], dict[bytes, JsonValue]]] = []
     for layer in Layer:
-        for name in sorted({name for one in executors.values() for name in one.layers.get(layer, {})}):
+        for name in sorted({name for instance in executors.values() for name in instance.layers.get(layer, {})}):
             fields = {unit: executors[unit].layers.get(layer, {}).get(name) for unit in units}
             if any(
                 f is None or f.status is Status.UNREADABLE or f.tier is not Tier.CONFIGURATION for f in fields.values()
@@ -211,17 +237,17 @@ def find_splits(results: Mapping[str, Result], logs: Mapping[str, float]) -> tup
                 ),
             )
         )
-    splits.sort(key=lambda one: (one[0], one[1], one[2].name))
+    splits.sort(key=lambda ranked: (ranked[0], ranked[1], ranked[2].name))
     return tuple(split for _, _, split in splits[:MOST_SPLITS])
 
 
 def _usable(result: Result, precision: Precision) -> PrecisionResult | None:
     if result.validity.verdict is ValidityVerdict.VOID:
         return None
-    one = next((one for one in result.per_precision if one.precision is precision), None)
-    if one is None or one.throughput is None or not one.run_means:
+    figures = next((figures for figures in result.per_precision if figures.precision is precision), None)
+    if figures is None or figures.throughput is None or not figures.run_means:
         return None
-    return one if all(mean > 0 for mean in one.run_means) else None
+    return figures if all(mean > 0 for mean in figures.run_means) else None
 
 
 def _sigma(
@@ -239,7 +265,7 @@ def _standard_error(means: Sequence[float]) -> float:
 
 
 def _against_rest(
-    found: Mapping[str, PrecisionResult],
+    usable: Mapping[str, PrecisionResult],
     names: Sequence[str],
     place: int,
     logs: np.ndarray[tuple[int], np.dtype[np.float64]],
@@ -252,12 +278,12 @@ def _against_rest(
     others = [i for i in range(len(names)) if i != place]
     others = [i for i in others if i not in far] or others
     change = float(logs[place] - np.median(logs[others]))
-    own = np.log(found[names[place]].run_means)
-    rest = [np.log(found[names[i]].run_means) for i in others]
-    if len(own) < 2 or any(len(one) < 2 for one in rest):
+    own = np.log(usable[names[place]].run_means)
+    rest = [np.log(usable[names[i]].run_means) for i in others]
+    if len(own) < 2 or any(len(other) < 2 for other in rest):
         return Interval(math.nan, math.exp(change), math.nan)
     parts = [(float(np.var(own, ddof=1)) / len(own), len(own) - 1)]
-    parts += [(float(np.var(one, ddof=1)) / len(one) / len(rest) ** 2, len(one) - 1) for one in rest]
+    parts += [(float(np.var(other, ddof=1)) / len(other) / len(rest) ** 2, len(other) - 1) for other in rest]
     total = sum(part for part, _ in parts)
     if total <= 0:
         return Interval(math.exp(change), math.exp(change), math.exp(change))
@@ -268,12 +294,12 @@ def _against_rest(
 
 
 def _standing(
-    ratio: Interval, off: float, sigma: float | None, one: PrecisionResult, budget: float, count: int
+    ratio: Interval, off: float, sigma: float | None, figures: PrecisionResult, budget: float, count: int
 ) -> tuple[InstanceStanding, str]:
     if count < 2 or sigma is None:
         return InstanceStanding.UNKNOWN, "there is no other instance to hold it against"
-    if len(one.run_means) < FEWEST_RESTARTS or not ratio.known:
-        return InstanceStanding.UNKNOWN, f"{len(one.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
+    if len(figures.run_means) < FEWEST_RESTARTS or not ratio.known:
+        return InstanceStanding.UNKNOWN, f"{len(figures.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
     if ratio.low <= 1 + budget and ratio.high >= 1 - budget:
         return InstanceStanding.TYPICAL, ""
     if count < 3:
@@ -283,46 +309,8 @@ def _standing(
     return InstanceStanding.OUTLIER, f"{abs(off) / sigma:.1f} robust standard deviations from the median instance"
 
 
-def _cause(layers: Sequence[LayerDifference], contract: str) -> EffectCause:
-    """What the record says sets an instance apart, and what would tell."""
-    counted = [one for one in layers if one.weight in COUNTS]
-    if not counted:
-        return EffectCause(
-            kind=CauseKind.NOTHING_RECORDED,
-            sentence="nothing that is recorded sets it apart: the cause is outside the record, or there is none",
-            experiment=f"run {contract} on it again; if it still stands apart, look at what no probe reads "
-            "(neighbours on the host, cooling, network)",
-        )
-    first = counted[0]
-    if len(counted) == 1:
-        return EffectCause(
-            kind=CauseKind.ONE_LAYER,
-            layer=first.layer,
-            owner=first.owner,
-            sentence=f"only layer {first.layer} sets it apart ({_named(first)}): the likely cause",
-            experiment=f"make {_names(first)} as elsewhere and run {contract} again: if it still stands apart, "
-            "that was not the cause",
-        )
-    named = ", ".join(f"{one.layer} ({_named(one)})" for one in counted)
-    return EffectCause(
-        kind=CauseKind.NOT_SEPARABLE,
-        layer=first.layer,
-        owner=first.owner,
-        sentence=f"{len(counted)} layers set it apart and cannot be separated: {named}",
-        experiment=f"make only {_names(first)} as elsewhere and run {contract} again; then the next layer",
-    )
-
-
-def _strongest(layer: LayerDifference) -> list[FieldSuspect]:
-    return [field for field in layer.fields if field.follows is None and field.weight is layer.weight]
-
-
-def _names(layer: LayerDifference) -> str:
-    return ", ".join(field.name for field in _strongest(layer)[:2])
-
-
 def _named(layer: LayerDifference) -> str:
-    fields = _strongest(layer)
+    fields = strongest(layer)
     more = f" and {len(fields) - 2} more" if len(fields) > 2 else ""
     return "; ".join(_here(field) for field in fields[:2]) + more
 
@@ -349,12 +337,12 @@ def _sentence(compared: FleetComparison) -> str:
     )
     outliers = [row for row in rows if row.standing is InstanceStanding.OUTLIER]
     differing = [row for row in rows if row.standing is InstanceStanding.DIFFERS]
-    said = f"{len(rows)} instances spread over {compared.spread:.1%} ({alike})"
+    spread = f"{len(rows)} instances spread over {compared.spread:.1%} ({alike})"
     if outliers:
         names = ", ".join(f"{row.unit} ({row.against_rest.estimate - 1:+.1%})" for row in outliers)
-        return f"{said}; {names} {'stands' if len(outliers) == 1 else 'stand'} apart"
+        return f"{spread}; {names} {'stands' if len(outliers) == 1 else 'stand'} apart"
     if differing:
-        return f"{said}; {len(differing)} differ for certain, none beyond the fleet's own spread"
+        return f"{spread}; {len(differing)} differ for certain, none beyond the fleet's own spread"
     if any(row.standing is InstanceStanding.UNKNOWN for row in rows):
-        return f"{said}; not every instance has the {FEWEST_RESTARTS} restarts that a verdict needs"
-    return f"{said}; none stands apart"
+        return f"{spread}; not every instance has the {FEWEST_RESTARTS} restarts that a verdict needs"
+    return f"{spread}; none stands apart"

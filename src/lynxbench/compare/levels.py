@@ -61,12 +61,12 @@ def layer_ids(executor: Executor) -> dict[Layer, str]:
 
 def point_of(result: Result, precision: Precision) -> HistoryPoint | str:
     """A result as a point of its series, or why it is none."""
-    one = next((p for p in result.per_precision if p.precision is precision), None)
-    if one is None or one.skipped is not None:
+    figures = next((p for p in result.per_precision if p.precision is precision), None)
+    if figures is None or figures.skipped is not None:
         return f"{precision} was not measured"
-    if result.validity.verdict is ValidityVerdict.VOID or one.validity.verdict is ValidityVerdict.VOID:
+    if result.validity.verdict is ValidityVerdict.VOID or figures.validity.verdict is ValidityVerdict.VOID:
         return "void"
-    if one.throughput is None or one.throughput.estimate is None or one.throughput.estimate <= 0:
+    if figures.throughput is None or figures.throughput.estimate is None or figures.throughput.estimate <= 0:
         return "no figure"
     return HistoryPoint(
         result_id=result.result_id,
@@ -75,12 +75,12 @@ def point_of(result: Result, precision: Precision) -> HistoryPoint | str:
         instance_id=result.instance_id,
         layer_ids=layer_ids(result.executor),
         weights=weights_of(result.executor),
-        run_means=one.run_means,
-        estimate=one.throughput.estimate,
-        low=one.throughput.low,
-        high=one.throughput.high,
-        unit=one.throughput.unit,
-        doubtful=one.validity.verdict is ValidityVerdict.DOUBTFUL,
+        run_means=figures.run_means,
+        estimate=figures.throughput.estimate,
+        low=figures.throughput.low,
+        high=figures.throughput.high,
+        unit=figures.throughput.unit,
+        doubtful=figures.validity.verdict is ValidityVerdict.DOUBTFUL,
     )
 
 
@@ -92,7 +92,7 @@ def read_history(
     precision: Precision,
     owners: dict[Layer, str] | None = None,
     left_out: Sequence[str] = (),
-    fields_between: FieldsBetween | None = None,
+    fields_between: FieldsBetween = lambda pairs: [None] * len(pairs),
 ) -> History:
     """Order the points, find where the level changed, and tie each place to what changed in the record."""
     ordered = tuple(sorted(points, key=lambda point: (point.started_at, point.result_id)))
@@ -115,29 +115,27 @@ def read_history(
 
 
 def _changes(
-    points: Sequence[HistoryPoint], owners: dict[Layer, str], contract: str, fields_between: FieldsBetween | None
+    points: Sequence[HistoryPoint], owners: dict[Layer, str], contract: str, fields_between: FieldsBetween
 ) -> tuple[LevelChange, ...]:
-    found = {change.index: change.p for change in find_changes([point.estimate for point in points])}
+    p_by_index = {change.index: change.p for change in find_changes([point.estimate for point in points])}
     recorded = [i for i in range(1, len(points)) if _record_changed(points[i - 1], points[i])]
     tied: dict[int, int] = {}
-    for index in found:
+    for index in p_by_index:
         near = [i for i in recorded if abs(i - index) <= REACH and i not in tied.values()]
         if near:
             tied[index] = min(near, key=lambda i: abs(i - index))
     alone = [i for i in recorded if i not in tied.values()]
-    places = sorted(found)
+    places = sorted(p_by_index)
     edges = [0, *places, len(points)]
     seen: list[_Place] = []
     for order, index in enumerate(places, start=1):
         before, after = points[edges[order - 1] : index], points[index : edges[order + 1]]
         effect = ratio_interval([p.estimate for p in before], [p.estimate for p in after], CONFIDENCE)
-        seen.append(_Place(index, tied.get(index, index), True, effect, BY_RESULTS, found[index]))
+        seen.append(_Place(index, tied.get(index, index), True, effect, BY_RESULTS, p_by_index[index]))
     for index in alone[-MOST_RECORD_CHANGES:]:
         effect, basis = _effect_here(points, index, edges, recorded)
         seen.append(_Place(index, index, False, effect, basis, None))
-    fields: Sequence[tuple[FieldChange, ...] | None] = [None] * len(seen)
-    if fields_between is not None:
-        fields = fields_between([(points[place.at - 1], points[place.at]) for place in seen])
+    fields = fields_between([(points[place.at - 1], points[place.at]) for place in seen])
     changes = [
         _level_change(points, place, differing, owners, contract) for place, differing in zip(seen, fields, strict=True)
     ]

@@ -5,36 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import JsonValue
-
 from lynxbench.model.canonical import short
-from lynxbench.model.comparison import RuleVerdict
+from lynxbench.model.comparison import ContractDifference, RuleVerdict
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.standing import Standing
 
 LatencyRuns = Mapping[Precision, Mapping[tuple[str, float], tuple[float, ...]]]
 """By precision, then by metric and percentile: that percentile in each fresh process, in milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeaningDifference:
-    """One contract key that differs, and whether that breaks comparability; the contract room rules on it."""
-
-    key: str
-    before: JsonValue
-    after: JsonValue
-    breaks: bool
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class KnownStanding:
-    """What others say of a result, where a ledger knows."""
-
-    retracted: str | None = None
-    """Why its own team took it back."""
-    contests: tuple[str, ...] = ()
-    """Reasons of contests that are open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +21,8 @@ class ComparedSide:
 
     result: Result
     name: str = ""
-    standing: KnownStanding = KnownStanding()
+    standing: Standing | None = None
+    """What others say of it, where a ledger knows."""
     latency_runs: LatencyRuns = field(default_factory=dict)
 
     @property
@@ -53,8 +32,8 @@ class ComparedSide:
 
     def at(self, precision: Precision) -> PrecisionResult | None:
         """What was measured at a precision; None where nothing was."""
-        found = next((one for one in self.result.per_precision if one.precision is precision), None)
-        return None if found is None or found.skipped is not None else found
+        figures = next((candidate for candidate in self.result.per_precision if candidate.precision is precision), None)
+        return None if figures is None or figures.skipped is not None else figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +42,8 @@ class ComparedPair:
 
     a: ComparedSide
     b: ComparedSide
-    differences: tuple[MeaningDifference, ...] = ()
+    differences: tuple[ContractDifference, ...] = ()
+    """Of their contracts; the contract room rules on them."""
 
     @property
     def sides(self) -> tuple[ComparedSide, ComparedSide]:
@@ -81,3 +61,13 @@ class RuleFinding:
     remedy: str = ""
     """In place of the rule's own, where more can be said."""
     precision: Precision | None = None
+
+
+def breaks(rule: str, words: str, remedy: str = "") -> RuleFinding:
+    """A rule that makes the pair incomparable."""
+    return RuleFinding(rule, RuleVerdict.BREAKS, words, remedy)
+
+
+def differs(rule: str, words: str) -> RuleFinding:
+    """A difference that is listed and leaves the pair comparable."""
+    return RuleFinding(rule, RuleVerdict.DIFFERS, words)

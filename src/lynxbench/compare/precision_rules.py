@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from lynxbench.compare.pair import ComparedPair, RuleFinding
+from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
 from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
-from lynxbench.model.comparison import RuleVerdict
 from lynxbench.model.contract import AccuracyPolicy
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.precision import Native, Precision
@@ -28,13 +27,13 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     yield from _native(labels, a, b)
     yield from _accuracy(pair, labels, a, b)
     yield from _units(labels, a, b)
-    for label, one in zip(labels, (a, b), strict=True):
-        yield from _validity(label, one)
-        yield from _steadiness(label, one)
-        yield from _restarts(label, one)
+    for label, figures in zip(labels, (a, b), strict=True):
+        yield from _validity(label, figures)
+        yield from _steadiness(label, figures)
+        yield from _restarts(label, figures)
     if (a.load is None) != (b.load is None):
         where = labels[0] if a.load is not None else labels[1]
-        yield RuleFinding("R11", RuleVerdict.BREAKS, f"only {where} asked a server")
+        yield breaks("R11", f"only {where} asked a server")
     if a.load is not None and b.load is not None:
         searched = isinstance(pair.a.result.contract.workload.arrival, SaturatingArrival)
         yield from _load(labels, a.load, b.load, searched)
@@ -42,8 +41,7 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
 
 def _native(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> Iterator[RuleFinding]:
     if a.native is not b.native and Native.UNKNOWN not in (a.native, b.native):
-        said = f"executed {a.native} in {labels[0]} and {b.native} in {labels[1]}"
-        yield RuleFinding("R04", RuleVerdict.DIFFERS, said)
+        yield differs("R04", f"executed {a.native} in {labels[0]} and {b.native} in {labels[1]}")
 
 
 def _accuracy(
@@ -52,38 +50,35 @@ def _accuracy(
     gates = [side.result.contract.policy.accuracy for side in pair.sides]
     gate = _stricter(gates[0], gates[1])
     if gates[0] and gates[1] and gates[0].metric is not gates[1].metric:
-        said = f"gated by {gates[0].metric} in {labels[0]} and by {gates[1].metric} in {labels[1]}"
-        yield RuleFinding("R05", RuleVerdict.BREAKS, said)
+        yield breaks("R05", f"gated by {gates[0].metric} in {labels[0]} and by {gates[1].metric} in {labels[1]}")
         return
     if gates[0] is None and gates[1] is None:
         return
     if a.accuracy is None or b.accuracy is None:
-        which = [label for label, one in zip(labels, (a, b), strict=True) if one.accuracy is None]
-        yield RuleFinding("R05", RuleVerdict.DIFFERS, f"the accuracy of {' and '.join(which)} is not known")
+        which = [label for label, figures in zip(labels, (a, b), strict=True) if figures.accuracy is None]
+        yield differs("R05", f"the accuracy of {' and '.join(which)} is not known")
         return
     if a.accuracy.reference is not b.accuracy.reference:
-        said = f"accuracy is held against {a.accuracy.reference} in {labels[0]}, {b.accuracy.reference} in {labels[1]}"
-        yield RuleFinding("R04", RuleVerdict.BREAKS, said)
+        words = f"accuracy is held against {a.accuracy.reference} in {labels[0]}, {b.accuracy.reference} in {labels[1]}"
+        yield breaks("R04", words)
         return
     assert gate is not None
-    passes = [_passes(one, gate) for one in (a.accuracy, b.accuracy)]
+    passes = [_passes(accuracy, gate) for accuracy in (a.accuracy, b.accuracy)]
     if None in passes:
-        yield RuleFinding("R05", RuleVerdict.DIFFERS, f"the loss in {gate.metric} was not measured in both")
+        yield differs("R05", f"the loss in {gate.metric} was not measured in both")
     elif passes[0] != passes[1]:
         good, bad = labels if passes[0] else labels[::-1]
-        said = f"{good} passes the gate of {gate.largest_loss:.3g} in {gate.metric}, {bad} does not"
-        yield RuleFinding("R05", RuleVerdict.BREAKS, said)
+        yield breaks("R05", f"{good} passes the gate of {gate.largest_loss:.3g} in {gate.metric}, {bad} does not")
     elif not passes[0]:
-        said = f"neither passes the gate of {gate.largest_loss:.3g} in {gate.metric}"
-        yield RuleFinding("R05", RuleVerdict.DIFFERS, said)
+        yield differs("R05", f"neither passes the gate of {gate.largest_loss:.3g} in {gate.metric}")
     apart = _apart(a.accuracy, b.accuracy, gate)
     if apart is not None and apart > gate.largest_loss:
-        said = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {gate.largest_loss:.3g}"
-        yield RuleFinding("R05", RuleVerdict.BREAKS, said)
+        words = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {gate.largest_loss:.3g}"
+        yield breaks("R05", words)
 
 
-def _stricter(one: AccuracyPolicy | None, two: AccuracyPolicy | None) -> AccuracyPolicy | None:
-    gates = [gate for gate in (one, two) if gate is not None]
+def _stricter(first: AccuracyPolicy | None, second: AccuracyPolicy | None) -> AccuracyPolicy | None:
+    gates = [gate for gate in (first, second) if gate is not None]
     return min(gates, key=lambda gate: gate.largest_loss) if gates else None
 
 
@@ -107,24 +102,23 @@ def _apart(a: Accuracy, b: Accuracy, gate: AccuracyPolicy) -> float | None:
 
 def _units(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> Iterator[RuleFinding]:
     if a.throughput is not None and b.throughput is not None and a.throughput.unit != b.throughput.unit:
-        said = f"{a.throughput.unit} in {labels[0]}, {b.throughput.unit} in {labels[1]}"
-        yield RuleFinding("R06", RuleVerdict.BREAKS, said)
+        yield breaks("R06", f"{a.throughput.unit} in {labels[0]}, {b.throughput.unit} in {labels[1]}")
 
 
-def _validity(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
-    reasons = "; ".join(one.validity.reasons) or "no reason given"
-    if one.validity.verdict is ValidityVerdict.VOID:
-        yield RuleFinding("R08", RuleVerdict.BREAKS, f"{label} is void: {reasons}")
-    elif one.throughput is None or one.throughput.estimate is None:
-        yield RuleFinding("R08", RuleVerdict.BREAKS, f"{label} has no figure")
-    elif one.validity.verdict is ValidityVerdict.DOUBTFUL:
-        yield RuleFinding("R08", RuleVerdict.DIFFERS, f"{label} is doubtful: {reasons}")
+def _validity(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+    reasons = "; ".join(figures.validity.reasons) or "no reason given"
+    if figures.validity.verdict is ValidityVerdict.VOID:
+        yield breaks("R08", f"{label} is void: {reasons}")
+    elif figures.throughput is None or figures.throughput.estimate is None:
+        yield breaks("R08", f"{label} has no figure")
+    elif figures.validity.verdict is ValidityVerdict.DOUBTFUL:
+        yield differs("R08", f"{label} is doubtful: {reasons}")
 
 
-def _steadiness(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
-    steady = one.steady
+def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+    steady = figures.steady
     if steady is None:
-        yield RuleFinding("R09", RuleVerdict.BREAKS, f"{label}: nothing is known about its steady state")
+        yield breaks("R09", f"{label}: nothing is known about its steady state")
         return
     if steady.verdict is SteadyVerdict.STEADY:
         return
@@ -134,67 +128,57 @@ def _steadiness(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
         moved = f" (drift {drift.estimate:+.1%} [{drift.low:+.1%}, {drift.high:+.1%}] over the counted window)"
     if steady.verdict is SteadyVerdict.NOT_STEADY:
         remedy = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit), or remove what moves it"
-        yield RuleFinding(
-            "R09", RuleVerdict.BREAKS, f"{label} never reached steady state: {steady.reason}{moved}", remedy
-        )
+        yield breaks("R09", f"{label} never reached steady state: {steady.reason}{moved}", remedy)
     else:
-        yield RuleFinding(
-            "R09", RuleVerdict.DIFFERS, f"{label}: steady state could not be shown: {steady.reason}{moved}"
-        )
+        yield differs("R09", f"{label}: steady state could not be shown: {steady.reason}{moved}")
 
 
-def _restarts(label: str, one: PrecisionResult) -> Iterator[RuleFinding]:
-    if len(one.run_means) < FEWEST_RESTARTS:
-        said = f"{label} has {len(one.run_means)} of the {FEWEST_RESTARTS} processes that a verdict needs"
-        yield RuleFinding("R14", RuleVerdict.DIFFERS, said)
+def _restarts(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+    if len(figures.run_means) < FEWEST_RESTARTS:
+        words = f"{label} has {len(figures.run_means)} of the {FEWEST_RESTARTS} processes that a verdict needs"
+        yield differs("R14", words)
 
 
 def _load(labels: tuple[str, str], a: LoadFigures, b: LoadFigures, searched: bool) -> Iterator[RuleFinding]:
     yield from _instrument(labels, a, b)
     yield from _tokens(labels, a, b)
     yield from _cache(labels, a, b)
-    left, right = (one.offered_per_s.estimate if one.offered_per_s else None for one in (a, b))
+    left, right = (load.offered_per_s.estimate if load.offered_per_s else None for load in (a, b))
     if searched or not left or not right:
         return  # a searched rate is the result itself; latencies at different rates are left out of the effects
     if abs(math.log(right / left)) > SAME_RATE:
-        yield RuleFinding(
-            "R11", RuleVerdict.BREAKS, f"offered {left:.4g}/s in {labels[0]} and {right:.4g}/s in {labels[1]}"
-        )
+        yield breaks("R11", f"offered {left:.4g}/s in {labels[0]} and {right:.4g}/s in {labels[1]}")
 
 
 def _instrument(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:
-    for label, one in zip(labels, (a, b), strict=True):
-        if one.instrument.verdict == "void":
-            yield RuleFinding("R13", RuleVerdict.BREAKS, f"{label}: {'; '.join(one.instrument.reasons) or 'void'}")
-        elif one.instrument.cautions:
-            yield RuleFinding("R13", RuleVerdict.DIFFERS, f"{label}: {'; '.join(one.instrument.cautions)}")
+    for label, load in zip(labels, (a, b), strict=True):
+        if load.instrument.verdict == "void":
+            yield breaks("R13", f"{label}: {'; '.join(load.instrument.reasons) or 'void'}")
+        elif load.instrument.cautions:
+            yield differs("R13", f"{label}: {'; '.join(load.instrument.cautions)}")
 
 
 def _tokens(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:
     if a.tokens.source != b.tokens.source:
-        said = f"tokens counted by {a.tokens.source} in {labels[0]}, by {b.tokens.source} in {labels[1]}"
-        yield RuleFinding("R07", RuleVerdict.BREAKS, said)
+        yield breaks("R07", f"tokens counted by {a.tokens.source} in {labels[0]}, by {b.tokens.source} in {labels[1]}")
     elif a.tokens.source == "unknown":
-        yield RuleFinding("R07", RuleVerdict.DIFFERS, "where the token counts come from is known in neither")
+        yield differs("R07", "where the token counts come from is known in neither")
     for name in ("input_mean", "output_mean"):
         left, right = getattr(a.tokens, name), getattr(b.tokens, name)
         if left and right and abs(right / left - 1) > SAME_LENGTH:
             what = name.removesuffix("_mean")
-            yield RuleFinding(
-                "R07", RuleVerdict.BREAKS, f"mean {what} {left:.1f} tokens in {labels[0]}, {right:.1f} in {labels[1]}"
-            )
+            yield breaks("R07", f"mean {what} {left:.1f} tokens in {labels[0]}, {right:.1f} in {labels[1]}")
 
 
 def _cache(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:
     if a.cache.regime is not b.cache.regime:
-        said = f"cache {a.cache.regime} in {labels[0]}, {b.cache.regime} in {labels[1]}"
-        yield RuleFinding("R12", RuleVerdict.BREAKS, said)
+        yield breaks("R12", f"cache {a.cache.regime} in {labels[0]}, {b.cache.regime} in {labels[1]}")
         return
     left, right = a.cache.cached_share, b.cache.cached_share
     if left is not None and right is not None:
         if abs(left - right) > SAME_CACHED_SHARE:
-            said = f"{left:.0%} of the input came from the cache in {labels[0]}, {right:.0%} in {labels[1]}"
-            yield RuleFinding("R12", RuleVerdict.BREAKS, said)
+            words = f"{left:.0%} of the input came from the cache in {labels[0]}, {right:.0%} in {labels[1]}"
+            yield breaks("R12", words)
     elif left is not None or right is not None:
         silent = labels[0] if left is None else labels[1]
-        yield RuleFinding("R12", RuleVerdict.DIFFERS, f"{silent}: its server does not say how much came from the cache")
+        yield differs("R12", f"{silent}: its server does not say how much came from the cache")

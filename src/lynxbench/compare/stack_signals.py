@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.levels import layer_ids
-from lynxbench.compare.pair import ComparedPair, ComparedSide, MeaningDifference
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.suspects import COUNTS, changes_between
 from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
-from lynxbench.model.comparison import Comparison, EffectVerdict
+from lynxbench.model.comparison import Comparison, ContractDifference, EffectVerdict
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
 from lynxbench.model.history import Signal, Signals, SignalState
 from lynxbench.model.layers import Layer
@@ -53,7 +53,7 @@ PLACEMENT = (
 """What most often explains nominally identical instances that differ (R10)."""
 BUSY = (Category.COMPUTE, Category.MEMORY_BANDWIDTH, Category.COMMUNICATION, Category.TRANSFER)
 
-ContractDifferences = Callable[[Result, Result], tuple[MeaningDifference, ...]]
+ContractDifferences = Callable[[Result, Result], tuple[ContractDifference, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +77,19 @@ class Record:
 def read_signals(record: Record) -> Signals:
     """All five, and whether they add up."""
     usable = tuple(r for r in record.results if r.validity.verdict is not ValidityVerdict.VOID)
-    found = (
+    signals = (
         _symptom_elsewhere(record, usable),
         _moderate_utilisation(record, usable),
         _all_fine_slo_fails(record, usable),
         _swap_gained_less(record, usable),
         _identical_differ(record, usable),
     )
-    present = [signal for signal in found if signal.state is SignalState.PRESENT]
-    unknown = [signal for signal in found if signal.state is SignalState.NOT_ENOUGH_DATA]
+    present = [signal for signal in signals if signal.state is SignalState.PRESENT]
+    unknown = [signal for signal in signals if signal.state is SignalState.NOT_ENOUGH_DATA]
     return Signals(
         contract_id=record.contract_id,
         contract=record.contract,
-        signals=found,
+        signals=signals,
         stack_shaped=len(present) >= STACK_SHAPED,
         sentence=_sentence(len(present), len(unknown)),
     )
@@ -103,16 +103,13 @@ def _sentence(present: int, unknown: int) -> str:
     return f"{present} of 5 signs present: nothing says that this belongs to the whole stack"
 
 
-def _unknown(number: int, name: str, said: str, needed: str) -> Signal:
-    return Signal(number=number, name=name, state=SignalState.NOT_ENOUGH_DATA, said=said, needed=needed)
+def _unknown(number: int, name: str, words: str, needed: str) -> Signal:
+    return Signal(number=number, name=name, state=SignalState.NOT_ENOUGH_DATA, said=words, needed=needed)
 
 
-def _told(number: int, name: str, present: bool, said: str, evidence: Iterable[str]) -> Signal:
+def _signal(number: int, name: str, present: bool, words: str, evidence: Iterable[str]) -> Signal:
     state = SignalState.PRESENT if present else SignalState.ABSENT
-    return Signal(number=number, name=name, state=state, said=said, evidence=tuple(dict.fromkeys(evidence)))
-
-
-# --- 1 ---------------------------------------------------------------------------------------------------------------
+    return Signal(number=number, name=name, state=state, said=words, evidence=tuple(dict.fromkeys(evidence)))
 
 
 def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
@@ -122,39 +119,41 @@ def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
     if not pairs:
         return _unknown(1, name, "no layer changed between two results", "results from before and after a change")
     judged = 0
-    for a, b in pairs[-MOST_PAIRS:]:
-        comparison = record.compare(a, b)
-        if comparison.verdict in (None, EffectVerdict.INCONCLUSIVE):
-            continue
+    for a, b, comparison in _decided(record, pairs):
         judged += 1
         if comparison.verdict is not EffectVerdict.REGRESSED:
             continue
-        changed = {one.layer for one in comparison.layers if one.weight in COUNTS}
+        changed = {difference.layer for difference in comparison.layers if difference.weight in COUNTS}
         shows = _shows_in(b)
         if shows is not None and changed and shows not in changed:
-            said = (
+            words = (
                 f"{short(b.result_id)} regressed after a change in {_words(changed)}, and shows in {shows} "
                 f"(owner {b.contract.owner(shows)})"
             )
-            return _told(1, name, True, said, (a.result_id, b.result_id))
+            return _signal(1, name, True, words, (a.result_id, b.result_id))
     if not judged:
         return _unknown(
             1, name, f"{len(pairs)} changes, none with a verdict", "at least 5 restarts before and after each change"
         )
-    said = f"{judged} changes with a verdict: none regressed in another layer than the one that changed"
-    return _told(1, name, False, said, (b.result_id for _, b in pairs[-judged:]))
+    words = f"{judged} changes with a verdict: none regressed in another layer than the one that changed"
+    return _signal(1, name, False, words, (b.result_id for _, b in pairs[-judged:]))
+
+
+def _decided(record: Record, pairs: Sequence[tuple[Result, Result]]) -> Iterator[tuple[Result, Result, Comparison]]:
+    """The newest pairs whose comparison has a verdict."""
+    for a, b in pairs[-MOST_PAIRS:]:
+        comparison = record.compare(a, b)
+        if comparison.verdict not in (None, EffectVerdict.INCONCLUSIVE):
+            yield a, b, comparison
 
 
 def _shows_in(result: Result) -> Layer | None:
-    found = result.attribution
-    return None if found is None else found.symptom_layer or found.layer
+    attribution = result.attribution
+    return None if attribution is None else attribution.symptom_layer or attribution.layer
 
 
 def _words(layers: Iterable[Layer]) -> str:
     return ", ".join(sorted(layer.value for layer in layers))
-
-
-# --- 2 ---------------------------------------------------------------------------------------------------------------
 
 
 def _moderate_utilisation(record: Record, results: Sequence[Result]) -> Signal:
@@ -167,19 +166,19 @@ def _moderate_utilisation(record: Record, results: Sequence[Result]) -> Signal:
             continue
         moderate, low = MODERATE[0] <= busy <= MODERATE[1], gain.low >= LOW_THROUGHPUT_GAIN
         if moderate and low:
-            said = (
+            words = (
                 f"{short(result.result_id)}: {how} {busy:.0%}, and removing its bottleneck would give "
                 f"{gain.low:.2f}–{gain.high:.2f}×"
             )
-            return _told(2, name, True, said, (result.result_id,))
+            return _signal(2, name, True, words, (result.result_id,))
         seen.append((result.result_id, busy))
     if not seen:
         return _unknown(
             2, name, "no result knows both its busy share and what its bottleneck costs", "a result with an attribution"
         )
     shares = [busy for _, busy in seen]
-    said = f"{len(seen)} results: busy {min(shares):.0%} to {max(shares):.0%}, none both moderate and low"
-    return _told(2, name, False, said, (identity for identity, _ in seen))
+    words = f"{len(seen)} results: busy {min(shares):.0%} to {max(shares):.0%}, none both moderate and low"
+    return _signal(2, name, False, words, (identity for identity, _ in seen))
 
 
 def _busy_share(record: Record, result: Result) -> tuple[float | None, str]:
@@ -191,73 +190,73 @@ def _busy_share(record: Record, result: Result) -> tuple[float | None, str]:
     return sum(result.attribution.shares.get(category, 0.0) for category in BUSY), "working share of a step"
 
 
-# --- 3 ---------------------------------------------------------------------------------------------------------------
-
-
 def _all_fine_slo_fails(record: Record, results: Sequence[Result]) -> Signal:
     name = "every local instrument fine while the objective fails"
     judged = []
     for result in reversed(results):
-        for one in result.per_precision:
-            verdicts = {slo.verdict for slo in one.slo}
+        for figures in result.per_precision:
+            verdicts = {slo.verdict for slo in figures.slo}
             if not verdicts or verdicts == {"unresolved"}:
                 continue
-            fine, wrong = _instruments(record, result, one)
+            fine, wrong = _instruments(record, result, figures)
             judged.append(result.result_id)
             if "missed" not in verdicts or wrong:
                 continue
             if len(fine) < FEWEST_INSTRUMENTS:
-                said = (
+                words = (
                     f"{short(result.result_id)} misses its objective; only {', '.join(fine) or 'nothing'} could be read"
                 )
-                return _unknown(3, name, said, "telemetry, error counts and a steady state beside the missed objective")
-            missed = next(slo for slo in one.slo if slo.verdict == "missed")
-            said = (
+                return _unknown(
+                    3, name, words, "telemetry, error counts and a steady state beside the missed objective"
+                )
+            missed = next(slo for slo in figures.slo if slo.verdict == "missed")
+            words = (
                 f"{short(result.result_id)} misses {missed.metric} p{missed.percentile:g} ≤ {missed.at_most_ms:g} ms "
                 f"while {', '.join(fine)} are fine"
             )
-            return _told(3, name, True, said, (result.result_id,))
+            return _signal(3, name, True, words, (result.result_id,))
     if not judged:
         return _unknown(3, name, "no result judges an objective", "a contract with objective.slo, and enough requests")
-    said = f"{len(judged)} judged: the objective holds, or an instrument shows why it does not"
-    return _told(3, name, False, said, judged)
+    words = f"{len(judged)} judged: the objective holds, or an instrument shows why it does not"
+    return _signal(3, name, False, words, judged)
 
 
-def _instruments(record: Record, result: Result, one: PrecisionResult) -> tuple[list[str], list[str]]:
+def _instruments(record: Record, result: Result, figures: PrecisionResult) -> tuple[list[str], list[str]]:
     """Local instruments that spoke: those that are fine, and those that point at a problem."""
     spoken: dict[str, bool] = {
-        "validity": one.validity.verdict is ValidityVerdict.VALID,
-        "clocks and power": one.governed_by is None,
+        "validity": figures.validity.verdict is ValidityVerdict.VALID,
+        "clocks and power": figures.governed_by is None,
     }
-    if one.steady is not None:
-        spoken["steadiness"] = one.steady.verdict is SteadyVerdict.STEADY
-    if one.load is not None:
-        spoken["errors"] = sum(one.load.accounting.failed.values()) == 0
-        spoken["client"] = one.load.instrument.verdict == "good"
-    if one.accuracy is not None:
-        spoken["accuracy"] = one.accuracy.verdict != "no-go"
+    if figures.steady is not None:
+        spoken["steadiness"] = figures.steady.verdict is SteadyVerdict.STEADY
+    if figures.load is not None:
+        spoken["errors"] = sum(figures.load.accounting.failed.values()) == 0
+        spoken["client"] = figures.load.instrument.verdict == "good"
+    if figures.accuracy is not None:
+        spoken["accuracy"] = figures.accuracy.verdict != "no-go"
     busy = record.utilisation.get(result.result_id)
     if busy is not None:
         spoken["utilisation"] = busy < SATURATED
     return [name for name, good in spoken.items() if good], [name for name, good in spoken.items() if not good]
 
 
-# --- 4 ---------------------------------------------------------------------------------------------------------------
-
-
 def _swap_gained_less(record: Record, results: Sequence[Result]) -> Signal:
     name = "a hardware swap that gained less than expected"
     layer_of = {change.change_id: change for change in record.declared}
-    swaps = [one for one in record.measured if one.change_id in layer_of and layer_of[one.change_id].layer in HARDWARE]
-    for one in swaps:
-        if one.verdict in (ChangeVerdict.LESS, ChangeVerdict.NO_EFFECT):
-            expected = layer_of[one.change_id].expected
-            said = (
-                f"{layer_of[one.change_id].what}: expected {expected.low:.2f}–{expected.high:.2f}×, "
-                f"measured {one.effect.low:.2f}–{one.effect.high:.2f}×"
+    swaps = [
+        outcome
+        for outcome in record.measured
+        if outcome.change_id in layer_of and layer_of[outcome.change_id].layer in HARDWARE
+    ]
+    for outcome in swaps:
+        if outcome.verdict in (ChangeVerdict.LESS, ChangeVerdict.NO_EFFECT):
+            expected = layer_of[outcome.change_id].expected
+            words = (
+                f"{layer_of[outcome.change_id].what}: expected {expected.low:.2f}–{expected.high:.2f}×, "
+                f"measured {outcome.effect.low:.2f}–{outcome.effect.high:.2f}×"
             )
-            return _told(4, name, True, said, (one.change_id, one.before, one.after))
-    told = [one for one in swaps if one.verdict is not ChangeVerdict.INCONCLUSIVE]
+            return _signal(4, name, True, words, (outcome.change_id, outcome.before, outcome.after))
+    decided = [outcome for outcome in swaps if outcome.verdict is not ChangeVerdict.INCONCLUSIVE]
     compared: list[str] = []
     for a, b in list(itertools.pairwise(results))[-MOST_PAIRS:]:
         promised = _promised_gain(a, b)
@@ -268,20 +267,20 @@ def _swap_gained_less(record: Record, results: Sequence[Result]) -> Signal:
             continue
         compared += [a.result_id, b.result_id]
         if promised > 1 and comparison.effect.high < promised:
-            said = (
+            words = (
                 f"{short(b.result_id)} runs on other hardware whose bare kernels do {promised:.2f}×, "
                 f"and gained {comparison.effect.low:.2f}–{comparison.effect.high:.2f}×"
             )
-            return _told(4, name, True, said, (a.result_id, b.result_id))
-    if not told and not compared:
+            return _signal(4, name, True, words, (a.result_id, b.result_id))
+    if not decided and not compared:
         return _unknown(
             4,
             name,
             "no swap of hardware was measured",
             "results before and after a swap, with ceilings or a declared expectation (change declare)",
         )
-    evidence = [*(one.change_id for one in told), *compared]
-    return _told(4, name, False, "hardware swaps gained what was expected of them", evidence)
+    evidence = [*(outcome.change_id for outcome in decided), *compared]
+    return _signal(4, name, False, "hardware swaps gained what was expected of them", evidence)
 
 
 def _promised_gain(a: Result, b: Result) -> float | None:
@@ -293,36 +292,30 @@ def _promised_gain(a: Result, b: Result) -> float | None:
     return None if same or not ratios else min(ratios)
 
 
-# --- 5 ---------------------------------------------------------------------------------------------------------------
-
-
 def _identical_differ(record: Record, results: Sequence[Result]) -> Signal:
     name = "nominally identical instances that differ"
     newest: dict[str, Result] = {result.instance_id: result for result in results}
     pairs = [(a, b) for a, b in itertools.combinations(newest.values(), 2) if _nominally_identical(a, b)]
     if not pairs:
-        said = f"{len(newest)} instance{'' if len(newest) == 1 else 's'} measured, no two of one kind"
-        return _unknown(5, name, said, "the same contract on two machines of one kind")
+        words = f"{len(newest)} instance{'' if len(newest) == 1 else 's'} measured, no two of one kind"
+        return _unknown(5, name, words, "the same contract on two machines of one kind")
     judged = []
-    for a, b in pairs[-MOST_PAIRS:]:
-        comparison = record.compare(a, b)
-        if comparison.verdict in (None, EffectVerdict.INCONCLUSIVE):
-            continue
+    for a, b, comparison in _decided(record, pairs):
         judged.append((a, b))
         if comparison.verdict is EffectVerdict.WITHIN_BUDGET or comparison.effect is None:
             continue
-        found = [f"{c.layer}.{c.name}" for c in changes_between(a, b) if any(word in c.name for word in PLACEMENT)]
-        why = f"found in the diff: {', '.join(found[:6])}" if found else "the record shows no placement that differs"
+        fields = [f"{c.layer}.{c.name}" for c in changes_between(a, b) if any(word in c.name for word in PLACEMENT)]
+        why = f"found in the diff: {', '.join(fields[:6])}" if fields else "the record shows no placement that differs"
         effect = comparison.effect
-        said = (
+        words = (
             f"{short(a.result_id)} and {short(b.result_id)} differ by {effect.estimate - 1:+.1%} "
             f"[{effect.low - 1:+.1%}, {effect.high - 1:+.1%}]; {why}"
         )
-        return _told(5, name, True, said, (a.result_id, b.result_id))
+        return _signal(5, name, True, words, (a.result_id, b.result_id))
     if not judged:
         return _unknown(5, name, f"{len(pairs)} pairs, none with a verdict", "at least 5 restarts on each instance")
-    said = f"{len(judged)} pairs of one kind are within the budget of each other"
-    return _told(5, name, False, said, (one.result_id for pair in judged for one in pair))
+    words = f"{len(judged)} pairs of one kind are within the budget of each other"
+    return _signal(5, name, False, words, (result.result_id for pair in judged for result in pair))
 
 
 def _nominally_identical(a: Result, b: Result) -> bool:

@@ -7,7 +7,7 @@ whose change only follows from another field's is counted with that one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -116,15 +116,10 @@ def changes_between(a: Result, b: Result) -> tuple[FieldChange, ...]:
     return changes
 
 
-def rank_layers(a: Result, b: Result) -> tuple[LayerDifference, ...]:
-    """The layers that differ, the strongest suspect first, each with its owner under B's contract."""
-    return rank_changes(changes_between(a, b), b.contract.owners)
-
-
 def rank_changes(changes: Sequence[FieldChange], owners: dict[Layer, str]) -> tuple[LayerDifference, ...]:
-    """Changed fields by layer, weighed."""
+    """The layers that changed, the strongest suspect first, each with its owner."""
     weighed = [(change.layer, weigh(change, changes)) for change in changes]
-    found = []
+    ranked = []
     for layer in dict.fromkeys(layer for layer, _ in weighed):
         fields = sorted(
             (field for where, field in weighed if where is layer),
@@ -133,8 +128,8 @@ def rank_changes(changes: Sequence[FieldChange], owners: dict[Layer, str]) -> tu
         own = [field for field in fields if field.follows is None]
         weight = min((field.weight for field in own), key=ORDER.index, default=Weight.STATE)
         known = sum(field.weight is weight for field in own)
-        found.append((ORDER.index(weight), -known, layer, fields))
-    found.sort(key=lambda one: (one[0], one[1], list(Layer).index(one[2])))
+        ranked.append((ORDER.index(weight), -known, layer, fields))
+    ranked.sort(key=lambda entry: (entry[0], entry[1], list(Layer).index(entry[2])))
     return tuple(
         LayerDifference(
             layer=layer,
@@ -143,7 +138,7 @@ def rank_changes(changes: Sequence[FieldChange], owners: dict[Layer, str]) -> tu
             weight=ORDER[order],
             fields=tuple(fields),
         )
-        for place, (order, _, layer, fields) in enumerate(found, start=1)
+        for place, (order, _, layer, fields) in enumerate(ranked, start=1)
     )
 
 
@@ -183,9 +178,9 @@ def _parent(change: FieldChange, among: Iterable[FieldChange]) -> str | None:
             return threads
     for child, parent in FOLLOWS:
         if re.fullmatch(child, own):
-            found = next((name for name in others if re.fullmatch(parent, name)), None)
-            if found is not None:
-                return found
+            source = next((name for name in others if re.fullmatch(parent, name)), None)
+            if source is not None:
+                return source
     return None
 
 
@@ -196,17 +191,72 @@ def changed_keys(before: JsonValue, after: JsonValue) -> frozenset[str]:
     return frozenset(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
 
 
-def explain_cause(layers: Sequence[LayerDifference], a: Result, b: Result) -> EffectCause:
-    """What the record says: one layer, several that cannot be separated, the model, or nothing."""
-    return cause_of(layers, model_changed=_model_changed(a, b), contract=b.contract.name)
+@dataclass(frozen=True, slots=True)
+class CauseWords:
+    """What is said of the layers that differ: each with its sentence and the experiment that would tell.
+
+    `{layer}`, `{fields}` and `{names}` are the first layer and what changed in it, `{all}` and `{count}` all of them.
+    """
+
+    nothing: tuple[str, str]
+    alone: tuple[str, str]
+    several: tuple[str, str]
+
+
+BETWEEN_RESULTS = CauseWords(
+    nothing=(
+        "nothing that is recorded changed: the cause is outside the record, or there is none",
+        "run {contract} again on the same executor; if the effect stays, look at what no probe reads (neighbours on "
+        "the host, cooling, network)",
+    ),
+    alone=(
+        "only layer {layer} changed ({fields}): the likely cause",
+        "put {fields} back and run {contract} again: if the effect stays, it was not the cause",
+    ),
+    several=(
+        "{count} layers changed together and cannot be separated: {all}",
+        "run {contract} on A's stack with only {layer} ({fields}) as in B; all {combinations} combinations would also "
+        "show how they interact",
+    ),
+)
+
+
+def name_cause(
+    layers: Sequence[LayerDifference], contract: str, words: CauseWords, describe: Callable[[LayerDifference], str]
+) -> EffectCause:
+    """Nothing recorded, one layer, or several that cannot be separated, in these words."""
+    counted = [difference for difference in layers if difference.weight in COUNTS]
+    if not counted:
+        sentence, experiment = words.nothing
+        return EffectCause(
+            kind=CauseKind.NOTHING_RECORDED, sentence=sentence, experiment=experiment.format(contract=contract)
+        )
+    first, alone = counted[0], len(counted) == 1
+    sentence, experiment = words.alone if alone else words.several
+    values = {
+        "contract": contract,
+        "layer": first.layer,
+        "fields": describe(first),
+        "names": ", ".join(field.name for field in strongest(first)[:2]),
+        "all": ", ".join(f"{difference.layer} ({describe(difference)})" for difference in counted),
+        "count": len(counted),
+        "combinations": 2 ** min(len(counted), 10),
+    }
+    return EffectCause(
+        kind=CauseKind.ONE_LAYER if alone else CauseKind.NOT_SEPARABLE,
+        layer=first.layer,
+        owner=first.owner,
+        sentence=sentence.format_map(values),
+        experiment=experiment.format_map(values),
+    )
 
 
 def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract: str) -> EffectCause:
-    """The same from ranked layers alone."""
-    counted = [one for one in layers if one.weight in COUNTS]
+    """What the record says: one layer, several that cannot be separated, the model, or nothing."""
     if model_changed:
-        others = [one.layer.value for one in counted if one.layer is not Layer.APPLICATION]
-        owner = next((one.owner for one in counted if one.layer is Layer.APPLICATION), None)
+        counted = [difference for difference in layers if difference.weight in COUNTS]
+        others = [difference.layer.value for difference in counted if difference.layer is not Layer.APPLICATION]
+        owner = next((difference.owner for difference in counted if difference.layer is Layer.APPLICATION), None)
         also = f", and {', '.join(others)} changed with it" if others else "; the executor around it did not change"
         return EffectCause(
             kind=CauseKind.MODEL,
@@ -215,35 +265,16 @@ def cause_of(layers: Sequence[LayerDifference], *, model_changed: bool, contract
             sentence=f"the weights are others: model drift{also}",
             experiment=f"run {contract} with the earlier weights on the present executor: the rest is the executor's",
         )
-    if not counted:
-        return EffectCause(
-            kind=CauseKind.NOTHING_RECORDED,
-            sentence="nothing that is recorded changed: the cause is outside the record, or there is none",
-            experiment=f"run {contract} again on the same executor; if the effect stays, look at what no probe "
-            "reads (neighbours on the host, cooling, network)",
-        )
-    first = counted[0]
-    if len(counted) == 1:
-        return EffectCause(
-            kind=CauseKind.ONE_LAYER,
-            layer=first.layer,
-            owner=first.owner,
-            sentence=f"only layer {first.layer} changed ({_named(first)}): the likely cause",
-            experiment=f"put {_named(first)} back and run {contract} again: if the effect stays, it was not the cause",
-        )
-    names = ", ".join(f"{one.layer} ({_named(one)})" for one in counted)
-    return EffectCause(
-        kind=CauseKind.NOT_SEPARABLE,
-        layer=first.layer,
-        owner=first.owner,
-        sentence=f"{len(counted)} layers changed together and cannot be separated: {names}",
-        experiment=f"run {contract} on A's stack with only {first.layer} ({_named(first)}) as in B; all "
-        f"{2 ** min(len(counted), 10)} combinations would also show how they interact",
-    )
+    return name_cause(layers, contract, BETWEEN_RESULTS, _named)
+
+
+def strongest(layer: LayerDifference) -> list[FieldSuspect]:
+    """The fields that give a layer its weight."""
+    return [field for field in layer.fields if field.follows is None and field.weight is layer.weight]
 
 
 def _named(layer: LayerDifference) -> str:
-    fields = [field for field in layer.fields if field.follows is None and field.weight is layer.weight]
+    fields = strongest(layer)
     shown = [f"{field.name} {_change(field)}" for field in fields[:2]]
     more = f" and {len(fields) - 2} more" if len(fields) > 2 else ""
     return ", ".join(shown) + more
@@ -258,6 +289,7 @@ def _change(field: FieldSuspect) -> str:
     return f"{brief(field.before)} → {brief(field.after)}"
 
 
-def _model_changed(a: Result, b: Result) -> bool:
+def model_changed(a: Result, b: Result) -> bool:
+    """Whether both recorded their weights' hash, and the two differ."""
     left, right = weights_of(a.executor), weights_of(b.executor)
     return left is not None and right is not None and left != right

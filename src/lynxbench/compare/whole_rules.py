@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from lynxbench.compare.pair import ComparedPair, ComparedSide, MeaningDifference, RuleFinding
+from lynxbench.compare.pair import ComparedPair, ComparedSide, RuleFinding, breaks, differs
 from lynxbench.compare.rules import rule_of_key
-from lynxbench.model.comparison import RuleVerdict
+from lynxbench.model.comparison import ContractDifference
 from lynxbench.model.executor import Executor, Status
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import ValidityVerdict
@@ -34,32 +34,28 @@ def judge_whole(pair: ComparedPair) -> Iterator[RuleFinding]:
     yield from _model(pair)
 
 
-def _contract_key(pair: ComparedPair, difference: MeaningDifference) -> Iterator[RuleFinding]:
-    breaks, reason = difference.breaks, difference.reason
+def _contract_key(pair: ComparedPair, difference: ContractDifference) -> Iterator[RuleFinding]:
+    judge, reason = breaks if difference.breaks else differs, difference.reason
     if difference.key == "workload.model.path" and _same_weights(pair):
-        breaks, reason = False, "the recorded hashes of the weights are equal"
-    outcome = RuleVerdict.BREAKS if breaks else RuleVerdict.DIFFERS
-    said = f"{difference.key}: {brief(difference.before)} → {brief(difference.after)}; {reason}"
-    yield RuleFinding(rule_of_key(difference.key), outcome, said)
+        judge, reason = differs, "the recorded hashes of the weights are equal"
+    change = f"{brief(difference.before)} → {brief(difference.after)}"
+    yield judge(rule_of_key(difference.key), f"{difference.key}: {change}; {reason}")
 
 
 def _versions(pair: ComparedPair) -> Iterator[RuleFinding]:
     a, b = pair.a.result, pair.b.result
     formats: tuple[int, int] = (a.schema_version, b.schema_version)
     if formats[0] != formats[1]:
-        said = f"result format {formats[0]} in {pair.a.label}, {formats[1]} in {pair.b.label}"
-        yield RuleFinding("R02", RuleVerdict.BREAKS, said)
+        yield breaks("R02", f"result format {formats[0]} in {pair.a.label}, {formats[1]} in {pair.b.label}")
     if a.lynxbench_version != b.lynxbench_version:
-        said = f"measured by lynxbench {a.lynxbench_version} and {b.lynxbench_version}, under one protocol version"
-        yield RuleFinding("R02", RuleVerdict.DIFFERS, said)
+        words = f"measured by lynxbench {a.lynxbench_version} and {b.lynxbench_version}, under one protocol version"
+        yield differs("R02", words)
 
 
 def _validity(side: ComparedSide) -> Iterator[RuleFinding]:
     validity = side.result.validity
     if validity.verdict is ValidityVerdict.VOID:
-        yield RuleFinding(
-            "R08", RuleVerdict.BREAKS, f"{side.label} is void: {'; '.join(validity.reasons) or 'no reason given'}"
-        )
+        yield breaks("R08", f"{side.label} is void: {'; '.join(validity.reasons) or 'no reason given'}")
 
 
 def _record(side: ComparedSide) -> Iterator[RuleFinding]:
@@ -67,12 +63,10 @@ def _record(side: ComparedSide) -> Iterator[RuleFinding]:
     if drift:
         first = drift[0]
         more = f" and {len(drift) - 1} more" if len(drift) > 1 else ""
-        said = f"{side.label}: {first.layer}.{first.name} changed during the run{more}"
-        yield RuleFinding("R10", RuleVerdict.BREAKS, said)
+        yield breaks("R10", f"{side.label}: {first.layer}.{first.name} changed during the run{more}")
     missing = [layer for layer in RECORDED_LAYERS if not _recorded(side.result.executor, layer)]
     if missing:
-        said = f"{side.label}: nothing was measured about {', '.join(missing)}"
-        yield RuleFinding("R10", RuleVerdict.BREAKS, said)
+        yield breaks("R10", f"{side.label}: nothing was measured about {', '.join(missing)}")
 
 
 def _layers_recorded(pair: ComparedPair) -> Iterator[RuleFinding]:
@@ -83,7 +77,7 @@ def _layers_recorded(pair: ComparedPair) -> Iterator[RuleFinding]:
         known = _recorded(a, layer), _recorded(b, layer)
         if known[0] != known[1]:
             where = pair.a.label if known[0] else pair.b.label
-            yield RuleFinding("R10", RuleVerdict.DIFFERS, f"layer {layer} is recorded only in {where}")
+            yield differs("R10", f"layer {layer} is recorded only in {where}")
 
 
 def _recorded(executor: Executor, layer: Layer) -> bool:
@@ -91,17 +85,21 @@ def _recorded(executor: Executor, layer: Layer) -> bool:
 
 
 def _standing(side: ComparedSide) -> Iterator[RuleFinding]:
-    if side.standing.retracted is not None:
-        yield RuleFinding("R16", RuleVerdict.BREAKS, f"{side.label} was retracted: {side.standing.retracted}")
-    if side.standing.contests:
-        more = f" (and {len(side.standing.contests) - 1} more)" if len(side.standing.contests) > 1 else ""
-        yield RuleFinding("R16", RuleVerdict.DIFFERS, f"{side.label} is contested: {side.standing.contests[0]}{more}")
+    if side.standing is None:
+        return
+    if side.standing.retracted:
+        yield breaks("R16", f"{side.label} was retracted: {side.standing.retracted[-1].text}")
+    doubts = [f"{remark.text} ({remark.by})" for remark in side.standing.contested]
+    doubts += [f"does not verify, says {remark.by}" for remark in side.standing.refuted]
+    if doubts:
+        more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
+        yield differs("R16", f"{side.label} is contested: {doubts[0]}{more}")
 
 
 def _clients(pair: ComparedPair) -> Iterator[RuleFinding]:
     a, b = (side.result.conditions.clients for side in pair.sides)
     if a != b:
-        yield RuleFinding("R11", RuleVerdict.DIFFERS, f"client processes: {a or 'none'} → {b or 'none'}")
+        yield differs("R11", f"client processes: {a or 'none'} → {b or 'none'}")
 
 
 def _model(pair: ComparedPair) -> Iterator[RuleFinding]:
@@ -109,13 +107,13 @@ def _model(pair: ComparedPair) -> Iterator[RuleFinding]:
     for name in MODEL_SHAPE:
         left, right = a.get(Layer.APPLICATION, name), b.get(Layer.APPLICATION, name)
         if left is not None and right is not None and left != right:
-            yield RuleFinding("R17", RuleVerdict.BREAKS, f"{name}: {brief(left)} → {brief(right)}")
+            yield breaks("R17", f"{name}: {brief(left)} → {brief(right)}")
     left, right = weights_of(a), weights_of(b)
     if left != right and None not in (left, right):
-        yield RuleFinding("R17", RuleVerdict.DIFFERS, f"weights {str(left)[:12]}… → {str(right)[:12]}…: model drift")
+        yield differs("R17", f"weights {str(left)[:12]}… → {str(right)[:12]}…: model drift")
     elif left != right:
         known = pair.a.label if left is not None else pair.b.label
-        yield RuleFinding("R17", RuleVerdict.DIFFERS, f"the weights' hash is recorded only in {known}")
+        yield differs("R17", f"the weights' hash is recorded only in {known}")
 
 
 def weights_of(executor: Executor) -> str | None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lynxbench.model.canonical import JsonValue
+from pydantic import JsonValue
+
+from lynxbench.model.comparison import ContractDifference
 from lynxbench.model.contract import Contract, Division
 from lynxbench.model.precision import reference_of
-
-BREAKS = "breaks comparability"
-DOES_NOT = "does not"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +26,6 @@ class KeyRule:
     exception: str = ""
     judge: Callable[[Contract, Contract], KeyRule | None] | None = None
     """Gives the rule in the exceptional case, None otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContractDifference:
-    """One key that means something else in the two contracts; None where a side lacks it."""
-
-    key: str
-    before: JsonValue
-    after: JsonValue
-    breaks: bool
-    reason: str
-
-    @property
-    def effect(self) -> str:
-        """In the words of the command line."""
-        return BREAKS if self.breaks else DOES_NOT
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,44 +22,48 @@ HOLDS, BROKEN, UNKNOWN = AssumptionState.HOLDS, AssumptionState.BROKEN, Assumpti
 
 def check_assumptions(
     result: Result,
-    one: PrecisionResult,
-    said: Attribution,
+    figures: PrecisionResult,
+    attribution: Attribution,
     device: Device,
     today: Device | None,
     tested: Result | None,
 ) -> tuple[SpecAssumption, ...]:
     """Each assumption with what the evidence says; what only the proposed device can show stays unknown."""
-    found = {
-        "the workload is compute-bound": _compute_bound(said),
-        "its units are saturated": _saturated(said),
-        "data movement keeps up": _movement(said, device, today, one.precision),
-        "fast paths are taken": _fast_paths(one, device),
-        "the regime is stable": _stable(one, device, tested),
+    states = {
+        "the workload is compute-bound": _compute_bound(attribution),
+        "its units are saturated": _saturated(attribution),
+        "data movement keeps up": _movement(attribution, device, today, figures.precision),
+        "fast paths are taken": _fast_paths(figures, device),
+        "the regime is stable": _stable(figures, device, tested),
     }
-    return tuple(SpecAssumption(name=name, state=state, because=why) for name, (state, why) in found.items())
+    return tuple(SpecAssumption(name=name, state=state, because=why) for name, (state, why) in states.items())
 
 
-def _compute_bound(said: Attribution) -> tuple[AssumptionState, str]:
-    share = said.shares.get(Category.COMPUTE, 0.0)
+def _compute_bound(attribution: Attribution) -> tuple[AssumptionState, str]:
+    share = attribution.shares.get(Category.COMPUTE, 0.0)
     if share >= MOSTLY:
         return HOLDS, f"compute takes {share:.0%} of a step"
-    return BROKEN, f"compute takes {share:.0%} of a step; {said.bottleneck.replace('_', ' ')} bounds it"
+    return BROKEN, f"compute takes {share:.0%} of a step; {attribution.bottleneck.replace('_', ' ')} bounds it"
 
 
-def _saturated(said: Attribution) -> tuple[AssumptionState, str]:
-    known = [one for one in said.operators if one.efficiency is not None and one.category is Category.COMPUTE]
-    time = sum(one.share for one in known)
+def _saturated(attribution: Attribution) -> tuple[AssumptionState, str]:
+    known = [
+        operator
+        for operator in attribution.operators
+        if operator.efficiency is not None and operator.category is Category.COMPUTE
+    ]
+    time = sum(operator.share for operator in known)
     if time <= 0:
         return UNKNOWN, "no operator's shapes are known: nobody can say how near its ceiling it ran"
-    reached = sum(one.share * (one.efficiency or 0.0) for one in known) / time
+    reached = sum(operator.share * (operator.efficiency or 0.0) for operator in known) / time
     state = HOLDS if reached >= SATURATED else BROKEN
     return state, f"products reach {reached:.0%} of today's measured ceiling"
 
 
 def _movement(
-    said: Attribution, device: Device, today: Device | None, precision: Precision
+    attribution: Attribution, device: Device, today: Device | None, precision: Precision
 ) -> tuple[AssumptionState, str]:
-    moving = sum(said.shares.get(one, 0.0) for one in (Category.MEMORY_BANDWIDTH, Category.TRANSFER))
+    moving = sum(attribution.shares.get(category, 0.0) for category in (Category.MEMORY_BANDWIDTH, Category.TRANSFER))
     ridge = ""
     new, old = device.dense_tera_per_s.get(precision), None if today is None else today.dense_tera_per_s.get(precision)
     if new and old and today is not None:
@@ -71,36 +75,37 @@ def _movement(
     return HOLDS, f"memory and transfers take {moving:.0%} of a step{ridge}"
 
 
-def _fast_paths(one: PrecisionResult, device: Device) -> tuple[AssumptionState, str]:
-    if one.precision not in device.native:
+def _fast_paths(figures: PrecisionResult, device: Device) -> tuple[AssumptionState, str]:
+    if figures.precision not in device.native:
         names = ", ".join(device.native)
-        return BROKEN, f"{one.precision} is not native on {device.name} (native: {names})"
-    if one.native is Native.EMULATED:
-        return BROKEN, f"{one.precision} ran emulated today: the stack does not take the native path"
-    if one.native is Native.NATIVE:
-        return HOLDS, f"{one.precision} ran natively today and is native on {device.name}"
-    return UNKNOWN, f"whether {one.precision} ran natively is not in the record"
+        return BROKEN, f"{figures.precision} is not native on {device.name} (native: {names})"
+    if figures.native is Native.EMULATED:
+        return BROKEN, f"{figures.precision} ran emulated today: the stack does not take the native path"
+    if figures.native is Native.NATIVE:
+        return HOLDS, f"{figures.precision} ran natively today and is native on {device.name}"
+    return UNKNOWN, f"whether {figures.precision} ran natively is not in the record"
 
 
-def _stable(one: PrecisionResult, device: Device, tested: Result | None) -> tuple[AssumptionState, str]:
+def _stable(figures: PrecisionResult, device: Device, tested: Result | None) -> tuple[AssumptionState, str]:
     if tested is not None:
-        there = next((o for o in tested.per_precision if o.precision is one.precision and is_usable(tested, o)), None)
+        there = next(
+            (o for o in tested.per_precision if o.precision is figures.precision and is_usable(tested, o)), None
+        )
         if there is not None:
             state, why = _regime(there)
             return state, f"on the test instance: {why}"
-    state, why = _regime(one)
+    state, why = _regime(figures)
     if state is BROKEN:
         return BROKEN, f"today already: {why}"
     return UNKNOWN, f"today: {why}; on {device.name} (up to {device.board_w:g} W a board) only a sustained run shows it"
 
 
-def _regime(one: PrecisionResult) -> tuple[AssumptionState, str]:
-    if not is_steady(one):
-        reason = one.steady.reason if one.steady is not None and one.steady.reason else "no steady state was shown"
-        return BROKEN, reason
-    if one.governed_by is not None:
-        return BROKEN, f"held down by {one.governed_by.cause}"
-    peak, held = one.peak, one.sustained
+def _regime(figures: PrecisionResult) -> tuple[AssumptionState, str]:
+    if not is_steady(figures):
+        return BROKEN, (figures.steady and figures.steady.reason) or "no steady state was shown"
+    if figures.governed_by is not None:
+        return BROKEN, f"held down by {figures.governed_by.cause}"
+    peak, held = figures.peak, figures.sustained
     if peak is not None and held is not None and peak.estimate and held.estimate:
         gap = peak.estimate / held.estimate - 1
         if gap > PEAK_GAP:

@@ -14,7 +14,7 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Slo, SloMetric
 from lynxbench.model.load_figures import SaturationRecord
-from lynxbench.model.planning import CapacityPlan, CheckedPoint, DemandForecast, FittedNode, FleetSize
+from lynxbench.model.planning import CapacityPlan, CheckedPoint, DemandForecast, FittedNode, FleetSize, PowerPlan
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.stats.fleets import Balancing, NodeFit, Point, fit_node, late_shares, node_capacity
@@ -56,241 +56,228 @@ class _Checked:
     agrees: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Simulation:
+    """A demand against fleets of the fitted node; unfitted where the measured curve is no such queue's."""
+
+    checked: _Checked | None
+    slo: Slo
+    rate: float
+    """Requests a second with headroom."""
+    target: CapacityDemand
+    rng: np.random.Generator
+
+    def fitted(self, nodes: int) -> _Checked | None:
+        """The checked fit, where it is believed and such a fleet can be simulated."""
+        return self.checked if self.checked is not None and self.checked.agrees and nodes <= SIMULATED_NODES else None
+
+    def smallest(self, split: int) -> int | None:
+        """The fewest working nodes that hold in simulation; None where the fitted queue is not believed."""
+        checked = self.fitted(split)
+        if checked is None:
+            return None
+        if self.target.balancing is Balancing.RANDOM:
+            fewest = split
+        else:  # spreading evenly can carry more than nodes by themselves, never more than their ceilings together
+            fewest = max(1, math.ceil(self.rate * checked.scale / checked.fit.node.ceiling_per_s))
+        sizes = range(fewest, 2 * split + 8)
+        return next((nodes for nodes in sizes if self.periods(checked, nodes)[0] >= NEEDED_PERIODS), None)
+
+    def periods(self, checked: _Checked, nodes: int) -> tuple[float, float]:
+        """Share of periods that held, and the share of late requests over all."""
+        late = late_shares(
+            checked.fit.node,
+            self.rate * checked.scale,
+            nodes,
+            self.target.balancing,
+            self.slo.at_most_s,
+            runs=RUNS,
+            period_s=self.target.period_s / checked.scale,
+            most_steps=MOST_STEPS,
+            rng=self.rng,
+        )
+        return float((late <= 1 - self.slo.percentile / 100).mean()), float(late.mean())
+
+    def sized(self, name: str, nodes: int, per_node_per_s: float, basis: str) -> FleetSize:
+        """A fleet with what is left of it when nodes are gone."""
+        left = nodes - self.target.failures
+        met: float | None = None
+        late: float | None = None
+        checked = self.fitted(left)
+        if checked is not None:
+            met, late = self.periods(checked, left) if left > 0 else (0.0, 1.0)
+        return FleetSize(
+            name=name,
+            nodes=nodes,
+            per_node_per_s=per_node_per_s,
+            basis=basis,
+            periods_met=met,
+            late_share=late,
+            load=self.rate / (left * per_node_per_s) if left > 0 else math.inf,
+        )
+
+    def naive(self, ceiling_per_s: float) -> FleetSize:
+        """Average demand over the highest figure at hand, no spare node: how fleets are sized from a data sheet."""
+        demand, claimed = self.target.demand, self.target.claimed_per_s
+        per_node = max(ceiling_per_s, claimed or 0.0)
+        mean = demand.mean_per_s
+        divided = demand.planned_per_s if mean is None else mean * (1 + demand.growth)
+        nodes = max(1, math.ceil(divided / per_node - 1e-9))
+        figure = "the vendor's figure" if claimed == per_node else "peak completions a second, no latency bound"
+        over = "planned" if mean is None else "average"
+        basis = f"{over} demand {divided:.4g} /s over {figure}, no headroom, no spare node"
+        return self.sized("naive", nodes, per_node, basis)
+
+
 def plan_capacity(
-    result: Result, asked: CapacityDemand, precision: Precision | None = None, seed: int = 7
+    result: Result, target: CapacityDemand, precision: Precision | None = None, seed: int = 7
 ) -> CapacityPlan:
     """The smallest fleet that holds the objective at the planned demand with so many nodes gone."""
-    _refuse_asked(asked)
-    one = measured_precision(result, precision)
-    found, slo = _saturation(result, one)
-    plan_power(result, one, 1, asked.nameplate_w, asked.pue)  # refuses what is impossible before anything is simulated
-    assert found.passed_per_s is not None
+    _refuse_impossible(target)
+    figures = measured_precision(result, precision)
+    saturation, passed_per_s, slo = _saturation(result, figures)
+    plan_power(result, figures, 1, target.nameplate_w, target.pue)  # refuses what is impossible before any simulation
     rng = np.random.default_rng(seed)
-    checked = _check(found, slo, seed)
-    rate = asked.demand.planned_per_s * (1 + asked.headroom)
-    split = math.ceil(rate / found.passed_per_s - 1e-9)
+    checked = _check(saturation, passed_per_s, slo, seed)
+    rate = target.demand.planned_per_s * (1 + target.headroom)
+    split = math.ceil(rate / passed_per_s - 1e-9)
     if split > MOST_NODES:
         raise BadInput(f"{rate:g} requests/s would need {split} nodes; is the demand in requests a second?")
-    simulated = _simulated_size(checked, slo, rate, split, asked, rng)
+    simulation = _Simulation(checked, slo, rate, target, rng)
+    simulated = simulation.smallest(split)
     needed = split if simulated is None else simulated
-    proposed = _sized("proposed", needed, found.passed_per_s, asked, rate, checked, slo, rng, _basis(found))
-    naive = _naive(found, asked, rate, checked, slo, rng)
-    power = plan_power(result, one, proposed.nodes, asked.nameplate_w, asked.pue)
+    proposed = simulation.sized("proposed", needed + target.failures, passed_per_s, _basis(saturation))
+    naive = simulation.naive(saturation.ceiling_per_s)
+    power = plan_power(result, figures, proposed.nodes, target.nameplate_w, target.pue)
     return CapacityPlan(
-        sentence=_sentence(proposed, asked, result),
+        sentence=_sentence(proposed, target, result),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         result_id=result.result_id,
-        precision=one.precision,
+        precision=figures.precision,
         objective=tuple(_bound_words(bound) for bound in result.contract.objective.slo),
-        demand=asked.demand,
-        headroom=asked.headroom,
-        failures=asked.failures,
-        balancing=asked.balancing.value,
-        period_s=asked.period_s,
+        demand=target.demand,
+        headroom=target.headroom,
+        failures=target.failures,
+        balancing=target.balancing.value,
+        period_s=target.period_s,
         proposed=proposed,
         naive=naive,
-        wrong=_wrong(naive, proposed, asked, found, power.measured_w_per_node, power.nameplate_w_per_node),
+        wrong=_wrong(naive, proposed, target, passed_per_s, power),
         node=_fitted(checked),
-        check=_points(checked, found),
+        check=_points(checked, saturation),
         power=power,
-        cautions=_cautions(result, one, found, checked, simulated, asked, split),
+        cautions=_cautions(result, figures, saturation, checked, simulated, target, split),
         cites=(result.result_id,),
     )
 
 
-def _refuse_asked(asked: CapacityDemand) -> None:
-    if not 0 <= asked.headroom <= 10:
-        raise BadInput(f"--headroom: {asked.headroom:.0%} must be from 0 % to 1000 %")
-    if not 0 <= asked.failures <= 1000:
-        raise BadInput(f"--failures: {asked.failures} must be from 0 to 1000 nodes")
-    if not 0 < asked.period_s < math.inf:
-        raise BadInput(f"--period: {asked.period_s:g} s is no period; give one above 0")
-    if asked.claimed_per_s is not None and not 0 < asked.claimed_per_s < math.inf:
-        raise BadInput(f"--claimed: {asked.claimed_per_s:g} is no rate; give one above 0")
+def _refuse_impossible(target: CapacityDemand) -> None:
+    if not 0 <= target.headroom <= 10:
+        raise BadInput(f"--headroom: {target.headroom:.0%} must be from 0 % to 1000 %")
+    if not 0 <= target.failures <= 1000:
+        raise BadInput(f"--failures: {target.failures} must be from 0 to 1000 nodes")
+    if not 0 < target.period_s < math.inf:
+        raise BadInput(f"--period: {target.period_s:g} s is no period; give one above 0")
+    if target.claimed_per_s is not None and not 0 < target.claimed_per_s < math.inf:
+        raise BadInput(f"--claimed: {target.claimed_per_s:g} is no rate; give one above 0")
 
 
-def _saturation(result: Result, one: PrecisionResult) -> tuple[SaturationRecord, Slo]:
-    found = one.load.saturation if one.load is not None else None
-    if found is None or found.passed_per_s is None:
-        why = "holds no saturation search" if found is None else f"shows no rate that held the objective ({found.note})"
+def _saturation(result: Result, figures: PrecisionResult) -> tuple[SaturationRecord, float, Slo]:
+    """The search, the rate that held the objective, and the first of its bounds."""
+    search = figures.load.saturation if figures.load is not None else None
+    if search is None or search.passed_per_s is None:
+        why = (
+            "holds no saturation search" if search is None else f"shows no rate that held the objective ({search.note})"
+        )
         raise Refused(
             f"result {short(result.result_id)} {why}: a fleet is sized from its steady saturation, never from a peak. "
             f"{OPEN_LOOP_COMMAND}"
         )
     if not result.contract.objective.slo:
         raise Refused(f"contract {result.contract.name} bounds no latency: saturated has no meaning there")
-    return found, result.contract.objective.slo[0]
+    return search, search.passed_per_s, result.contract.objective.slo[0]
 
 
 @lru_cache(maxsize=32)
-def _check(found: SaturationRecord, slo: Slo, seed: int) -> _Checked | None:
+def _check(saturation: SaturationRecord, passed_per_s: float, slo: Slo, seed: int) -> _Checked | None:
     """The measured curve as a queue; points that failed are left out, because a growing queue has no percentile."""
-    assert found.passed_per_s is not None
     rng = np.random.default_rng((seed, 1))
     points = [
         Point(point.rate_per_s, point.p50_s, point.p99_s, max(1, point.requests))
-        for point in found.curve
+        for point in saturation.curve
         if point.outcome != "fail" and point.p50_s and point.p99_s and not math.isnan(point.p99_s)
     ]
-    fit = fit_node(points, found.ceiling_per_s, is_whole_latency=slo.metric is SloMetric.LATENCY, rng=rng)
+    fit = fit_node(points, saturation.ceiling_per_s, is_whole_latency=slo.metric is SloMetric.LATENCY, rng=rng)
     if fit is None:
         return None
     own = node_capacity(fit.node, slo.at_most_s, 1 - slo.percentile / 100, rng)
     if own <= 0:
         return _Checked(fit, 1.0, agrees=False)
-    scale = own / found.passed_per_s
+    scale = own / passed_per_s
     agrees = fit.error <= CURVE_TOLERANCE and abs(math.log(scale)) <= CAPACITY_TOLERANCE
     return _Checked(fit, scale, agrees)
 
 
-def _simulated_size(
-    checked: _Checked | None, slo: Slo, rate: float, split: int, asked: CapacityDemand, rng: np.random.Generator
-) -> int | None:
-    """The smallest number of working nodes that holds in simulation; None where the fitted queue is not believed."""
-    if checked is None or not checked.agrees or split > SIMULATED_NODES:
-        return None
-    if asked.balancing is Balancing.RANDOM:
-        nodes = split
-    else:  # spreading evenly can carry more than nodes by themselves, never more than their ceilings together
-        nodes = max(1, math.ceil(rate * checked.scale / checked.fit.node.ceiling_per_s))
-    while nodes < 2 * split + 8:
-        if _periods(checked, slo, rate, nodes, asked, rng)[0] >= NEEDED_PERIODS:
-            return nodes
-        nodes += 1
-    return None
-
-
-def _periods(
-    checked: _Checked, slo: Slo, rate: float, nodes: int, asked: CapacityDemand, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Share of periods that held, and the share of late requests over all."""
-    late = late_shares(
-        checked.fit.node,
-        rate * checked.scale,
-        nodes,
-        asked.balancing,
-        slo.at_most_s,
-        runs=RUNS,
-        period_s=asked.period_s / checked.scale,
-        most_steps=MOST_STEPS,
-        rng=rng,
-    )
-    return float((late <= 1 - slo.percentile / 100).mean()), float(late.mean())
-
-
-def _sized(
-    name: str,
-    working: int,
-    per_node_per_s: float,
-    asked: CapacityDemand,
-    rate: float,
-    checked: _Checked | None,
-    slo: Slo,
-    rng: np.random.Generator,
-    basis: str,
-    spare: int | None = None,
-) -> FleetSize:
-    spare = asked.failures if spare is None else spare
-    left = working + spare - asked.failures
-    met: float | None = None
-    late: float | None = None
-    if checked is not None and checked.agrees and left <= SIMULATED_NODES:
-        met, late = _periods(checked, slo, rate, left, asked, rng) if left > 0 else (0.0, 1.0)
-    return FleetSize(
-        name=name,
-        nodes=working + spare,
-        per_node_per_s=per_node_per_s,
-        basis=basis,
-        periods_met=met,
-        late_share=late,
-        load=rate / (left * per_node_per_s) if left > 0 else math.inf,
-    )
-
-
-def _naive(
-    found: SaturationRecord,
-    asked: CapacityDemand,
-    rate: float,
-    checked: _Checked | None,
-    slo: Slo,
-    rng: np.random.Generator,
-) -> FleetSize:
-    """Average demand over the highest figure at hand, no spare node: how fleets are sized from a data sheet."""
-    per_node = max(found.ceiling_per_s, asked.claimed_per_s or 0.0)
-    mean = asked.demand.mean_per_s
-    asked_for = asked.demand.planned_per_s if mean is None else mean * (1 + asked.demand.growth)
-    nodes = max(1, math.ceil(asked_for / per_node - 1e-9))
-    figure = "the vendor's figure" if asked.claimed_per_s == per_node else "peak completions a second, no latency bound"
-    over = "planned" if mean is None else "average"
-    basis = f"{over} demand {asked_for:.4g} /s over {figure}, no headroom, no spare node"
-    return _sized("naive", nodes, per_node, asked, rate, checked, slo, rng, basis, spare=0)
-
-
-def _basis(found: SaturationRecord) -> str:
-    upper = f", failed at {found.failed_per_s:.4g} /s" if found.failed_per_s is not None else ""
-    return f"steady-state saturation: {found.passed_per_s:.4g} /s held the objective{upper}"
+def _basis(saturation: SaturationRecord) -> str:
+    upper = f", failed at {saturation.failed_per_s:.4g} /s" if saturation.failed_per_s is not None else ""
+    return f"steady-state saturation: {saturation.passed_per_s:.4g} /s held the objective{upper}"
 
 
 def _wrong(
-    naive: FleetSize,
-    proposed: FleetSize,
-    asked: CapacityDemand,
-    found: SaturationRecord,
-    measured_w: object,
-    nameplate_w: float | None,
+    naive: FleetSize, proposed: FleetSize, target: CapacityDemand, passed_per_s: float, power: PowerPlan
 ) -> tuple[str, ...]:
-    said = []
+    faults = []
     short_by = proposed.nodes - naive.nodes
     if short_by > 0:
-        said.append(f"{short_by} of {proposed.nodes} nodes are missing")
+        faults.append(f"{short_by} of {proposed.nodes} nodes are missing")
     if naive.periods_met is not None and naive.late_share is not None and naive.periods_met < NEEDED_PERIODS:
-        gone = f" with {asked.failures} gone" if asked.failures else ""
-        said.append(
+        gone = f" with {target.failures} gone" if target.failures else ""
+        faults.append(
             f"at the planned demand{gone} the objective holds in {naive.periods_met:.0%} of periods; "
             f"{naive.late_share:.0%} of requests are late"
         )
-    assert found.passed_per_s is not None
-    over = naive.per_node_per_s / found.passed_per_s
+    over = naive.per_node_per_s / passed_per_s
     if over > 1.01:
-        said.append(f"its figure for one node is {over:.2f} times what was measured within the objective")
-    if asked.failures and naive.nodes <= asked.failures:
-        said.append(f"{asked.failures} failed nodes leave none")
-    if nameplate_w is not None and measured_w is not None:
-        estimate = getattr(measured_w, "estimate", None)
-        if estimate:
-            said.append(f"its power budget is {nameplate_w / estimate:.2f} times the measured draw of a node")
-    return tuple(said)
+        faults.append(f"its figure for one node is {over:.2f} times what was measured within the objective")
+    if target.failures and naive.nodes <= target.failures:
+        faults.append(f"{target.failures} failed nodes leave none")
+    measured, nameplate_w = power.measured_w_per_node, power.nameplate_w_per_node
+    if nameplate_w is not None and measured is not None and measured.estimate:
+        faults.append(f"its power budget is {nameplate_w / measured.estimate:.2f} times the measured draw of a node")
+    return tuple(faults)
 
 
 def _cautions(
     result: Result,
-    one: PrecisionResult,
-    found: SaturationRecord,
+    figures: PrecisionResult,
+    saturation: SaturationRecord,
     checked: _Checked | None,
     simulated: int | None,
-    asked: CapacityDemand,
+    target: CapacityDemand,
     split: int,
 ) -> tuple[str, ...]:
-    said = [*one.validity.reasons] if one.validity.verdict != "valid" else []
-    if not found.confirmed:
-        said.append(f"the saturation was not confirmed by a second probe: {found.note or 'the search ended early'}")
+    notes = [*figures.validity.reasons] if figures.validity.verdict != "valid" else []
+    if not saturation.confirmed:
+        notes.append(
+            f"the saturation was not confirmed by a second probe: {saturation.note or 'the search ended early'}"
+        )
     if checked is None:
-        said.append("fewer than two stable points of the curve: the size rests on the split of demand, unsimulated")
+        notes.append("fewer than two stable points of the curve: the size rests on the split of demand, unsimulated")
     elif not checked.agrees:
-        said.append(
+        notes.append(
             "the measured curve is not that of the fitted queue: the size rests on the split of demand, unsimulated"
         )
-    if simulated is None and asked.balancing is not Balancing.RANDOM:
-        said.append(f"balancing {asked.balancing} could not be simulated: sized as if requests were spread at random")
-    if simulated is not None and asked.balancing is not Balancing.RANDOM and simulated < split:
-        said.append(
-            f"{split - simulated} fewer nodes than without trust in the balancer ({asked.balancing}); "
+    if simulated is None and target.balancing is not Balancing.RANDOM:
+        notes.append(f"balancing {target.balancing} could not be simulated: sized as if requests were spread at random")
+    if simulated is not None and target.balancing is not Balancing.RANDOM and simulated < split:
+        notes.append(
+            f"{split - simulated} fewer nodes than without trust in the balancer ({target.balancing}); "
             "a balancer that spreads worse needs them"
         )
     if len(result.contract.objective.slo) > 1:
-        said.append("the simulation checks the first bound; the measured rate held all of them")
-    return tuple(said)
+        notes.append("the simulation checks the first bound; the measured rate held all of them")
+    return tuple(notes)
 
 
 def _fitted(checked: _Checked | None) -> FittedNode | None:
@@ -316,10 +303,10 @@ def _fitted(checked: _Checked | None) -> FittedNode | None:
     )
 
 
-def _points(checked: _Checked | None, found: SaturationRecord) -> tuple[CheckedPoint, ...]:
+def _points(checked: _Checked | None, saturation: SaturationRecord) -> tuple[CheckedPoint, ...]:
     if checked is None:
         return ()
-    measured = {point.rate_per_s: point for point in found.curve}
+    measured = {point.rate_per_s: point for point in saturation.curve}
     rows = []
     for point in checked.fit.simulated:
         known = measured[point.rate_per_s]
@@ -341,9 +328,9 @@ def _bound_words(slo: Slo) -> str:
     return f"p{slo.percentile:g} {slo.metric} ≤ {slo.at_most_s * 1e3:g} ms"
 
 
-def _sentence(proposed: FleetSize, asked: CapacityDemand, result: Result) -> str:
+def _sentence(proposed: FleetSize, target: CapacityDemand, result: Result) -> str:
     nodes = "1 node holds" if proposed.nodes == 1 else f"{proposed.nodes} nodes hold"
-    gone = f" with {asked.failures} of them gone" if asked.failures else ""
-    room = f" and {asked.headroom:.0%} headroom" if asked.headroom else ""
+    gone = f" with {target.failures} of them gone" if target.failures else ""
+    room = f" and {target.headroom:.0%} headroom" if target.headroom else ""
     bounds = ", ".join(_bound_words(bound) for bound in result.contract.objective.slo)
-    return f"{nodes} {bounds} at {asked.demand.planned_per_s:.4g} requests/s{room}{gone}"
+    return f"{nodes} {bounds} at {target.demand.planned_per_s:.4g} requests/s{room}{gone}"

@@ -32,11 +32,16 @@ class ListedDevice(Document):
 
     title: Annotated[Text, Field(description="its full name, such as NVIDIA H200")]
     reported_as: tuple[Text, ...] = ()
-    dense: Annotated[dict[Precision, Rate], Field(min_length=1, description="rates by format, such as {bf16: 989.4}")]
+    dense_tera_per_s: Annotated[
+        dict[Precision, Rate],
+        Field(alias="dense", min_length=1, description="rates by format, such as {bf16: 989.4}"),
+    ]
     memory_gb: Annotated[Rate, Field(description="gigabytes of memory")]
-    memory: Annotated[Rate, Field(description="terabytes a second of the memory")]
-    link: Annotated[Rate, Field(description="gigabytes a second of the host link, one direction")]
-    interconnect: Rate | None = None
+    memory_tb_per_s: Annotated[Rate, Field(alias="memory", description="terabytes a second of the memory")]
+    link_gb_per_s: Annotated[
+        Rate, Field(alias="link", description="gigabytes a second of the host link, one direction")
+    ]
+    interconnect_gb_per_s: Annotated[Rate | None, Field(alias="interconnect")] = None
     board_w: Annotated[Rate, Field(description="watts of the board, at most")]
     native: Annotated[tuple[Precision, ...], Field(description="formats that it executes natively, such as [bf16]")]
     released: Annotated[Text, BeforeValidator(_year), Field(description="the year")]
@@ -58,24 +63,12 @@ CATALOGUE = FileForm("a catalogue", "begin it with `lynxbench: 1` and list `devi
 def parse_catalogue(text: str, file: str) -> dict[str, Device]:
     """Devices by name; BadFile says the file, the line, the key and what would be right."""
     listed = parse_file(text, file, CATALOGUE).devices
-    return {name.lower(): _device(name.lower(), device) for name, device in listed.items()}
-
-
-def _device(name: str, listed: ListedDevice) -> Device:
-    return Device(
-        name=name,
-        title=listed.title,
-        reported_as=tuple(alias.lower() for alias in listed.reported_as),
-        dense_tera_per_s=listed.dense,
-        memory_gb=listed.memory_gb,
-        memory_tb_per_s=listed.memory,
-        link_gb_per_s=listed.link,
-        interconnect_gb_per_s=listed.interconnect,
-        board_w=listed.board_w,
-        native=listed.native,
-        released=listed.released,
-        sources=listed.sources,
-    )
+    return {
+        name.lower(): Device(
+            name=name.lower(), **{**dict(device), "reported_as": tuple(alias.lower() for alias in device.reported_as)}
+        )
+        for name, device in listed.items()
+    }
 
 
 def find_device(catalogue: Mapping[str, Device], name: str) -> Device:

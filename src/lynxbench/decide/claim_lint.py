@@ -51,12 +51,8 @@ def lint_values(values: Mapping[str, JsonValue], source: str, form: str) -> Clai
     words = " . ".join(
         str(value) for key, value in values.items() if isinstance(value, str) and key in ("claim", "text")
     )
-    stated = (
-        {one.context: one for one in (*stated_in_text(words), *stated_in_values(values))}
-        if words
-        else {one.context: one for one in stated_in_values(values)}
-    )
-    claimed = (*claimed_in_text(words), *claimed_in_values(values)) if words else claimed_in_values(values)
+    stated = {statement.context: statement for statement in (*stated_in_text(words), *stated_in_values(values))}
+    claimed = (*claimed_in_text(words), *claimed_in_values(values))
     ordered = tuple(stated[context] for context in Context if context in stated)
     return _report(source, form, claimed, ordered, warnings_in_text(words, claimed))
 
@@ -74,12 +70,12 @@ def lint_peer(foreign: ForeignImported, source: str, document: JsonValue = None)
 
 def comparable_results(report: ClaimReport, results: Sequence[Result]) -> ClaimReport:
     """The same with the results of ours that it could stand beside, if what is missing were stated."""
-    named = {one.context: one.words.lower() for one in report.stated}
+    named = {statement.context: statement.words.lower() for statement in report.stated}
     near = []
     for result in results:
         model = result.conditions.model.lower()
         if Context.MODEL in named and any(part in named[Context.MODEL] for part in _parts(model)):
-            precisions = ", ".join(one.precision for one in result.per_precision if one.skipped is None)
+            precisions = ", ".join(figures.precision for figures in result.per_precision if figures.skipped is None)
             near.append(
                 f"result {result.result_id[:8]} of {result.contract.name} ({result.conditions.model}, {precisions})"
             )
@@ -95,16 +91,16 @@ def _parts(model: str) -> list[str]:
 def _report(
     source: str, form: str, claimed: Sequence[Claimed], stated: Sequence[Stated], warnings: Sequence[str]
 ) -> ClaimReport:
-    have = {one.context for one in stated}
+    have = {statement.context for statement in stated}
     missing = tuple(context for context in Context if context not in have)
     grade: Grade = next((letter for most, letter in GRADES if len(missing) <= most), "F")
     warnings = [*warnings]
     if not claimed:
         warnings.insert(0, "no figure with a unit was found: there is nothing to check")
-    kinds = {one.kind for one in claimed}
+    kinds = {claim.kind for claim in claimed}
     if "rate" in kinds and "latency" not in kinds and Context.PERCENTILE in missing:
         warnings.append("a throughput without its latency says half: both come from one load")
-    units = {_work(one.unit) for one in claimed if one.kind == "rate"} - {""}
+    units = {_work(claim.unit) for claim in claimed if claim.kind == "rate"} - {""}
     if len(units) > 1 and form == "free text":
         warnings.append(f"rates in {' and '.join(sorted(units))} cannot be held against each other")
     return ClaimReport(

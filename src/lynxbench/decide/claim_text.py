@@ -101,51 +101,53 @@ _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 def stated_in_text(text: str) -> tuple[Stated, ...]:
     """The contexts that a text states, each with the words that state it."""
-    found = []
+    statements = []
     for context, pattern in _COMPILED.items():
-        match = next((one for one in pattern.finditer(text) if _counts(context, text, one)), None)
+        match = next((candidate for candidate in pattern.finditer(text) if _counts(context, text, candidate)), None)
         if match is not None:
-            found.append(Stated(context=context, words=" ".join(match.group(0).split())))
-    return tuple(found)
+            statements.append(Stated(context=context, words=" ".join(match.group(0).split())))
+    return tuple(statements)
 
 
 def claimed_in_text(text: str) -> tuple[Claimed, ...]:
     """The figures that a text claims."""
-    found: dict[tuple[int, int], Claimed] = {}
+    claims: dict[tuple[int, int], Claimed] = {}
     for kind, pattern in _CLAIMED:
         for match in pattern.finditer(text):
-            if any(start < match.end() and match.start() < end for start, end in found):
+            if any(start < match.end() and match.start() < end for start, end in claims):
                 continue
-            found[match.span()] = Claimed(
+            claims[match.span()] = Claimed(
                 value=" ".join(match.group(1).split()),
                 unit=" ".join(match.group(2).split()),
                 kind=kind,  # type: ignore[arg-type]
                 text=" ".join(match.group(0).split()),
             )
-    return tuple(found[span] for span in sorted(found))
+    return tuple(claims[span] for span in sorted(claims))
 
 
 def warnings_in_text(text: str, claimed: Iterable[Claimed]) -> tuple[str, ...]:
     """What a text says that must not be read as evidence."""
-    said = []
+    warnings = []
     if _NAMEPLATE.search(text):
-        said.append("a nameplate power is no measured draw")
+        warnings.append("a nameplate power is no measured draw")
     if _UNSUPPORTED_ACCURACY.search(text):
-        said.append("an accuracy is asserted without a figure")
+        warnings.append("an accuracy is asserted without a figure")
     if re.search(r"\bup to\b|\bas (?:high|low|little|much) as\b|\bpeak\b|\bmaximum\b", text, re.IGNORECASE):
-        said.append("a peak or an upper bound is the envelope, not what is sustained")
+        warnings.append("a peak or an upper bound is the envelope, not what is sustained")
     if re.search(r"\bon average\b|\baverage latency\b|\bmean latency\b", text, re.IGNORECASE):
-        said.append("an average latency hides the tail")
-    if any(one.kind == "ratio" for one in claimed):
-        said.append("a ratio needs both of its sides in full")
+        warnings.append("an average latency hides the tail")
+    if any(claim.kind == "ratio" for claim in claimed):
+        warnings.append("a ratio needs both of its sides in full")
     if re.search(r"\bsparsity\b|\bsparse\b", text, re.IGNORECASE):
-        said.append("a rate with sparsity holds for sparse weights only")
-    return tuple(said)
+        warnings.append("a rate with sparsity holds for sparse weights only")
+    return tuple(warnings)
 
 
 def _counts(context: Context, text: str, match: re.Match[str]) -> bool:
     if context is Context.POWER:
-        return not any(one.start() <= match.start() < one.end() + 4 for one in _NAMEPLATE.finditer(text))
+        return not any(
+            nameplate.start() <= match.start() < nameplate.end() + 4 for nameplate in _NAMEPLATE.finditer(text)
+        )
     if context is Context.ACCURACY:
         around = text[max(0, match.start() - 40) : match.end() + 60]
         return any(character.isdigit() for character in around.replace(match.group(0), "") + match.group(0)) and not (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from typing import Literal
 
 from pydantic import JsonValue
@@ -43,6 +45,8 @@ BESIDE: dict[str, tuple[tuple[str, tuple[str | int, ...]], ...]] = {
     ),
 }
 """Where a tool's file states a context that its figures are not filed under."""
+TELLING = ("scenario", "accelerator", "benchmark", "model", "division", "submitter", "system name", "units", "result")
+"""Column names of which a results table has several."""
 _Kind = Literal["rate", "latency"]
 _VERSION = re.compile(r"\d+\.\d|\b\d{3}\b")
 _PERCENTILE = re.compile(r"(?:^|[ _])p\d{2}(?:\.\d+)?(?:$|[ _])|percentile|^median")
@@ -101,6 +105,25 @@ def claimed_by_peer(figures: Mapping[str, Figure]) -> tuple[Claimed, ...]:
             value = f"{figure.estimate:.6g}"
             claims.append(Claimed(value=value, unit=figure.unit, kind=kind, text=f"{name} {value} {figure.unit}"))
     return tuple(sorted(claims, key=lambda claim: claim.kind != "rate"))
+
+
+def looks_like_row(text: str) -> bool:
+    """Whether this is CSV or TSV with a header that names at least three telling columns."""
+    rows = _rows(text)
+    if len(rows) < 2 or len(rows[0]) < 3:
+        return False
+    head = " | ".join(cell.lower() for cell in rows[0])
+    return sum(word in head for word in TELLING) >= 3
+
+
+def rows_of(text: str) -> list[dict[str, JsonValue]]:
+    """Every row as keys and values; empty cells say nothing."""
+    head, *rest = _rows(text)
+    return [
+        {name.strip(): cell.strip() for name, cell in zip(head, row, strict=False) if cell.strip() and name.strip()}
+        for row in rest
+        if any(cell.strip() for cell in row)
+    ]
 
 
 def _key_name(key: str) -> str:
@@ -165,3 +188,12 @@ def _is_figure(value: JsonValue) -> bool:
 def _short(value: JsonValue) -> str:
     text = " ".join(str(value).split())
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _rows(text: str) -> list[list[str]]:
+    first = text.lstrip().split("\n", 1)[0]
+    delimiter = "\t" if first.count("\t") > first.count(",") else ","
+    try:
+        return list(csv.reader(StringIO(text.lstrip()), delimiter=delimiter))
+    except csv.Error:
+        return []

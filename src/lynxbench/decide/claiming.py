@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from lynxbench.decide.claim_lint import comparable_results, lint_peer, lint_text, lint_values
-from lynxbench.decide.claim_table import looks_like_row, rows_of
+from lynxbench.decide.claim_values import looks_like_row, rows_of
 from lynxbench.errors import BadInput
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.result import Result
@@ -23,8 +23,7 @@ LARGEST_CLAIM_BYTES = 64 << 20
 
 def lint_claim(text: str, source: str, results: Sequence[Result] = ()) -> ClaimReport:
     """A claim in whatever form: a peer's result file, an MLPerf row, YAML, or free text."""
-    report = _lint(text, source)
-    return comparable_results(report, results)
+    return comparable_results(_lint(text, source), results)
 
 
 def read_claim(path: Path) -> str:
@@ -42,8 +41,7 @@ def _lint(text: str, source: str) -> ClaimReport:
         except BadInput:
             if not stripped.startswith("{"):
                 raise
-            values = _json_values(text, source)
-            return lint_values(values, source, "JSON")
+            return lint_values(_json_values(text, source), source, "JSON")
     if looks_like_row(text):
         return lint_values(rows_of(text)[0], source, "row of a results table")
     if _looks_like_yaml(text):

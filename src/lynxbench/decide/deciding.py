@@ -7,25 +7,23 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
-from lynxbench.decide.catalogue import CATALOGUE, find_device, parse_catalogue, recognise
+from lynxbench.decide.catalogue import CATALOGUE, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.decide.offers import PLAN, merged_terms, parse_offers, terms_of_executor
 from lynxbench.decide.purchase import PurchaseProposal, decide_purchase
 from lynxbench.decide.tenure import Terms
 from lynxbench.decide.usable_figures import measured_precision, newest, one_contract
-from lynxbench.decide.whatif import Factors, ask_whatif
+from lynxbench.decide.whatif import estimate_whatif
 from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import NO_LEDGER, opened
 from lynxbench.ledger.queries import Wanted, list_results, standings
-from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf
-from lynxbench.model.interval import Interval
+from lynxbench.model.layers import Layer
 from lynxbench.model.planning import DemandForecast
 from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import parse_quantity, parse_unit, words_of
@@ -49,14 +47,14 @@ class Gathered:
 
     def doubts(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Contests and failed verifications of the results that a decision cites."""
-        said = []
+        doubts = []
         for name in ids:
             standing = self.standings.get(name)
             if standing is None:
                 continue
-            said += [f"{short(name)} is contested by {one.by}: {one.text}" for one in standing.contested]
-            said += [f"{short(name)} does not verify, says {one.by}" for one in standing.refuted]
-        return tuple(said)
+            doubts += [f"{short(name)} is contested by {remark.by}: {remark.text}" for remark in standing.contested]
+            doubts += [f"{short(name)} does not verify, says {remark.by}" for remark in standing.refuted]
+        return tuple(doubts)
 
 
 def gather(
@@ -67,27 +65,27 @@ def gather(
     contract: str | None = None,
 ) -> Gathered:
     """Results by name, from folders, or the ledger's newest where neither is given; retracted ones are left out."""
-    found: dict[str, Result] = {}
+    results: dict[str, Result] = {}
     known: dict[str, Standing] = {}
     named: list[str] = []
     for name in names:
-        with recalled(name, ledger, environment) as one:
-            found[one.result.result_id] = one.result
-            named.append(one.result.result_id)
-            if one.standing is not None:
-                known[one.result.result_id] = one.standing
+        with recalled(name, ledger, environment) as recall:
+            results[recall.result.result_id] = recall.result
+            named.append(recall.result.result_id)
+            if recall.standing is not None:
+                known[recall.result.result_id] = recall.standing
     for folder in folders:
-        found |= {one.result_id: one for one in read_folder(folder)}
+        results |= {result.result_id: result for result in read_folder(folder)}
     if not names and not folders:
-        found, known = _from_ledger(ledger, environment, contract)
+        results, known = _from_ledger(ledger, environment, contract)
     elif folders:
-        known |= _standings(tuple(found), ledger, environment)
+        known |= _standings(tuple(results), ledger, environment)
     retracted = {name for name, standing in known.items() if standing.retracted}
     for gone in named:
         if gone in retracted:
             raise Refused(f"result {short(gone)} was retracted: {known[gone].retracted[-1].text}; name another one")
-    kept = [one for one in found.values() if one.result_id not in retracted]
-    return Gathered(tuple(sorted(kept, key=lambda one: one.started_at)), known)
+    valid = [result for result in results.values() if result.result_id not in retracted]
+    return Gathered(tuple(sorted(valid, key=lambda result: result.started_at)), known)
 
 
 def read_folder(folder: Path) -> list[Result]:
@@ -111,37 +109,6 @@ def read_catalogue(path: Path | None) -> dict[str, Device]:
     return devices if path is None else devices | parse_catalogue(read_text(path, CATALOGUE.noun), str(path))
 
 
-def replay(shares: Mapping[Category, float], factors: Factors) -> Interval:
-    """What a machine so many times faster in each part gains on those shares."""
-    compute, bandwidth, link, host = factors
-    return estimate_swap(shares, Swap(compute=compute, bandwidth=bandwidth, link=link, host=host)).gain
-
-
-def estimate_whatif(
-    result: Result,
-    catalogue: Mapping[str, Device],
-    *,
-    hardware: str | None,
-    fix: Category | None = None,
-    with_fix: bool = False,
-    host: float = 1.0,
-    precision: Precision | None = None,
-    tested: Result | None = None,
-) -> WhatIf:
-    """A what-if with devices looked up: the proposed one by name, today's by what its driver reports."""
-    return ask_whatif(
-        result,
-        device=None if hardware is None else find_device(catalogue, hardware),
-        today=recognise(catalogue, result.executor),
-        fix=fix,
-        with_fix=with_fix,
-        replay=replay,
-        host=host,
-        precision=precision,
-        tested=tested,
-    )
-
-
 def ask_purchase(
     gathered: Gathered,
     catalogue: Mapping[str, Device],
@@ -157,11 +124,11 @@ def ask_purchase(
     results = one_contract(gathered.results, contract)
     device = catalogue.get(proposed.lower())
     tested = [
-        one
-        for one in results
-        if one.result_id in tests or (device is not None and recognise(catalogue, one.executor) == device)
+        result
+        for result in results
+        if result.result_id in tests or (device is not None and recognise(catalogue, result.executor) == device)
     ]
-    today = [one for one in results if one not in tested]
+    today = [result for result in results if result not in tested]
     whatif, why = _whatif_of(today, catalogue, proposed, host, newest(tested))
     decision = decide_purchase(
         PurchaseProposal(
@@ -184,7 +151,7 @@ def compare_cited(results: Sequence[Result], standing: Mapping[str, Standing]) -
     if len(results) < 2:
         return None
     first, last = results[0], results[-1]
-    a, b = (side_of(one, standing=standing.get(one.result_id)) for one in (first, last))
+    a, b = (side_of(result, standing=standing.get(result.result_id)) for result in (first, last))
     return compare_sides(a, b)
 
 
@@ -193,13 +160,13 @@ def incomparable(results: Sequence[tuple[str, Result]]) -> dict[str, str]:
     if len(results) < 2:
         return {}
     _, first = results[0]
-    found = {}
-    for name, one in results[1:]:
-        comparison = compare_sides(side_of(first), side_of(one))
+    reasons = {}
+    for name, candidate in results[1:]:
+        comparison = compare_sides(side_of(first), side_of(candidate))
         if comparison.refused:
             broken = next(rule for rule in comparison.rules if rule.outcome == "breaks")
-            found[name] = f"{broken.rule} {broken.name}: {broken.said}"
-    return found
+            reasons[name] = f"{broken.rule} {broken.name}: {broken.said}"
+    return reasons
 
 
 def demand_of(
@@ -213,8 +180,6 @@ def demand_of(
     result: Result,
 ) -> DemandForecast:
     """Demand as it is declared, logged, or stated in the executor's demand layer."""
-    from lynxbench.model.layers import Layer
-
     if declared_per_s is not None and log is not None:
         raise BadInput("--demand and --demand-log exclude each other: declared, or read from a log")
     if log is not None:
@@ -222,9 +187,9 @@ def demand_of(
         return forecast_demand(arrivals, log.name, window_s=window_s, percentile=percentile, growth=growth)
     if declared_per_s is not None:
         return declare_demand(declared_per_s, growth, mean_per_s)
-    said = result.executor.get(Layer.DEMAND, "peak_requests_per_s")
-    if isinstance(said, int | float) and not isinstance(said, bool) and said > 0:
-        return declare_demand(float(said), growth, mean_per_s)
+    stated = result.executor.get(Layer.DEMAND, "peak_requests_per_s")
+    if isinstance(stated, int | float) and not isinstance(stated, bool) and stated > 0:
+        return declare_demand(float(stated), growth, mean_per_s)
     raise BadInput('no demand: give --demand "120 requests/s", or --demand-log FILE')
 
 
@@ -232,17 +197,17 @@ def claimed_requests(claimed: str | None, result: Result, precision: Precision |
     """A vendor's figure in requests a second; tokens become requests only through the measured output length."""
     if claimed is None:
         return None
-    said = parse_quantity(claimed, None, "--claimed")
+    quantity = parse_quantity(claimed, None, "--claimed")
     requests, tokens = (parse_unit(unit)[1] for unit in ("requests/s", "tokens/s"))
-    if said.dimension == requests:
-        return said.value
-    if said.dimension != tokens:
-        raise BadInput(f"--claimed: {claimed!r} is {words_of(said.dimension)}; give requests/s or tokens/s")
+    if quantity.dimension == requests:
+        return quantity.value
+    if quantity.dimension != tokens:
+        raise BadInput(f"--claimed: {claimed!r} is {words_of(quantity.dimension)}; give requests/s or tokens/s")
     load = measured_precision(result, precision).load
     length = None if load is None else load.tokens.output_mean
     if not length:
         raise Refused("--claimed in tokens/s: the result does not say how many output tokens a request had")
-    return said.value / length
+    return quantity.value / length
 
 
 def candidates_of(
@@ -256,31 +221,31 @@ def candidates_of(
     """Candidates of a plan file, or the results given with the prices given; declared prices fill what is left open."""
     if plan is None:
         assert gathered is not None
-        names = _names(gathered.results)
-        found = [
-            PricedOption(names[one.result_id], one, merged_terms(terms, terms_of_executor(one.executor)), precision)
-            for one in gathered.results
+        options = [
+            PricedOption(
+                f"{result.contract.name} {short(result.result_id)}",
+                result,
+                merged_terms(terms, terms_of_executor(result.executor)),
+                precision,
+            )
+            for result in gathered.results
         ]
-        return found, gathered
+        return options, gathered
     offers = parse_offers(read_text(plan, PLAN.noun), str(plan))
     results: dict[str, Result] = {}
     standings_: dict[str, Standing] = {}
-    found = []
+    options = []
     for offer in offers:
         beside = plan.parent / offer.result
-        one = gather([str(beside) if beside.exists() else offer.result], [], ledger, environment)
-        result = one.results[0]
+        offered = gather([str(beside) if beside.exists() else offer.result], [], ledger, environment)
+        result = offered.results[0]
         results[result.result_id] = result
-        standings_ |= one.standings
+        standings_ |= offered.standings
         declared = terms_of_executor(result.executor)
-        found.append(
+        options.append(
             PricedOption(offer.name, result, merged_terms(offer.terms, merged_terms(terms, declared)), offer.precision)
         )
-    return found, Gathered(tuple(results.values()), standings_)
-
-
-def _names(results: Sequence[Result]) -> dict[str, str]:
-    return {one.result_id: f"{one.contract.name} {short(one.result_id)}" for one in results}
+    return options, Gathered(tuple(results.values()), standings_)
 
 
 def _whatif_of(
@@ -288,10 +253,8 @@ def _whatif_of(
 ) -> tuple[WhatIf | None, str]:
     for result in reversed(today):
         try:
-            return (
-                estimate_whatif(result, catalogue, hardware=proposed, with_fix=True, host=host, tested=tested),
-                "",
-            )
+            whatif = estimate_whatif(result, catalogue, hardware=proposed, with_fix=True, host=host, tested=tested)
+            return whatif, ""
         except LynxbenchError as error:
             why = str(error)
     return None, why if today else "no result on today's hardware"
@@ -303,9 +266,11 @@ def _from_ledger(
     with opened(ledger, environment) as open_:
         listed = list_results(open_.log, Wanted(limit=MOST_RESULTS))
         chosen = [
-            one for one in listed if contract in (None, one.contract_name) or one.contract_id.startswith(str(contract))
+            summary
+            for summary in listed
+            if contract in (None, summary.contract_name) or summary.contract_id.startswith(str(contract))
         ]
-        ids = [one.result_id for one in chosen]
+        ids = [summary.result_id for summary in chosen]
         known = standings(open_.log, ids, Keyring(environment=environment).trust) if ids else {}
         return {name: result_document(open_, name) for name in ids}, dict(known)
 
@@ -315,7 +280,7 @@ def _standings(ids: Sequence[str], ledger: str | None, environment: Mapping[str,
         return {}
     try:
         with opened(ledger, environment) as open_:
-            held = {one.result_id for one in list_results(open_.log, Wanted(limit=1_000_000))}
+            held = {summary.result_id for summary in list_results(open_.log, Wanted(limit=1_000_000))}
             mine = [name for name in ids if name in held]
             return dict(standings(open_.log, mine, Keyring(environment=environment).trust)) if mine else {}
     except BadLedger:

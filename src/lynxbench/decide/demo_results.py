@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from lynxbench.contract.loader import read_bundled
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling, Intervention, OperatorTime
@@ -46,14 +47,24 @@ SAMPLES = SamplesFile(file="samples.npz", sha256="00" * 32, rows=0, marks=0)
 NO_SAMPLES = "The example carries no samples: its figures are invented."
 
 
+def example_contract(
+    bundled: str, name: str, question: str, workload: Mapping[str, object], **sections: object
+) -> Contract:
+    """A bundled contract with the example's name, model and bounds."""
+    body = read_bundled(bundled).canonical()
+    merged = {**body["workload"], **workload}  # type: ignore[dict-item]
+    document = {**body, "name": name, "question": question, "workload": merged, **sections}
+    return Contract.model_validate(document, strict=False)
+
+
 def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, started: str, version: str) -> Result:
     """A served run that searched its saturation; launch-bound decoding on either machine."""
-    passed = max(one.rate_per_s for one in curve if one.outcome == "pass")
-    failed = min(one.rate_per_s for one in curve if one.outcome == "fail")
+    passed = max(point.rate_per_s for point in curve if point.outcome == "pass")
+    failed = min(point.rate_per_s for point in curve if point.outcome == "fail")
     h200 = "H200" in gpu
     tokens = passed * OUTPUT_TOKENS
-    found = _launch_bound(contract, busier=h200)
-    one = PrecisionResult(
+    attribution = _launch_bound(contract, busier=h200)
+    figures = PrecisionResult(
         precision=Precision.BF16,
         throughput=_figure(tokens, 0.008, "token/s"),
         latency_ms={"time-to-first-token": _ladder(curve, passed), "latency": ()},
@@ -75,7 +86,7 @@ def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, 
         validity=Validity(verdict=ValidityVerdict.VALID),
         restarts=RESTARTS,
         run_means=tuple(tokens * factor for factor in (0.994, 0.998, 1.0, 1.003, 1.005)),
-        attribution=found,
+        attribution=attribution,
         load=_load(curve, passed, failed),
     )
     conditions = Conditions(
@@ -93,18 +104,18 @@ def chat_result(contract: Contract, gpu: str, curve: tuple[CurvePoint, ...], *, 
         restarts_planned=RESTARTS,
         clients=1,
     )
-    return _result(contract, executor_of(gpu), conditions, (one,), found, started, version, "chat")
+    return _result(contract, executor_of(gpu), conditions, (figures,), attribution, started, version, "chat")
 
 
 def decode_result(*, started: str, version: str) -> Result:
     """Two precisions of the decode step in process, on today's device."""
-    body = read_bundled("quickstart").canonical()
-    body |= {"name": "decode-example", "question": "Which precision may the chat service decode in?"}
-    workload = dict(body["workload"])  # type: ignore[call-overload]
-    workload |= {"precisions": ["bf16", "int8-weight-only"]}
-    body["workload"] = workload
-    body["policy"] = {"accuracy": {"metric": "perplexity", "largest_loss": "1 %"}}
-    contract = Contract.model_validate(body, strict=False)
+    contract = example_contract(
+        "quickstart",
+        "decode-example",
+        "Which precision may the chat service decode in?",
+        {"precisions": ["bf16", "int8-weight-only"]},
+        policy={"accuracy": {"metric": "perplexity", "largest_loss": "1 %"}},
+    )
     rows = []
     for precision, rate, memory, energy, loss in (
         (Precision.BF16, 92.0, 16.4, 3.1, 0.0),
@@ -276,7 +287,7 @@ def _result(
     executor: Executor,
     conditions: Conditions,
     rows: tuple[PrecisionResult, ...],
-    found: Attribution | None,
+    attribution: Attribution | None,
     started: str,
     version: str,
     label: str,
@@ -295,7 +306,7 @@ def _result(
         executor=executor,
         conditions=conditions,
         per_precision=rows,
-        attribution=found,
+        attribution=attribution,
         validity=Validity(verdict=ValidityVerdict.VALID),
         assumptions=("Greedy decoding.", "Every prompt is unique: no prefix is shared.", NO_SAMPLES),
         samples=SAMPLES,
@@ -324,7 +335,7 @@ def _steady(counted_s: float) -> Steady:
 
 
 def _ladder(curve: tuple[CurvePoint, ...], passed: float) -> tuple[Percentile, ...]:
-    held = next(one for one in curve if math.isclose(one.rate_per_s, passed))
+    held = next(point for point in curve if math.isclose(point.rate_per_s, passed))
     assert held.p50_s is not None
     assert held.p99_s is not None
     return _percentile(50.0, held.p50_s * 1e3), _percentile(99.0, held.p99_s * 1e3)

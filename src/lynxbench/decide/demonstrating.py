@@ -15,12 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench import __version__
-from lynxbench.contract.loader import read_bundled
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, PricedOption, report_cost
 from lynxbench.decide.deciding import Gathered, ask_purchase, incomparable, read_catalogue
 from lynxbench.decide.demand import declare_demand
-from lynxbench.decide.demo_results import CHAT_NODE, chat_result, decode_result
+from lynxbench.decide.demo_results import CHAT_NODE, chat_result, decode_result, example_contract
 from lynxbench.decide.packing import MadePack, pack_into
 from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.decide.tenure import Owning, Terms
@@ -55,24 +54,16 @@ def make_demo(
         assert location is not None
         with open_ledger(location, environment, create=True) as ledger:
             today, tested, decode = demo_results()
-            for one in (today, tested, decode):
-                _record(ledger, one, key)
+            results = (today, tested, decode)
+            for result in results:
+                _record(ledger, result, key)
             doubt = "the test instance stood in another rack, 31 °C at its inlet; ours is at 24 °C"
             ledger.log.append(seal(ResultContested(result_id=tested.result_id, reason=doubt), key))
             trust = Keyring(environment=environment).trust
-            ids = [one.result_id for one in (today, tested, decode)]
-            known = standings(ledger.log, ids, trust)
-            decisions = decide_demo(Gathered((today, tested, decode), known))
-            made = pack_into(
-                ledger,
-                decisions,
-                folder / PACK_NAME,
-                "Should the chat service move to H200?",
-                key,
-                environment,
-                INVENTED,
-                pdf,
-            )
+            known = standings(ledger.log, [result.result_id for result in results], trust)
+            decisions = decide_demo(Gathered(results, known))
+            title = "Should the chat service move to H200?"
+            made = pack_into(ledger, decisions, folder / PACK_NAME, title, key, environment, INVENTED, pdf)
     return made, decisions
 
 
@@ -91,14 +82,14 @@ def decide_demo(gathered: Gathered) -> tuple[PackedDecision, ...]:
         "H200 proposed": Terms(_owning("32000 EUR"), parse_quantity("3.10 EUR/h"), energy, 1.25),
     }
     results = dict(zip(terms, (today, tested), strict=True))
-    chosen = [PricedOption(name, results[name], one) for name, one in terms.items()]
+    chosen = [PricedOption(name, results[name], price) for name, price in terms.items()]
     cost = report_cost(
         chosen,
         CostQuestion(
             demand_per_s=DEMAND_PER_S,
             objective=Regime.COST,
             regimes=True,
-            incomparable=incomparable([(one.name, one.result) for one in chosen]),
+            incomparable=incomparable([(option.name, option.result) for option in chosen]),
         ),
     )
     return purchase, whatif, plan, cost, decide_precisions([decode])
@@ -109,7 +100,7 @@ def demo_results() -> tuple[Result, Result, Result]:
     """Today's service, the same on a test instance, and two precisions of its decode step."""
     served = chat_contract()
     curve = tuple(_probe(rate, outcome) for rate, outcome in _PROBES)
-    faster = tuple(one.model_copy(update=_on_h200(one)) for one in curve)
+    faster = tuple(point.model_copy(update=_on_h200(point)) for point in curve)
     return (
         chat_result(served, "NVIDIA A100-SXM4-80GB", curve, started="2026-10-05T08:00:00+00:00", version=__version__),
         chat_result(served, "NVIDIA H200", faster, started="2026-10-12T08:00:00+00:00", version=__version__),
@@ -119,23 +110,20 @@ def demo_results() -> tuple[Result, Result, Result]:
 
 def chat_contract() -> Contract:
     """The bundled serving contract with the example's model and objective."""
-    body = read_bundled("chat-serving").canonical()
-    body |= {
-        "name": "chat-example",
-        "question": "How many chat requests a second does one node hold within its objective?",
-    }
-    workload = dict(body["workload"])  # type: ignore[call-overload]
-    workload["model"] = {"source": "served", "name": "example-8b"}
-    body["workload"] = workload
-    body["objective"] = {"slo": [{"metric": "time-to-first-token", "percentile": 99, "at_most": "700 ms"}]}
-    return Contract.model_validate(body, strict=False)
+    return example_contract(
+        "chat-serving",
+        "chat-example",
+        "How many chat requests a second does one node hold within its objective?",
+        {"model": {"source": "served", "name": "example-8b"}},
+        objective={"slo": [{"metric": "time-to-first-token", "percentile": 99, "at_most": "700 ms"}]},
+    )
 
 
-def _on_h200(one: CurvePoint) -> dict[str, float]:
+def _on_h200(point: CurvePoint) -> dict[str, float]:
     """The test instance: 3 % more requests, 8 % sooner; the launches that bound it are the host's."""
-    assert one.p50_s is not None
-    assert one.p99_s is not None
-    return {"rate_per_s": one.rate_per_s * 1.03, "p50_s": one.p50_s * 0.92, "p99_s": one.p99_s * 0.92}
+    assert point.p50_s is not None
+    assert point.p99_s is not None
+    return {"rate_per_s": point.rate_per_s * 1.03, "p50_s": point.p50_s * 0.92, "p99_s": point.p99_s * 0.92}
 
 
 _PROBES = ((20.0, "pass"), (32.0, "pass"), (38.0, "pass"), (41.0, "pass"), (43.0, "fail"))

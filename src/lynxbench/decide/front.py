@@ -27,7 +27,7 @@ BY_REGIME: dict[Regime, tuple[str, Reading]] = {
 
 def mark_front(options: Sequence[Option], incomparable: Mapping[str, str]) -> tuple[Option, ...]:
     """Options on the front are not beaten by any other; a figure that only one of two has decides nothing."""
-    held = [option for option in options if not _is_out(option, incomparable)]
+    held = [option for option in options if not is_left_out(option, incomparable)]
     marked = []
     for option in options:
         if option not in held:
@@ -39,11 +39,11 @@ def mark_front(options: Sequence[Option], incomparable: Mapping[str, str]) -> tu
     return tuple(marked)
 
 
-def dominates(one: Option, other: Option) -> bool:
+def dominates(option: Option, other: Option) -> bool:
     """At least as good in every figure that the other has, and better in one."""
     better = False
     for read in FIGURES.values():
-        mine, theirs = read(one), read(other)
+        mine, theirs = read(option), read(other)
         if theirs is None:
             continue
         if mine is None or mine < theirs:
@@ -56,19 +56,20 @@ def rank_options(options: Sequence[Option], regime: Regime, *, asked: bool) -> R
     """The order in one regime; a no-go precision and a missing figure stay out, with the reason."""
     by, read = BY_REGIME[regime]
     left_out = []
-    kept = []
+    ranked = []
     for option in options:
         if option.accuracy == "no-go":
             left_out.append(f"{option.name}: accuracy is a no-go under the contract's policy")
         elif read(option) is None:
             left_out.append(f"{option.name}: no figure for {by.split(',')[0]}")
         else:
-            kept.append(option)
-    kept.sort(key=lambda option: (-(read(option) or 0.0), option.name))
+            ranked.append(option)
+    ranked.sort(key=lambda option: (-(read(option) or 0.0), option.name))
     return Ranking(
-        regime=regime, asked=asked, by=by, order=tuple(option.name for option in kept), left_out=tuple(left_out)
+        regime=regime, asked=asked, by=by, order=tuple(option.name for option in ranked), left_out=tuple(left_out)
     )
 
 
-def _is_out(option: Option, incomparable: Mapping[str, str]) -> bool:
+def is_left_out(option: Option, incomparable: Mapping[str, str]) -> bool:
+    """Whether an option is of a candidate that may not stand beside the others."""
     return any(option.name == name or option.name.startswith(f"{name} (") for name in incomparable)

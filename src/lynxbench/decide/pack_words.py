@@ -34,7 +34,7 @@ _NOTES: dict[str, str] = {
 
 def methodology_for(decisions: Sequence[PackedDecision]) -> tuple[MethodNote, ...]:
     """The notes that these decisions need."""
-    kinds = {one.kind for one in decisions}
+    kinds = {decision.kind for decision in decisions}
     skipped = set()
     if "capacity" not in kinds:
         skipped.add("Capacity")
@@ -47,34 +47,36 @@ def methodology_for(decisions: Sequence[PackedDecision]) -> tuple[MethodNote, ..
 
 def limitations_of(decisions: Sequence[PackedDecision], results: Sequence[Result]) -> tuple[str, ...]:
     """Everything that weakens the decisions, gathered from them and from the results they cite."""
-    said: list[str] = []
-    for one in decisions:
-        if isinstance(one, PurchaseDecision):
-            said += [
+    limits: list[str] = []
+    for decision in decisions:
+        if isinstance(decision, PurchaseDecision):
+            limits += [
                 f"question {answer.number} ({answer.title}) is unanswered"
-                for answer in one.answers
+                for answer in decision.answers
                 if not answer.answered
             ]
-        if isinstance(one, WhatIf):
-            said += [
+        if isinstance(decision, WhatIf):
+            limits += [
                 f"spec-sheet assumption {a.state}: {a.name} ({a.because})"
-                for a in one.assumptions
+                for a in decision.assumptions
                 if a.state != "holds"
             ]
-        if isinstance(one, CapacityPlan) and one.power.measured_w_per_node is not None:
-            said.append(f"measured power is of the {one.power.measured_how}")
-        if isinstance(one, PrecisionDecision) and one.kv_cache.state == "not measured":
-            said.append(f"KV cache: {one.kv_cache.says}")
-        if isinstance(one, CostReport):
-            said += [
-                f"{c.name}: utilisation {c.utilisation_how}" for c in one.candidates if c.utilisation_how != "declared"
+        if isinstance(decision, CapacityPlan) and decision.power.measured_w_per_node is not None:
+            limits.append(f"measured power is of the {decision.power.measured_how}")
+        if isinstance(decision, PrecisionDecision) and decision.kv_cache.state == "not measured":
+            limits.append(f"KV cache: {decision.kv_cache.says}")
+        if isinstance(decision, CostReport):
+            limits += [
+                f"{c.name}: utilisation {c.utilisation_how}"
+                for c in decision.candidates
+                if c.utilisation_how != "declared"
             ]
-        said += one.cautions
+        limits += decision.cautions
     for result in results:
         name = short(result.result_id)
         if result.validity.verdict != "valid":
-            said.append(f"result {name} is {result.validity.verdict}: {'; '.join(result.validity.reasons)}")
-        said += [f"result {name}: {loosened}" for loosened in result.conditions.loosened]
+            limits.append(f"result {name} is {result.validity.verdict}: {'; '.join(result.validity.reasons)}")
+        limits += [f"result {name}: {loosened}" for loosened in result.conditions.loosened]
         if result.executor_drift:
-            said.append(f"result {name}: {len(result.executor_drift)} fields of the executor changed during the run")
-    return tuple(dict.fromkeys(said))
+            limits.append(f"result {name}: {len(result.executor_drift)} fields of the executor changed during the run")
+    return tuple(dict.fromkeys(limits))

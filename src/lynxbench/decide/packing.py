@@ -60,12 +60,12 @@ class RecordedDecision:
     @property
     def line(self) -> str:
         """For people."""
-        said = f"recorded by {self.team} as entry {self.seq}"
+        line = f"recorded by {self.team} as entry {self.seq}"
         if self.change_id is not None:
-            said += (
+            line += (
                 f"; follow-up {short(self.change_id)}: lynxbench change measure {short(self.change_id)} BEFORE AFTER"
             )
-        return said
+        return line
 
     def document(self) -> dict[str, JsonValue]:
         """For machines."""
@@ -178,7 +178,7 @@ def pack_into(
 ) -> MadePack:
     """The pack of decisions whose results an open ledger holds."""
     trust = Keyring(environment=environment).trust
-    cites = list(dict.fromkeys(name for one in decisions for name in one.cites))
+    cites = list(dict.fromkeys(name for decision in decisions for name in decision.cites))
     results = [result_document(ledger, name) for name in cites]
     known = standings(ledger.log, cites, trust)
     now = datetime.now(UTC)
@@ -205,8 +205,8 @@ def pack_into(
         digest = ledger.blobs.put(data)
         blobs.append(Blob(name=name, sha256=digest, size_bytes=len(data)))
     append_decision(ledger, decisions[0], key, tuple(blobs))
-    for one in decisions[1:]:
-        append_decision(ledger, one, key)
+    for decision in decisions[1:]:
+        append_decision(ledger, decision, key)
     done = export_bundle(ledger, cites, output, key, trust, now)
     written = {name: output.with_suffix(Path(name).suffix) for name in pages}
     for name, path in written.items():
@@ -226,34 +226,34 @@ def pack_into(
 def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
     """Check a pack by itself: signatures, proofs and documents; then that its pages speak of the results inside."""
     bundle = read_bundle(path, Keyring(environment=environment).trust)
-    found = pack_in(bundle)
-    if found is None:
+    pack = pack_in(bundle)
+    if pack is None:
         raise EvidenceInvalid(f"{path}: a bundle of results without a decision; not a procurement pack")
-    held = {one.result_id for one in found.results}
-    missing = set(found.cites) - held
+    held = {result.result_id for result in pack.results}
+    missing = set(pack.cites) - held
     if missing or not held <= set(bundle.manifest.results):
         name = short((missing or held - set(bundle.manifest.results)).pop())
         raise EvidenceInvalid(f"{path}: the pack speaks of result {name}, which the bundle does not hold")
     documents = _result_documents(bundle)
-    for result in found.results:
+    for result in pack.results:
         inside = documents.get(result.result_id)
         if inside is None or parse_result(inside, str(path)) != result:
             raise EvidenceInvalid(f"{path}: result {short(result.result_id)} in the pack is not the one in the bundle")
-    return VerifiedPack(found, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin)
+    return VerifiedPack(pack, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin)
 
 
 def pack_in(bundle: Bundle) -> Pack | None:
     """The newest pack document that a decision in a bundle carries."""
-    found: Pack | None = None
+    pack: Pack | None = None
     for envelope in bundle.envelopes:
         entry = open_entry(envelope)
-        blob = next((one for one in entry.blobs if one.name == PACK_JSON), None)
+        blob = next((candidate for candidate in entry.blobs if candidate.name == PACK_JSON), None)
         if isinstance(entry.body, DecisionTaken) and blob is not None:
             try:
-                found = Pack.model_validate_json(bundle.blobs[blob.sha256])
+                pack = Pack.model_validate_json(bundle.blobs[blob.sha256])
             except ValidationError as error:
                 raise EvidenceInvalid(f"{PACK_JSON}: {first_problem(error)}") from None
-    return found
+    return pack
 
 
 def read_decision(file: Path) -> PackedDecision:
@@ -292,7 +292,8 @@ def _entry(decision: PackedDecision) -> DecisionTaken:
 
 def _pair(decision: PackedDecision, results: Sequence[Result]) -> list[Result]:
     """Results of the leading decision under its contract: today's first, a test instance last."""
-    return [one for one in results if one.result_id in decision.cites and one.contract_id == decision.contract_id]
+    cited = [result for result in results if result.result_id in decision.cites]
+    return [result for result in cited if result.contract_id == decision.contract_id]
 
 
 @contextmanager
@@ -304,7 +305,7 @@ def _ledger_of(
     key: SigningKey,
 ) -> Iterator[OpenLedger]:
     """The ledger that holds every cited result; run folders are recorded in a ledger made for this pack alone."""
-    cites = {name for one in decisions for name in one.cites}
+    cites = {name for decision in decisions for name in decision.cites}
     if not folders:
         with opened(ledger, environment) as open_:
             missing = [name for name in cites if find_result(open_.log, name) is None]
@@ -330,23 +331,23 @@ def _ledger_of(
 
 
 def _run_folders(folders: Sequence[Path]) -> list[Path]:
-    found = []
+    runs = []
     for folder in folders:
         read_folder(folder)  # says what is wrong with it
-        found += [file.parent for file in sorted(folder.rglob(RESULT_FILE))] if folder.is_dir() else [folder.parent]
-    return found
+        runs += [file.parent for file in sorted(folder.rglob(RESULT_FILE))] if folder.is_dir() else [folder.parent]
+    return runs
 
 
 def _result_documents(bundle: Bundle) -> dict[str, bytes]:
     from lynxbench.model.entries import ResultRecorded
 
-    found = {}
+    documents = {}
     for envelope in bundle.envelopes:
         entry = open_entry(envelope)
         if isinstance(entry.body, ResultRecorded):
-            blob = next(one for one in entry.blobs if one.name == RESULT_FILE)
-            found[entry.body.result_id] = bundle.blobs[blob.sha256]
-    return found
+            blob = next(candidate for candidate in entry.blobs if candidate.name == RESULT_FILE)
+            documents[entry.body.result_id] = bundle.blobs[blob.sha256]
+    return documents
 
 
 def _write(path: Path, data: bytes) -> None:

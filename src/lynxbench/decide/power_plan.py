@@ -13,9 +13,9 @@ ACCELERATOR_ONLY = "accelerators' own energy counters; the rest of the node is n
 NAMEPLATE_FIELDS = ("gpu_power_limit_default_w", "gpu_power_limit_max_w")
 
 
-def measured_draw(one: PrecisionResult) -> Figure | None:
+def measured_draw(figures: PrecisionResult) -> Figure | None:
     """Watts of a node at the sustained rate: joules a unit times units a second; None where no energy was read."""
-    energy, rate = one.energy_j_per_unit, one.sustained or one.throughput
+    energy, rate = figures.energy_j_per_unit, figures.sustained or figures.throughput
     if energy is None or rate is None or energy.estimate is None or rate.estimate is None:
         return None
     work = quantity(1.0, rate_unit(rate.unit)) * quantity(1.0, rate_unit(energy.unit))
@@ -27,8 +27,8 @@ def measured_draw(one: PrecisionResult) -> Figure | None:
 def nameplate_of(result: Result) -> tuple[float | None, str]:
     """What the devices' default power limits add up to, where the executor could read them."""
     for name in NAMEPLATE_FIELDS:
-        said = result.executor.get(Layer.ACCELERATOR, name)
-        values = said if isinstance(said, list) else [said]
+        stated = result.executor.get(Layer.ACCELERATOR, name)
+        values = stated if isinstance(stated, list) else [stated]
         watts = [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
         if watts:
             return sum(watts), f"accelerator.{name} of the measured executor"
@@ -36,7 +36,7 @@ def nameplate_of(result: Result) -> tuple[float | None, str]:
 
 
 def plan_power(
-    result: Result, one: PrecisionResult, nodes: int, nameplate_w: float | None, pue: float | None
+    result: Result, figures: PrecisionResult, nodes: int, nameplate_w: float | None, pue: float | None
 ) -> PowerPlan:
     """What the fleet draws, what has to be cooled, and what the nameplate would have ordered."""
     if nameplate_w is not None and not 0 < nameplate_w < 1e7:
@@ -45,26 +45,17 @@ def plan_power(
         raise BadInput(f"--pue: {pue:g} must be from 1 to 5; it is facility power over the machines' power")
     declared = result.executor.get(Layer.FACILITY, "pue")
     pue = pue if pue is not None else float(declared) if isinstance(declared, int | float) else None
-    draw = measured_draw(one)
-    said, how = (nameplate_w, "declared with --nameplate") if nameplate_w is not None else nameplate_of(result)
-    fleet = _times(draw, nodes / 1e3, "kW")
+    draw = measured_draw(figures)
+    nameplate, how = (nameplate_w, "declared with --nameplate") if nameplate_w is not None else nameplate_of(result)
+    fleet = None if draw is None else draw.scaled(nodes / 1e3, "kW")
     return PowerPlan(
         measured_w_per_node=draw,
         measured_how=ACCELERATOR_ONLY if draw is not None else "no energy was measured in this result",
-        nameplate_w_per_node=said,
+        nameplate_w_per_node=nameplate,
         nameplate_how=how,
         pue=pue,
         fleet_kw=fleet,
-        nameplate_kw=None if said is None else said * nodes / 1e3,
+        nameplate_kw=None if nameplate is None else nameplate * nodes / 1e3,
         cooling_kw=fleet,
-        facility_kw=None if pue is None else _times(fleet, pue, "kW"),
+        facility_kw=None if pue is None or fleet is None else fleet.scaled(pue, "kW"),
     )
-
-
-def _times(figure: Figure | None, factor: float, unit: str) -> Figure | None:
-    if figure is None:
-        return None
-    low, estimate, high = (
-        None if part is None else part * factor for part in (figure.low, figure.estimate, figure.high)
-    )
-    return Figure(low=low, estimate=estimate, high=high, unit=unit)

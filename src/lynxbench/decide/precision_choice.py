@@ -10,7 +10,6 @@ from lynxbench.decide.usable_figures import is_usable
 from lynxbench.errors import BadInput
 from lynxbench.model.contract import Contract
 from lynxbench.model.decisions import KvCacheLine, PrecisionDecision, PrecisionLine
-from lynxbench.model.figures import Figure
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision, reference_of
@@ -27,9 +26,9 @@ def decide_precisions(results: Sequence[Result]) -> PrecisionDecision:
     if not results:
         raise BadInput("no result is given; name at least one")
     result = results[-1]
-    measured = [one for one in result.per_precision if is_usable(result, one)]
+    measured = [figures for figures in result.per_precision if is_usable(result, figures)]
     reference = next((o for o in measured if o.precision is reference_of(tuple(m.precision for m in measured))), None)
-    lines = tuple(_line(one, result, reference, results) for one in result.per_precision)
+    lines = tuple(_line(figures, result, reference, results) for figures in result.per_precision)
     return PrecisionDecision(
         sentence=_sentence(lines),
         contract_id=result.contract_id,
@@ -38,7 +37,7 @@ def decide_precisions(results: Sequence[Result]) -> PrecisionDecision:
         lines=lines,
         kv_cache=_kv_cache(result),
         cautions=_cautions(lines, result),
-        cites=tuple(dict.fromkeys(one.result_id for one in results)),
+        cites=tuple(dict.fromkeys(cited.result_id for cited in results)),
     )
 
 
@@ -51,84 +50,77 @@ def policy_words(contract: Contract) -> str:
 
 
 def _line(
-    one: PrecisionResult, result: Result, reference: PrecisionResult | None, results: Sequence[Result]
+    figures: PrecisionResult, result: Result, reference: PrecisionResult | None, results: Sequence[Result]
 ) -> PrecisionLine:
-    verdict, why = _verdict(one, result)
-    usable = is_usable(result, one)
-    metric, tail = _tail(one) if usable else ("", None)
-    loss, how = _loss(one.precision, results)
-    executed = one.executed
+    verdict, why = _verdict(figures, result)
+    usable = is_usable(result, figures)
+    metric, tail = _tail(figures) if usable else ("", None)
+    loss, how = _loss(figures.precision, results)
+    executed = figures.executed
     return PrecisionLine(
-        precision=one.precision,
+        precision=figures.precision,
         verdict=verdict,
         why=why,
-        is_reference=reference is not None and one.precision is reference.precision,
-        throughput=(one.sustained or one.throughput) if usable else None,
-        speedup=_speedup(one, reference) if usable else None,
+        is_reference=reference is not None and figures.precision is reference.precision,
+        throughput=(figures.sustained or figures.throughput) if usable else None,
+        speedup=_speedup(figures, reference) if usable else None,
         latency=tail,
         latency_metric=metric,
-        memory_bytes=one.device_memory_bytes or one.memory_bytes,
-        energy=one.energy_j_per_unit if usable else None,
-        energy_per_request=one.energy_j_per_request if usable else None,
-        accuracy={} if one.accuracy is None else dict(one.accuracy.metrics),
+        memory_bytes=figures.device_memory_bytes or figures.memory_bytes,
+        energy=figures.energy_j_per_unit if usable else None,
+        energy_per_request=figures.energy_j_per_request if usable else None,
+        accuracy={} if figures.accuracy is None else dict(figures.accuracy.metrics),
         loss=loss,
         loss_how=how,
-        native=one.native,
+        native=figures.native,
         executed="" if executed is None else executed.how,
         toolchain="not stated" if executed is None or not executed.toolchain else executed.toolchain,
     )
 
 
-def _verdict(one: PrecisionResult, result: Result) -> tuple[Verdict, str]:
-    if one.skipped is not None:
-        return "not measured", one.skipped.reason
-    if not is_usable(result, one):
-        return "not measured", "; ".join(one.validity.reasons or result.validity.reasons) or "the run is void"
-    if one.accuracy is None:
+def _verdict(figures: PrecisionResult, result: Result) -> tuple[Verdict, str]:
+    if figures.skipped is not None:
+        return "not measured", figures.skipped.reason
+    if not is_usable(result, figures):
+        return "not measured", "; ".join(figures.validity.reasons or result.validity.reasons) or "the run is void"
+    if figures.accuracy is None:
         return "not measured", "its accuracy was not measured: no speed figure stands alone"
-    said = one.accuracy.verdict
-    if said == "reference":
+    verdict = figures.accuracy.verdict
+    if verdict == "reference":
         return "go", "it is the reference"
-    if said == "no policy":
+    if verdict == "no policy":
         return "not measured", "the contract has no accuracy policy"
-    if said == "not measured":
+    if verdict == "not measured":
         return "not measured", "the accuracy in the policy's metric is missing"
-    missed = [slo for slo in one.slo if slo.verdict == "missed"]
-    if said == "go" and missed:
+    missed = [slo for slo in figures.slo if slo.verdict == "missed"]
+    if verdict == "go" and missed:
         return "no-go", f"accurate enough, and misses p{missed[0].percentile:g} {missed[0].metric}"
-    loss = "" if one.accuracy.loss is None else f"loss {one.accuracy.loss:.2%}"
-    slower = ", but emulated: it may be slower than a native one" if one.native is Native.EMULATED else ""
-    return said, f"{loss or 'by the policy'}{slower}"
+    loss = "" if figures.accuracy.loss is None else f"loss {figures.accuracy.loss:.2%}"
+    slower = ", but emulated: it may be slower than a native one" if figures.native is Native.EMULATED else ""
+    return verdict, f"{loss or 'by the policy'}{slower}"
 
 
-def _speedup(one: PrecisionResult, reference: PrecisionResult | None) -> Interval | None:
+def _speedup(figures: PrecisionResult, reference: PrecisionResult | None) -> Interval | None:
     if reference is None:
         return None
-    top, bottom = (p.sustained or p.throughput for p in (one, reference))
+    top, bottom = (p.sustained or p.throughput for p in (figures, reference))
     if top is None or bottom is None or not top.estimate or not bottom.estimate:
         return None
-    if one.precision is reference.precision:
+    if figures.precision is reference.precision:
         return Interval(1.0, 1.0, 1.0)
-    if not _bounded(top) or not _bounded(bottom):
-        return Interval(math.nan, top.estimate / bottom.estimate, math.nan)
-    assert top.low is not None
-    assert top.high is not None
-    assert bottom.low is not None
-    assert bottom.high is not None
-    return Interval(top.low / bottom.high, top.estimate / bottom.estimate, top.high / bottom.low)
-
-
-def _bounded(figure: Figure) -> bool:
-    return bool(figure.low and figure.high and figure.low > 0)
+    ratio = top.estimate / bottom.estimate
+    if not (top.low and top.high and bottom.low and bottom.high and min(top.low, bottom.low) > 0):
+        return Interval(math.nan, ratio, math.nan)
+    return Interval(top.low / bottom.high, ratio, top.high / bottom.low)
 
 
 def _loss(precision: Precision, results: Sequence[Result]) -> tuple[Interval | None, str]:
     """Accuracy on fixed inputs repeats exactly; its spread shows only over several results."""
     losses = [
-        one.accuracy.loss
+        figures.accuracy.loss
         for result in results
-        for one in result.per_precision
-        if one.precision is precision and one.accuracy is not None and one.accuracy.loss is not None
+        for figures in result.per_precision
+        if figures.precision is precision and figures.accuracy is not None and figures.accuracy.loss is not None
     ]
     if not losses:
         return None, "not measured"
@@ -138,9 +130,9 @@ def _loss(precision: Precision, results: Sequence[Result]) -> tuple[Interval | N
     return Interval(min(losses), latest, max(losses)), f"lowest and highest of {len(losses)} results"
 
 
-def _tail(one: PrecisionResult) -> tuple[str, Percentile | None]:
+def _tail(figures: PrecisionResult) -> tuple[str, Percentile | None]:
     for metric in METRICS:
-        for percentile in one.latency_ms.get(metric, ()):
+        for percentile in figures.latency_ms.get(metric, ()):
             if percentile.percentile == 99:
                 return metric, percentile
     return "", None
@@ -184,13 +176,13 @@ def _sentence(lines: Sequence[PrecisionLine]) -> str:
 
 
 def _cautions(lines: Sequence[PrecisionLine], result: Result) -> tuple[str, ...]:
-    said = [
+    cautions = [
         f"{line.precision} is {line.native}: its speed is not that of hardware that has it"
         for line in lines
         if line.native in (Native.EMULATED, Native.UNKNOWN) and line.throughput is not None
     ]
-    said += [f"{line.precision}: the tool chain that made it is not stated" for line in lines
+    cautions += [f"{line.precision}: the tool chain that made it is not stated" for line in lines
              if line.toolchain == "not stated" and line.verdict == "go" and not line.is_reference]  # fmt: skip
     if result.validity.verdict != "valid":
-        said += list(result.validity.reasons)
-    return tuple(said)
+        cautions += list(result.validity.reasons)
+    return tuple(cautions)

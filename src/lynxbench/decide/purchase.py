@@ -57,7 +57,7 @@ class _Point:
     """A saturation point of one result."""
 
     result: Result
-    one: PrecisionResult
+    figures: PrecisionResult
     low: float
     high: float
     words: str
@@ -65,21 +65,21 @@ class _Point:
 
 def decide_purchase(proposal: PurchaseProposal) -> PurchaseDecision:
     """The five answers, what they support, and who measures again."""
-    baseline = newest([one for one in proposal.today if _best(one) is not None]) or newest(proposal.today)
+    baseline = newest([result for result in proposal.today if _best(result) is not None]) or newest(proposal.today)
     if baseline is None:
         raise BadInput(f"no result on today's hardware; measure first: lynxbench run {proposal.contract or 'CONTRACT'}")
     today, tested = _newest_point(proposal.today), _newest_point(proposal.tested)
-    said = _attribution(proposal.today)
+    attributed = _attribution(proposal.today)
     answers = (
         _saturation(today, proposal, baseline),
-        _where(said, proposal),
-        _swap_or_fix(said, proposal, baseline),
+        _where(attributed, proposal),
+        _swap_or_fix(attributed, proposal, baseline),
         _test_instance(today, tested, proposal),
         _remeasure(baseline, proposal),
     )
     open_ones = sum(not answer.answered for answer in answers)
     ratio = _ratio(today, tested)
-    supported, because = _supported(open_ones, said, proposal, ratio)
+    supported, because = _supported(open_ones, attributed, proposal, ratio)
     cites = dict.fromkeys(name for answer in answers for name in answer.evidence)
     return PurchaseDecision(
         sentence=_sentence(open_ones, supported, because),
@@ -104,9 +104,14 @@ def _answer(index: int, says: str, evidence: tuple[str, ...] = (), command: str 
         question=QUESTIONS[index],
         answered=not command,
         says=says,
-        evidence=() if command else evidence,
+        evidence=evidence,
         command=command,
     )
+
+
+def _open(index: int, says: str, command: str) -> PurchaseAnswer:
+    """An unanswered question, with the command that would answer it."""
+    return _answer(index, says, command=command)
 
 
 def _saturation(today: _Point | None, proposal: PurchaseProposal, baseline: Result) -> PurchaseAnswer:
@@ -116,54 +121,48 @@ def _saturation(today: _Point | None, proposal: PurchaseProposal, baseline: Resu
     searching = isinstance(baseline.contract.workload.arrival, SaturatingArrival)
     if served and not searching:
         says = "the contract sets one load and searches no saturation"
-        return _answer(
-            0, says, command=f"write `arrival: {{process: saturating}}`, then: lynxbench run {proposal.contract}"
-        )
-    return _answer(0, "no valid, steady result", command=f"lynxbench run {proposal.contract}")
+        return _open(0, says, f"write `arrival: {{process: saturating}}`, then: lynxbench run {proposal.contract}")
+    return _open(0, "no valid, steady result", f"lynxbench run {proposal.contract}")
 
 
-def _where(said: tuple[Result, Attribution] | None, proposal: PurchaseProposal) -> PurchaseAnswer:
-    if said is None:
-        return _answer(
-            1, "no attribution in any result", command=f"lynxbench run {proposal.contract}  (it profiles too)"
-        )
-    result, found = said
-    top = sorted(found.shares.items(), key=lambda item: -item[1])[:2]
+def _where(attributed: tuple[Result, Attribution] | None, proposal: PurchaseProposal) -> PurchaseAnswer:
+    if attributed is None:
+        return _open(1, "no attribution in any result", f"lynxbench run {proposal.contract}  (it profiles too)")
+    result, attribution = attributed
+    top = sorted(attribution.shares.items(), key=lambda item: -item[1])[:2]
     shares = ", ".join(f"{category.replace('_', ' ')} {share:.0%}" for category, share in top)
-    if found.bound is Bound.UNDETERMINED:
-        return _answer(
-            1, f"{shares}: undetermined", command=f"lynxbench trace TRACE --ceilings {short(result.result_id)}"
-        )
-    owner = f" → {found.owner}" if found.owner else ""
-    weak = " (weak: two categories are level)" if found.weak else ""
-    return _answer(1, f"{shares}: {found.bound}-bound{owner}{weak}", (result.result_id,))
+    if attribution.bound is Bound.UNDETERMINED:
+        return _open(1, f"{shares}: undetermined", f"lynxbench trace TRACE --ceilings {short(result.result_id)}")
+    owner = f" → {attribution.owner}" if attribution.owner else ""
+    weak = " (weak: two categories are level)" if attribution.weak else ""
+    return _answer(1, f"{shares}: {attribution.bound}-bound{owner}{weak}", (result.result_id,))
 
 
 def _swap_or_fix(
-    said: tuple[Result, Attribution] | None, proposal: PurchaseProposal, baseline: Result
+    attributed: tuple[Result, Attribution] | None, proposal: PurchaseProposal, baseline: Result
 ) -> PurchaseAnswer:
     name = short(baseline.result_id)
     command = f"lynxbench decide whatif {name} --hardware {proposal.device} --with-fix"
-    if said is None:
-        return _answer(2, "nothing is known about where time goes", command=f"lynxbench run {proposal.contract}")
-    found = proposal.whatif
-    if found is None or found.swap is None:
-        return _answer(2, proposal.why_no_whatif or "no estimate was made", command=command)
-    swap = f"{proposal.device} {gain_words(found.swap.gain)}"
-    if said[1].bound is Bound.HARDWARE or found.fix is None or found.fix.gain.high < 1.02:
-        return _answer(2, f"estimate: {swap}; not software-shaped, no fix is known", found.cites)
+    if attributed is None:
+        return _open(2, "nothing is known about where time goes", f"lynxbench run {proposal.contract}")
+    whatif = proposal.whatif
+    if whatif is None or whatif.swap is None:
+        return _open(2, proposal.why_no_whatif or "no estimate was made", command)
+    swap = f"{proposal.device} {gain_words(whatif.swap.gain)}"
+    if attributed[1].bound is Bound.HARDWARE or whatif.fix is None or whatif.fix.gain.high < 1.02:
+        return _answer(2, f"estimate: {swap}; not software-shaped, no fix is known", whatif.cites)
     measured = "".join(
-        f"; measured by intervention {one.estimate:.2f}×" for one in list(found.fix.measured.values())[:1]
+        f"; measured by intervention {gain.estimate:.2f}×" for gain in list(whatif.fix.measured.values())[:1]
     )
-    return _answer(2, f"estimate: {swap}; fix {gain_words(found.fix.gain)}{measured}", found.cites)
+    return _answer(2, f"estimate: {swap}; fix {gain_words(whatif.fix.gain)}{measured}", whatif.cites)
 
 
 def _test_instance(today: _Point | None, tested: _Point | None, proposal: PurchaseProposal) -> PurchaseAnswer:
     command = f"on the test instance: lynxbench run {proposal.contract}, then give it with --test RESULT"
     if tested is None:
-        return _answer(3, f"no result of this contract on {proposal.device}", command=command)
+        return _open(3, f"no result of this contract on {proposal.device}", command)
     if today is None:
-        return _answer(3, "nothing to hold it against: today's saturation is not measured", command=command)
+        return _open(3, "nothing to hold it against: today's saturation is not measured", command)
     ratio = _ratio(today, tested)
     assert ratio is not None
     return _answer(3, f"{tested.words}: {_ceiling_words(ratio)}", (today.result.result_id, tested.result.result_id))
@@ -171,11 +170,8 @@ def _test_instance(today: _Point | None, tested: _Point | None, proposal: Purcha
 
 def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
     if proposal.remeasured_by is None:
-        return _answer(
-            4,
-            "nobody is named",
-            command=f"lynxbench decide purchase --proposed {proposal.device} --remeasured-by TEAM …",
-        )
+        command = f"lynxbench decide purchase --proposed {proposal.device} --remeasured-by TEAM …"
+        return _open(4, "nobody is named", command)
     due = f" by {proposal.due}" if proposal.due else ""
     says = f"{proposal.remeasured_by}, against {short(baseline.result_id)} under the same contract{due}"
     return _answer(4, says, (baseline.result_id,))
@@ -183,29 +179,28 @@ def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
 
 def _best(result: Result) -> _Point | None:
     """The saturation point of a result, where one was shown."""
-    points = []
-    for one in result.per_precision:
-        if not is_usable(result, one):
+    for figures in result.per_precision:
+        if not is_usable(result, figures):
             continue
-        found = one.load.saturation if one.load is not None else None
-        if found is not None and found.passed_per_s is not None:
-            bounds = ", ".join(one.load.budget) if one.load is not None else ""
-            upper = found.failed_per_s or found.ceiling_per_s
-            held = f"{found.passed_per_s:.4g} req/s [{found.passed_per_s:.4g}, {upper:.4g}]"
-            words = f"{held} within {bounds} ({one.precision})"
-            points.append(_Point(result, one, found.passed_per_s, upper, words))
-            continue
-        rate = one.sustained
+        saturation = figures.load.saturation if figures.load is not None else None
+        if saturation is not None and saturation.passed_per_s is not None:
+            bounds = ", ".join(figures.load.budget) if figures.load is not None else ""
+            upper = saturation.failed_per_s or saturation.ceiling_per_s
+            held = f"{saturation.passed_per_s:.4g} req/s [{saturation.passed_per_s:.4g}, {upper:.4g}]"
+            words = f"{held} within {bounds} ({figures.precision})"
+            return _Point(result, figures, saturation.passed_per_s, upper, words)
+        rate = figures.sustained
         closed = result.contract.engine.name not in ("openai", "kserve")
-        if closed and rate is not None and rate.estimate and is_steady(one):
+        if closed and rate is not None and rate.estimate and is_steady(figures):
             low, high = rate.low or rate.estimate, rate.high or rate.estimate
-            words = f"{rate.estimate:.4g} {rate.unit} [{low:.4g}, {high:.4g}] sustained, always busy ({one.precision})"
-            points.append(_Point(result, one, low, high, words))
-    return points[0] if points else None
+            held = f"{rate.estimate:.4g} {rate.unit} [{low:.4g}, {high:.4g}]"
+            words = f"{held} sustained, always busy ({figures.precision})"
+            return _Point(result, figures, low, high, words)
+    return None
 
 
 def _newest_point(results: Sequence[Result]) -> _Point | None:
-    for result in sorted(results, key=lambda one: one.started_at, reverse=True):
+    for result in sorted(results, key=lambda candidate: candidate.started_at, reverse=True):
         point = _best(result)
         if point is not None:
             return point
@@ -214,7 +209,7 @@ def _newest_point(results: Sequence[Result]) -> _Point | None:
 
 def _ratio(today: _Point | None, tested: _Point | None) -> Interval | None:
     """Saturation there over here, at the same precision; the pairs' ends give the bounds."""
-    if today is None or tested is None or today.one.precision is not tested.one.precision:
+    if today is None or tested is None or today.figures.precision is not tested.figures.precision:
         return None if today is None or tested is None else UNKNOWN_INTERVAL
     middle = math.sqrt(tested.low * tested.high) / math.sqrt(today.low * today.high)
     return Interval(tested.low / today.high, middle, tested.high / today.low)
@@ -231,53 +226,48 @@ def _ceiling_words(ratio: Interval) -> str:
 
 
 def _attribution(results: Sequence[Result]) -> tuple[Result, Attribution] | None:
-    for result in sorted(results, key=lambda one: one.started_at, reverse=True):
-        for one in result.per_precision:
-            if is_usable(result, one) and one.attribution is not None:
-                return result, one.attribution
-        if result.attribution is not None and any(is_usable(result, one) for one in result.per_precision):
+    for result in sorted(results, key=lambda candidate: candidate.started_at, reverse=True):
+        for figures in result.per_precision:
+            if is_usable(result, figures) and figures.attribution is not None:
+                return result, figures.attribution
+        if result.attribution is not None and any(is_usable(result, figures) for figures in result.per_precision):
             return result, result.attribution
     return None
 
 
 def _supported(
-    open_ones: int, said: tuple[Result, Attribution] | None, proposal: PurchaseProposal, ratio: Interval | None
+    open_ones: int, attributed: tuple[Result, Attribution] | None, proposal: PurchaseProposal, ratio: Interval | None
 ) -> tuple[str, str]:
     if open_ones >= UNANSWERED_LIMIT:
         return "undecided", f"{open_ones} of 5 questions have no evidence"
+    software = attributed is not None and attributed[1].bound is Bound.SOFTWARE
     measured = ratio is not None and ratio.known
     if measured and ratio is not None and ratio.high <= 1 + SAME_CEILING:
-        software = said is not None and said[1].bound is Bound.SOFTWARE
         reason = f"the test instance reaches {ratio.estimate:.2f}× of today's saturation"
         return ("software first", f"{reason}, and software bounds it") if software else ("neither", reason)
-    found = proposal.whatif
-    fix = found.fix.gain if found is not None and found.fix is not None else None
-    swap = ratio if measured else found.swap.gain if found is not None and found.swap is not None else None
-    if said is not None and said[1].bound is Bound.SOFTWARE and fix is not None and swap is not None:
-        best = (
-            max((one.estimate for one in found.fix.measured.values()), default=fix.estimate)
-            if found and found.fix
-            else 1
-        )
+    fix = None if proposal.whatif is None else proposal.whatif.fix
+    swap = _swap_gain(proposal, ratio)
+    if software and fix is not None and swap is not None:
+        best = max((gain.estimate for gain in fix.measured.values()), default=fix.gain.estimate)
         if best >= swap.estimate:
-            return (
-                "software first",
-                f"the software fix gains {best:.2f}×, the swap {swap.estimate:.2f}×, before any money",
-            )
+            gains = f"the software fix gains {best:.2f}×, the swap {swap.estimate:.2f}×"
+            return "software first", f"{gains}, before any money"
     if swap is not None and swap.low > 1 + SAME_CEILING:
         how = "measured on a test instance" if measured else "an estimate: question 4 would measure it"
         return "purchase", f"the swap gains at least {swap.low:.2f}× ({how})"
     return "undecided", "neither the swap nor a fix is shown to gain"
 
 
+def _swap_gain(proposal: PurchaseProposal, ratio: Interval | None) -> Interval | None:
+    """What the swap gains: measured on a test instance, or estimated."""
+    if ratio is not None and ratio.known:
+        return ratio
+    return None if proposal.whatif is None or proposal.whatif.swap is None else proposal.whatif.swap.gain
+
+
 def _follow_up(baseline: Result, proposal: PurchaseProposal, ratio: Interval | None) -> FollowUp | None:
-    if proposal.remeasured_by is None:
-        return None
-    found = proposal.whatif
-    expected = ratio if ratio is not None and ratio.known else None
-    if expected is None and found is not None and found.swap is not None:
-        expected = found.swap.gain
-    if expected is None:
+    expected = _swap_gain(proposal, ratio)
+    if proposal.remeasured_by is None or expected is None:
         return None
     return FollowUp(
         remeasured_by=proposal.remeasured_by,
@@ -304,9 +294,9 @@ def _sentence(open_ones: int, supported: str, because: str) -> str:
 
 
 def _cautions(proposal: PurchaseProposal, baseline: Result) -> tuple[str, ...]:
-    said = []
+    cautions = []
     if baseline.validity.verdict != "valid":
-        said.append(f"today's result is {baseline.validity.verdict}: {'; '.join(baseline.validity.reasons)}")
+        cautions.append(f"today's result is {baseline.validity.verdict}: {'; '.join(baseline.validity.reasons)}")
     if proposal.remeasured_by is not None and _follow_up(baseline, proposal, None) is None and not proposal.tested:
-        said.append("no follow-up is recorded: without an estimate or a test nothing is expected of the swap")
-    return tuple(said)
+        cautions.append("no follow-up is recorded: without an estimate or a test nothing is expected of the swap")
+    return tuple(cautions)

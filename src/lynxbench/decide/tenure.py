@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Literal
 
 from lynxbench.errors import BadInput
 from lynxbench.model.figures import Figure
 from lynxbench.model.planning import BreakEven, MoneyFigure, Tenure
-from lynxbench.model.quantities import HOUR_S, YEAR_S, Quantity, parse_unit, quantity
+from lynxbench.model.quantities import HOUR_S, YEAR_S, Quantity, parse_unit, quantity, rate_unit
 
 MONTH_S = YEAR_S / 12
 TOKENS = parse_unit("tokens/s")[1]
@@ -57,7 +60,6 @@ class Rates:
     """What a node does, and how busy it is."""
 
     work: Figure
-    work_unit: str
     requests_per_s: Figure | None
     utilisation: float
     watts: float | None
@@ -65,13 +67,12 @@ class Rates:
 
 def price_tenures(terms: Terms, rates: Rates) -> tuple[Tenure, ...]:
     """Owning and renting, each where it has a price."""
-    found = []
+    tenures = []
     if terms.own is not None:
-        parts = own_parts(terms.own, terms, rates.watts, rates.utilisation)
-        found.append(_tenure("own", parts, rates))
+        tenures.append(_tenure("own", own_parts(terms.own, terms, rates.watts, rates.utilisation), rates))
     if terms.rent is not None:
-        found.append(_tenure("rent", {"rent": _per_hour(terms.rent)}, rates))
-    return tuple(found)
+        tenures.append(_tenure("rent", {"rent": terms.rent * quantity(1.0, "h")}, rates))
+    return tuple(tenures)
 
 
 def own_parts(own: Owning, terms: Terms, watts: float | None, utilisation: float) -> dict[str, Quantity]:
@@ -111,15 +112,13 @@ def break_even(terms: Terms, tenures: Sequence[Tenure], utilisation: float) -> B
     return BreakEven(use_share=share, months=months, words=f"owning is cheaper above {share:.0%} of all hours{within}")
 
 
-def _tenure(kind: str, parts: dict[str, Quantity], rates: Rates) -> Tenure:
-    total = next(iter(parts.values())) * 0.0
-    for part in parts.values():
-        total = total + part
+def _tenure(kind: Literal["own", "rent"], parts: dict[str, Quantity], rates: Rates) -> Tenure:
+    total = reduce(add, parts.values())
     currency = total.currency
     assert currency is not None
-    tokens = parse_unit(rates.work_unit)[1] == TOKENS
+    tokens = parse_unit(rate_unit(rates.work.unit))[1] == TOKENS
     return Tenure(
-        kind="own" if kind == "own" else "rent",
+        kind=kind,
         per_hour=MoneyFigure(low=total.value, estimate=total.value, high=total.value, currency=currency, per="hour"),
         parts={name: part.value for name, part in parts.items()},
         per_request=_each(total, rates.requests_per_s, rates.utilisation, currency, 1.0, "request"),
@@ -141,7 +140,3 @@ def _each(
     if not math.isfinite(high):
         return None
     return MoneyFigure(low=low, estimate=middle, high=high, currency=currency, per=per)
-
-
-def _per_hour(rent: Quantity) -> Quantity:
-    return rent * quantity(1.0, "h")

@@ -15,28 +15,28 @@ OPEN_LOOP_COMMAND = (
 )
 
 
-def is_usable(result: Result, one: PrecisionResult) -> bool:
+def is_usable(result: Result, figures: PrecisionResult) -> bool:
     """Whether figures of this precision are the executor's at all."""
     void = ValidityVerdict.VOID
-    return one.skipped is None and result.validity.verdict is not void and one.validity.verdict is not void
+    return figures.skipped is None and result.validity.verdict is not void and figures.validity.verdict is not void
 
 
-def is_steady(one: PrecisionResult) -> bool:
+def is_steady(figures: PrecisionResult) -> bool:
     """Whether the figures are of a steady state; a load run without an own verdict is judged by its probes."""
-    if one.steady is None:
-        return one.load is not None and one.load.saturation is not None
-    return one.steady.verdict is SteadyVerdict.STEADY
+    if figures.steady is None:
+        return figures.load is not None and figures.load.saturation is not None
+    return figures.steady.verdict is SteadyVerdict.STEADY
 
 
 def measured_precision(result: Result, precision: Precision | None) -> PrecisionResult:
     """The precision asked for, or the only or first usable one; Refused where its figures may not be used."""
-    known = [one for one in result.per_precision if one.skipped is None]
+    known = [figures for figures in result.per_precision if figures.skipped is None]
     if precision is not None:
-        known = [one for one in known if one.precision is precision]
+        known = [figures for figures in known if figures.precision is precision]
         if not known:
-            had = ", ".join(one.precision for one in result.per_precision if one.skipped is None) or "none"
+            had = ", ".join(figures.precision for figures in result.per_precision if figures.skipped is None) or "none"
             raise BadInput(f"--precision {precision}: result {short(result.result_id)} measured {had}")
-    usable = [one for one in known if is_usable(result, one)]
+    usable = [figures for figures in known if is_usable(result, figures)]
     if not usable:
         reasons = "; ".join(result.validity.reasons) or "every precision was skipped or is void"
         raise Refused(f"result {short(result.result_id)} is void ({reasons}): no decision rests on it")
@@ -45,19 +45,21 @@ def measured_precision(result: Result, precision: Precision | None) -> Precision
 
 def newest(results: Sequence[Result]) -> Result | None:
     """The result that was measured last."""
-    return max(results, key=lambda one: one.started_at, default=None)
+    return max(results, key=lambda result: result.started_at, default=None)
 
 
-def one_contract(results: Sequence[Result], asked: str | None = None) -> tuple[Result, ...]:
+def one_contract(results: Sequence[Result], wanted: str | None = None) -> tuple[Result, ...]:
     """Results of one contract, oldest first: the one asked for by name or id, or the only one there is."""
     chosen = list(results)
-    if asked is not None:
-        chosen = [one for one in chosen if asked == one.contract.name or one.contract_id.startswith(asked)]
+    if wanted is not None:
+        chosen = [
+            result for result in chosen if wanted == result.contract.name or result.contract_id.startswith(wanted)
+        ]
         if not chosen:
-            names = ", ".join(sorted({one.contract.name for one in results})) or "no result at all"
-            raise BadInput(f"--for {asked}: no result of this contract; there are results of {names}")
-    ids = {one.contract_id for one in chosen}
+            names = ", ".join(sorted({result.contract.name for result in results})) or "no result at all"
+            raise BadInput(f"--for {wanted}: no result of this contract; there are results of {names}")
+    ids = {result.contract_id for result in chosen}
     if len(ids) > 1:
-        names = ", ".join(sorted({f"{one.contract.name} ({short(one.contract_id)})" for one in chosen}))
+        names = ", ".join(sorted({f"{result.contract.name} ({short(result.contract_id)})" for result in chosen}))
         raise Refused(f"results of {len(ids)} contracts ({names}) answer different questions; choose one with --for")
-    return tuple(sorted(chosen, key=lambda one: one.started_at))
+    return tuple(sorted(chosen, key=lambda result: result.started_at))

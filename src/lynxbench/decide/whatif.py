@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 
+from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.assumptions import check_assumptions
+from lynxbench.decide.catalogue import find_device, recognise
 from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
@@ -15,11 +18,6 @@ from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
-
-Factors = tuple[float, float, float, float]
-"""Compute, bandwidth, link, host: new over old."""
-Replay = Callable[[Mapping[Category, float], Factors], Interval]
-"""The gain of a swap with those factors; `attribute` knows how."""
 
 STEP_ERROR = 0.02
 """Of a step: how well shares of a profiled step stand for the unprofiled one. Both are medians of few steps; MLPerf
@@ -35,73 +33,77 @@ HOST_SIDE = (Category.SYNCHRONIZATION, Category.ALLOCATOR, Category.INPUT, Categ
 """Where removing the cause also removes launches that waited behind it."""
 
 
-def ask_whatif(
+def estimate_whatif(
     result: Result,
+    catalogue: Mapping[str, Device],
     *,
-    device: Device | None,
-    today: Device | None,
-    fix: Category | None,
-    with_fix: bool,
-    replay: Replay,
+    hardware: str | None,
+    fix: Category | None = None,
+    with_fix: bool = False,
     host: float = 1.0,
     precision: Precision | None = None,
     tested: Result | None = None,
 ) -> WhatIf:
-    """A swap, a fix, or both; Refused where the result says nothing about where its time goes."""
+    """A swap, a fix, or both; Refused where the result says nothing about where its time goes.
+
+    The proposed device is looked up by name, today's by what its driver reports.
+    """
+    device = None if hardware is None else find_device(catalogue, hardware)
+    today = recognise(catalogue, result.executor)
     if device is None and not with_fix and fix is None:
         raise BadInput("name what is to change: --hardware DEVICE, --fix CATEGORY, or both")
     if not 0.1 <= host <= 10:
         raise BadInput(f"--host {host:g}: how many times faster the host becomes, from 0.1 to 10")
-    one = measured_precision(result, precision)
-    said = one.attribution or result.attribution
-    if said is None:
-        why = one.attribution_missing or "no attribution was made"
+    figures = measured_precision(result, precision)
+    attribution = figures.attribution or result.attribution
+    if attribution is None:
+        why = figures.attribution_missing or "no attribution was made"
         raise Refused(
             f"result {short(result.result_id)} does not say where its time goes ({why}): nothing can be estimated. "
             f"Run: lynxbench run {result.contract.name}, or lynxbench trace FILE"
         )
-    ceilings = said.ceilings or result.ceilings
-    swap = None if device is None else _swap(said, device, today, ceilings, one.precision, host, replay)
-    fixed = estimate_fix(said, fix) if with_fix or fix is not None else None
+    ceilings = attribution.ceilings or result.ceilings
+    swap = None if device is None else _swap(attribution, device, today, ceilings, figures.precision, host)
+    fixed = estimate_fix(attribution, fix) if with_fix or fix is not None else None
     both = None
     if swap is not None and fixed is not None:
-        remaining = shares_after(said.shares, fixed.category, fixed.gain.estimate)
-        then = replay(remaining, tuple(swap.factors[name].estimate for name in _PARTS))  # type: ignore[arg-type]
+        remaining = shares_after(attribution.shares, fixed.category, fixed.gain.estimate)
+        then = estimate_swap(remaining, _swap_at(swap.factors, "estimate")).gain
         both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
     return WhatIf(
-        sentence=_sentence(swap, fixed, said),
+        sentence=_sentence(swap, fixed, attribution),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         result_id=result.result_id,
-        precision=one.precision,
-        shares=dict(said.shares),
+        precision=figures.precision,
+        shares=dict(attribution.shares),
         swap=swap,
         fix=fixed,
         both=both,
-        assumptions=() if device is None else check_assumptions(result, one, said, device, today, tested),
-        cautions=_cautions(said, swap),
+        assumptions=() if device is None else check_assumptions(result, figures, attribution, device, today, tested),
+        cautions=_cautions(attribution, swap),
         cites=(result.result_id, *(() if tested is None else (tested.result_id,))),
     )
 
 
-def estimate_fix(said: Attribution, category: Category | None = None) -> FixEstimate:
+def estimate_fix(attribution: Attribution, category: Category | None = None) -> FixEstimate:
     """What removing one category's cause would gain; without a category, the bottleneck's."""
-    chosen = category or said.bottleneck
-    share = said.shares.get(chosen, 0.0)
-    if chosen is said.bottleneck and said.gain_if_removed.known:
-        low, middle, high = said.gain_if_removed.low, said.gain_if_removed.estimate, said.gain_if_removed.high
+    chosen = category or attribution.bottleneck
+    is_bottleneck = chosen is attribution.bottleneck
+    share = attribution.shares.get(chosen, 0.0)
+    if is_bottleneck and attribution.gain_if_removed.known:
+        low, middle, high = astuple(attribution.gain_if_removed)
     else:
-        freed = said.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
+        freed = attribution.shares.get(Category.LAUNCH, 0.0) if chosen in HOST_SIDE else 0.0
         low, middle, high = (_gain(part) for part in (share * HALF_REMOVED, share, share + freed))
     gain = Interval(max(1.0, 1 / min(1.0, 1 / low + STEP_ERROR)), middle, 1 / max(1 / high - STEP_ERROR, STEP_ERROR))
-    is_bottleneck = chosen is said.bottleneck
     return FixEstimate(
         category=chosen,
-        layer=said.layer if is_bottleneck else None,
-        owner=said.owner if is_bottleneck else None,
-        fix=said.next_step if is_bottleneck else f"remove the cause of {chosen.replace('_', ' ')}",
+        layer=attribution.layer if is_bottleneck else None,
+        owner=attribution.owner if is_bottleneck else None,
+        fix=attribution.next_step if is_bottleneck else f"remove the cause of {chosen.replace('_', ' ')}",
         gain=gain,
-        measured={one.name: one.measured for one in said.interventions if one.measured.known},
+        measured={trial.name: trial.measured for trial in attribution.interventions if trial.measured.known},
     )
 
 
@@ -110,46 +112,39 @@ def shares_after(shares: Mapping[Category, float], category: Category, gain: flo
     total = sum(shares.values())
     gone = total * (1 - 1 / gain)
     left = dict(shares)
-    for one in (category, Category.LAUNCH, *shares):
-        taken = min(left.get(one, 0.0), gone)
-        if one in left:
-            left[one] -= taken
+    for part in (category, Category.LAUNCH, *shares):
+        taken = min(left.get(part, 0.0), gone)
+        if part in left:
+            left[part] -= taken
             gone -= taken
-    kept = sum(left.values())
-    return {one: share / kept for one, share in left.items()} if kept > 0 else dict(shares)
-
-
-_PARTS = ("compute", "bandwidth", "link", "host")
+    remaining = sum(left.values())
+    return {part: share / remaining for part, share in left.items()} if remaining > 0 else dict(shares)
 
 
 def _swap(
-    said: Attribution,
+    attribution: Attribution,
     device: Device,
     today: Device | None,
     ceilings: Sequence[Ceiling],
     precision: Precision,
     host: float,
-    replay: Replay,
 ) -> SwapEstimate:
     factors: dict[str, Interval] = {}
     how: dict[str, str] = {}
     factors["compute"], how["compute"] = _compute_factor(device, today, ceilings, precision)
+    old_memory, old_link = (None, None) if today is None else (today.memory_tb_per_s * 1e12, today.link_gb_per_s)
     old_copy = _measured(ceilings, "copy", None)
-    factors["bandwidth"], how["bandwidth"] = _factor(
-        device.memory_tb_per_s * 1e12, None if today is None else today.memory_tb_per_s * 1e12, old_copy
-    )
-    old_link = None if today is None else today.link_gb_per_s
+    factors["bandwidth"], how["bandwidth"] = _factor(device.memory_tb_per_s * 1e12, old_memory, old_copy)
     factors["link"], how["link"] = _factor(device.link_gb_per_s, old_link, None)
     factors["host"] = Interval(host, host, host)
     how["host"] = "the host stays" if host == 1 else "declared with --host"
-    ends = [replay(said.shares, _at(factors, end)) for end in ("low", "estimate", "high")]
-    gain = Interval(min(one.low for one in ends), ends[1].estimate, max(one.high for one in ends))
+    ends = [estimate_swap(attribution.shares, _swap_at(factors, end)).gain for end in ("low", "estimate", "high")]
+    gain = Interval(min(end.low for end in ends), ends[1].estimate, max(end.high for end in ends))
     return SwapEstimate(device=device.name, factors=factors, how=how, gain=gain)
 
 
-def _at(factors: Mapping[str, Interval], end: str) -> Factors:
-    compute, bandwidth, link, host = (float(getattr(factors[name], end)) for name in _PARTS)
-    return compute, bandwidth, link, host
+def _swap_at(factors: Mapping[str, Interval], end: str) -> Swap:
+    return Swap(**{name: float(getattr(factor, end)) for name, factor in factors.items()})
 
 
 def _compute_factor(
@@ -174,9 +169,9 @@ def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precis
         Precision.FP16: (Precision.BF16, Precision.FP32),
         Precision.TF32: (Precision.FP32,),
     }
-    for one in (precision, *wider.get(precision, ())):
-        if one in device.dense_tera_per_s:
-            return device.dense_tera_per_s[one], one
+    for stated in (precision, *wider.get(precision, ())):
+        if stated in device.dense_tera_per_s:
+            return device.dense_tera_per_s[stated], stated
     return None, precision
 
 
@@ -185,15 +180,14 @@ def _factor(new: float, old_nameplate: float | None, old_measured: float | None)
         ratio = new / old_nameplate
         return Interval(ratio * MAKERS_AGREE[0], ratio, ratio * MAKERS_AGREE[1]), "nameplate over nameplate"
     if old_measured:
-        low, middle, high = (new * reached / old_measured for reached in REACHED)
-        return Interval(
-            low, middle, high
-        ), f"{REACHED[0]:.0%} to {REACHED[2]:.0%} of the nameplate over today's measured"
+        low, middle, high = (new * share / old_measured for share in REACHED)
+        reached = f"{REACHED[0]:.0%} to {REACHED[2]:.0%}"
+        return Interval(low, middle, high), f"{reached} of the nameplate over today's measured"
     return Interval(1.0, 1.0, 1.0), "today's is not known: taken as equal"
 
 
 def _measured(ceilings: Sequence[Ceiling], name: str, precision: Precision | None) -> float | None:
-    return next((one.per_s for one in ceilings if one.name == name and one.precision is precision), None)
+    return next((c.per_s for c in ceilings if c.name == name and c.precision is precision), None)
 
 
 def _gain(share: float) -> float:
@@ -209,21 +203,23 @@ def gain_words(gain: Interval) -> str:
     return f"{gain.low:.2f} to {gain.high:.2f}× (most likely {gain.estimate:.2f}×)"
 
 
-def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, said: Attribution) -> str:
+def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, attribution: Attribution) -> str:
     parts = []
     if swap is not None:
         parts.append(f"{swap.device} would gain {gain_words(swap.gain)}")
     if fix is not None:
         parts.append(f"the fix ({fix.fix}) would gain {gain_words(fix.gain)}")
-    shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(said.bound, f"bound: {said.bound}")
+    shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(
+        attribution.bound, f"bound: {attribution.bound}"
+    )
     return f"estimate, {shape}: {'; '.join(parts)}"
 
 
-def _cautions(said: Attribution, swap: SwapEstimate | None) -> tuple[str, ...]:
+def _cautions(attribution: Attribution, swap: SwapEstimate | None) -> tuple[str, ...]:
     lines = ["every gain here is an estimate; a test instance under the same contract is the measurement"]
-    if said.weak:
+    if attribution.weak:
         lines.append("the attribution is weak: two categories are level, or the evidence is thin")
-    if said.layer is Layer.DEMAND or said.bound is Bound.DEMAND:
+    if attribution.layer is Layer.DEMAND or attribution.bound is Bound.DEMAND:
         lines.append("demand bounds this service: nothing that is faster serves more requests")
     if swap is not None and swap.how["host"] == "the host stays":
         lines.append("the host is taken as unchanged; a new machine often brings another one (--host)")

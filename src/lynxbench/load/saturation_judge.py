@@ -17,7 +17,7 @@ import numpy as np
 from lynxbench.model.interval import Interval
 from lynxbench.model.samples import Float64
 from lynxbench.stats.autocorrelation import integrated_time
-from lynxbench.stats.proportion import clopper_pearson
+from lynxbench.stats.tails import clopper_pearson
 
 START_UP = 0.2
 """Share of a probe left out at its start: a queue that starts empty flatters the first requests."""

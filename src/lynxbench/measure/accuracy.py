@@ -6,15 +6,14 @@ Pure numpy. Definitions, and why each was chosen, are in docs/methodology/accura
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from lynxbench.errors import BadResult
-from lynxbench.measure.polarity import score_labelled_vectors, share_interval
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
+from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Accuracy
 from lynxbench.model.samples import Float64, Outputs
@@ -36,6 +35,8 @@ ROWS_AT_ONCE = 256
 """Rows of logits widened to float64 at a time: a vocabulary of 150 000 then takes 300 MB, not the whole text's."""
 Z_95 = 1.959964
 """Two-sided 95 % point of the normal distribution, for intervals among the metrics."""
+RIDGE = 1.0
+"""Penalty on unit-length vectors: the usual default of ridge classifiers; fixed, so that no precision is tuned."""
 
 
 def compare_outputs(
@@ -128,6 +129,40 @@ def negative_log_likelihood(logits: Array, targets: Array) -> Float64:
     return np.concatenate(parts)
 
 
+def share_interval(right: int, total: int) -> Interval:
+    """A share with its 95 % Wilson score interval (Wilson 1927), which stays sound near 0 and 1."""
+    share, square = right / total, Z_95**2
+    centre = (share + square / (2 * total)) / (1 + square / total)
+    half = Z_95 * math.sqrt(share * (1 - share) / total + square / (4 * total**2)) / (1 + square / total)
+    return Interval(min(max(0.0, centre - half), share), share, max(min(1.0, centre + half), share))
+
+
+def score_labelled_vectors(vectors: Array, labels: Array, split: Array) -> npt.NDArray[np.bool_]:
+    """Train on the rows with split 0, answer for the rows with split 1, and say which answers are right.
+
+    One-against-rest ridge regression on centred unit vectors (Hastie, Tibshirani, Friedman: ESL, 3.4.1), solved in the
+    smaller of the two dimensions.
+    """
+    train, test = split == 0, split == 1
+    classes = np.unique(labels[train])
+    if not test.any() or len(classes) < 2:
+        raise BadResult("labelled vectors need a training part with two labels (split 0) and a scored part (split 1)")
+    wide = vectors.astype(np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    unit = wide / np.where(norms > 0, norms, 1.0)
+    centre = unit[train].mean(axis=0)
+    known, scored = unit[train] - centre, unit[test] - centre
+    signs = np.where(labels[train][:, None] == classes[None, :], 1.0, -1.0)
+    offset = signs.mean(axis=0)
+    if len(known) <= known.shape[1]:
+        dual = np.linalg.solve(known @ known.T + RIDGE * np.eye(len(known)), signs - offset)
+        scores = scored @ (known.T @ dual)
+    else:
+        primal = np.linalg.solve(known.T @ known + RIDGE * np.eye(known.shape[1]), known.T @ (signs - offset))
+        scores = scored @ primal
+    return np.asarray(classes[np.argmax(scores + offset, axis=1)] == labels[test])
+
+
 def _pieces(reference: Array, candidate: Array) -> list[tuple[Float64, Float64]]:
     left, right = (a.reshape(len(a) if a.ndim > 1 else 1, -1) for a in (reference, candidate))
     wide = np.complex128 if np.iscomplexobj(left) or np.iscomplexobj(right) else np.float64
@@ -202,13 +237,9 @@ def _correct(outputs: Outputs) -> npt.NDArray[np.bool_] | None:
 
 
 def _task_metric(outputs: Outputs) -> str | None:
-    if _labelled(outputs.arrays):
+    if "labels" in outputs.arrays and ("split" in outputs.arrays or "scores" in outputs.arrays):
         return {"embedding": "sentence polarity, share right", "classes": "share of labels right"}.get(outputs.kind)
     return "perplexity of the held-out text" if outputs.kind == "logits" else None
-
-
-def _labelled(arrays: Mapping[str, Array]) -> bool:
-    return "labels" in arrays and ("split" in arrays or "scores" in arrays)
 
 
 def _loss(metric: AccuracyMetric, metrics: Metrics) -> float | None:

@@ -25,8 +25,8 @@ def device_activity(telemetry: Telemetry | None, spans: Sequence[Span]) -> Devic
     for start_ns, end_ns in spans:
         inside |= (before_ns >= start_ns) & (telemetry.at_ns <= end_ns)  # a reading is about the time since the last
     devices = sorted({name.split("_gpm_")[0] for name in telemetry.columns if "_gpm_" in name})
-    found = [one for device in devices if (one := _mean(telemetry, device, inside)) is not None]
-    return max(found, key=lambda one: one.sm or 0.0, default=None)
+    activities = [activity for device in devices if (activity := _mean(telemetry, device, inside)) is not None]
+    return max(activities, key=lambda activity: activity.sm or 0.0, default=None)
 
 
 def _mean(

@@ -12,7 +12,7 @@ from lynxbench.measure.run_conditions import Span
 from lynxbench.model.activity import POWER_CAP, THERMAL, THROTTLE_REASONS
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Governor
-from lynxbench.model.samples import CountedProcess, Float64, Int64, Phase, Telemetry
+from lynxbench.model.samples import CountedProcess, Float64, Int64, Telemetry
 
 SHORTEST_ENERGY_S = 10.0
 """Counters tick slowly and GPU power is sampled part of the time; less than this in all gives no energy figure."""
@@ -30,9 +30,7 @@ GOVERNED_SHARE = 0.10
 
 def counted_span_ns(process: CountedProcess) -> Span:
     """From the first counted iteration's start to the last one's end; without a steady part, all after warm-up."""
-    steady = process.phase == Phase.STEADY
-    chosen = steady if steady.any() else process.phase >= Phase.TRANSIENT
-    iterations = process.samples.iterations
+    chosen, iterations = process.counted, process.samples.iterations
     if not chosen.any():
         return (0, 0)
     return int(iterations.start_ns[chosen][0]), int(iterations.end_ns[chosen][-1])
@@ -50,23 +48,20 @@ def energy_per_unit(telemetry: Telemetry | None, processes: Sequence[CountedProc
     if not counters:
         return None
     spent = [_process_energy(telemetry.at_ns, counters, process) for process in processes]
-    known = [one for one in spent if one is not None]
-    if sum(one.seconds for one in known) < SHORTEST_ENERGY_S:
+    known = [part for part in spent if part is not None]
+    if sum(part.seconds for part in known) < SHORTEST_ENERGY_S:
         return None
-    each = [one.joules_per_unit for one in known]
+    each = [part.joules_per_unit for part in known]
     return Figure(low=min(each), estimate=float(np.mean(each)), high=max(each), unit=f"J/{unit}")
 
 
 def energy_per_request(per_unit: Figure | None, processes: Sequence[CountedProcess], batch: int) -> Figure | None:
     """Joules a request: a row of a batch is one, with all its units; None where that says nothing new."""
     rows = [process.samples.iterations for process in processes]
-    iterations, units = sum(len(one) for one in rows), sum(int(one.units.sum()) for one in rows)
+    iterations, units = sum(len(iteration) for iteration in rows), sum(int(iteration.units.sum()) for iteration in rows)
     if per_unit is None or per_unit.estimate is None or not iterations or units == iterations * batch:
         return None
-    factor = units / (iterations * batch)
-    scaled = {name: value * factor if value is not None else None for name, value in per_unit.model_dump().items()
-              if name != "unit"}  # fmt: skip
-    return Figure(**scaled, unit="J/request")
+    return per_unit.scaled(units / (iterations * batch), "J/request")
 
 
 def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governor | None:
@@ -76,7 +71,7 @@ def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governo
     inside = np.zeros(len(telemetry.at_ns), dtype=bool)
     for start_ns, end_ns in spans:
         inside |= (telemetry.at_ns >= start_ns) & (telemetry.at_ns <= end_ns)
-    found: list[tuple[float, Governor]] = []
+    governors: list[tuple[float, Governor]] = []
     for name, column in telemetry.columns.items():
         if not name.endswith("_throttle_reasons"):
             continue
@@ -86,14 +81,14 @@ def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governo
             if share >= GOVERNED_SHARE:
                 device = name.removesuffix("_throttle_reasons")
                 evidence = f"{device}: active in {share:.0%} of {len(bits)} readings while counting"
-                found.append((share, Governor(cause=reason, evidence=evidence)))
-    found += _held_by_counters(telemetry, spans, {one.cause for _, one in found})
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+                governors.append((share, Governor(cause=reason, evidence=evidence)))
+    governors += _held_by_counters(telemetry, spans, {governor.cause for _, governor in governors})
+    return max(governors, key=lambda pair: pair[0])[1] if governors else None
 
 
 def _held_by_counters(telemetry: Telemetry, spans: Sequence[Span], seen: set[str]) -> list[tuple[float, Governor]]:
     """Limits by the driver's own time counters: readings ten times a second miss events that are shorter."""
-    found: list[tuple[float, Governor]] = []
+    governors: list[tuple[float, Governor]] = []
     for name, column in telemetry.columns.items():
         device, _, kind = name.partition("_")
         if kind not in VIOLATIONS or VIOLATIONS[kind] in seen:
@@ -107,8 +102,8 @@ def _held_by_counters(telemetry: Telemetry, spans: Sequence[Span], seen: set[str
         share = min(held_ns / spanned_ns, 1.0) if spanned_ns else 0.0
         if share >= GOVERNED_SHARE:
             evidence = f"{device}: clocks held down for {share:.0%} of {spanned_ns / 1e9:.1f} s by the driver's counter"
-            found.append((share, Governor(cause=VIOLATIONS[kind], evidence=evidence)))
-    return found
+            governors.append((share, Governor(cause=VIOLATIONS[kind], evidence=evidence)))
+    return governors
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +116,10 @@ def _process_energy(at_ns: Int64, counters: Sequence[Float64], process: CountedP
     start_ns, end_ns = counted_span_ns(process)
     inside = (at_ns >= start_ns) & (at_ns <= end_ns)
     each = [_of_counter(at_ns, counter, inside & np.isfinite(counter), process) for counter in counters]
-    known = [one for one in each if one is not None]
+    known = [part for part in each if part is not None]
     if len(known) < len(each):
         return None
-    return _Spent(sum(one.joules_per_unit for one in known), min(one.seconds for one in known))
+    return _Spent(sum(part.joules_per_unit for part in known), min(part.seconds for part in known))
 
 
 def _of_counter(at_ns: Int64, counter: Float64, read: npt.NDArray[np.bool_], process: CountedProcess) -> _Spent | None:
@@ -134,9 +129,8 @@ def _of_counter(at_ns: Int64, counter: Float64, read: npt.NDArray[np.bool_], pro
         return None
     rows = process.samples.iterations
     inside_ns = np.minimum(rows.end_ns, stamps[-1]) - np.maximum(rows.start_ns, stamps[0])
-    share = np.clip(
-        inside_ns / np.maximum(rows.end_ns - rows.start_ns, 1), 0, 1
-    )  # iterations across an edge count in part
+    # Iterations across an edge count in part.
+    share = np.clip(inside_ns / np.maximum(rows.end_ns - rows.start_ns, 1), 0, 1)
     units = float((rows.units * share).sum())
     spent_j = float(readings[-1] - readings[0])
     if units <= 0 or spent_j <= 0:

@@ -180,15 +180,15 @@ def direction_of(column: str) -> bool | None:
     return False if LOWER_IS_BETTER.search(name) else None
 
 
-def _window(group: SeriesGroup, asked: float | None) -> float:
+def _window(group: SeriesGroup, wanted_s: float | None) -> float:
     if group.time_s is None:
-        if asked is not None:
+        if wanted_s is not None:
             raise BadSeries("a window needs times: name the time column with --time")
         return 0.0
     spacing = float(np.median(np.diff(group.time_s))) if group.values.size > 1 else math.inf
     span = float(group.time_s[-1] - group.time_s[0])
-    if asked is not None:
-        return asked if spacing <= asked / 2 else 0.0
+    if wanted_s is not None:
+        return wanted_s if spacing <= wanted_s / 2 else 0.0
     return DEFAULT_WINDOW_S if spacing <= DEFAULT_WINDOW_S / 2 and span >= MIN_WINDOWS * DEFAULT_WINDOW_S else 0.0
 
 
@@ -196,9 +196,8 @@ def _window(group: SeriesGroup, asked: float | None) -> float:
 
 
 def _is_numeric(cells: Sequence[Cell]) -> bool:
-    return any(cell not in (None, "") for cell in cells) and all(
-        cell in (None, "") or number_in(cell) is not None for cell in cells
-    )
+    filled = [cell for cell in cells if cell not in (None, "")]
+    return bool(filled) and all(number_in(cell) is not None for cell in filled)
 
 
 def _named(table: Table, name: str, source: str) -> str:
@@ -309,11 +308,7 @@ def _choose_split(table: Table, rows: Rows, taken: set[str]) -> str:
         if name in taken or _plain(name) in TIME_NAMES:
             continue
         words = [cells[row] for row in rows]
-        if not all(
-            isinstance(word, str) and word and number_in(word) is None and not HEX.match(word) for word in words
-        ):
-            continue
-        if 2 <= len(set(words)) <= min(MAX_GROUPS, len(words) // MIN_VALUES):
+        if all(map(_is_word, words)) and 2 <= len(set(words)) <= min(MAX_GROUPS, len(words) // MIN_VALUES):
             return name
     return ""
 
@@ -322,13 +317,7 @@ def _is_word(cell: Cell) -> bool:
     return isinstance(cell, str) and bool(cell) and number_in(cell) is None and not HEX.match(cell)
 
 
-def _split(
-    name: str,
-    cells: Sequence[Cell],
-    rows: Rows,
-    values: Floats,
-    times: Floats | None,
-) -> list[SeriesGroup]:
+def _split(name: str, cells: Sequence[Cell], rows: Rows, values: Floats, times: Floats | None) -> list[SeriesGroup]:
     if not name:
         return [SeriesGroup("", values, _in_order(times))]
     words = np.array([cells[row] for row in rows])

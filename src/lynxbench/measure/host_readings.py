@@ -26,7 +26,7 @@ _PRESSURE = Path("/proc/pressure/memory")
 class HostReader:
     """Readings of the host; fractions are of all its CPUs and of the time since the reading before."""
 
-    def __init__(self, pid: int | None, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._clock = clock
         self._cpus = psutil.cpu_count() or 1
         self._clock_files = _clock_files()
@@ -36,7 +36,7 @@ class HostReader:
         self._tree: list[psutil.Process] = []
         self._last_cpu: dict[int, float] = {}
         self._tree_at_ns = 0
-        self._pid = pid
+        self._pid: int | None = None
         self._also: tuple[int, ...] = ()
         self._last_at_ns = clock()
         self._last_times = psutil.cpu_times()
@@ -150,8 +150,8 @@ def _mean_clock_mhz(files: list[Path]) -> float:
 
 
 def _temperature_files() -> list[Path]:
-    found = [*_THERMAL.glob("thermal_zone*/temp"), *_HWMON.glob("hwmon*/temp*_input")]
-    return [file for file in found if not math.isnan(_number(file))]
+    files = [*_THERMAL.glob("thermal_zone*/temp"), *_HWMON.glob("hwmon*/temp*_input")]
+    return [file for file in files if not math.isnan(_number(file))]
 
 
 def _highest_c(files: list[Path]) -> float:

@@ -39,12 +39,12 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
         doubts.append(
             "output tokens are unknown: the server sends no usage and no tokenizer is named; throughput is in requests"
         )
-    asked = _mean_length(contract.workload.input_tokens)
+    agreed = _mean_length(contract.workload.input_tokens)
     got = tokens.input_mean
     single = isinstance(contract.engine, OpenAiEngine) and contract.engine.turns == 1
-    if asked is not None and got is not None and single and abs(got / asked - 1) > LARGEST_LENGTH_MISS:
+    if agreed is not None and got is not None and single and abs(got / agreed - 1) > LARGEST_LENGTH_MISS:
         doubts.append(
-            f"prompts had {got:.1f} tokens on average by the server's count, the contract asks for {asked:.1f}"
+            f"prompts had {got:.1f} tokens on average by the server's count, the contract asks for {agreed:.1f}"
         )
     if tokens.shorter_share is not None and tokens.shorter_share > LARGEST_SHORTER:
         doubts.append(f"{tokens.shorter_share:.1%} of the answers ended before the asked number of tokens")
@@ -54,9 +54,9 @@ def judge_requests(contract: Contract, load: LoadFigures) -> list[str]:
     flown = load.instrument.preflight
     if flown is not None and flown.problems:
         doubts.append(f"the instrument before the run: {flown.problems[0]}")
-    found = load.saturation
-    if found is not None and found.passed_per_s is not None and not found.confirmed:
-        doubts.append(f"saturation: {found.note}")
+    saturation = load.saturation
+    if saturation is not None and saturation.passed_per_s is not None and not saturation.confirmed:
+        doubts.append(f"saturation: {saturation.note}")
     return doubts
 
 

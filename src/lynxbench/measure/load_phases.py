@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.measure.phases import WARMUP_BAND_SIGMA
+from lynxbench.measure.phases import warmup_length
 from lynxbench.model.contract import Protocol
 from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Float64, Int64, Phase
@@ -65,8 +65,7 @@ class LoadPhases:
 
 def is_stationary(arrival: Arrival) -> bool:
     """Whether an open loop's mean rate is constant, so that its own noise may be taken out."""
-    kinds = (ConstantArrival, PoissonArrival, GammaArrival, BurstArrival, SaturatingArrival)
-    return isinstance(arrival, kinds)
+    return isinstance(arrival, ConstantArrival | PoissonArrival | GammaArrival | BurstArrival | SaturatingArrival)
 
 
 def work_stamps(requests: Requests) -> tuple[Int64, Float64]:
@@ -99,17 +98,15 @@ def find_load_phases(requests: Requests, protocol: Protocol, *, stationary_open_
     window_s = rule.window_s * max(wide, 1)
     count = int(span_s / window_s)
     if count < 1:
-        judgement = judge_steady(np.zeros(0) + 1.0, drift_bound=rule.drift)
         none = np.zeros(0)
+        judgement = judge_steady(none, drift_bound=rule.drift)
         return LoadPhases(start, start, end, judgement, judgement.verdict, judgement.reason.value, window_s, none)
     edges = start + (np.arange(count + 1) * window_s * 1e9).astype(np.int64)
     rate = np.histogram(stamps[inside], edges, weights=work[inside])[0] / window_s
-    judged = rate
-    if stationary_open_loop:
-        judged = _without_arrival_noise(requests, edges, rate, window_s)
+    judged = _without_arrival_noise(requests, edges, rate, window_s) if stationary_open_loop else rate
     horizon = int(count * max(protocol.limit_s / span_s, 1.0))
     judgement = judge_steady(judged, drift_bound=rule.drift, horizon=horizon)
-    warm_ns = int(edges[_warmup_windows(judged)])
+    warm_ns = int(edges[warmup_length(judged)])
     cut_ns = int(edges[judgement.truncate]) if judgement.verdict is SteadyVerdict.STEADY else warm_ns
     verdict, reason = judgement.verdict, judgement.reason.value
     if stationary_open_loop and _backlog_grows(requests, cut_ns, end, rule.drift):
@@ -158,11 +155,3 @@ def _backlog_grows(requests: Requests, cut_ns: int, end_ns: int, bound: float) -
     arrived = int(np.count_nonzero((requests.scheduled_ns > cut_ns) & (requests.scheduled_ns <= end_ns)))
     grown = after - before
     return grown > bound * max(arrived, 1) and grown > BACKLOG_SIGMA * math.sqrt(before + after + 1)
-
-
-def _warmup_windows(rate_per_s: Float64) -> int:
-    later = rate_per_s[len(rate_per_s) // 2 :]
-    centre = float(np.median(later))
-    sigma = 1.4826 * float(np.median(np.abs(later - centre)))  # MAD to standard deviation under normal noise
-    inside = np.abs(rate_per_s - centre) <= WARMUP_BAND_SIGMA * sigma + 1e-12 * abs(centre)
-    return int(np.argmax(inside)) if inside.any() else 0

@@ -7,14 +7,24 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lynxbench.measure.gpm_readings import open_gpm
-
 POWER_VIOLATION = 0
 THERMAL_VIOLATION = 1
 """NVML's nvmlPerfPolicyType_t."""
 SLOW_READINGS = frozenset({"energy_j", "power_violation_ns", "thermal_violation_ns"})
 SLOW_EVERY_S = 1.0
 """On an H200 these counters cost 3.1 and 0.4 ms of CPU a call, all other readings together 0.06 ms."""
+GPM_METRICS: dict[str, str] = {
+    "gpm_sm": "NVML_GPM_METRIC_SM_UTIL",
+    "gpm_occupancy": "NVML_GPM_METRIC_SM_OCCUPANCY",
+    "gpm_tensor": "NVML_GPM_METRIC_ANY_TENSOR_UTIL",
+    "gpm_fp32": "NVML_GPM_METRIC_FP32_UTIL",
+    "gpm_fp16": "NVML_GPM_METRIC_FP16_UTIL",
+    "gpm_dram": "NVML_GPM_METRIC_DRAM_BW_UTIL",
+}
+"""Columns by metric of GPU performance monitoring (Hopper and later); all are percentages of the device's most.
+
+What NVML calls utilisation only says that a kernel ran. These say which units worked: streaming multiprocessors, tensor
+cores, the fp32 and fp16 pipes, memory."""
 
 
 def open_nvml() -> NvmlReader | None:
@@ -93,3 +103,55 @@ class NvmlReader:
             raise nvml.NVMLError(answer.nvmlReturn)
         members = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal"}
         return float(getattr(answer.value, members[answer.valueType]))
+
+
+class GpmReader:
+    """The share that each unit was active since the last reading; NaN at the first, and where a reading fails."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml, self._handle = nvml, handle
+        self._ids = {column: int(getattr(nvml, name)) for column, name in GPM_METRICS.items()}
+        self._earlier, self._later = nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()
+        self._began = False
+
+    def read(self) -> dict[str, float]:
+        """One reading of every column."""
+        unknown = dict.fromkeys(GPM_METRICS, math.nan)
+        try:
+            self._nvml.nvmlGpmSampleGet(self._handle, self._later)
+        except self._nvml.NVMLError:
+            self._began = False  # the next span would reach back over the gap
+            return unknown
+        self._earlier, self._later = self._later, self._earlier
+        if not self._began:
+            self._began = True
+            return unknown
+        return self._between(earlier=self._later, later=self._earlier)
+
+    def _between(self, earlier: Any, later: Any) -> dict[str, float]:
+        nvml = self._nvml
+        query = nvml.c_nvmlGpmMetricsGet_t()
+        query.version = nvml.NVML_GPM_METRICS_GET_VERSION
+        query.numMetrics = len(self._ids)
+        query.sample1, query.sample2 = earlier, later
+        for place, number in enumerate(self._ids.values()):
+            query.metrics[place].metricId = number
+        try:
+            nvml.nvmlGpmMetricsGet(query)
+        except nvml.NVMLError:
+            return dict.fromkeys(GPM_METRICS, math.nan)
+        answers = (query.metrics[place] for place in range(len(self._ids)))
+        return {
+            column: answer.value / 100 if answer.nvmlReturn == nvml.NVML_SUCCESS else math.nan
+            for column, answer in zip(self._ids, answers, strict=True)
+        }
+
+
+def open_gpm(nvml: Any, handle: Any) -> GpmReader | None:
+    """A reader of one GPU; None where the device, the driver, the binding or the permission does not have it."""
+    try:
+        if not nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
+            return None
+        return GpmReader(nvml, handle)
+    except (nvml.NVMLError, AttributeError):
+        return None

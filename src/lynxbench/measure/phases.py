@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.model.contract import Protocol
-from lynxbench.model.samples import Float64, Int64, Iterations, Phase
+from lynxbench.model.samples import Float64, Int64, Iterations, Phase, counted_rows
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.batches import window_means
+from lynxbench.stats.robust import MAD_TO_SIGMA
 from lynxbench.stats.steady import SteadyJudgement, judge_steady
 
 WARMUP_BAND_SIGMA = 4.0
@@ -43,9 +44,8 @@ class FoundPhases:
 
     @property
     def counted(self) -> npt.NDArray[np.bool_]:
-        """What counts: the steady iterations; without a steady state, all after warm-up (the verdict says it)."""
-        steady = self.phase == Phase.STEADY
-        return np.asarray(steady if steady.any() else self.phase >= Phase.TRANSIENT)
+        """The iterations that count."""
+        return counted_rows(self.phase)
 
 
 def busy_time(iterations: Iterations) -> tuple[Int64, Int64]:
@@ -79,17 +79,17 @@ def find_phases(iterations: Iterations, protocol: Protocol) -> FoundPhases:
     judgement = judge_steady(series.rate_per_s, drift_bound=rule.drift, horizon=horizon)
     _, ends_ns = busy_time(iterations)
     phase = np.full(len(iterations), Phase.TRANSIENT, dtype=np.int8)
-    phase[ends_ns <= _end_of(series, _warmup_length(series.rate_per_s))] = Phase.WARMUP
-    found = FoundPhases(phase, judgement, series)
-    return mark_steady(iterations, found) if judgement.verdict is SteadyVerdict.STEADY else found
+    phase[ends_ns <= _end_of(series, warmup_length(series.rate_per_s))] = Phase.WARMUP
+    phases = FoundPhases(phase, judgement, series)
+    return mark_steady(iterations, phases) if judgement.verdict is SteadyVerdict.STEADY else phases
 
 
-def mark_steady(iterations: Iterations, found: FoundPhases) -> FoundPhases:
+def mark_steady(iterations: Iterations, phases: FoundPhases) -> FoundPhases:
     """The same phases with everything after the cut counted as steady."""
     _, ends_ns = busy_time(iterations)
-    phase = found.phase.copy()
-    phase[ends_ns > _end_of(found.series, found.judgement.truncate)] = Phase.STEADY
-    return FoundPhases(phase, found.judgement, found.series)
+    phase = phases.phase.copy()
+    phase[ends_ns > _end_of(phases.series, phases.judgement.truncate)] = Phase.STEADY
+    return FoundPhases(phase, phases.judgement, phases.series)
 
 
 def _end_of(series: RateSeries, stretches: int) -> int:
@@ -97,9 +97,10 @@ def _end_of(series: RateSeries, stretches: int) -> int:
     return int(series.until_ns[stretches - 1]) if stretches > 0 else 0
 
 
-def _warmup_length(rate_per_s: Float64) -> int:
+def warmup_length(rate_per_s: Float64) -> int:
+    """How many stretches lie before the rate first enters the band of the later half."""
     later = rate_per_s[len(rate_per_s) // 2 :]
     centre = float(np.median(later))
-    sigma = 1.4826 * float(np.median(np.abs(later - centre)))  # MAD to standard deviation under normal noise
+    sigma = MAD_TO_SIGMA * float(np.median(np.abs(later - centre)))
     inside = np.abs(rate_per_s - centre) <= WARMUP_BAND_SIGMA * sigma + 1e-12 * abs(centre)
     return int(np.argmax(inside)) if inside.any() else 0

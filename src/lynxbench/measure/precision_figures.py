@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +12,12 @@ from lynxbench.measure.phases import FoundPhases, busy_time, find_phases, mark_s
 from lynxbench.model.contract import Contract, Slo
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
+from lynxbench.model.requests import Mask
 from lynxbench.model.result import Excluded, Percentile, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.autocorrelation import effective_count
-from lynxbench.stats.batches import best_window
+from lynxbench.stats.batches import best_rate
 from lynxbench.stats.intervals import log_mean_interval
 from lynxbench.stats.pooled import PooledJudgement, judge_together
 from lynxbench.stats.tails import percentile_interval
@@ -41,27 +42,29 @@ class MeasuredPrecision:
 def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], unit: str) -> MeasuredPrecision:
     """Find the phases of each process, count the steady ones, and put intervals on what they say. Needs one process."""
     protocol = contract.protocol
-    found = [find_phases(process.iterations, protocol) for process in samples]
-    together = judge_together([phases.judgement for phases in found], protocol.steady.drift)
+    judged = [find_phases(process.iterations, protocol) for process in samples]
+    together = judge_together([phases.judgement for phases in judged], protocol.steady.drift)
     if together.pooled:
-        found = [mark_steady(process.iterations, phases) for process, phases in zip(samples, found, strict=True)]
-    run_means = tuple(_run_mean(process, phases) for process, phases in zip(samples, found, strict=True))
+        judged = [mark_steady(process.iterations, phases) for process, phases in zip(samples, judged, strict=True)]
+    run_means = tuple(mean_rate(process, phases.counted) for process, phases in zip(samples, judged, strict=True))
     overall = log_mean_interval(np.array(run_means), protocol.confidence)
-    steady = _steady(samples, found, together)
+    steady = _steady(samples, judged, together)
     figure = figure_of(overall, f"{unit}s/s")
-    latencies = _latencies(samples, found)
+    latencies = _latencies(samples, judged)
     percentiles = {
         metric: tuple(bounded_percentile(parts, p, protocol.confidence) for p in PERCENTILES)
         for metric, parts in latencies.items()
     }
     return MeasuredPrecision(
-        processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, found, strict=True)),
+        processes=tuple(CountedProcess(process, phases.phase) for process, phases in zip(samples, judged, strict=True)),
         throughput=figure,
         sustained=figure if steady.verdict is SteadyVerdict.STEADY else None,
         peak=_peak(samples, protocol.steady.window_s, unit),
         latency_ms=percentiles,
         steady=steady,
-        slo=tuple(_judge_slo(slo, latencies, protocol.confidence) for slo in contract.objective.slo),
+        slo=tuple(
+            judge_slo(slo, latencies.get(slo.metric.value, []), protocol.confidence) for slo in contract.objective.slo
+        ),
         run_means=run_means,
     )
 
@@ -77,22 +80,19 @@ def _or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _run_mean(process: ProcessSamples, phases: FoundPhases) -> float:
-    counted = phases.counted
+def mean_rate(process: ProcessSamples, counted: Mask) -> float:
+    """Units a second over the counted iterations; NaN where there are none."""
     seconds = float(process.iterations.seconds[counted].sum())
     return float(process.iterations.units[counted].sum()) / seconds if seconds > 0 else math.nan
 
 
 def _peak(samples: Sequence[ProcessSamples], window_s: float, unit: str) -> Figure:
-    best = [
-        best_window(*busy_time(process.iterations), process.iterations.units, window_s).rate_per_s
-        for process in samples
-    ]
-    return Figure(low=None, estimate=max(best), high=None, unit=f"{unit}s/s")
+    best = max(best_rate(*busy_time(process.iterations), process.iterations.units, window_s) for process in samples)
+    return Figure(low=None, estimate=best, high=None, unit=f"{unit}s/s")
 
 
-def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases], together: PooledJudgement) -> Steady:
-    counted = [phases.counted for phases in found]
+def _steady(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases], together: PooledJudgement) -> Steady:
+    counted = [phases.counted for phases in judged]
     counted_s = sum(float(p.iterations.seconds[c].sum()) for p, c in zip(samples, counted, strict=True))
     executed_s = sum(float(p.iterations.seconds.sum()) for p in samples)
     return Steady(
@@ -102,23 +102,23 @@ def _steady(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases], tog
         counted_s=counted_s,
         counted_iterations=sum(int(c.sum()) for c in counted),
         executed_s=executed_s + sum(_span_s(p.setup_ns) + _span_s(p.compile_ns) for p in samples),
-        excluded=_excluded(samples, found),
-        per_process=tuple(_in_words(phases) for phases in found),
+        excluded=_excluded(samples, judged),
+        per_process=tuple(verdict_words(f.judgement.verdict, f.judgement.reason.value) for f in judged),
     )
 
 
-def _in_words(phases: FoundPhases) -> str:
-    verdict, reason = phases.judgement.verdict.value, phases.judgement.reason.value
-    return f"{verdict} ({reason})" if reason else verdict
+def verdict_words(verdict: SteadyVerdict, reason: str) -> str:
+    """`not steady (drift)`, or the bare verdict where there is nothing to add."""
+    return f"{verdict.value} ({reason})" if reason else verdict.value
 
 
-def _excluded(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) -> tuple[Excluded, ...]:
+def _excluded(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases]) -> tuple[Excluded, ...]:
     excluded = [
         Excluded(phase=Phase.SETUP.word, seconds=sum(_span_s(p.setup_ns) for p in samples), iterations=0),
         Excluded(phase=Phase.COMPILE.word, seconds=sum(_span_s(p.compile_ns) for p in samples), iterations=0),
     ]
     for phase in (Phase.WARMUP, Phase.TRANSIENT):
-        masks = [(f.phase == phase) & ~f.counted for f in found]
+        masks = [(f.phase == phase) & ~f.counted for f in judged]
         excluded.append(
             Excluded(
                 phase=phase.word,
@@ -133,21 +133,25 @@ def _span_s(span_ns: tuple[int, int] | None) -> float:
     return 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / 1e9
 
 
-def _latencies(samples: Sequence[ProcessSamples], found: Sequence[FoundPhases]) -> dict[str, list[Float64]]:
+def _latencies(samples: Sequence[ProcessSamples], judged: Sequence[FoundPhases]) -> dict[str, list[Float64]]:
     """Counted latencies in milliseconds by metric, one array a process (their order matters for autocorrelation)."""
-    latencies: dict[str, list[Float64]] = {"latency": []}
-    for process, phases in zip(samples, found, strict=True):
-        counted = phases.counted
-        latencies["latency"].append(process.iterations.seconds[counted] * 1e3)
-        if len(process.marks.at_ns):
-            rows = process.marks.iteration
-            first = np.r_[True, rows[1:] != rows[:-1]]
-            kept = counted[rows]
-            to_first = (process.marks.at_ns - process.iterations.start_ns[rows])[first & kept] / 1e6
-            between = np.diff(process.marks.at_ns, prepend=0)[~first & kept] / 1e6
-            latencies.setdefault("time-to-first-token", []).append(to_first)
-            if len(between):
-                latencies.setdefault("time-per-token", []).append(between)
+    latencies: dict[str, list[Float64]] = {}
+    for process, phases in zip(samples, judged, strict=True):
+        for metric, values in latencies_ms(process, phases.counted).items():
+            latencies.setdefault(metric, []).append(values)
+    return latencies
+
+
+def latencies_ms(process: ProcessSamples, counted: Mask) -> dict[str, Float64]:
+    """Latencies of the counted iterations of one process by metric; those of tokens where it marked any."""
+    latencies = {"latency": process.iterations.seconds[counted] * 1e3}
+    marks, rows = process.marks.at_ns, process.marks.iteration
+    if len(marks):
+        first, inside = np.r_[True, rows[1:] != rows[:-1]], counted[rows]
+        latencies["time-to-first-token"] = (marks - process.iterations.start_ns[rows])[first & inside] / 1e6
+        between = np.diff(marks, prepend=0)[~first & inside] / 1e6
+        if len(between):
+            latencies["time-per-token"] = between
     return latencies
 
 
@@ -160,28 +164,23 @@ def bounded_percentile(parts: Sequence[Float64], percentile: float, confidence: 
     bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
     return Percentile(
         percentile=percentile,
-        low=_or_none(bounds.interval.low),
-        estimate=_or_none(bounds.interval.estimate),
-        high=_or_none(bounds.interval.high),
-        resolved=not bounds.unresolved,
+        low=_or_none(bounds.low),
+        estimate=_or_none(bounds.estimate),
+        high=_or_none(bounds.high),
+        resolved=bounds.known,
     )
 
 
-def _judge_slo(slo: Slo, latencies: Mapping[str, list[Float64]], confidence: float) -> SloOutcome:
-    measured = bounded_percentile(latencies.get(slo.metric.value, []), slo.percentile, confidence)
+def judge_slo(slo: Slo, parts: Sequence[Float64], confidence: float) -> SloOutcome:
+    """Whether one bound of the objective held for latencies in milliseconds, one array a process."""
+    measured = bounded_percentile(parts, slo.percentile, confidence)
     limit_ms = slo.at_most_s * 1e3
-    if measured.high is not None and measured.high <= limit_ms:
-        verdict = "met"
-    elif measured.low is not None and measured.low > limit_ms:
-        verdict = "missed"
-    else:
-        verdict = "unresolved"
-    return SloOutcome.model_validate(
-        {
-            "metric": slo.metric.value,
-            "percentile": slo.percentile,
-            "at_most_ms": limit_ms,
-            "measured": measured,
-            "verdict": verdict,
-        }
+    met = measured.high is not None and measured.high <= limit_ms
+    missed = measured.low is not None and measured.low > limit_ms
+    return SloOutcome(
+        metric=slo.metric.value,
+        percentile=slo.percentile,
+        at_most_ms=limit_ms,
+        measured=measured,
+        verdict="met" if met else "missed" if missed else "unresolved",
     )

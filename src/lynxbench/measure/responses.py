@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from lynxbench.measure.precision_figures import latencies_ms, mean_rate
 from lynxbench.model.result import PrecisionResult
-from lynxbench.model.samples import CountedProcess, Phase
+from lynxbench.model.samples import CountedProcess
 
 THROUGHPUT = "throughput"
 
@@ -17,25 +18,10 @@ def process_response(process: CountedProcess, response: str) -> float:
 
     `throughput` in units a second; `latency-p50`, `time-to-first-token-p95`, `time-per-token-p50` … in milliseconds.
     """
-    iterations = process.samples.iterations
-    steady = process.phase == Phase.STEADY
-    counted = steady if steady.any() else process.phase >= Phase.TRANSIENT
     if response == THROUGHPUT:
-        seconds = float(iterations.seconds[counted].sum())
-        return float(iterations.units[counted].sum()) / seconds if seconds > 0 else math.nan
+        return mean_rate(process.samples, process.counted)
     metric, _, percentile = response.rpartition("-p")
-    if metric == "latency":
-        values = iterations.seconds[counted] * 1e3
-    else:
-        marks = process.samples.marks
-        rows = marks.iteration
-        if not len(rows):
-            return math.nan
-        first, kept = np.r_[True, rows[1:] != rows[:-1]], counted[rows]
-        if metric == "time-to-first-token":
-            values = (marks.at_ns - iterations.start_ns[rows])[first & kept] / 1e6
-        else:
-            values = np.diff(marks.at_ns, prepend=0)[~first & kept] / 1e6
+    values = latencies_ms(process.samples, process.counted).get(metric, ())
     return float(np.percentile(values, float(percentile))) if len(values) else math.nan
 
 
@@ -45,10 +31,9 @@ def result_response(result: PrecisionResult, response: str) -> float:
         figure = result.throughput
         return math.nan if figure is None or figure.estimate is None else figure.estimate
     metric, _, percentile = response.rpartition("-p")
-    for one in result.latency_ms.get(metric, ()):
-        if one.percentile == float(percentile):
-            return math.nan if one.estimate is None else one.estimate
-    return math.nan
+    listed = {bounds.percentile: bounds.estimate for bounds in result.latency_ms.get(metric, ())}
+    estimate = listed.get(float(percentile))
+    return math.nan if estimate is None else estimate
 
 
 def response_unit(response: str, throughput_unit: str) -> str:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from lynxbench.model.activity import POWER_CAP, THROTTLE_REASONS
 from lynxbench.model.contract import Protocol
+from lynxbench.model.requests import Mask
 from lynxbench.model.samples import Float64, Telemetry
 
 CLOCK_CHANGE = 0.03
@@ -29,7 +29,6 @@ BRIEF = 0.01
 clocks meanwhile; longer ones are named, and are doubts."""
 
 Span = tuple[int, int]
-Mask = npt.NDArray[np.bool_]
 
 
 def judge_conditions(telemetry: Telemetry, counted: Sequence[Span], protocol: Protocol) -> list[str]:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lynxbench.measure.load_phases import LoadPhases, find_load_phases, is_stationary, phase_of, work_stamps, work_units
-from lynxbench.measure.precision_figures import PERCENTILES, MeasuredPrecision, bounded_percentile, figure_of
+from lynxbench.measure.precision_figures import (
+    PERCENTILES,
+    MeasuredPrecision,
+    bounded_percentile,
+    figure_of,
+    judge_slo,
+    verdict_words,
+)
 from lynxbench.model.contract import Contract, Slo, SloMetric
 from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Mask, Requests
-from lynxbench.model.result import Excluded, Percentile, SloOutcome, Steady
-from lynxbench.model.samples import CountedProcess, Float64, Iterations, Marks, Phase, ProcessSamples
+from lynxbench.model.result import Excluded, SloOutcome, Steady
+from lynxbench.model.samples import CountedProcess, Float64, Int64, Iterations, Marks, Phase, ProcessSamples
 from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.verdicts import WORST_FIRST, SteadyVerdict
 from lynxbench.stats.intervals import log_mean_interval
@@ -59,47 +66,47 @@ def measure_load(
 
     `coalesced` says that too many events were read together for single distances to be resolved.
     """
-    protocol = contract.protocol
-    arrival = contract.workload.arrival
-    requests = [run.requests for run in runs]
-    found = [find_load_phases(r, protocol, stationary_open_loop=is_stationary(arrival)) for r in requests]
-    unit = unit_of(requests) if has_tokens else "request"
-    means = tuple(_completed(r, f, unit) for r, f in zip(requests, found, strict=True))
+    protocol, slos = contract.protocol, contract.objective.slo
+    stationary = is_stationary(contract.workload.arrival)
+    judged = [
+        _JudgedRun(run, run.requests, find_load_phases(run.requests, protocol, stationary_open_loop=stationary))
+        for run in runs
+    ]
+    unit = unit_of([run.requests for run in runs]) if has_tokens else "request"
+    means = tuple(run.completed_per_s(unit) for run in judged)
     throughput = figure_of(log_mean_interval(np.array(means), protocol.confidence), f"{unit}s/s")
-    steady = _steady(runs, found)
-    counted = [_counted(r, f) for r, f in zip(requests, found, strict=True)]
+    steady = _steady(judged)
     streamed = isinstance(contract.engine, OpenAiEngine) and contract.engine.stream and has_tokens
-    latencies = _latencies(requests, counted, streamed)
     percentiles = {
-        metric: tuple(bounded_percentile(parts, p, protocol.confidence) for p in PERCENTILES)
-        for metric, parts in latencies.items()
+        metric: tuple(
+            bounded_percentile(() if coalesced and metric == INTER_EVENT else parts, p, protocol.confidence)
+            for p in PERCENTILES
+        )
+        for metric, parts in _latencies(judged, streamed).items()
     }
-    if coalesced and INTER_EVENT in percentiles:
-        percentiles[INTER_EVENT] = tuple(_unresolved(p) for p in PERCENTILES)
-    outcomes = tuple(_judge_slo(slo, requests, counted, protocol.confidence) for slo in contract.objective.slo)
     precision = contract.workload.precisions[0]
     measured = MeasuredPrecision(
-        processes=tuple(_samples(run, f, precision, unit) for run, f in zip(runs, found, strict=True)),
+        processes=tuple(run.samples(precision, unit) for run in judged),
         throughput=throughput,
         sustained=throughput if steady.verdict is SteadyVerdict.STEADY else None,
-        peak=Figure(low=None, estimate=max(_best(r, f, unit) for r, f in _pairs(requests, found)), high=None,
-                    unit=f"{unit}s/s"),
+        peak=Figure(low=None, estimate=max(run.best_per_s(unit) for run in judged), high=None, unit=f"{unit}s/s"),
         latency_ms=percentiles,
         steady=steady,
-        slo=outcomes,
+        slo=tuple(_judge_slo(slo, judged, protocol.confidence) for slo in slos),
         run_means=means,
-    )  # fmt: skip
-    per_s = [_per_s(r, f, r.ok & _ended_inside(r, f)) for r, f in _pairs(requests, found)]
-    due = [_per_s(r, f, _due_inside(r, f)) for r, f in _pairs(requests, found)]
-    within = [within_bounds(r, contract.objective.slo) for r in requests]
-    good = [_per_s(r, f, w & _ended_inside(r, f)) for (r, f), w in zip(_pairs(requests, found), within, strict=True)]
+    )
+
+    def over_runs(values: Iterable[float]) -> Figure:
+        return figure_of(log_mean_interval(np.array(list(values)), protocol.confidence), "requests/s")
+
+    good = (run.per_s(within_bounds(run.requests, slos) & run.ended_inside) for run in judged)
     return MeasuredLoad(
         measured=measured,
         unit=unit,
-        offered_per_s=_over_runs(due, protocol.confidence),
-        requests_per_s=_over_runs(per_s, protocol.confidence),
-        goodput_per_s=_over_runs(good, protocol.confidence) if contract.objective.slo else None,
-        in_flight_mean=float(np.mean([_mean_in_flight(r, f) for r, f in _pairs(requests, found)])),
+        offered_per_s=over_runs(run.per_s(run.due_inside) for run in judged),
+        requests_per_s=over_runs(run.per_s(run.requests.ok & run.ended_inside) for run in judged),
+        goodput_per_s=over_runs(good) if slos else None,
+        in_flight_mean=float(np.mean([run.mean_in_flight() for run in judged])),
     )
 
 
@@ -137,159 +144,137 @@ def within_bounds(requests: Requests, slo: Sequence[Slo]) -> Mask:
     return good
 
 
-# --- one run ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _JudgedRun:
+    """One run with the phases that were found in it."""
 
+    run: ServedRun
+    requests: Requests
+    phases: LoadPhases
 
-def _pairs(requests: Sequence[Requests], found: Sequence[LoadPhases]) -> list[tuple[Requests, LoadPhases]]:
-    return list(zip(requests, found, strict=True))
+    @property
+    def counted(self) -> Mask:
+        """Requests due from the start of what counts on."""
+        return np.asarray(self.requests.scheduled_ns >= self.phases.cut_ns)
 
+    @property
+    def due_inside(self) -> Mask:
+        """Requests due while counting."""
+        return self._inside(self.requests.scheduled_ns)
 
-def _counted(requests: Requests, phases: LoadPhases) -> Mask:
-    return np.asarray(requests.scheduled_ns >= phases.cut_ns)
+    @property
+    def ended_inside(self) -> Mask:
+        """Requests that ended while counting."""
+        return self._inside(self.requests.last_ns)
 
+    def _inside(self, at_ns: Int64) -> Mask:
+        return np.asarray((at_ns > self.phases.cut_ns) & (at_ns <= self.phases.end_ns))
 
-def _due_inside(requests: Requests, phases: LoadPhases) -> Mask:
-    return np.asarray((requests.scheduled_ns > phases.cut_ns) & (requests.scheduled_ns <= phases.end_ns))
+    def per_s(self, rows: Mask) -> float:
+        """How many of these requests there were in a second of what counts."""
+        return float(np.count_nonzero(rows)) / self.phases.counted_s if self.phases.counted_s > 0 else math.nan
 
+    def completed_per_s(self, unit: str) -> float:
+        """Work that came out while counting, over the wall time of it."""
+        if self.phases.counted_s <= 0:
+            return math.nan
+        if unit == "request":
+            return self.per_s(self.requests.ok & self.ended_inside)
+        stamps, work = work_stamps(self.requests)
+        return float(work[self._inside(stamps)].sum()) / self.phases.counted_s
 
-def _ended_inside(requests: Requests, phases: LoadPhases) -> Mask:
-    return np.asarray((requests.last_ns > phases.cut_ns) & (requests.last_ns <= phases.end_ns))
+    def best_per_s(self, unit: str) -> float:
+        """The rate of the best window."""
+        requests, phases = self.requests, self.phases
+        if unit == "request" and requests.knows_tokens:
+            edges = requests.start_ns + np.arange(len(phases.rate_per_s) + 1) * phases.window_s * 1e9
+            return float(np.histogram(requests.last_ns[requests.ok], edges)[0].max(initial=0)) / phases.window_s
+        return float(phases.rate_per_s.max(initial=0.0))
 
+    def mean_in_flight(self) -> float:
+        """Time average of the requests open while counting."""
+        requests, phases = self.requests, self.phases
+        if phases.counted_s <= 0:
+            return math.nan
+        ended = np.where(requests.last_ns > 0, requests.last_ns, requests.scheduled_ns)
+        inside = np.minimum(ended, phases.end_ns) - np.maximum(requests.scheduled_ns, phases.cut_ns)
+        return float(np.maximum(inside, 0).sum()) / 1e9 / phases.counted_s
 
-def _per_s(requests: Requests, phases: LoadPhases, rows: Mask) -> float:
-    return float(np.count_nonzero(rows)) / phases.counted_s if phases.counted_s > 0 else math.nan
-
-
-def _completed(requests: Requests, phases: LoadPhases, unit: str) -> float:
-    """Work that came out while counting, over the wall time of it."""
-    if phases.counted_s <= 0:
-        return math.nan
-    if unit == "request":
-        return _per_s(requests, phases, requests.ok & _ended_inside(requests, phases))
-    stamps, work = work_stamps(requests)
-    inside = (stamps > phases.cut_ns) & (stamps <= phases.end_ns)
-    return float(work[inside].sum()) / phases.counted_s
-
-
-def _best(requests: Requests, phases: LoadPhases, unit: str) -> float:
-    if unit == "request" and requests.knows_tokens:
-        edges = requests.start_ns + np.arange(len(phases.rate_per_s) + 1) * phases.window_s * 1e9
-        return float(np.histogram(requests.last_ns[requests.ok], edges)[0].max(initial=0)) / phases.window_s
-    return float(phases.rate_per_s.max(initial=0.0))
-
-
-def _mean_in_flight(requests: Requests, phases: LoadPhases) -> float:
-    """Time average of the requests open while counting."""
-    if phases.counted_s <= 0:
-        return math.nan
-    ended = np.where(requests.last_ns > 0, requests.last_ns, requests.scheduled_ns)
-    inside = np.minimum(ended, phases.end_ns) - np.maximum(requests.scheduled_ns, phases.cut_ns)
-    return float(np.maximum(inside, 0).sum()) / 1e9 / phases.counted_s
-
-
-def _samples(run: ServedRun, phases: LoadPhases, precision: Precision, unit: str) -> CountedProcess:
-    requests = run.requests
-    rows = np.flatnonzero(requests.ok)
-    units = work_units(requests)[rows] if unit == "token" else np.ones(len(rows))
-    place = np.full(len(requests), -1, dtype=np.int64)
-    place[rows] = np.arange(len(rows))
-    return CountedProcess(
-        samples=ProcessSamples(
-            process=run.process,
-            precision=precision.value,
-            setup_ns=run.setup_ns,
-            compile_ns=None,
-            iterations=Iterations(requests.scheduled_ns[rows], requests.last_ns[rows], units.astype(np.int64)),
-            marks=Marks(place[requests.event_row], requests.event_ns),
-        ),
-        phase=phase_of(requests, phases)[rows],
-    )
-
-
-# --- all runs --------------------------------------------------------------------------------------------------------
-
-
-def _over_runs(values: Sequence[float], confidence: float) -> Figure:
-    return figure_of(log_mean_interval(np.array(values), confidence), "requests/s")
-
-
-def _steady(runs: Sequence[ServedRun], found: Sequence[LoadPhases]) -> Steady:
-    worst = min(range(len(found)), key=lambda i: WORST_FIRST.index(found[i].verdict))
-    setup_s = sum((run.setup_ns[1] - run.setup_ns[0]) / 1e9 for run in runs)
-    loaded_s = sum((f.end_ns - run.requests.start_ns) / 1e9 for run, f in zip(runs, found, strict=True))
-    drained_s = sum(
-        max(0.0, (int(run.requests.last_ns.max(initial=0)) - f.end_ns) / 1e9)
-        for run, f in zip(runs, found, strict=True)
-    )
-    excluded = [Excluded(phase=Phase.SETUP.word, seconds=setup_s, iterations=0)]
-    for phase, span_s in (
-        (Phase.WARMUP, sum((f.warm_ns - r.requests.start_ns) / 1e9 for r, f in zip(runs, found, strict=True))),
-        (Phase.TRANSIENT, sum((f.cut_ns - f.warm_ns) / 1e9 for f in found)),
-    ):
-        rows = sum(
-            int(np.count_nonzero((phase_of(r.requests, f) == phase) & ~_counted(r.requests, f)))
-            for r, f in zip(runs, found, strict=True)
+    def samples(self, precision: Precision, unit: str) -> CountedProcess:
+        """The answered requests as iterations of one process."""
+        requests = self.requests
+        rows = np.flatnonzero(requests.ok)
+        units = work_units(requests)[rows] if unit == "token" else np.ones(len(rows))
+        place = np.full(len(requests), -1, dtype=np.int64)
+        place[rows] = np.arange(len(rows))
+        return CountedProcess(
+            samples=ProcessSamples(
+                process=self.run.process,
+                precision=precision.value,
+                setup_ns=self.run.setup_ns,
+                compile_ns=None,
+                iterations=Iterations(requests.scheduled_ns[rows], requests.last_ns[rows], units.astype(np.int64)),
+                marks=Marks(place[requests.event_row], requests.event_ns),
+            ),
+            phase=phase_of(requests, self.phases)[rows],
         )
+
+    def excluded_rows(self, phase: Phase) -> int:
+        """Requests that were due in a phase and do not count."""
+        return int(np.count_nonzero((phase_of(self.requests, self.phases) == phase) & ~self.counted))
+
+
+def _steady(runs: Sequence[_JudgedRun]) -> Steady:
+    judged = [run.phases for run in runs]
+    worst = min(judged, key=lambda phases: WORST_FIRST.index(phases.verdict))
+    setup_s = sum((run.run.setup_ns[1] - run.run.setup_ns[0]) / 1e9 for run in runs)
+    loaded_s = sum((run.phases.end_ns - run.requests.start_ns) / 1e9 for run in runs)
+    drained_s = sum(max(0.0, (int(run.requests.last_ns.max(initial=0)) - run.phases.end_ns) / 1e9) for run in runs)
+    warm_s = sum((run.phases.warm_ns - run.requests.start_ns) / 1e9 for run in runs)
+    settling_s = sum((phases.cut_ns - phases.warm_ns) / 1e9 for phases in judged)
+    excluded = [Excluded(phase=Phase.SETUP.word, seconds=setup_s, iterations=0)]
+    for phase, span_s in ((Phase.WARMUP, warm_s), (Phase.TRANSIENT, settling_s)):
+        rows = sum(run.excluded_rows(phase) for run in runs)
         excluded.append(Excluded(phase=phase.word, seconds=max(span_s, 0.0), iterations=rows))
     excluded.append(Excluded(phase="drain", seconds=drained_s, iterations=0))
     return Steady(
-        verdict=found[worst].verdict,
-        reason=found[worst].reason,
-        drift=found[worst].judgement.drift,
-        counted_s=sum(f.counted_s for f in found),
-        counted_iterations=sum(int(_counted(r.requests, f).sum()) for r, f in zip(runs, found, strict=True)),
+        verdict=worst.verdict,
+        reason=worst.reason,
+        drift=worst.judgement.drift,
+        counted_s=sum(phases.counted_s for phases in judged),
+        counted_iterations=sum(int(run.counted.sum()) for run in runs),
         executed_s=setup_s + loaded_s + drained_s,
         excluded=tuple(excluded),
-        per_process=tuple(f"{f.verdict.value} ({f.reason})" if f.reason else f.verdict.value for f in found),
+        per_process=tuple(verdict_words(phases.verdict, phases.reason) for phases in judged),
     )
 
 
-def _latencies(requests: Sequence[Requests], counted: Sequence[Mask], streamed: bool) -> dict[str, list[Float64]]:
+def _latencies(runs: Sequence[_JudgedRun], streamed: bool) -> dict[str, list[Float64]]:
     """Latencies of the good requests that were due while counting, one array a run, by arrival."""
     latencies: dict[str, list[Float64]] = {}
     for metric in SloMetric if streamed else (SloMetric.LATENCY,):
-        parts = [request_latency_ms(r, metric)[c] for r, c in zip(requests, counted, strict=True)]
+        parts = [request_latency_ms(run.requests, metric)[run.counted] for run in runs]
         known = [part[np.isfinite(part)] for part in parts]
         if any(len(part) for part in known):
             latencies[metric.value] = known
     if not streamed:
         return latencies
-    gaps = [r.gap_s[c[r.gap_row]] * 1e3 for r, c in zip(requests, counted, strict=True)]
+    gaps = [run.requests.gap_s[run.counted[run.requests.gap_row]] * 1e3 for run in runs]
     if any(len(part) for part in gaps):
         latencies[INTER_EVENT] = gaps
     return latencies
 
 
-def _judge_slo(slo: Slo, requests: Sequence[Requests], counted: Sequence[Mask], confidence: float) -> SloOutcome:
+def _judge_slo(slo: Slo, runs: Sequence[_JudgedRun], confidence: float) -> SloOutcome:
     """A request that failed took for ever: it counts against the bound."""
-    parts = []
-    for r, c in zip(requests, counted, strict=True):
-        value = request_latency_ms(r, slo.metric)[c]
-        value = value[~np.isnan(value)]
-        parts.append(np.where(np.isinf(value), NEVER_MS, value))
-    measured = bounded_percentile(parts, slo.percentile, confidence)
-    limit_ms = slo.at_most_s * 1e3
-    if measured.high is not None and measured.high <= limit_ms:
-        verdict = "met"
-    elif measured.low is not None and measured.low > limit_ms:
-        verdict = "missed"
-    else:
-        verdict = "unresolved"
+    values = [request_latency_ms(run.requests, slo.metric)[run.counted] for run in runs]
+    known = [value[~np.isnan(value)] for value in values]
+    outcome = judge_slo(slo, [np.where(np.isinf(value), NEVER_MS, value) for value in known], confidence)
+    measured = outcome.measured
     bounds = {name: _answered(getattr(measured, name)) for name in ("low", "estimate", "high")}
     shown = measured.model_copy(update={**bounds, "resolved": measured.resolved and None not in bounds.values()})
-    fields: Mapping[str, object] = {
-        "metric": slo.metric.value,
-        "percentile": slo.percentile,
-        "at_most_ms": limit_ms,
-        "measured": shown,
-        "verdict": verdict,
-    }
-    return SloOutcome.model_validate(fields)
+    return outcome.model_copy(update={"measured": shown})
 
 
 def _answered(value: float | None) -> float | None:
     return None if value is None or value >= NEVER_MS else value
-
-
-def _unresolved(percentile: float) -> Percentile:
-    return Percentile(percentile=percentile, low=None, estimate=None, high=None, resolved=False)

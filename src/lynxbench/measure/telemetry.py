@@ -43,12 +43,11 @@ class TelemetrySampler:
         self,
         path: Path,
         *,
-        pid: int | None = None,
         interval_s: float | None = None,
         nvml: object | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._host = HostReader(pid, clock)
+        self._host = HostReader(clock)
         gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
         self._readers: list[TelemetryReader] = [self._host, *([gpu] if gpu is not None else [])]
         self.interval_s = interval_s or (GPU_INTERVAL_S if gpu is not None else CPU_INTERVAL_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import JsonValue
@@ -134,6 +135,23 @@ class EffectCause(Document):
     owner: str | None = None
     sentence: str
     experiment: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContractDifference:
+    """One contract key that means something else in two contracts, and whether that breaks comparability."""
+
+    key: str
+    before: JsonValue
+    after: JsonValue
+    """None where a side lacks the key."""
+    breaks: bool
+    reason: str
+
+    @property
+    def effect(self) -> str:
+        """In the words of the command line."""
+        return "breaks comparability" if self.breaks else "does not"
 
 
 class Side(Document):

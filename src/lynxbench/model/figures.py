@@ -19,3 +19,8 @@ class Figure(Document):
         """The bare interval; missing bounds are NaN."""
         nan = float("nan")
         return Interval(*(nan if x is None else x for x in (self.low, self.estimate, self.high)))
+
+    def scaled(self, factor: float, unit: str) -> Figure:
+        """The same in another unit; what is missing stays missing."""
+        low, estimate, high = (None if x is None else x * factor for x in (self.low, self.estimate, self.high))
+        return Figure(low=low, estimate=estimate, high=high, unit=unit)

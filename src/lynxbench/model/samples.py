@@ -94,6 +94,17 @@ class CountedProcess:
     samples: ProcessSamples
     phase: npt.NDArray[np.int8]
 
+    @property
+    def counted(self) -> npt.NDArray[np.bool_]:
+        """The iterations behind the figures: see `counted_rows`."""
+        return counted_rows(self.phase)
+
+
+def counted_rows(phase: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+    """What counts: the steady iterations; without a steady state, all after warm-up (the verdict says it)."""
+    steady = phase == Phase.STEADY
+    return np.asarray(steady if steady.any() else phase >= Phase.TRANSIENT)
+
 
 @dataclass(frozen=True, slots=True)
 class Outputs:

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.compare.comparing import compare_pair
-from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, LatencyRuns, MeaningDifference
+from lynxbench.compare.pair import ComparedPair, ComparedSide, LatencyRuns
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.errors import BadResult
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
-from lynxbench.model import standing as ledger_standing
-from lynxbench.model.comparison import Comparison
+from lynxbench.model.comparison import Comparison, ContractDifference
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess
+from lynxbench.model.standing import Standing
 from lynxbench.report.drawn_series import counted_ms
 
 PERCENTILES = (50.0, 99.0)
@@ -24,34 +24,23 @@ FEWEST_BEYOND = 5
 """Samples beyond a percentile that a process must have before its own percentile says anything."""
 
 
-def contract_differences(a: Result, b: Result) -> tuple[MeaningDifference, ...]:
+def contract_differences(a: Result, b: Result) -> tuple[ContractDifference, ...]:
     """How the two contracts differ, and what that breaks."""
     if a.contract_id == b.contract_id:
         return ()
-    return tuple(
-        MeaningDifference(d.key, d.before, d.after, d.breaks, d.reason)  # type: ignore[arg-type]
-        for d in compare_contracts(a.contract, b.contract).differences
-    )
+    return compare_contracts(a.contract, b.contract).differences
 
 
 def side_of(
-    result: Result, *, folder: Path | None = None, standing: ledger_standing.Standing | None = None, name: str = ""
+    result: Result, *, folder: Path | None = None, standing: Standing | None = None, name: str = ""
 ) -> ComparedSide:
     """One side with everything that is known: its standing, and each process's latencies where samples are there."""
-    return ComparedSide(result, name, _standing(standing), _latency_runs(result, folder))
+    return ComparedSide(result, name, standing, _latency_runs(result, folder))
 
 
 def compare_sides(a: ComparedSide, b: ComparedSide, precision: Precision | None = None) -> Comparison:
     """B against A."""
     return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result)), precision)
-
-
-def _standing(known: ledger_standing.Standing | None) -> KnownStanding:
-    if known is None:
-        return KnownStanding()
-    doubts = [f"{voice.text} ({voice.by})" for voice in known.contested]
-    doubts += [f"does not verify, says {voice.by}" for voice in known.refuted]
-    return KnownStanding(retracted=known.retracted[-1].text if known.retracted else None, contests=tuple(doubts))
 
 
 def _latency_runs(result: Result, folder: Path | None) -> LatencyRuns:

@@ -38,10 +38,10 @@ def integrated_time(values: Numbers) -> float:
     even = acf.size // 2 * 2
     pairs = acf[0:even:2] + acf[1:even:2]
     negative = np.flatnonzero(pairs <= 0)
-    kept = pairs[: int(negative[0])] if negative.size else pairs
-    if kept.size == 0:
+    positive = pairs[: int(negative[0])] if negative.size else pairs
+    if positive.size == 0:
         return 1.0
-    return max(1.0, float(2 * np.sum(np.minimum.accumulate(kept)) - 1))
+    return max(1.0, float(2 * np.sum(np.minimum.accumulate(positive)) - 1))
 
 
 def effective_count(values: Numbers) -> float:

@@ -29,73 +29,47 @@ class Windows:
         """Units per second of each window."""
         return np.asarray(self.units / self.width_s, dtype=np.float64)
 
-    @property
-    def seconds_per_unit(self) -> Floats:
-        """Wall time per unit of each window; infinite where nothing was done."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(self.width_s / self.units, dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class BestWindow:
-    """The stretch with the highest rate."""
-
-    start_s: float
-    width_s: float
-    rate_per_s: float
-
 
 def window_means(
     start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float, window_s: float = 1.0
 ) -> Windows:
     """Windows of `window_s`; a last one shorter than half joins its neighbour, a longer one keeps its true width."""
-    starts, ends, amounts = _samples(start_ns, end_ns, units)
+    starts, ends, amounts, span = _samples(start_ns, end_ns, units)
     width_ns = _width_ns(window_s)
-    origin, span = int(starts.min()), int(ends.max() - starts.min())
-    if span == 0:
-        raise BadSeries("all samples start and end at one instant: windows need a duration")
     _refuse_endless(span, width_ns)
     whole, rest = divmod(span, width_ns)
     count = max(1, whole + (1 if rest * 2 >= width_ns else 0))
     edges = np.minimum(np.arange(count + 1, dtype=np.int64) * width_ns, span)
     edges[-1] = span
-    sums = _apportion(starts - origin, ends - origin, amounts, edges)
+    sums = _apportion(starts, ends, amounts, edges)
     widths = np.diff(edges) / 1e9
     return Windows((edges[:-1] + edges[1:]) / 2e9, widths, sums)
 
 
-def best_window(
-    start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float, window_s: float = 1.0
-) -> BestWindow:
-    """The window of `window_s` with the highest rate: the peak that is held against the sustained rate."""
-    starts, ends, amounts = _samples(start_ns, end_ns, units)
+def best_rate(start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float, window_s: float = 1.0) -> float:
+    """The highest rate in any window of `window_s`: the peak that is held against the sustained rate."""
+    starts, ends, amounts, span = _samples(start_ns, end_ns, units)
     width_ns = _width_ns(window_s)
-    origin, span = int(starts.min()), int(ends.max() - starts.min())
-    if span == 0:
-        raise BadSeries("all samples start and end at one instant: windows need a duration")
+    over_all = float(amounts.sum()) / (span / 1e9)
     if span <= width_ns:
-        return BestWindow(0.0, span / 1e9, float(amounts.sum()) / (span / 1e9))
+        return over_all
     step = max(1, width_ns // SLIDES_PER_WINDOW)
     _refuse_endless(span, step)
     per_window = -(-width_ns // step)
     edges = np.append(np.arange(0, span, step, dtype=np.int64), span)
-    sums = _apportion(starts - origin, ends - origin, amounts, edges)
-    done = np.concatenate(([0.0], np.cumsum(sums)))
-    last = max(1, edges.size - per_window)
-    begin = np.arange(last)
+    done = np.concatenate(([0.0], np.cumsum(_apportion(starts, ends, amounts, edges))))
+    begin = np.arange(max(1, edges.size - per_window))
     finish = np.minimum(begin + per_window, edges.size - 1)
     widths = (edges[finish] - edges[begin]) / 1e9
     full = widths * 1e9 >= width_ns * (1 - 1e-9)
-    rates = np.where(full, (done[finish] - done[begin]) / widths, -np.inf)
-    if not np.any(full):
-        return BestWindow(0.0, span / 1e9, float(amounts.sum()) / (span / 1e9))
-    best = int(np.argmax(rates))
-    return BestWindow(float(edges[best]) / 1e9, float(widths[best]), float(rates[best]))
+    rates = (done[finish] - done[begin]) / widths
+    return float(rates[full].max()) if np.any(full) else over_all
 
 
 def _samples(
     start_ns: npt.ArrayLike, end_ns: npt.ArrayLike, units: Numbers | float
-) -> tuple[Instants, Instants, Floats]:
+) -> tuple[Instants, Instants, Floats, int]:
+    """Starts and ends since the first start, the units of each sample, and the span of all."""
     starts = np.asarray(start_ns, dtype=np.int64)
     ends = np.asarray(end_ns, dtype=np.int64)
     if starts.ndim != 1 or starts.shape != ends.shape:
@@ -108,7 +82,10 @@ def _samples(
     backwards = np.flatnonzero(ends < starts)
     if backwards.size:
         raise BadSeries(f"sample {int(backwards[0])} ends before it starts")
-    return starts, ends, np.asarray(amounts, dtype=np.float64)
+    origin, span = int(starts.min()), int(ends.max() - starts.min())
+    if span == 0:
+        raise BadSeries("all samples start and end at one instant: windows need a duration")
+    return starts - origin, ends - origin, np.asarray(amounts, dtype=np.float64), span
 
 
 def _refuse_endless(span_ns: int, step_ns: int) -> None:
@@ -169,7 +146,6 @@ def best_run(values: Numbers, count: int, *, higher_is_better: bool) -> BestRun:
 class TimedMeans:
     """Means of the values that fall into each window; a window without a value is left out."""
 
-    centre_s: Floats
     mean: Floats
     first: npt.NDArray[np.int64]  # index of each window's first value
 
@@ -186,6 +162,5 @@ def means_by_time(time_s: Numbers, values: Numbers, window_s: float) -> TimedMea
     since = instants - instants[0]
     count = max(1, int(since[-1] / window_s + 0.5))
     window = np.minimum(np.floor(since / window_s).astype(np.int64), count - 1)
-    filled, first, sizes = np.unique(window, return_index=True, return_counts=True)
-    sums = np.add.reduceat(series, first)
-    return TimedMeans((filled + 0.5) * window_s, sums / sizes, first.astype(np.int64))
+    _, first, sizes = np.unique(window, return_index=True, return_counts=True)
+    return TimedMeans(np.add.reduceat(series, first) / sizes, first.astype(np.int64))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations, product
+from itertools import combinations, product
 
-from lynxbench.stats.designs import Cell, Design, Word, alias_classes
+from lynxbench.stats.designs import Cell, Design, Word, alias_classes, sign_at
 
 MOST_ORDERED = 8
 """Factors up to which all orders are looked at: 2^8 corners; nobody changes more things at once and asks who did it."""
@@ -47,13 +47,12 @@ def effect_contrasts(design: Design, present: Collection[Cell]) -> tuple[EffectC
     if not design.is_full:
         return tuple(_fraction_effects(design, frozenset(present)))
     factors = len(design.levels)
-    found = []
-    for size in range(1, factors + 1):
-        for members in combinations(range(factors), size):
-            for levels in product(*(range(1, design.levels[member]) for member in members)):
-                contrast = difference(design, dict(zip(members, levels, strict=True)), present)
-                found.append(EffectContrast(frozenset(members), levels, contrast))
-    return tuple(found)
+    return tuple(
+        EffectContrast(frozenset(members), levels, difference(design, dict(zip(members, levels, strict=True)), present))
+        for size in range(1, factors + 1)
+        for members in combinations(range(factors), size)
+        for levels in product(*(range(1, design.levels[member]) for member in members))
+    )
 
 
 def difference(design: Design, changed: dict[int, int], present: Collection[Cell]) -> Contrast:
@@ -77,14 +76,9 @@ def difference(design: Design, changed: dict[int, int], present: Collection[Cell
 def simple_effects(design: Design, factor: int, level: int, present: Collection[Cell]) -> dict[Cell, Contrast]:
     """What one factor's change does in each setting of the others; the key is the cell before the change."""
     here = frozenset(present)
-    found = {}
-    for cell in design.cells:
-        if cell[factor] != 0:
-            continue
-        after = _with(cell, factor, level)
-        if cell in here and after in here:
-            found[cell] = Contrast({after: 1.0, cell: -1.0})
-    return found
+    starts = [cell for cell in design.cells if cell[factor] == 0 and cell in here]
+    pairs = [(cell, (*cell[:factor], level, *cell[factor + 1 :])) for cell in starts]
+    return {cell: Contrast({after: 1.0, cell: -1.0}) for cell, after in pairs if after in here}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,27 +125,20 @@ def gap(step: FactorStep) -> Contrast:
 
 def shapley(step: FactorStep, factor: int) -> Contrast:
     """The mean of what the factor adds over all orders in which the changes could be made (Shapley, 1953)."""
-    others = [one for one in step.factors if one != factor]
     count = len(step.factors)
     weights: dict[Cell, float] = {}
-    for size in range(len(others) + 1):
-        share = math.factorial(size) * math.factorial(count - size - 1) / math.factorial(count)
-        for before in combinations(others, size):
-            _add(weights, Contrast({step.corner({*before, factor}): 1.0, step.corner(before): -1.0}), share)
+    for before, contrast in additions(step, factor):
+        share = math.factorial(len(before)) * math.factorial(count - len(before) - 1) / math.factorial(count)
+        _add(weights, contrast, share)
     return Contrast(weights)
 
 
 def additions(step: FactorStep, factor: int) -> Iterator[tuple[tuple[int, ...], Contrast]]:
     """What the factor adds after each set of others: the whole range that an order of changes can give it."""
-    others = [one for one in step.factors if one != factor]
+    others = [other for other in step.factors if other != factor]
     for size in range(len(others) + 1):
         for before in combinations(others, size):
             yield before, Contrast({step.corner({*before, factor}): 1.0, step.corner(before): -1.0})
-
-
-def orders(step: FactorStep) -> Iterator[tuple[int, ...]]:
-    """Every order in which the changes could be made."""
-    return permutations(step.factors)
 
 
 def _fraction_effects(design: Design, here: frozenset[Cell]) -> Iterator[EffectContrast]:
@@ -162,16 +149,9 @@ def _fraction_effects(design: Design, here: frozenset[Cell]) -> Iterator[EffectC
         word = group[0]
         # Coefficient of ±1 coding times 2^size is the full difference of a word of that size.
         scale = 2 ** len(word) / runs
-        weights = {cell: scale * _sign(cell, word) for cell in design.cells}
+        weights = {cell: scale * sign_at(cell, word) for cell in design.cells}
         contrast = Contrast(weights) if complete else Contrast({}, 0, 1)
         yield EffectContrast(word, (1,) * len(word), contrast, group[1:])
-
-
-def _sign(cell: Cell, word: Word) -> int:
-    sign = 1
-    for position in word:
-        sign *= 2 * cell[position] - 1
-    return sign
 
 
 def _signed_corners(factors: int, fixed: dict[int, int], changed: dict[int, int]) -> list[tuple[Cell, int]]:
@@ -182,10 +162,6 @@ def _signed_corners(factors: int, fixed: dict[int, int], changed: dict[int, int]
         cell = tuple(fixed.get(position, at.get(position, 0)) for position in range(factors))
         corners.append((cell, 1 if (len(members) - sum(made)) % 2 == 0 else -1))
     return corners
-
-
-def _with(cell: Cell, factor: int, level: int) -> Cell:
-    return (*cell[:factor], level, *cell[factor + 1 :])
 
 
 def _add(weights: dict[Cell, float], contrast: Contrast, factor: float) -> None:

@@ -62,8 +62,8 @@ class Decomposition:
 def decompose(design: Design, fit: FactorialFit, step: FactorStep | None, delta: float) -> Decomposition:
     """The word for an experiment; `delta` is the largest interaction, in log response, that would change nothing."""
     effects = effect_contrasts(design, fit.cells)
-    interactions = [one for one in effects if len(one.word) > 1]
-    estimates = [fit.estimate(one.contrast) for one in interactions]
+    interactions = [effect for effect in effects if len(effect.word) > 1]
+    estimates = [fit.estimate(effect.contrast) for effect in interactions]
     missed = _gap(fit, step)
     against = _beyond(interactions, estimates, missed, delta) + _flips(design, fit, delta)
     if against:
@@ -73,7 +73,7 @@ def decompose(design: Design, fit: FactorialFit, step: FactorStep | None, delta:
     doubts = _doubts(design, interactions, estimates, missed, delta)
     if not doubts:
         return Decomposition(Decomposability.DECOMPOSABLE, ())
-    noisy = [one.estimate for one in doubts if one.ground is Ground.NOISE and one.estimate is not None]
+    noisy = [doubt.estimate for doubt in doubts if doubt.ground is Ground.NOISE and doubt.estimate is not None]
     more = _restarts(noisy, min(fit.counts.values()), delta) if len(noisy) == len(doubts) else None
     return Decomposition(Decomposability.UNDETERMINED, tuple(doubts), more)
 
@@ -98,8 +98,8 @@ def _beyond(
     ]
     if missed is not None:
         named.append(DecompositionReason(Ground.GAP, estimate=missed))
-    adjusted = holm([one.estimate.p_beyond(delta) for one in named if one.estimate is not None])
-    return [one for one, p in zip(named, adjusted, strict=True) if p < ERROR]
+    adjusted = holm([reason.estimate.p_beyond(delta) for reason in named if reason.estimate is not None])
+    return [reason for reason, p in zip(named, adjusted, strict=True) if p < ERROR]
 
 
 def _flips(design: Design, fit: FactorialFit, delta: float) -> list[DecompositionReason]:
@@ -114,7 +114,7 @@ def _flips(design: Design, fit: FactorialFit, delta: float) -> list[Decompositio
                 groups.setdefault((factor, level), []).append(len(tried))
                 tried.append((factor, cell, fit.estimate(contrast)))
     adjusted = holm([estimate.p for _, _, estimate in tried])
-    found = []
+    reasons = []
     for (factor, _), members in groups.items():
         sure = [index for index in members if adjusted[index] < ERROR]
         if not sure:
@@ -123,8 +123,8 @@ def _flips(design: Design, fit: FactorialFit, delta: float) -> list[Decompositio
         loses = min(sure, key=lambda index: tried[index][2].value)
         high, low = tried[gains][2], tried[loses][2]
         if high.value > 0 > low.value and high.value - low.value > delta:
-            found.append(DecompositionReason(Ground.SIGN, factor=factor, contexts=(tried[gains][1], tried[loses][1])))
-    return found
+            reasons.append(DecompositionReason(Ground.SIGN, factor=factor, contexts=(tried[gains][1], tried[loses][1])))
+    return reasons
 
 
 def _doubts(

@@ -6,9 +6,12 @@ interaction of others, and every word of the group that these generators span is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, product
+from operator import xor
 
 import numpy as np
 
@@ -53,8 +56,7 @@ def full_design(levels: Sequence[int]) -> Design:
 
 def fractional_design(factors: int, generated: int) -> Design:
     """A two-level fraction of 2^-generated with the highest resolution and the fewest words of that length."""
-    chosen = _best_generators(factors, generated)
-    return fraction_of(factors, chosen)
+    return fraction_of(factors, _best_generators(factors, generated))
 
 
 def fraction_of(factors: int, generators: Sequence[tuple[int, Word]]) -> Design:
@@ -67,12 +69,14 @@ def fraction_of(factors: int, generators: Sequence[tuple[int, Word]]) -> Design:
     for settings in product((0, 1), repeat=len(basic)):
         cell = dict(zip(basic, settings, strict=True))
         for factor, word in generators:
-            column = _sign_of(word)
-            for member in word:
-                column *= 2 * cell[member] - 1
-            cell[factor] = (column + 1) // 2
+            cell[factor] = (_sign_of(word) * sign_at(cell, word) + 1) // 2
         cells.append(tuple(cell[factor] for factor in range(factors)))
     return Design((2,) * factors, tuple(sorted(cells)), tuple(generators), _defining(generators))
+
+
+def sign_at(cell: Mapping[int, int] | Cell, word: Word) -> int:
+    """The column of a word at a cell: the product of its factors' levels as ±1."""
+    return math.prod(2 * cell[position] - 1 for position in word)
 
 
 def _check_generators(factors: int, generators: Sequence[tuple[int, Word]]) -> None:
@@ -90,8 +94,7 @@ def _check_generators(factors: int, generators: Sequence[tuple[int, Word]]) -> N
 
 def aliases_of(design: Design, word: Word) -> tuple[tuple[Word, int], ...]:
     """What the contrast of a word also contains, shortest first; empty for a full design."""
-    found = [(word ^ confounded, sign) for confounded, sign in design.defining]
-    return tuple(sorted(found, key=lambda one: (len(one[0]), sorted(one[0]))))
+    return _shortest_first((word ^ confounded, sign) for confounded, sign in design.defining)
 
 
 def alias_classes(design: Design) -> tuple[tuple[Word, ...], ...]:
@@ -143,9 +146,9 @@ def _defining(generators: Sequence[tuple[int, Word]]) -> tuple[tuple[Word, int],
     group: list[tuple[Word, int]] = []
     for size in range(1, len(words) + 1):
         for chosen in combinations(words, size):
-            total: Word = frozenset()
-            sign = 1
-            for word, one in chosen:
-                total, sign = total ^ word, sign * one
-            group.append((total, sign))
-    return tuple(sorted(group, key=lambda one: (len(one[0]), sorted(one[0]))))
+            group.append((reduce(xor, (word for word, _ in chosen)), math.prod(sign for _, sign in chosen)))
+    return _shortest_first(group)
+
+
+def _shortest_first(words: Iterable[tuple[Word, int]]) -> tuple[tuple[Word, int], ...]:
+    return tuple(sorted(words, key=lambda signed: (len(signed[0]), sorted(signed[0]))))

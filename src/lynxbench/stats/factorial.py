@@ -17,7 +17,7 @@ import numpy as np
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.stats.arrays import Floats
 from lynxbench.stats.contrasts import Contrast
-from lynxbench.stats.designs import Cell, Design, Word, alias_classes
+from lynxbench.stats.designs import Cell, Design, Word, alias_classes, sign_at
 from lynxbench.stats.intervals import student_quantile
 
 LEAST_VARIANCE = 0.05
@@ -84,15 +84,15 @@ class FactorialFit:
     def __init__(self, observations: Sequence[Observation]) -> None:
         if not observations:
             raise ValueError("nothing was observed")
-        self.cells = tuple(sorted({one.cell for one in observations}))
-        self.counts = {cell: sum(one.cell == cell for one in observations) for cell in self.cells}
-        self.values = np.array([one.value for one in observations], dtype=np.float64)
+        self.cells = tuple(sorted({observation.cell for observation in observations}))
+        self.counts = {cell: sum(observation.cell == cell for observation in observations) for cell in self.cells}
+        self.values = np.array([observation.value for observation in observations], dtype=np.float64)
         if not np.all(np.isfinite(self.values)):
             raise ValueError("every observed value must be finite")
         cell_of = {cell: index for index, cell in enumerate(self.cells)}
-        self._cell = np.array([cell_of[one.cell] for one in observations])
-        blocks = sorted({one.block for one in observations})
-        block = np.array([blocks.index(one.block) for one in observations])
+        self._cell = np.array([cell_of[observation.cell] for observation in observations])
+        blocks = sorted({observation.block for observation in observations})
+        block = np.array([blocks.index(observation.block) for observation in observations])
         x = np.zeros((len(observations), len(self.cells) + len(blocks) - 1))
         x[np.arange(len(observations)), self._cell] = 1.0
         for column in range(1, len(blocks)):  # sum to zero: a cell's coefficient is its mean over all blocks
@@ -105,11 +105,6 @@ class FactorialFit:
         self.free = float(np.trace(self._rest))
         self.blocks = len(blocks)
         self._variances, self._degrees = self._cell_variances()
-
-    @property
-    def means(self) -> dict[Cell, float]:
-        """The fitted log response of each cell, over all blocks."""
-        return {cell: float(self.coefficients[index]) for index, cell in enumerate(self.cells)}
 
     @property
     def noise(self) -> float:
@@ -184,8 +179,8 @@ def variation(design: Design, observations: Sequence[Observation]) -> Variation 
 
     None where a cell or a visit is missing: the terms then overlap, and no share is anybody's.
     """
-    seen = {(one.cell, one.block): one.value for one in observations}
-    blocks = sorted({one.block for one in observations})
+    seen = {(observation.cell, observation.block): observation.value for observation in observations}
+    blocks = sorted({observation.block for observation in observations})
     if len(seen) != len(observations) or len(seen) != len(design.cells) * len(blocks):
         return None
     table = np.array([[seen[cell, block] for block in blocks] for cell in design.cells])
@@ -218,6 +213,6 @@ def _full_terms(design: Design, means: Floats) -> dict[Word, float]:
 def _fraction_terms(design: Design, means: Floats) -> dict[Word, float]:
     terms = {}
     for group in alias_classes(design):
-        column = np.array([np.prod([2 * cell[position] - 1 for position in group[0]]) for cell in design.cells])
+        column = np.array([sign_at(cell, group[0]) for cell in design.cells])
         terms[group[0]] = float(column @ means) ** 2 / len(design.cells)
     return terms

@@ -11,13 +11,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lynxbench.stats.arrays import Floats
 from lynxbench.stats.queues import erlang_c
-
-Float64 = NDArray[np.float64]
 
 SLOTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 VARIATIONS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5)
@@ -68,11 +68,11 @@ class QueueNode:
         """Completions a second with every slot busy."""
         return self.slots / self.service_s
 
-    def services(self, uniform: Float64) -> Float64:
+    def services(self, uniform: Floats) -> Floats:
         """Service times for uniform numbers, by inverting the distribution."""
         return self.service_s * _inverted(self.family, self.variation, uniform)
 
-    def rests(self, normal: Float64, services: Float64) -> Float64:
+    def rests(self, normal: Floats, services: Floats) -> Floats:
         """What the bounded latency is without waiting."""
         if self.first_s is None:
             return services
@@ -119,7 +119,7 @@ def simulate_latencies(
     *,
     shared: int = 1,
     gaps: int = 1,
-) -> Float64:
+) -> Floats:
     """Latencies [requests, queues] of independent queues at a rate each, from empty.
 
     `shared` nodes pool their slots in one queue; `gaps` > 1 is every n-th arrival of a Poisson stream.
@@ -153,7 +153,7 @@ def late_shares(
     period_s: float,
     most_steps: int,
     rng: np.random.Generator,
-) -> Float64:
+) -> Floats:
     """The share of requests beyond the limit in each of so many periods of a fleet that is already warm."""
     if rate_per_s >= nodes * node.ceiling_per_s:
         return np.ones(runs)
@@ -171,21 +171,13 @@ def late_shares(
     return np.asarray(drawn.reshape(runs, nodes).mean(axis=1))
 
 
-def node_capacity(
-    node: QueueNode,
-    limit_s: float,
-    violations: float,
-    rng: np.random.Generator,
-    *,
-    queues: int = 64,
-    requests: int = 2500,
-) -> float:
+def node_capacity(node: QueueNode, limit_s: float, violations: float, rng: np.random.Generator) -> float:
     """The largest rate at which a simulated node keeps the share beyond the limit; 0 where one at rest does not."""
     low, high = 0.0, node.ceiling_per_s
     seed = int(rng.integers(1 << 31))
     for _ in range(9):  # to 0.2 % of the ceiling; the same random numbers at every rate, so that noise cancels
         middle = (low + high) / 2
-        late = _late(node, middle, queues, requests, limit_s, np.random.default_rng(seed))
+        late = _late(node, middle, 64, 2500, limit_s, np.random.default_rng(seed))
         if late.mean() <= violations:
             low = middle
         else:
@@ -215,7 +207,7 @@ def fit_node(
     order = np.random.default_rng(0).permutation(STRATA)
     ranked = sorted(shapes, key=lambda shape: _approximate_error(shape, sure, uniform, uniform[order]))
     fits = [_simulate_curve(shape, sure, rng) for shape in ranked[:CANDIDATES]]
-    return min(fits, key=lambda found: found[1])[0]
+    return min(fits, key=lambda fit: fit[1])[0]
 
 
 def _late(
@@ -236,28 +228,23 @@ def _late(
 
 def _simulate_curve(node: QueueNode, points: Sequence[Point], rng: np.random.Generator) -> tuple[NodeFit, float]:
     """The node's own curve, and how far it is from the measured one in standard deviations (sum of squares)."""
-    found, worst, total = [], 0.0, 0.0
+    simulated, worst, total = [], 0.0, 0.0
     for point in points:
         spent = simulate_latencies(node, point.rate_per_s, 64, 1500, rng)[300:]
         p50, p99 = (float(part) for part in np.quantile(spent, (0.5, 0.99)))
-        found.append(Point(point.rate_per_s, p50, p99))
+        simulated.append(Point(point.rate_per_s, p50, p99))
         for mine, theirs, doubt in zip(
             (p50, p99), (point.p50_s, point.p99_s), point.deviations(node.ceiling_per_s), strict=True
         ):
             off = abs(math.log(mine / theirs))
             total += off**2 / (doubt**2 + MODEL_ERROR**2)
             worst = max(worst, off - 2 * doubt)
-    return NodeFit(node, tuple(found), worst), total
+    return NodeFit(node, tuple(simulated), worst), total
 
 
-def _approximate_error(node: QueueNode, points: Sequence[Point], uniform: Float64, shuffled: Float64) -> float:
+def _approximate_error(node: QueueNode, points: Sequence[Point], uniform: Floats, shuffled: Floats) -> float:
     services = node.services(uniform)
-    if node.first_s is None:
-        rests = services
-    else:
-        from scipy.special import ndtri
-
-        rests = node.rests(ndtri(uniform), services)
+    rests = node.rests(_normal(uniform), services)
     total = 0.0
     for point in points:
         waits = _waits(node, point.rate_per_s, shuffled)
@@ -268,7 +255,13 @@ def _approximate_error(node: QueueNode, points: Sequence[Point], uniform: Float6
     return total
 
 
-def _waits(node: QueueNode, rate_per_s: float, uniform: Float64) -> Float64:
+def _normal(uniform: Floats) -> Floats:
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(uniform))
+
+
+def _waits(node: QueueNode, rate_per_s: float, uniform: Floats) -> Floats:
     """Waiting times: none with probability 1 − Erlang C, exponential beyond, stretched by the second moment."""
     spare = node.ceiling_per_s - rate_per_s
     waiting = erlang_c(node.slots, rate_per_s * node.service_s)
@@ -283,7 +276,7 @@ def _allowed(family: ServiceForm, variation: float) -> bool:
     return family is ServiceForm.GAMMA or variation > 0
 
 
-def _inverted(family: ServiceForm, variation: float, uniform: Float64) -> Float64:
+def _inverted(family: ServiceForm, variation: float, uniform: Floats) -> Floats:
     """Times of mean 1 with that coefficient of variation."""
     if variation == 0:
         return np.ones_like(uniform)
@@ -292,10 +285,8 @@ def _inverted(family: ServiceForm, variation: float, uniform: Float64) -> Float6
             return np.asarray(-np.log1p(-uniform))
         return np.interp(uniform, *_gamma_table(variation))
     if family is ServiceForm.LOGNORMAL:
-        from scipy.special import ndtri
-
         spread = math.log1p(variation**2)
-        return np.asarray(np.exp(math.sqrt(spread) * ndtri(uniform) - spread / 2))
+        return np.asarray(np.exp(math.sqrt(spread) * _normal(uniform) - spread / 2))
     # Two phases with balanced means; the uniform number is split into the choice and the time.
     fast = 0.5 * (1 + math.sqrt((variation**2 - 1) / (variation**2 + 1)))
     chosen = uniform < fast
@@ -304,15 +295,11 @@ def _inverted(family: ServiceForm, variation: float, uniform: Float64) -> Float6
     return np.asarray(-mean * np.log1p(-np.minimum(within, 1 - 1e-12)))
 
 
-_TABLES: dict[float, tuple[Float64, Float64]] = {}
+@cache
+def _gamma_table(variation: float) -> tuple[Floats, Floats]:
+    from scipy.special import gammaincinv
 
-
-def _gamma_table(variation: float) -> tuple[Float64, Float64]:
-    if variation not in _TABLES:
-        from scipy.special import gammaincinv
-
-        shape = 1 / variation**2
-        tail = np.geomspace(1e-9, 0.5, 2000)
-        at = np.concatenate([tail, 1 - tail[::-1][1:]])
-        _TABLES[variation] = (at, np.asarray(gammaincinv(shape, at) / shape))
-    return _TABLES[variation]
+    shape = 1 / variation**2
+    tail = np.geomspace(1e-9, 0.5, 2000)
+    at = np.concatenate([tail, 1 - tail[::-1][1:]])
+    return at, np.asarray(gammaincinv(shape, at) / shape)

@@ -19,7 +19,7 @@ def student_quantile(probability: float, degrees: float) -> float:
 
 def mean_interval(values: Numbers, confidence: float = 0.95) -> Interval:
     """Mean with Student's interval; fewer than two values leave the bounds unknown."""
-    _check_confidence(confidence)
+    check_confidence(confidence)
     sample = _finite(values)
     if sample is None:
         return UNKNOWN_INTERVAL
@@ -32,7 +32,7 @@ def mean_interval(values: Numbers, confidence: float = 0.95) -> Interval:
 
 def log_mean_interval(values: Numbers, confidence: float = 0.95) -> Interval:
     """Geometric mean with Student's interval on the logarithms; needs positive values."""
-    _check_confidence(confidence)
+    check_confidence(confidence)
     sample = _finite(values)
     if sample is None:
         return UNKNOWN_INTERVAL
@@ -43,7 +43,7 @@ def log_mean_interval(values: Numbers, confidence: float = 0.95) -> Interval:
 
 def ratio_interval(a: Numbers, b: Numbers, confidence: float = 0.95) -> Interval:
     """Ratio b/a of two sets of run means by Welch's t on their logarithms (Welch 1947)."""
-    _check_confidence(confidence)
+    check_confidence(confidence)
     first, second = _finite(a), _finite(b)
     if first is None or second is None:
         return UNKNOWN_INTERVAL
@@ -65,7 +65,8 @@ def ratio_interval(a: Numbers, b: Numbers, confidence: float = 0.95) -> Interval
     return _exp(Interval(change - reach, change, change + reach))
 
 
-def _check_confidence(confidence: float) -> None:
+def check_confidence(confidence: float) -> None:
+    """A confidence is a share between 0 and 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}: it lies between 0 and 1, such as 0.95")
 

@@ -27,24 +27,26 @@ class PooledJudgement:
     """Whether the restarts had to be taken together."""
 
 
-def judge_together(found: Sequence[SteadyJudgement], drift_bound: float) -> PooledJudgement:
+def judge_together(judgements: Sequence[SteadyJudgement], drift_bound: float) -> PooledJudgement:
     """The worst process decides, unless all that is wrong is that some were too short and the mean drift settles it."""
-    worst = min(found, key=lambda one: WORST_FIRST.index(one.verdict))
+    worst = min(judgements, key=lambda judgement: WORST_FIRST.index(judgement.verdict))
     alone = PooledJudgement(worst.verdict, worst.reason.value, worst.drift, pooled=False)
-    doubts = [one for one in found if one.verdict is not SteadyVerdict.STEADY]
-    if len(found) == 1 or not doubts or any(not _merely_short(one) for one in doubts):
+    doubts = [judgement for judgement in judgements if judgement.verdict is not SteadyVerdict.STEADY]
+    if len(judgements) == 1 or not doubts or any(not _merely_short(judgement) for judgement in doubts):
         return alone
-    guesses = [guess for one in found for guess in (one.drift, one.tail_shift, one.head)]
+    guesses = [guess for judgement in judgements for guess in (judgement.drift, judgement.tail_shift, judgement.head)]
     if not all(guess.known and abs(guess.estimate) <= drift_bound for guess in guesses):
         return alone
-    drift, shift, head = (_mean_of([getattr(one, name) for one in found]) for name in ("drift", "tail_shift", "head"))
+    drift, shift, head = (
+        _mean_of([getattr(judgement, name) for judgement in judgements]) for name in ("drift", "tail_shift", "head")
+    )
     if not all(part.inside(-drift_bound, drift_bound) for part in (drift, shift, head)):
         return alone
-    return PooledJudgement(SteadyVerdict.STEADY, f"over {len(found)} restarts together", drift, pooled=True)
+    return PooledJudgement(SteadyVerdict.STEADY, f"over {len(judgements)} restarts together", drift, pooled=True)
 
 
-def _merely_short(one: SteadyJudgement) -> bool:
-    return one.verdict is SteadyVerdict.INCONCLUSIVE and one.reason is SteadyReason.TOO_SHORT
+def _merely_short(judgement: SteadyJudgement) -> bool:
+    return judgement.verdict is SteadyVerdict.INCONCLUSIVE and judgement.reason is SteadyReason.TOO_SHORT
 
 
 def _mean_of(parts: Sequence[Interval]) -> Interval:

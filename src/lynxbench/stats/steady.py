@@ -20,10 +20,19 @@ from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.arrays import Floats, Numbers, as_series
 from lynxbench.stats.autocorrelation import autocorrelation
-from lynxbench.stats.drift import Noise, head_excess, noise_of, straight_line, tail_shift, total_drift
-from lynxbench.stats.intervals import student_quantile
+from lynxbench.stats.drift import (
+    LATEST,
+    Noise,
+    Truncation,
+    head_excess,
+    mser,
+    noise_of,
+    straight_line,
+    tail_shift,
+    total_drift,
+)
+from lynxbench.stats.intervals import check_confidence, student_quantile
 from lynxbench.stats.robust import tame_outliers
-from lynxbench.stats.truncation import LATEST, MSER_BATCH, Truncation, mser
 
 MIN_POINTS = 12
 OUTLIER_WIDTH = 11  # points of the running median: spikes of up to five are outliers, longer ones are a level
@@ -86,7 +95,6 @@ def judge_steady(
     confidence: float = 0.90,
     looks: int = 1,
     horizon: int | None = None,
-    batch: int = MSER_BATCH,
 ) -> SteadyJudgement:
     """Judge a series of equally spaced means; `looks` splits the error over repeated calls on a growing run.
 
@@ -95,8 +103,7 @@ def judge_steady(
     """
     if not drift_bound > 0:
         raise ValueError(f"drift_bound is {drift_bound}: it is a positive share, such as 0.01")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: it lies between 0 and 1, such as 0.90")
+    check_confidence(confidence)
     if looks < 1:
         raise ValueError(f"looks is {looks}: at least the one being made")
     series = as_series(values)
@@ -107,12 +114,12 @@ def judge_steady(
         return _no_figures(series, SteadyReason.NO_LEVEL)
     level = confidence if looks == 1 else 1 - (1 - confidence) / looks
     tamed, outliers = _without_outliers(series / scale)
-    cut = mser(tamed, batch)
+    cut = mser(tamed)
     first = cut.points if _cut_matters(tamed, cut.points) else 0
     view = _settled_view(tamed, _past_leading_outliers(first, outliers), level, drift_bound, horizon or 0)
     if view.mean == 0 or abs(view.mean) * WEAK_LEVEL < float(np.std(view.points)):
         return _no_figures(series, SteadyReason.NO_LEVEL)
-    start, noise, period, drift, shift = view.start, view.noise, view.period, view.drift, view.shift
+    start, noise, period = view.start, view.noise, view.period
     verdict, reason = _decide(tamed, cut, view, drift_bound)
     if verdict is SteadyVerdict.STEADY and _crowded(outliers[outliers >= start] - start, series.size - start):
         verdict, reason = SteadyVerdict.INCONCLUSIVE, SteadyReason.OUTLIERS
@@ -124,8 +131,8 @@ def judge_steady(
         truncate=start,
         counted=series.size - start,
         level=_level(series[start:] / scale, noise, level).scaled(scale),
-        drift=drift,
-        tail_shift=shift,
+        drift=view.drift,
+        tail_shift=view.shift,
         head=view.head,
         outliers=int(outliers.size),
         n_eff=noise.n_eff,
@@ -154,14 +161,14 @@ class _View:
 
 
 def _view(series: Floats, start: int, confidence: float, horizon: int) -> _View:
-    kept = series[start:]
-    period = find_cycle(straight_line(kept)[1])
-    points = _fold(kept, period) if period else kept
+    rest = series[start:]
+    period = find_cycle(straight_line(rest)[1])
+    points = _cycles(rest, period).mean(axis=1) if period else rest
     mean = float(np.mean(points))
     noise = noise_of(straight_line(points)[1])
     # Unless what was cut is a transient, the claim is about the whole run: a drift must not pass by being halved.
     whole = 0 if start == 0 or _is_transient(series, start, period, noise) else series.size
-    span = points.size * max(1.0, max(horizon, whole) / kept.size)
+    span = points.size * max(1.0, max(horizon, whole) / rest.size)
     head = max(MIN_HEAD, round(HEAD_SHARE * points.size))
     factor = 1 / mean if mean else math.nan
     return _View(
@@ -180,19 +187,19 @@ def _cut_matters(series: Floats, start: int) -> bool:
     """Whether what MSER cut differs from the rest at all: on pure noise it cuts at random, and points are dear."""
     if start == 0:
         return False
-    kept = series[start:]
-    noise = noise_of(straight_line(kept)[1])
-    apart = abs(float(np.mean(series[:start]) - np.mean(kept)))
-    return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / kept.size)
+    rest = series[start:]
+    noise = noise_of(straight_line(rest)[1])
+    apart = abs(float(np.mean(series[:start]) - np.mean(rest)))
+    return apart > CUT_T * noise.long_run_sigma * math.sqrt(1 / start + 1 / rest.size)
 
 
 def _is_transient(series: Floats, start: int, period: int, noise: Noise) -> bool:
     """Whether the part cut off lies, beyond doubt, away from where the line through the rest would put it."""
-    kept = series[start:]
-    change, _ = straight_line(kept)
-    back = (start + kept.size) / 2  # from the middle of what is counted to the middle of what was cut
-    expected = float(np.mean(kept)) - change / kept.size * back
-    variance = 1 / start + 1 / kept.size + 12 * back**2 / kept.size**3
+    rest = series[start:]
+    change, _ = straight_line(rest)
+    back = (start + rest.size) / 2  # from the middle of what is counted to the middle of what was cut
+    expected = float(np.mean(rest)) - change / rest.size * back
+    variance = 1 / start + 1 / rest.size + 12 * back**2 / rest.size**3
     error = noise.long_run_sigma * math.sqrt(variance * max(period, 1))
     return abs(float(np.mean(series[:start])) - expected) > TRANSIENT_T * error
 
@@ -219,9 +226,8 @@ def _decide(whole: Floats, cut: Truncation, view: _View, bound: float) -> tuple[
     # Half of the bound: MSER has spoken already, what is asked here is only whether it spoke about noise.
     if cut.late and _apart(whole, np.arange(whole.size) >= cut.wanted, bound / 2):
         return SteadyVerdict.NOT_STEADY, _kind_of_change(whole, SteadyReason.LATE)
-    if any(x.low > bound or x.high < -bound for x in (view.drift, view.shift)):
-        return SteadyVerdict.NOT_STEADY, _kind_of_change(view.points, SteadyReason.DRIFT)
-    if _has_excursion(view.points, bound):
+    moved = any(x.low > bound or x.high < -bound for x in (view.drift, view.shift))
+    if moved or _has_excursion(view.points, bound):
         return SteadyVerdict.NOT_STEADY, _kind_of_change(view.points, SteadyReason.DRIFT)
     if view.equivalent(bound):
         return SteadyVerdict.STEADY, SteadyReason.NONE
@@ -278,14 +284,10 @@ def _stretches(series: Floats) -> Iterator[tuple[int, int]]:
             yield start, start + length
 
 
-def _has_excursion(kept: Floats, bound: float) -> bool:
+def _has_excursion(series: Floats, bound: float) -> bool:
     """Whether some stretch departs from the rest by more than the bound, beyond doubt."""
-    for start, end in _stretches(kept):
-        inside = np.zeros(kept.size, dtype=bool)
-        inside[start:end] = True
-        if _apart(kept, inside, bound):
-            return True
-    return False
+    places = np.arange(series.size)
+    return any(_apart(series, (places >= start) & (places < end), bound) for start, end in _stretches(series))
 
 
 def _apart(series: Floats, inside: npt.NDArray[np.bool_], bound: float) -> bool:
@@ -333,13 +335,11 @@ def find_cycle(residuals: Floats) -> int:
     return period if period >= 4 else 0
 
 
-def _fold(series: Floats, period: int) -> Floats:
-    """Means over whole cycles, aligned with the end of the series."""
+def _cycles(series: Floats, period: int) -> Floats:
+    """Whole cycles as rows, aligned with the end of the series."""
     cycles = series.size // period
-    return np.asarray(series[series.size - cycles * period :].reshape(cycles, period).mean(axis=1), dtype=np.float64)
+    return np.asarray(series[series.size - cycles * period :].reshape(cycles, period))
 
 
 def _cycle_range(series: Floats, period: int) -> float:
-    cycles = series.size // period
-    shape = series[series.size - cycles * period :].reshape(cycles, period).mean(axis=0)
-    return float(np.max(shape) - np.min(shape))
+    return float(np.ptp(_cycles(series, period).mean(axis=0)))

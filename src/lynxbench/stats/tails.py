@@ -1,53 +1,28 @@
-"""Percentiles with distribution-free bounds; a tail that the data cannot reach is said to be unresolved."""
+"""Percentiles and shares with exact binomial bounds; a tail that the data cannot reach is said to be unresolved."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
 from lynxbench.errors import BadSeries
 from lynxbench.model.interval import Interval
 from lynxbench.stats.arrays import Floats, Numbers, as_series
-
-
-class Resolution(StrEnum):
-    """Whether the data reach both bounds of a percentile."""
-
-    RESOLVED = "resolved"
-    UNRESOLVED = "unresolved"
-
-
-@dataclass(frozen=True, slots=True)
-class TailEstimate:
-    """A percentile, its bounds (NaN where no order statistic reaches) and the count they rest on."""
-
-    percentile: float
-    interval: Interval
-    n_eff: int
-
-    @property
-    def resolution(self) -> Resolution:
-        """`unresolved` as soon as one bound is missing."""
-        return Resolution.RESOLVED if self.interval.known else Resolution.UNRESOLVED
-
-    @property
-    def unresolved(self) -> bool:
-        """Whether a bound is missing."""
-        return self.resolution is Resolution.UNRESOLVED
+from lynxbench.stats.intervals import check_confidence
 
 
 def percentile_interval(
     values: Numbers, percentile: float, confidence: float = 0.95, n_eff: float | None = None
-) -> TailEstimate:
-    """Percentile with binomial order-statistic bounds (David & Nagaraja 2003, 7.1) on n_eff independent values."""
+) -> Interval:
+    """Percentile with binomial order-statistic bounds (David & Nagaraja 2003, 7.1) on n_eff independent values.
+
+    A bound is NaN where no order statistic reaches it: the tail is then unresolved.
+    """
     if not 0 < percentile < 100:
         raise ValueError(f"percentile is {percentile}: it lies between 0 and 100, such as 99")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}: it lies between 0 and 1, such as 0.95")
+    check_confidence(confidence)
     ordered = np.sort(as_series(values))
     if ordered.size == 0:
         raise BadSeries("a percentile needs at least one value")
@@ -57,7 +32,7 @@ def percentile_interval(
     low_rank, high_rank = bound_ranks(count, level, confidence)
     low = min(_at_rank(ordered, low_rank, count), estimate) if low_rank >= 1 else math.nan
     high = max(_at_rank(ordered, high_rank, count), estimate) if high_rank <= count else math.nan
-    return TailEstimate(percentile, Interval(low, estimate, high), count)
+    return Interval(low, estimate, high)
 
 
 def bound_ranks(count: int, level: float, confidence: float) -> tuple[int, int]:
@@ -76,6 +51,18 @@ def at_least(k: int, count: int, level: float) -> float:
     if k <= 0:
         return 1.0
     return float(betainc(k, count - k + 1, level)) if k <= count else 0.0
+
+
+def clopper_pearson(hits: float, trials: float, confidence: float) -> Interval:
+    """A share with exact one-sided bounds (Clopper & Pearson 1934); counts may be fractional (an effective number)."""
+    from scipy.special import betaincinv
+
+    if not 0 <= hits <= trials or trials <= 0:
+        raise ValueError(f"{hits} of {trials}: a share needs 0 ≤ hits ≤ trials and trials > 0")
+    miss = 1 - confidence
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, trials - hits + 1, miss))
+    high = 1.0 if hits >= trials else float(betaincinv(hits + 1, trials - hits, 1 - miss))
+    return Interval(low, hits / trials, high)
 
 
 def _last_rank(holds: Callable[[int], bool], count: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compared import make_executor, make_result
+from compared import make_executor, make_result, make_standing
 from lynxbench.compare.change_outcomes import (
     caution_of,
     judge_expectation,
@@ -13,7 +13,7 @@ from lynxbench.compare.change_outcomes import (
     parse_expectation,
 )
 from lynxbench.compare.comparing import compare_pair
-from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -83,7 +83,7 @@ def test_the_record_speaks_against_a_claim() -> None:
 
 def test_an_unsound_pair_is_refused() -> None:
     pair = ComparedPair(
-        ComparedSide(make_result()), ComparedSide(make_result(), standing=KnownStanding(retracted="wrong"))
+        ComparedSide(make_result()), ComparedSide(make_result(), standing=make_standing(retracted="wrong"))
     )
     with pytest.raises(Refused, match="R16"):
         measure_change(_declared(), compare_pair(pair))
@@ -110,3 +110,4 @@ def test_the_book_counts_by_owner_and_layer_and_chains_what_followed() -> None:
     ((ids, gain),) = book.chains
     assert ids == (first.change_id, second.change_id)
     assert gain.low < 1.3 < gain.high
+    assert (gain.low, gain.high) == pytest.approx((right.effect.low * 0.99, right.effect.high * 1.01))

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from compared import make_contract, make_load, make_precision, make_result, make_slo
-from lynxbench.compare.comparing import compare_pair, product_of
+from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.effects import BY_BOUNDS, BY_RUN_PERCENTILES, decide, leading_figure, restarts_needed
 from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.model.comparison import EffectVerdict
@@ -110,8 +110,3 @@ def test_it_says_how_many_restarts_would_settle_it() -> None:
     assert needed is not None
     assert 6 <= needed <= 20
     assert restarts_needed(Interval(0.9, 0.995, 1.1), 0.005, 5, higher_is_better=True) is None
-
-
-def test_products_keep_the_worst_case() -> None:
-    both = product_of([Interval(1.1, 1.2, 1.3), Interval(0.9, 1.0, 1.1)])
-    assert (both.low, both.estimate, both.high) == pytest.approx((0.99, 1.2, 1.43))

@@ -43,7 +43,7 @@ def _history(results: list[Result], *, documents: bool = True) -> History:
         contract_id=results[0].contract_id,
         contract="compared",
         precision=Precision.FP32,
-        fields_between=between if documents else None,
+        fields_between=between if documents else lambda pairs: [None] * len(pairs),
     )
 
 

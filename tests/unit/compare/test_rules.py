@@ -13,12 +13,12 @@ from compared import (
     make_load,
     make_precision,
     make_result,
+    make_standing,
 )
-from lynxbench.compare.comparing import compare_pair
-from lynxbench.compare.foreign_refusal import compare_foreign
-from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding, MeaningDifference
+from lynxbench.compare.comparing import compare_foreign, compare_pair
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.rules import BY_NUMBER, RULE_OF_KEY, RULES, render_rules, rule_of_key
-from lynxbench.model.comparison import Comparability, Comparison, EffectVerdict, RuleVerdict
+from lynxbench.model.comparison import Comparability, Comparison, ContractDifference, EffectVerdict, RuleVerdict
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.executor import FieldChange, Tier
 from lynxbench.model.figures import Figure
@@ -26,6 +26,7 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.model.serving import CacheState
+from lynxbench.model.standing import Standing
 from lynxbench.model.verdicts import SteadyVerdict
 
 VOID = Validity(verdict=ValidityVerdict.VOID, reasons=("the executor changed",))
@@ -50,13 +51,13 @@ def _one(**changes: object) -> Result:
     return make_result(per_precision=(make_precision(**changes),))
 
 
-def _compared(a: Result, b: Result, /, *differences: MeaningDifference, **standing: KnownStanding) -> Comparison:
-    left = ComparedSide(a, "A", standing.get("a", KnownStanding()))
-    return compare_pair(ComparedPair(left, ComparedSide(b, "B", standing.get("b", KnownStanding())), differences))
+def _compared(a: Result, b: Result, /, *differences: ContractDifference, **standing: Standing) -> Comparison:
+    left = ComparedSide(a, "A", standing.get("a"))
+    return compare_pair(ComparedPair(left, ComparedSide(b, "B", standing.get("b")), differences))
 
 
-def _key(key: str, breaks: bool) -> MeaningDifference:
-    return MeaningDifference(key, 1, 2, breaks, "because")
+def _key(key: str, breaks: bool) -> ContractDifference:
+    return ContractDifference(key, 1, 2, breaks, "because")
 
 
 UNIT = Figure(low=99.0, estimate=100.0, high=101.0, unit="tokens/s")
@@ -78,7 +79,7 @@ BREAKING: dict[str, Callable[[], Comparison]] = {
     "R12": lambda: _compared(_served(), _served(cache=CacheState.ALLOWED)),
     "R13": lambda: _compared(_served(), _served(instrument="void")),
     "R15": lambda: _compared(make_result(), make_result(), _key("protocol.min_duration", True)),
-    "R16": lambda: _compared(make_result(), make_result(), b=KnownStanding(retracted="wrong weights")),
+    "R16": lambda: _compared(make_result(), make_result(), b=make_standing(retracted="wrong weights")),
     "R17": lambda: _compared(make_result(), make_result(executor=make_executor({"application.parameters": 2000}))),
 }
 DIFFERING: dict[str, Callable[[], Comparison]] = {
@@ -97,7 +98,7 @@ DIFFERING: dict[str, Callable[[], Comparison]] = {
     "R13": lambda: _compared(_served(), _served(cautions=("a long pause",))),
     "R14": lambda: _compared(make_result(), make_result(run_means=(100.0, 101.0, 99.0))),
     "R15": lambda: _compared(make_result(), make_result(), _key("protocol.limit", False)),
-    "R16": lambda: _compared(make_result(), make_result(), a=KnownStanding(contests=("not reproducible",))),
+    "R16": lambda: _compared(make_result(), make_result(), a=make_standing(contested="not reproducible")),
     "R17": lambda: _compared(
         make_result(), make_result(executor=make_executor({"application.model_sha256": "cd" * 32}))
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compared import make_contract, make_executor, make_result
-from lynxbench.compare.suspects import explain_cause, rank_layers
+from lynxbench.compare.suspects import cause_of, changes_between, model_changed, rank_changes
 from lynxbench.model.comparison import CauseKind, Weight
 from lynxbench.model.contract import Contract
 from lynxbench.model.layers import Layer
@@ -19,8 +19,8 @@ SPIN = make_contract(
 def _layers(changes: dict[str, object], **more: object):  # type: ignore[no-untyped-def]
     a = make_result(contract=more.get("contract"))  # type: ignore[arg-type]
     b = make_result(executor=make_executor(changes), **more)  # type: ignore[arg-type]
-    layers = rank_layers(a, b)
-    return layers, explain_cause(layers, a, b)
+    layers = rank_changes(changes_between(a, b), b.contract.owners)
+    return layers, cause_of(layers, model_changed=model_changed(a, b), contract=b.contract.name)
 
 
 def test_a_driver_bump_points_to_the_system_layer_and_its_owner() -> None:

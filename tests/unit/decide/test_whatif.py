@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from lynxbench.attribute.judge.faster_hardware import Swap, estimate_swap
 from lynxbench.decide.catalogue import find_device, parse_catalogue, recognise
-from lynxbench.decide.deciding import estimate_whatif, read_catalogue, replay
-from lynxbench.decide.whatif import Factors, estimate_fix, shares_after
+from lynxbench.decide.deciding import read_catalogue
+from lynxbench.decide.whatif import estimate_fix, estimate_whatif, shares_after
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.decisions import AssumptionState
@@ -117,9 +117,7 @@ def test_what_a_fix_leaves_still_sums_to_a_step() -> None:
 
 
 def test_the_same_machine_gains_nothing() -> None:
-    factors: Factors = (1.0, 1.0, 1.0, 1.0)
-    shares: Mapping[Category, float] = {Category.LAUNCH: 0.5, Category.COMPUTE: 0.5}
-    gain = replay(shares, factors)
+    gain = estimate_swap({Category.LAUNCH: 0.5, Category.COMPUTE: 0.5}, Swap()).gain
     assert (gain.low, gain.estimate, gain.high) == pytest.approx((1.0, 1.0, 1.0))
 
 

@@ -9,8 +9,14 @@ import numpy.typing as npt
 import pytest
 
 from lynxbench.errors import BadResult
-from lynxbench.measure.accuracy import compare_outputs, mean_cosine, negative_log_likelihood, relative_error
-from lynxbench.measure.polarity import score_labelled_vectors, share_interval
+from lynxbench.measure.accuracy import (
+    compare_outputs,
+    mean_cosine,
+    negative_log_likelihood,
+    relative_error,
+    score_labelled_vectors,
+    share_interval,
+)
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Accuracy

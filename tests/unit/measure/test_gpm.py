@@ -11,7 +11,7 @@ import pytest
 
 from lynxbench.attribute.judge.unit_activity import measured_side, weigh_activity
 from lynxbench.measure.device_activity import device_activity
-from lynxbench.measure.gpm_readings import METRICS, open_gpm
+from lynxbench.measure.nvml_readings import GPM_METRICS, open_gpm
 from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.interval import Interval
@@ -65,7 +65,7 @@ def test_each_reading_is_about_the_time_since_the_last() -> None:
     assert all(math.isnan(value) for value in reader.read().values()), "the first has nothing before it"
     for _ in range(3):
         found = reader.read()
-        assert list(found) == list(METRICS)
+        assert list(found) == list(GPM_METRICS)
         assert found["gpm_sm"] == pytest.approx(0.02)
         assert found["gpm_dram"] == pytest.approx(0.10)
         assert math.isnan(found["gpm_fp16"]), "a metric the device does not offer"

@@ -110,7 +110,8 @@ def test_gpu_columns_in_plain_units() -> None:
 def test_own_load_is_told_from_foreign_load(tmp_path: Path) -> None:
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        reader = HostReader(busy.pid)
+        reader = HostReader()
+        reader.watch(busy.pid)
         time.sleep(0.3)
         reader.read()  # the tree is found and its counters are taken
         time.sleep(1.0)
@@ -126,7 +127,7 @@ def test_own_load_is_told_from_foreign_load(tmp_path: Path) -> None:
 
 
 def test_without_a_process_everything_else_is_read() -> None:
-    reader = HostReader(None)
+    reader = HostReader()
     time.sleep(0.1)
     reading = reader.read()
     assert math.isnan(reading["cpu_busy_own"])
@@ -137,7 +138,8 @@ def test_without_a_process_everything_else_is_read() -> None:
 def test_a_process_that_ends_leaves_no_error() -> None:
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
-    reader = HostReader(done.pid)
+    reader = HostReader()
+    reader.watch(done.pid)
     assert math.isnan(reader.read()["cpu_busy_own"])
     reader.watch(None)
     assert math.isnan(reader.read()["process_major_faults"])
@@ -150,7 +152,7 @@ def test_energy_counters_wrap_around(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (tmp_path / name / "max_energy_range_uj").write_text("1000000")
     monkeypatch.setattr(host_readings, "_POWERCAP", tmp_path)
     stamps = iter([0, 10**9, 2 * 10**9])
-    reader = HostReader(None, clock=lambda: next(stamps))
+    reader = HostReader(clock=lambda: next(stamps))
     (tmp_path / "intel-rapl:0" / "energy_uj").write_text("950000")
     first = reader.read()
     assert first["package_power_w"] == pytest.approx(0.05)
@@ -169,7 +171,7 @@ def test_clocks_and_temperatures_from_the_kernels_files(tmp_path: Path, monkeypa
         (tmp_path / zone / "temp").write_text(value)
     monkeypatch.setattr(host_readings, "_CPU", tmp_path)
     monkeypatch.setattr(host_readings, "_THERMAL", tmp_path)
-    reading = HostReader(None).read()
+    reading = HostReader().read()
     assert reading["cpu_clock_mhz"] == 2500
     assert reading["cpu_temperature_c"] == 67.5
 
@@ -242,7 +244,8 @@ def test_a_killed_sampler_leaves_whole_lines(tmp_path: Path) -> None:
 def test_sampling_costs_less_than_a_hundredth_of_a_core(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
     try:
-        sampler = TelemetrySampler(tmp_path / "t.csv", pid=child.pid)
+        sampler = TelemetrySampler(tmp_path / "t.csv")
+        sampler.watch(child.pid)
         start = time.perf_counter()
         with sampler:
             time.sleep(2.5)

@@ -7,8 +7,7 @@ import pytest
 import scipy.stats
 from scipy.signal import lfilter
 
-from lynxbench.stats.drift import head_excess, noise_of, straight_line, tail_shift, total_drift
-from lynxbench.stats.truncation import mser
+from lynxbench.stats.drift import head_excess, mser, noise_of, straight_line, tail_shift, total_drift
 
 
 def test_line_is_least_squares() -> None:

@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from lynxbench.errors import BadSeries
-from lynxbench.stats.tails import Resolution, bound_ranks, percentile_interval
+from lynxbench.stats.tails import bound_ranks, clopper_pearson, percentile_interval
 
 
 @pytest.mark.parametrize("count", [1, 5, 20, 100, 1000, 12345])
@@ -26,37 +26,35 @@ def test_ranks_are_the_binomial_quantiles(count: int, level: float, confidence: 
 
 
 def test_median_of_a_hundred() -> None:
-    found = percentile_interval(np.arange(1.0, 101.0), 50, 0.95)
-    assert (found.interval.low, found.interval.estimate, found.interval.high) == (40.0, 50.0, 61.0)
-    assert found.resolution is Resolution.RESOLVED
+    bounds = percentile_interval(np.arange(1.0, 101.0), 50, 0.95)
+    assert (bounds.low, bounds.estimate, bounds.high) == (40.0, 50.0, 61.0)
 
 
 def test_a_tail_out_of_reach_is_unresolved() -> None:
-    found = percentile_interval(np.arange(100.0), 99.9, 0.95)
-    assert math.isnan(found.interval.high)
-    assert not math.isnan(found.interval.low)
-    assert found.unresolved
-    assert found.resolution == "unresolved"
+    bounds = percentile_interval(np.arange(100.0), 99.9, 0.95)
+    assert math.isnan(bounds.high)
+    assert not math.isnan(bounds.low)
+    assert not bounds.known
 
 
 def test_correlation_widens() -> None:
     x = np.random.default_rng(1).random(5000)
     plain, wide = percentile_interval(x, 95), percentile_interval(x, 95, n_eff=500)
-    assert wide.interval.low < plain.interval.low
-    assert wide.interval.high > plain.interval.high
-    assert wide.n_eff == 500
+    assert wide.low < plain.low
+    assert wide.high > plain.high
 
 
 def test_n_eff_is_never_more_than_n() -> None:
-    assert percentile_interval([1.0, 2.0, 3.0], 50, n_eff=1e9).n_eff == 3
+    x = np.arange(1.0, 101.0)
+    assert percentile_interval(x, 50, n_eff=1e9) == percentile_interval(x, 50)
 
 
 def test_coverage() -> None:
     rng = np.random.default_rng(3)
     inside = 0
     for _ in range(1000):
-        found = percentile_interval(rng.random(400), 90, 0.95).interval
-        inside += found.low <= 0.9 <= found.high
+        bounds = percentile_interval(rng.random(400), 90, 0.95)
+        inside += bounds.low <= 0.9 <= bounds.high
     assert 0.94 <= inside / 1000 <= 0.985  # discrete, hence a little over
 
 
@@ -69,3 +67,34 @@ def test_arguments_are_checked(percentile: float, confidence: float) -> None:
 def test_nothing_has_no_percentile() -> None:
     with pytest.raises(BadSeries, match="at least one"):
         percentile_interval([], 50)
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (5, 40), (40, 40), (3, 1000)])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_bounds_are_where_the_binomial_tail_is_the_error(hits: int, trials: int, confidence: float) -> None:
+    bounds = clopper_pearson(hits, trials, confidence)
+    assert bounds.estimate == hits / trials
+    if hits < trials:
+        assert scipy.stats.binom.cdf(hits, trials, bounds.high) == pytest.approx(1 - confidence)
+    else:
+        assert bounds.high == 1.0
+    if hits > 0:
+        assert scipy.stats.binom.sf(hits - 1, trials, bounds.low) == pytest.approx(1 - confidence)
+    else:
+        assert bounds.low == 0.0
+
+
+def test_no_hit_in_n_is_the_rule_of_three() -> None:
+    assert clopper_pearson(0, 300, 0.95).high == pytest.approx(0.00994, abs=1e-4)
+
+
+def test_fewer_effective_trials_widen_the_bounds() -> None:
+    all_of_them, half = clopper_pearson(10, 1000, 0.95), clopper_pearson(5, 500, 0.95)
+    assert half.high > all_of_them.high
+    assert half.low < all_of_them.low
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(-1, 10), (11, 10), (0, 0)])
+def test_shares_that_are_none_are_refused(hits: float, trials: float) -> None:
+    with pytest.raises(ValueError, match="a share needs"):
+        clopper_pearson(hits, trials, 0.95)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from compared import make_executor, make_result
+from compared import make_executor, make_result, make_standing
 from lynxbench.compare.change_outcomes import keep_book
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.levels import point_of, read_history
-from lynxbench.compare.pair import ComparedPair, ComparedSide, KnownStanding
+from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.stack_signals import Record, read_signals
 from lynxbench.model.history import HistoryPoint
 from lynxbench.model.precision import Precision
@@ -31,7 +31,7 @@ def test_the_verdict_leads_and_the_owner_is_named() -> None:
 
 
 def test_a_refusal_says_why_and_gives_no_percentage() -> None:
-    side = ComparedSide(make_result(run_means=SLOWER), standing=KnownStanding(retracted="wrong\x1b[2J weights"))
+    side = ComparedSide(make_result(run_means=SLOWER), standing=make_standing(retracted="wrong\x1b[2J weights"))
     text = render_terminal(compose_comparison(compare_pair(ComparedPair(ComparedSide(make_result()), side))), width=100)
     assert text.startswith("INCOMPARABLE: no ratio is given.")
     assert "R16 standing" in text
