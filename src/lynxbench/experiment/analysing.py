@@ -64,12 +64,12 @@ def analyse(
     base = ExperimentAnalysis(
         word=decomposed.word,
         sentence=word_sentence(definition, decomposed.word, fit, step),
-        reasons=tuple(finding_words(definition, finding, fit, confidence) for finding in decomposed.findings),
+        reasons=tuple(finding_words(definition, finding) for finding in decomposed.findings),
         restarts_needed=decomposed.restarts_needed,
         delta=definition.smallest_effect,
         confidence=confidence,
         noise=None if math.isnan(noise) else math.expm1(noise),
-        effects=_effects(definition, design, fit, confidence),
+        effects=_effects(definition, design, fit),
         variation=()
         if described is None
         else (
@@ -78,14 +78,9 @@ def analyse(
             ShareShown(term="between restarts", share=described.restarts),
         ),
         variation_missing="" if described is not None else "a cell or a visit is missing: shares would overlap",
-        simple=_simple(definition, design, fit, confidence),
+        simple=_simple(definition, design, fit),
     )
-    stepwise = _stepwise(definition, fit, step, confidence)
-    owners = stepwise.get("owners", ())
-    assert isinstance(owners, tuple)
-    if owners:
-        stepwise["owners"] = tuple(_explained(owner, base.effects) for owner in owners)
-    return base.model_copy(update=stepwise)
+    return base.model_copy(update=_stepwise(definition, fit, step, base.effects))
 
 
 def step_of(definition: Definition, design: Design) -> FactorStep:
@@ -103,7 +98,8 @@ def _ratio(fit: FactorialFit, contrast: Contrast, confidence: float) -> Interval
     return ratio_of(fit.estimate(contrast).interval(confidence))
 
 
-def _effects(definition: Definition, design: Design, fit: FactorialFit, confidence: float) -> tuple[EffectShown, ...]:
+def _effects(definition: Definition, design: Design, fit: FactorialFit) -> tuple[EffectShown, ...]:
+    confidence = definition.contract.protocol.confidence
     effects = effect_contrasts(design, fit.cells)
     estimates = [fit.estimate(effect.contrast) for effect in effects]
     adjusted = holm([estimate.p for estimate in estimates])
@@ -132,8 +128,8 @@ def _effects(definition: Definition, design: Design, fit: FactorialFit, confiden
     return tuple(shown)
 
 
-def _simple(definition: Definition, design: Design, fit: FactorialFit, confidence: float) -> tuple[SimpleShown, ...]:
-    shown = []
+def _simple(definition: Definition, design: Design, fit: FactorialFit) -> tuple[SimpleShown, ...]:
+    confidence, shown = definition.contract.protocol.confidence, []
     for position, factor in enumerate(definition.factors):
         for level in range(1, len(factor.levels)):
             for cell, contrast in simple_effects(design, position, level, fit.cells).items():
@@ -153,13 +149,15 @@ def _simple(definition: Definition, design: Design, fit: FactorialFit, confidenc
     return tuple(shown)
 
 
-def _stepwise(definition: Definition, fit: FactorialFit, step: FactorStep, confidence: float) -> dict[str, object]:
+def _stepwise(
+    definition: Definition, fit: FactorialFit, step: FactorStep, effects: Sequence[EffectShown]
+) -> dict[str, object]:
     """Joint change, Shapley values and owners' views, or why a cell that they need is not there."""
     if len(step.factors) < 2:
         return {"step_missing": "one factor alone has no company"}
     if len(step.factors) > MOST_ORDERED:
         return {"step_missing": f"more than {MOST_ORDERED} factors: their orders are not looked at"}
-    here = set(fit.cells)
+    here, confidence = set(fit.cells), definition.contract.protocol.confidence
     single = [alone(step, factor) for factor in step.factors]
     partial: dict[str, object] = {}
     if needed([joint(step), *single]) <= here:
@@ -170,10 +168,11 @@ def _stepwise(definition: Definition, fit: FactorialFit, step: FactorStep, confi
         }
     last = [in_company(step, factor) for factor in step.factors]
     if needed([*single, *last]) <= here:
-        partial["owners"] = tuple(_owner(definition, fit, step, factor, confidence) for factor in step.factors)
+        owners = [_owner(definition, fit, step, factor) for factor in step.factors]
+        partial["owners"] = tuple(_explained(owner, effects) for owner in owners)
     corners = needed([shapley(step, factor) for factor in step.factors])
     if corners <= here:
-        partial["shapley"] = tuple(_shapley(definition, fit, step, factor, confidence) for factor in step.factors)
+        partial["shapley"] = tuple(_shapley(definition, fit, step, factor) for factor in step.factors)
     missing = sorted(corners - here)
     if missing:
         partial["step_missing"] = (
@@ -194,9 +193,9 @@ def _negated(contrast: Contrast) -> Contrast:
     return Contrast({cell: -weight for cell, weight in contrast.weights.items()})
 
 
-def _owner(definition: Definition, fit: FactorialFit, step: FactorStep, position: int, confidence: float) -> OwnerShown:
+def _owner(definition: Definition, fit: FactorialFit, step: FactorStep, position: int) -> OwnerShown:
     """What an owner would have concluded alone: a change's effect with all else as it was, against that in company."""
-    delta = math.log1p(definition.smallest_effect)
+    delta, confidence = math.log1p(definition.smallest_effect), definition.contract.protocol.confidence
     before, after = fit.estimate(alone(step, position)), fit.estimate(in_company(step, position))
     shift = fit.estimate(_sum([in_company(step, position), _negated(alone(step, position))]))
     factor = definition.factors[position]
@@ -263,9 +262,7 @@ def _explained(owner: OwnerShown, effects: Sequence[EffectShown]) -> OwnerShown:
     return owner.model_copy(update={"sentence": f"{owner.sentence}, because {why}"})
 
 
-def _shapley(
-    definition: Definition, fit: FactorialFit, step: FactorStep, position: int, confidence: float
-) -> ShapleyShown:
+def _shapley(definition: Definition, fit: FactorialFit, step: FactorStep, position: int) -> ShapleyShown:
     names = [factor.name for factor in definition.factors]
     factor = definition.factors[position]
     adds = {before: fit.estimate(contrast).value for before, contrast in additions(step, position)}
@@ -274,7 +271,7 @@ def _shapley(
         factor=factor.name,
         layer=factor.layer,
         owner=definition.contract.owner(factor.layer),
-        ratio=_ratio(fit, shapley(step, position), confidence),
+        ratio=_ratio(fit, shapley(step, position), definition.contract.protocol.confidence),
         least=math.exp(adds[least]),
         least_after=tuple(names[earlier] for earlier in least),
         most=math.exp(adds[most]),

@@ -22,11 +22,11 @@ STAMP = "lynxbench-packages.json"
 INSTALL_LIMIT_S = 1800.0
 _LIST = (
     "import importlib.metadata as m, json, re\n"
-    "found = {}\n"
+    "versions = {}\n"
     "for d in m.distributions():\n"
     "    name = d.metadata['Name']\n"
-    "    if name: found.setdefault(re.sub(r'[-_.]+', '-', name).lower(), d.version)\n"
-    "print(json.dumps(found))"
+    "    if name: versions.setdefault(re.sub(r'[-_.]+', '-', name).lower(), d.version)\n"
+    "print(json.dumps(versions))"
 )
 
 

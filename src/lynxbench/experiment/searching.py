@@ -7,7 +7,7 @@ large; a setting that failed, or that the accuracy gate refused, is told as None
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -110,6 +110,11 @@ def _passed(history: Sequence[TrialOutcome]) -> dict[Point, list[float]]:
         if trial.value is not None and trial.point not in refused:
             values.setdefault(trial.point, []).append(trial.value)
     return values
+
+
+def _ranked(passed: Mapping[Point, Sequence[float]], points: Iterable[Point]) -> list[Point]:
+    """Those of the settings that passed, by their mean, the best first."""
+    return sorted((p for p in points if p in passed), key=lambda point: -sum(passed[point]) / len(passed[point]))
 
 
 def shrunken_best(history: Sequence[TrialOutcome]) -> Point | None:
@@ -237,7 +242,7 @@ class HalvingSearch:
         members = order
         for depth, size in enumerate(rungs):
             if depth:
-                members = self._best(done[:taken], members)[:size]
+                members = _ranked(_passed(done[:taken]), members)[:size]
             if not members:
                 break
             if len(done) < taken + len(members):
@@ -271,11 +276,6 @@ class HalvingSearch:
         drawn = [tuple(int(generator.integers(0, s)) for s in self._space.sizes) for _ in range(4 * size)]
         return list(dict.fromkeys(drawn))[:size]
 
-    @staticmethod
-    def _best(history: Sequence[TrialOutcome], members: Sequence[Point]) -> list[Point]:
-        passed = _passed(history)
-        return sorted((m for m in members if m in passed), key=lambda point: -sum(passed[point]) / len(passed[point]))
-
 
 class TpeSearch:
     """Optuna's tree-structured Parzen estimator, asked and told; the choice is ours, since one trial is luck."""
@@ -295,7 +295,7 @@ class TpeSearch:
         total = len(history) + left
         if left <= max(FINALISTS, round(RESERVE * total)):
             passed = _passed(history)
-            leaders = sorted(passed, key=lambda point: -sum(passed[point]) / len(passed[point]))[:FINALISTS]
+            leaders = _ranked(passed, passed)[:FINALISTS]
             if leaders:
                 return min(leaders, key=lambda point: len(passed[point]))
         optuna = self._optuna

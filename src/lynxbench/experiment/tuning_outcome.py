@@ -13,7 +13,7 @@ from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.experiment.analysing import ratio_of
 from lynxbench.experiment.knobs import shown, tuned, untuned
 from lynxbench.experiment.searching import Point, Space, TrialOutcome
-from lynxbench.experiment.tuning_folder import ConfirmationPair, TuningFolder, TuningState
+from lynxbench.experiment.tuning_folder import TuningFolder, TuningState
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, visit_response
 from lynxbench.measure.responses import THROUGHPUT, response_unit
 from lynxbench.model.contract import Contract
@@ -21,13 +21,7 @@ from lynxbench.model.fields import Scalar
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.result import Accuracy, Result
 from lynxbench.model.serving import ServedEngine
-from lynxbench.model.tuning import (
-    Confirmed,
-    TrialStatus,
-    TuningDocument,
-    TuningVerdict,
-    WinnersCurse,
-)
+from lynxbench.model.tuning import Confirmed, TrialStatus, TuningDocument, TuningVerdict, WinnersCurse
 from lynxbench.stats.intervals import log_mean_interval, mean_interval
 
 CONFIRMATIONS = 5
@@ -42,7 +36,7 @@ def describe_tuning(folder: TuningFolder, space: Space, now: datetime | None) ->
     higher = state.response == THROUGHPUT
     setting = space.at(chosen) if chosen is not None else {}
     confidence = contract.protocol.confidence
-    values = {which: _values(folder, state.pairs, which) for which in ("baseline", "tuned")}
+    values = {which: _values(folder, which) for which in ("baseline", "tuned")}
     baseline = _confirmed(folder, untuned(contract), {}, "baseline", values["baseline"]) if state.pairs else None
     best = (
         _confirmed(folder, tuned(contract, setting), setting, "tuned", values["tuned"])
@@ -115,8 +109,8 @@ def confirmation_seeds(state: TuningState) -> list[int]:
     return fresh[: state.confirmations]
 
 
-def _values(folder: TuningFolder, pairs: Sequence[ConfirmationPair], which: str) -> tuple[float | None, ...]:
-    runs = [getattr(pair, f"{which}_run") for pair in pairs]
+def _values(folder: TuningFolder, which: str) -> tuple[float | None, ...]:
+    runs = [getattr(pair, f"{which}_run") for pair in folder.state.pairs]
     return tuple(visit_response(folder.runs / run, folder.state.response) if run else None for run in runs)
 
 

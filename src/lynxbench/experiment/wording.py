@@ -10,8 +10,8 @@ from lynxbench.model.experiment import Decomposability
 from lynxbench.model.interval import Interval
 from lynxbench.stats.contrasts import FactorStep, joint, needed
 from lynxbench.stats.decomposing import DecompositionReason, Ground
-from lynxbench.stats.designs import Cell, Design
-from lynxbench.stats.factorial import ContrastEstimate, FactorialFit
+from lynxbench.stats.designs import Cell, Design, alias_classes
+from lynxbench.stats.factorial import FactorialFit
 
 
 def term_words(names: Sequence[str], word: Collection[int]) -> str:
@@ -33,11 +33,13 @@ def setting_words(definition: Definition, cell: Cell, without: int | None = None
     return ", ".join(f"{f.name} {f.level_names[at]}" for i, (f, at) in enumerate(pairs) if i != without)
 
 
-def finding_words(definition: Definition, finding: DecompositionReason, fit: FactorialFit, confidence: float) -> str:
+def finding_words(definition: Definition, finding: DecompositionReason) -> str:
     """One reason, in a sentence."""
     names = [factor.name for factor in definition.factors]
     bound = f"±{definition.smallest_effect:.1%}"
-    shown = _shown(finding.estimate, confidence)
+    shown = "unknown"
+    if finding.estimate is not None:
+        shown = percent_words(finding.estimate.interval(definition.contract.protocol.confidence))
     if finding.ground is Ground.INTERACTION and finding.effect is not None:
         term = term_words(names, finding.effect.word)
         also = "".join(f" or {term_words(names, alias)}" for alias in finding.effect.aliases)
@@ -82,16 +84,11 @@ def word_sentence(definition: Definition, word: Decomposability, fit: FactorialF
 
 def alias_words(definition: Definition, design: Design) -> tuple[str, ...]:
     """What a fraction cannot tell apart, one line a contrast of low order."""
-    from lynxbench.stats.designs import alias_classes
-
     if design.is_full:
         return ()
     names = [factor.name for factor in definition.factors]
-    lines = []
-    for group in alias_classes(design):
-        if len(group[0]) <= 2:
-            lines.append(" = ".join(term_words(names, word) for word in group))
-    return tuple(lines)
+    low = [group for group in alias_classes(design) if len(group[0]) <= 2]
+    return tuple(" = ".join(term_words(names, word) for word in group) for group in low)
 
 
 def design_words(definition: Definition, design: Design) -> str:
@@ -103,7 +100,3 @@ def design_words(definition: Definition, design: Design) -> str:
     made = "; ".join(f"{names[factor]} = {term_words(names, word)}" for factor, word in design.generators)
     share = f"1/{2 ** len(design.generators)}"
     return f"{share} of {size}, {len(design.cells)} cells, resolution {design.resolution} ({made})"
-
-
-def _shown(estimate: ContrastEstimate | None, confidence: float) -> str:
-    return "unknown" if estimate is None else percent_words(estimate.interval(confidence))

@@ -49,18 +49,14 @@ class Actor:
         self._ray.kill(self.handle)
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Handles of actors, for code on another node that calls them all at once. Travels with a task."""
-
-    handles: tuple[Any, ...]
-
-    def all(self, method: str, arguments: Sequence[tuple[object, ...]], timeout_s: float) -> list[Any]:
-        """Call everyone, each with arguments of its own, and wait for all; one that is gone fails the whole."""
-        ray: Any = import_ray()
-        calls = [getattr(handle, method).remote(*given) for handle, given in zip(self.handles, arguments, strict=True)]
-        with _plain_errors(ray, "a rank"):
-            return list(ray.get(calls, timeout=timeout_s))
+def call_all(
+    handles: Sequence[Any], method: str, arguments: Sequence[tuple[object, ...]], timeout_s: float
+) -> list[Any]:
+    """Call actors from another node, each with arguments of its own; one that is gone fails the whole."""
+    ray: Any = import_ray()
+    calls = [getattr(handle, method).remote(*given) for handle, given in zip(handles, arguments, strict=True)]
+    with _plain_errors(ray, "a rank"):
+        return list(ray.get(calls, timeout=timeout_s))
 
 
 @contextmanager

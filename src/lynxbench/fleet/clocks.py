@@ -25,10 +25,6 @@ class Offset:
     bound_ns: int
     exchanges: int
 
-    def ours(self, theirs_ns: int) -> int:
-        """A moment on their clock as one on ours."""
-        return theirs_ns - self.offset_ns
-
     def theirs(self, ours_ns: int) -> int:
         """A moment on our clock as one on theirs."""
         return ours_ns + self.offset_ns

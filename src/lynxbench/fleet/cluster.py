@@ -135,23 +135,23 @@ def _refuse_unreachable(address: str) -> None:
         raise CannotRun(f"--ray {address}: {error.strerror or error}; is the cluster up?") from None
 
 
-def choose(nodes: Sequence[FleetNode], asked: str | None) -> tuple[tuple[FleetNode, ...], tuple[FleetNode, ...]]:
+def choose(nodes: Sequence[FleetNode], selection: str | None) -> tuple[tuple[FleetNode, ...], tuple[FleetNode, ...]]:
     """The nodes to measure, and the spare ones that may stand in for a lost one.
 
-    `asked` is a number of nodes, or names and addresses with commas between; None takes all.
+    `selection` is a number of nodes, or names and addresses with commas between; None takes all.
     """
     nodes = [node for node in nodes if node.cpus > 0]  # a head that was given no CPU runs the driver, nothing else
     if not nodes:
         raise CannotRun("the cluster has no node that is alive and has CPUs")
-    if asked is None:
+    if selection is None:
         return tuple(nodes), ()
-    if asked.strip().isdigit():
-        count = int(asked)
+    if selection.strip().isdigit():
+        count = int(selection)
         if not 1 <= count <= len(nodes):
             raise BadInput(f"--nodes {count}: the cluster has {len(nodes)} nodes that are alive")
         return tuple(nodes[:count]), tuple(nodes[count:])
     chosen = []
-    for wanted in (part.strip() for part in asked.split(",")):
+    for wanted in (part.strip() for part in selection.split(",")):
         named = [node for node in nodes if wanted in (node.name, node.address, node.node_id)]
         if len(named) != 1:
             known = ", ".join(node.name for node in nodes[:12])

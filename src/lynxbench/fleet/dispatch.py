@@ -51,7 +51,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What became of a task, with every attempt at it. `error` is the deliberate piece, where there was piece."""
+    """What became of a task, with every attempt at it. `error` is a deliberate one of ours."""
 
     task: FleetTask
     end: End

@@ -13,7 +13,7 @@ from typing import Any
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.executor.declaration import Declaration
-from lynxbench.experiment.cells import CellPlan, changed
+from lynxbench.experiment.cells import changed
 from lynxbench.experiment.defining import Defined
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.experiment_folder import ExperimentFolder
@@ -72,8 +72,8 @@ def run_dispatched(
     return FleetExperiment(folder, visits, progress, patience_s, fleet, (chosen, spare), options, recorders).carry_out()
 
 
-class FleetExperiment(Experiment):
-    """One experiment at work on many nodes."""
+class FleetExperiment(Experiment, FleetProgress):
+    """One experiment at work on many nodes: gives their jobs, and hears how far they are."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class FleetExperiment(Experiment):
             self.folder.runs,
             fleet_id=f"fleet-{self.folder.plan.experiment_id}",
             options=self._options,
-            progress=_VisitProgress(self),
+            progress=self,
             recorders=self._recorders,
         )
         for cell in self.cells:
@@ -145,17 +145,29 @@ class FleetExperiment(Experiment):
             raise done.error  # the same on every node: wrong input stays wrong
         if done.folder is not None:
             self.folder.add_run(cell.number, visit.block, done.folder.name)
-            self.folder.add_visit(cell.number, visit.block)
-            self._walk.done(visit)
-            return
-        self.folder.add_failure(cell.number, visit.block, done.unit.why)
+        else:
+            self.folder.add_failure(cell.number, visit.block, done.unit.why)
         self.folder.add_visit(cell.number, visit.block)
-        self._walk.done(visit, refused=True)
+        self._walk.done(visit, refused=done.folder is None)
 
-    def visit_of(self, job: str) -> tuple[Visit, CellPlan]:
-        """What a job is."""
-        visit = self._open[job]
-        return visit, self.cells[visit.cell]
+    # --- what nodes say ---
+
+    def unit_began(self, unit: str, node: str, attempt: int) -> None:
+        """A visit starts, or starts again."""
+        visit = self._open[unit]
+        self.progress.visit(visit.block, visit.place, self.cells[visit.cell], node)
+
+    def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
+        """A node says how far its visit is."""
+        if "restless" in message:
+            visit = self._open[unit]
+            words = f"{visit.node} was not calm within {message['restless']:g} s"
+            self._note(self.cells[visit.cell], visit.block, words)
+
+    def unit_ended(self, unit: FleetUnit, left: int) -> None:
+        """A visit has its outcome."""
+        if unit.why:
+            self.progress.note(f"{unit.name} {unit.state}: {unit.why}")
 
     # --- inside ---
 
@@ -229,31 +241,6 @@ class FleetExperiment(Experiment):
     def _note_once(self, words: str) -> None:
         if words not in self.folder.state.notes:
             self.folder.add_note(words)
-
-
-class _VisitProgress(FleetProgress):
-    """What a fleet says, in an experiment's words."""
-
-    def __init__(self, experiment: FleetExperiment) -> None:
-        self._experiment = experiment
-
-    def unit_began(self, unit: str, node: str, attempt: int) -> None:
-        """A visit starts, or starts again."""
-        visit, cell = self._experiment.visit_of(unit)
-        self._experiment.progress.visit(visit.block, visit.place, cell, node)
-
-    def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
-        """A node says how far its visit is."""
-        if "restless" in message:
-            visit, cell = self._experiment.visit_of(unit)
-            self._experiment.folder.add_note(
-                f"{cell.words}, block {visit.block + 1}: {visit.node} was not calm within {message['restless']:g} s"
-            )
-
-    def unit_ended(self, unit: FleetUnit, left: int) -> None:
-        """A visit has its outcome."""
-        if unit.why:
-            self._experiment.progress.note(f"{unit.name} {unit.state}: {unit.why}")
 
 
 def _has_locks(definition: Definition) -> bool:

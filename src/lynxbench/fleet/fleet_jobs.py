@@ -22,7 +22,6 @@ from lynxbench.fleet.node_process import Given, NodeRequest
 from lynxbench.fleet.node_work import NodeTask, clear_scratch, measure_here
 from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit, UnitState
-from lynxbench.model.interventions import InterventionScope
 from lynxbench.run.run_outcome import Recorders
 
 CLEAR_S = 30.0
@@ -35,9 +34,6 @@ class FleetJob:
     name: str
     contract: Contract
     declaration: Declaration | None = None
-    intervening: InterventionScope | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Of the run as a whole, beside the node's own."""
     given: Given | None = None
     """What its measured processes are given, and what is done before them."""
     node: FleetNode | None = None
@@ -216,12 +212,10 @@ def task_of(
     request = NodeRequest(
         contract=job.contract,
         declaration=job.declaration,
-        intervening=job.intervening,
         recorded=recorders is not None,
         given=job.given,
     )
-    environment = {**options.environment, **job.environment}
-    payload = NodeTask.of(book.state.fleet_id, job.name, request, options.cwd, environment)
+    payload = NodeTask.of(book.state.fleet_id, job.name, request, options.cwd, options.environment)
     nodes = pool if job.node is None else (job.node,)
     gpus = min((node.gpus for node in nodes), default=0.0) if job.gpus is None else job.gpus
     return FleetTask(job.name, payload, job.node, gpus, job.cpus, job.substitutes)

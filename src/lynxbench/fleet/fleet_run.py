@@ -20,7 +20,6 @@ from lynxbench.fleet.fleet_book import FLEET_FILE, FleetBook, FleetProgress, Fle
 from lynxbench.fleet.fleet_jobs import FleetJob, JobOptions, carry_out, new_state, task_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.fleet import FleetUnit, UnitState
-from lynxbench.model.interventions import InterventionScope
 from lynxbench.run.run_outcome import Recorders
 
 
@@ -30,7 +29,6 @@ class FleetOptions(JobOptions):
 
     per_gpu: bool = False
     declaration: Declaration | None = None
-    intervening: InterventionScope | None = None
 
 
 def run_fleet(
@@ -64,7 +62,6 @@ def run_fleet(
             unit.name,
             contract,
             options.declaration,
-            options.intervening,
             node=node,
             gpus=1.0 if options.per_gpu else node.gpus,
             cpus=share,

@@ -38,7 +38,6 @@ from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Scalar
-from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.job import Job, JobReport
 from lynxbench.model.surroundings import VariableName
 from lynxbench.run.pipeline import run_contract
@@ -77,7 +76,6 @@ class NodeRequest(Document):
 
     contract: Contract
     declaration: Declaration | None = None
-    intervening: InterventionScope | None = None
     recorded: bool = False
     """Whether somebody keeps a record and wants to be told before the first sample."""
     ranked: bool = False
@@ -214,8 +212,7 @@ def measure(folder: Path, line: DriverPipes) -> Path:
             folder,
             request.declaration,
             progress,
-            request.intervening,
-            recorder,
+            recorder=recorder,
             around=visits.surroundings(setting),
             resume=resume,
         )

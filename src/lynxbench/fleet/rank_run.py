@@ -28,7 +28,7 @@ from lynxbench.errors import BadInput, CannotRun
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.confinement import PEERS_VARIABLE
-from lynxbench.fleet.actors import Actor, Crew
+from lynxbench.fleet.actors import Actor, call_all
 from lynxbench.fleet.cluster import Fleet, FleetNode, choose
 from lynxbench.fleet.dispatch import FleetTask
 from lynxbench.fleet.fleet_book import FleetBook, FleetProgress, FleetState
@@ -165,9 +165,10 @@ class RankTask:
     """Rank 0's run, and those who follow it."""
 
     node: NodeTask
-    crew: Crew
+    hosts: tuple[Any, ...]
+    """Handles of the actors that start the other ranks."""
     seats: tuple[tuple[Seat, ...], ...]
-    """By member of the crew."""
+    """By host."""
 
 
 def measure_ranked(task: object, caller: Caller) -> Parcel:
@@ -176,9 +177,9 @@ def measure_ranked(task: object, caller: Caller) -> Parcel:
 
     def follow(message: Mapping[str, Any]) -> None:
         if "start" in message:
-            task.crew.all("follow", [(seats, message["start"]) for seats in task.seats], ANSWER_S)
+            call_all(task.hosts, "follow", [(seats, message["start"]) for seats in task.seats], ANSWER_S)
             return
-        stopped = task.crew.all("stop", [() for _ in task.seats], ANSWER_S)
+        stopped = call_all(task.hosts, "stop", [() for _ in task.seats], ANSWER_S)
         caller.tell({"followed": {"process": message["stop"], "ranks": [rank for ranks in stopped for rank in ranks]}})
 
     return measure_here(task.node, caller, follow)
@@ -227,8 +228,8 @@ def run_ranks(
         payload = NodeTask.of(state.fleet_id, name, request, options.cwd, variables)
         if server is None:
             others = [tuple(seat for seat in seats[1:] if seat.node == node.name) for node in chosen]
-            crew = Crew(tuple(host.handle for host in hosts))
-            task = FleetTask(name, RankTask(payload, crew, tuple(others)), first, first.gpus)
+            ranked = RankTask(payload, tuple(host.handle for host in hosts), tuple(others))
+            task = FleetTask(name, ranked, first, first.gpus)
             carry_out(fleet, book, [task], work=measure_ranked)
         else:
             for host in hosts:

@@ -245,6 +245,6 @@ def category_name(category: Category) -> str:
     return category.value.replace("_", " ")
 
 
-def count(many: int, one: str, several: str = "") -> str:
+def count(many: int, noun: str, plural: str = "") -> str:
     """`1 restart`, `5 restarts`."""
-    return f"{number(many, 0)} {one if many == 1 else several or one + 's'}"
+    return f"{number(many, 0)} {noun if many == 1 else plural or noun + 's'}"

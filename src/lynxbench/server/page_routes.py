@@ -130,12 +130,12 @@ async def results_(
     here: Here, contract: str = "", executor: str = "", precision: str = "", valid: str = "", since: str = ""
 ) -> Response:
     texts = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
-    asked = {name: text[:80] for name, text in texts.items() if text}
+    filters = {name: text[:80] for name, text in texts.items() if text}
 
     def make(server: Server, *_: object) -> shell.Page:
-        return results.results_page(server, reading.wanted_of(server, asked, results.PER_PAGE), asked)
+        return results.results_page(server, reading.wanted_of(server, filters, results.PER_PAGE), filters)
 
-    return await here.show((EVERYTHING, OWN), make, *sorted(asked.items()))
+    return await here.show((EVERYTHING, OWN), make, *sorted(filters.items()))
 
 
 @route("GET", "/results/{result}", READ)
@@ -267,14 +267,14 @@ def openapi_(request: Request) -> Response:
 
 @route("GET", "/static/{name}", OPEN)
 async def static_(name: str) -> Response:
-    kept = {
+    file = {
         shell.style_name(): (shell.style_text, "text/css"),
         shell.script_name(): (shell.script_text, "text/javascript"),
     }.get(name)
-    if kept is None:
+    if file is None:
         raise HTTPException(404, "no such file")
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return Response(kept[0](), media_type=kept[1], headers=headers)
+    return Response(file[0](), media_type=file[1], headers=headers)
 
 
 @route("GET", "/healthz", OPEN)

@@ -22,7 +22,6 @@ from lynxbench.fleet.dispatch import MOST_ATTEMPTS
 from lynxbench.fleet.fleet_book import FleetProgress
 from lynxbench.fleet.fleet_jobs import FleetJob, JobDone, JobOptions, new_fleet_id, serve_jobs
 from lynxbench.fleet.node_work import clear_scratch
-from lynxbench.model.fleet import FleetUnit
 from lynxbench.watch.agent import AgentClient, ClaimedRun, LiveProgress
 
 PLACES_A_NODE = 4
@@ -141,10 +140,10 @@ class FleetAgent(FleetProgress):
         if done.folder is not None and done.unit.recorded:
             self._messenger.submit(self._deliver, going, str(done.unit.result_id))
             return
-        kept = "" if done.folder is None else f"the result was not recorded, it is kept in {done.folder}: "
+        place = "" if done.folder is None else f"the result was not recorded, it is kept in {done.folder}: "
         if not done.node_lost:  # what a failed run left there is of no use to anybody
             self._fleet.call_on(going.node, clear_scratch, f"{self._fleet_id}/{done.unit.name}")
-        self._messenger.submit(self._fail, going, kept + done.unit.why)
+        self._messenger.submit(self._fail, going, place + done.unit.why)
 
     # --- what nodes say ---
 
@@ -170,9 +169,6 @@ class FleetAgent(FleetProgress):
             going.live.say("ended", f"process {end['process'] + 1}: {end['status']}")
         elif "note" in message:
             going.live.say("concluding", message["note"])
-
-    def unit_ended(self, unit: FleetUnit, left: int) -> None:
-        """Told when it is delivered."""
 
     # --- inside ---
 

@@ -134,11 +134,11 @@ class Watch:
     def told(self, names: Sequence[str]) -> dict[str, list[NoticeDelivery]]:
         """Messages of notices; addresses stay where they are."""
         chosen = select(outbox).where(outbox.c.notice.in_(list(names))).order_by(outbox.c.number)
-        told: dict[str, list[NoticeDelivery]] = {name: [] for name in names}
+        deliveries: dict[str, list[NoticeDelivery]] = {name: [] for name in names}
         for row in self._store.rows(chosen):
             delivery = NoticeDelivery(row.notice, row.channel, row.state, row.attempts, row.sent_at, row.said)
-            told[row.notice].append(delivery)
-        return told
+            deliveries[row.notice].append(delivery)
+        return deliveries
 
     def _judge(self, body: ResultRecorded, place: str, trust: TrustList) -> Notice | None:
         known = self._store.row(

@@ -34,7 +34,7 @@ def test_an_offset_is_within_its_bound_and_a_millisecond(offset_ns: int, seed: i
     found = measure_offset(wire.ask, clock=wire.clock)
     assert abs(found.offset_ns - offset_ns) <= found.bound_ns
     assert abs(found.offset_ns - offset_ns) <= 1_000_000
-    assert found.ours(found.theirs(123)) == 123
+    assert found.theirs(123) == 123 + found.offset_ns
 
 
 def test_a_slow_way_is_asked_longer_and_says_how_little_it_knows() -> None:

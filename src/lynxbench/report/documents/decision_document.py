@@ -148,8 +148,8 @@ def _(report: CostReport) -> tuple[doc.Block, ...]:
         *([_front(report)] if len(report.options) > 1 else []),
     ]
     for ranking in report.rankings:
-        asked = "asked for" if ranking.asked else "not asked for: shown beside the others"
-        title = f"Order for {ranking.regime} ({ranking.by}; {asked})"
+        request = "asked for" if ranking.asked else "not asked for: shown beside the others"
+        title = f"Order for {ranking.regime} ({ranking.by}; {request})"
         blocks.append(doc.Points(ranking.order or ("no option has it",), title, doc.Bullet.ORDERED))
         if ranking.left_out:
             blocks.append(doc.Points(ranking.left_out, f"Left out of the order for {ranking.regime}"))

@@ -92,7 +92,7 @@ def context_section(result: Result) -> doc.Section:
 
 def agreement_blocks(contract: Contract) -> tuple[doc.Block, doc.Block]:
     """Who agreed to a contract, and its whole text."""
-    agreed = [said(", ".join(filter(None, (one.team, one.by, one.date)))) for one in contract.agreed]
+    agreed = [said(", ".join(filter(None, (party.team, party.by, party.date)))) for party in contract.agreed]
     text = json.dumps(contract.canonical(), ensure_ascii=False, indent=2)
     return doc.Points(agreed, "Agreed by"), doc.Group("The whole contract", (doc.Listing(text),), folded=True)
 

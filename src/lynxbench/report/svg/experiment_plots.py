@@ -180,8 +180,8 @@ def log_ticks(low: float, high: float, about: int) -> list[float]:
     if last / first < WIDE_AXIS:
         return [value for value in ticks(first, last, about) if value > 0]
     powers = range(math.floor(math.log10(first)), math.ceil(math.log10(last)) + 1)
-    for kept in ((1, 2, 5), (1, 3), (1,)):
-        marks = [digit * 10.0**power for power in powers for digit in kept]
+    for leading in ((1, 2, 5), (1, 3), (1,)):
+        marks = [digit * 10.0**power for power in powers for digit in leading]
         inside = [value for value in marks if first <= value <= last]
         if len(inside) <= about:
             break
