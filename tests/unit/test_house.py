@@ -54,6 +54,6 @@ def test_the_glossary_stays_short_and_says_each_word_once() -> None:
 
 def test_every_place_that_the_tour_names_is_there() -> None:
     text = (DOCS / "tour.md").read_text()
-    named = set(re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.py)?)`", text))
+    named = set(re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.(?:py|toml))?)`", text))
     assert len(named) > 30
     assert {place for place in named if not (SOURCE / place).exists() and not (DOCS.parent / place).exists()} == set()

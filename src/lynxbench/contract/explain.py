@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
 
@@ -12,180 +15,12 @@ class Key(NamedTuple):
     example: str = ""
 
 
-KEYS: dict[str, Key] = {
-    "Contract.lynxbench": Key("version of the contract format; always 1"),
-    "Contract.name": Key("short name: lower-case letters, digits, . _ -"),
-    "Contract.question": Key("the question this measurement answers, in a sentence everybody agreed to"),
-    "Contract.regime": Key("what good means: latency, throughput or cost"),
-    "Contract.agreed": Key("who agreed before the first sample was taken"),
-    "Contract.workload": Key("what is asked of the executor"),
-    "Contract.engine": Key("what executes it"),
-    "Contract.objective": Key("the service objective: bounds that must hold"),
-    "Contract.protocol": Key("how a number is established; two results are compared only under one protocol"),
-    "Contract.optimisation": Key("how much tuning is allowed"),
-    "Contract.owners": Key("who owns each of the nine layers here; a layer left out has its usual owner"),
-    "Contract.policy": Key("what decides go or no-go, agreed before the first sample"),
-    "Agreement.team": Key("the team that agreed", "ML platform"),
-    "Agreement.by": Key("the person who spoke for it", "A. Example"),
-    "Agreement.date": Key("the day, as YYYY-MM-DD", "2026-01-31"),
-    "Workload.task": Key("what one iteration does: generate, prefill, decode, embed, classify, train-step or callable"),
-    "Workload.model": Key("which model, and where its weights come from"),
-    "Workload.precisions": Key("number formats to measure, one result each; the highest is the accuracy reference"),
-    "Workload.batch": Key("sequences or samples in one iteration"),
-    "Workload.input_tokens": Key("length of the inputs in tokens", "{distribution: fixed, value: 64}"),
-    "Workload.output_tokens": Key("tokens generated for each input; only for task generate"),
-    "Workload.arrival": Key("when the next request starts"),
-    "Workload.seed": Key("draws the inputs, and a preset's weights; the same seed asks the same questions"),
-    "PackageModel.source": Key("package: weights carried by an installed Python package"),
-    "PackageModel.name": Key("the package's model, such as smollm2-135m-instruct or all-minilm-l6-v2"),
-    "PresetModel.source": Key(
-        "preset: a public shape with seeded random weights; right for speed, not for task accuracy"
-    ),
-    "PresetModel.name": Key("the shape, such as smollm2-135m"),
-    "PresetModel.layers": Key("build only the first so many layers; all of them where left out", "4"),
-    "PathModel.source": Key("path: a model folder or file on disk; its hash is recorded"),
-    "PathModel.path": Key("the folder or file"),
-    "HubModel.source": Key("hub: a model hub, by id"),
-    "HubModel.id": Key("the model's id there, owner/name"),
-    "HubModel.revision": Key("the commit to pin; without it the hub may change what is measured", "main"),
-    "CallableModel.source": Key("callable: a Python function of yours, called once an iteration"),
-    "CallableModel.target": Key("the function, module:function"),
-    "ServedModel.source": Key("served: a model behind a server; goes with the engines openai and kserve"),
-    "ServedModel.name": Key("the name the server knows it under (see its /v1/models)"),
-    "ServedModel.tokenizer": Key(
-        "tokenizer.json or package:NAME: sizes prompts, and counts tokens where usage is missing",
-        "package:smollm2-135m-instruct",
-    ),
-    "FixedLength.distribution": Key("fixed: every request has the same length"),
-    "FixedLength.value": Key("that length"),
-    "UniformLength.distribution": Key("uniform: whole lengths from low to high, equally likely"),
-    "UniformLength.low": Key("the shortest"),
-    "UniformLength.high": Key("the longest"),
-    "LognormalLength.distribution": Key("lognormal: many short, few long, as in most production logs"),
-    "LognormalLength.median": Key("half of the lengths are below it"),
-    "LognormalLength.sigma": Key("standard deviation of the logarithm; 0.5 is mild, 1.5 has a long tail"),
-    "LognormalLength.low": Key("cut off below"),
-    "LognormalLength.high": Key("cut off above"),
-    "EmpiricalLength.distribution": Key("empirical: drawn from a recorded list"),
-    "EmpiricalLength.values": Key("the recorded lengths"),
-    "ClosedArrival.process": Key("closed: the next request starts when the last one ended"),
-    "ClosedArrival.concurrency": Key("requests in flight at a time"),
-    "ConstantArrival.process": Key("constant: requests at equal distances"),
-    "ConstantArrival.rate": Key("requests a second, such as 12 /s"),
-    "PoissonArrival.process": Key("poisson: independent arrivals"),
-    "PoissonArrival.rate": Key("mean requests a second, such as 12 /s"),
-    "GammaArrival.process": Key("gamma: arrivals in bursts"),
-    "GammaArrival.rate": Key("mean requests a second, such as 12 /s"),
-    "GammaArrival.variation": Key("coefficient of variation of the gaps; 1 is Poisson, above 1 is burstier"),
-    "BurstArrival.process": Key("bursts: groups of requests, the groups at independent moments"),
-    "BurstArrival.rate": Key("mean requests a second, all bursts together"),
-    "BurstArrival.size": Key("requests in one burst"),
-    "BurstArrival.spread": Key("time one burst is spread over; 0 s is all at once"),
-    "RampArrival.process": Key("ramp: independent arrivals at a rate that changes linearly over the run"),
-    "RampArrival.from": Key("requests a second at the start"),
-    "RampArrival.to": Key("requests a second at the end"),
-    "ReplayArrival.process": Key(
-        "replay: a recorded trace at its own moments; JSONL or CSV, Mooncake or Azure columns"
-    ),
-    "ReplayArrival.path": Key("the trace; its hash is recorded"),
-    "ReplayArrival.speed": Key("2 plays it twice as fast"),
-    "SaturatingArrival.process": Key(
-        "saturating: find the largest Poisson rate at which the objective holds, run there"
-    ),
-    "SaturatingArrival.tolerance": Key("how near the passing and the failing rate must come to each other"),
-    "SaturatingArrival.concurrency": Key("requests in flight when the completion-rate ceiling is taken first"),
-    "SaturatingArrival.budget": Key("most seconds of probing"),
-    "TorchEngine.name": Key("torch: PyTorch in a process of its own"),
-    "TorchEngine.device": Key("auto, cpu, cuda or cuda:N; auto takes a GPU where there is one"),
-    "TorchEngine.threads": Key("CPU threads; all cores this process may use where left out", "2"),
-    "TorchEngine.graph": Key("eager, compile, compile-reduce-overhead, compile-max-autotune or cuda-graph"),
-    "TorchEngine.attention": Key("attention implementation: sdpa or eager"),
-    "TorchEngine.timing": Key("host, or device: events on a GPU, inputs staged before, no wait between steps"),
-    "OnnxEngine.name": Key("onnx: ONNX Runtime; the provider that ran is disclosed"),
-    "OnnxEngine.provider": Key("execution provider to ask for"),
-    "OnnxEngine.threads": Key("CPU threads; all cores this process may use where left out", "2"),
-    "OnnxEngine.graph_optimisation": Key("none, basic, extended or all"),
-    "CallableEngine.name": Key("callable: a Python function in a process of its own"),
-    "CallableEngine.threads": Key("CPU threads; all cores this process may use where left out", "2"),
-    "PluginEngine.name": Key("plugin: an engine that an installed package registers"),
-    "PluginEngine.plugin": Key("its name under the entry point group lynxbench.engines"),
-    "PluginEngine.threads": Key("CPU threads; all cores this process may use where left out", "2"),
-    "PluginEngine.options": Key("options handed to the plugin as they are"),
-    "OpenAiEngine.name": Key(
-        "openai: a server with the OpenAI HTTP interface (vLLM, SGLang, TGI, llama.cpp, Ollama …)"
-    ),
-    "OpenAiEngine.url": Key("base address, such as http://127.0.0.1:8000/v1"),
-    "OpenAiEngine.dialect": Key("vllm, sglang, tgi, llamacpp, ollama or generic: what the server can be asked for"),
-    "OpenAiEngine.endpoint": Key("chat or completions; task embed uses embeddings"),
-    "OpenAiEngine.stream": Key("whether answers are streamed; without it there is no time to first token"),
-    "OpenAiEngine.api_key_env": Key(
-        "environment variable that holds the key; the key is never recorded", "SERVER_API_KEY"
-    ),
-    "OpenAiEngine.ca_file": Key("certificates to trust instead of the system's", "ca.pem"),
-    "OpenAiEngine.verify_tls": Key("whether the server's certificate is checked"),
-    "OpenAiEngine.cache": Key(
-        "prefix cache: avoided (unique prompts), bypassed (asked off) or allowed (prompts repeat)"
-    ),
-    "OpenAiEngine.prompts": Key("prepared prompts; with cache allowed each is sent again and again"),
-    "OpenAiEngine.turns": Key("turns of a conversation; each carries the answers before it"),
-    "OpenAiEngine.think": Key("time between an answer and the next turn"),
-    "OpenAiEngine.processes": Key("client processes; by the cores of this machine where left out", "1"),
-    "OpenAiEngine.launch": Key("the server's launch arguments, declared; its process is read too where it runs here"),
-    "OpenAiEngine.request": Key("fields added to every request as they are"),
-    "OpenAiEngine.timeouts": Key("how long the client waits"),
-    "OpenAiEngine.instrument": Key("what the client must keep to; beyond it the run is void"),
-    "KserveEngine.name": Key("kserve: a server with the KServe v2 HTTP protocol (Triton, MLServer …)"),
-    "KserveEngine.url": Key("base address, such as http://127.0.0.1:8000"),
-    "KserveEngine.version": Key("the model's version; the server chooses where left out", '"1"'),
-    "KserveEngine.inputs": Key("the input tensors of every request"),
-    "KserveEngine.outputs": Key("outputs to ask for; all where left out"),
-    "KserveEngine.binary": Key("tensors as bytes instead of JSON numbers"),
-    "KserveEngine.api_key_env": Key(
-        "environment variable that holds the key; the key is never recorded", "SERVER_API_KEY"
-    ),
-    "KserveEngine.ca_file": Key("certificates to trust instead of the system's", "ca.pem"),
-    "KserveEngine.verify_tls": Key("whether the server's certificate is checked"),
-    "KserveEngine.cache": Key("response cache: avoided (inputs differ) or allowed (inputs repeat)"),
-    "KserveEngine.prompts": Key("prepared requests with inputs of their own, sent in turn"),
-    "KserveEngine.processes": Key("client processes; by the cores of this machine where left out", "1"),
-    "KserveEngine.launch": Key("the server's launch arguments, declared; its process is read too where it runs here"),
-    "KserveEngine.timeouts": Key("how long the client waits"),
-    "KserveEngine.instrument": Key("what the client must keep to; beyond it the run is void"),
-    "TensorInput.name": Key("the input's name in the model"),
-    "TensorInput.datatype": Key("its element type in the protocol's words; BYTES is text"),
-    "TensorInput.shape": Key("its shape, batch included"),
-    "TensorInput.low": Key("smallest seeded value"),
-    "TensorInput.high": Key("largest seeded value"),
-    "Timeouts.connect": Key("to open a connection"),
-    "Timeouts.first_byte": Key("from a request to the first byte of its answer"),
-    "Timeouts.idle": Key("between two reads of one answer"),
-    "Timeouts.total": Key("for a whole answer"),
-    "Timeouts.drain": Key("for open requests to finish after the last one was due; then they are cut off"),
-    "InstrumentBounds.mean_lateness": Key("requests go out this late on average at most"),
-    "InstrumentBounds.p99_lateness": Key("99 of 100 requests are no later than this"),
-    "InstrumentBounds.p99_lag": Key("99 of 100 times the client's event loop comes round no later than this"),
-    "InstrumentBounds.busy": Key("share of a core a client process may need, running or waiting to run"),
-    "InstrumentBounds.coalesced": Key("share of events read together, beyond which inter-token times are unresolved"),
-    "Objective.slo": Key("bounds on latency percentiles; each is reported as met, missed or unresolved"),
-    "Slo.metric": Key("latency, time-to-first-token or time-per-token"),
-    "Slo.percentile": Key("above 0 and below 100"),
-    "Slo.at_most": Key("the bound, such as 250 ms"),
-    "Protocol.version": Key("version of the method; results of different versions are not compared"),
-    "Protocol.restarts": Key("fresh processes for each precision; 5 or more give a verdict in a comparison"),
-    "Protocol.steady": Key("when a run counts as steady"),
-    "Protocol.min_duration": Key("how long each process runs at least; at least 4 windows"),
-    "Protocol.limit": Key("how far an inconclusive run is extended"),
-    "Protocol.confidence": Key("confidence of every interval; at least 50 %, below 100 %"),
-    "Protocol.emulated_limit": Key("skip a precision this machine emulates if it would take longer"),
-    "Protocol.foreign_load": Key("share of the machine others may use before the run is doubtful"),
-    "SteadyRule.drift": Key("the whole run's drift must be shown to lie within this; above 0, at most 20 %"),
-    "SteadyRule.window": Key("length of one batch mean; the peak is the best window"),
-    "Optimisation.division": Key("none, bounded or open; divisions are not compared with each other"),
-    "Optimisation.knobs": Key("bounded: the knobs a tuner may turn, each with its values"),
-    "Optimisation.trials": Key("bounded: most trials", "30"),
-    "Optimisation.time": Key("bounded: most time for all trials", "30 min"),
-    "Policy.accuracy": Key("the largest accuracy loss that is still a go"),
-    "Policy.regression": Key("a slowdown above this is a regression; above 0, at most 100 %"),
-    "AccuracyPolicy.metric": Key("relative-error, cosine, top1, perplexity or task"),
-    "AccuracyPolicy.largest_loss": Key("against the highest precision measured, on the same inputs"),
-}
+@cache
+def explained_keys() -> dict[str, Key]:
+    """By the value that holds it and its name, such as `Contract.question`."""
+    tables = tomllib.loads((files("lynxbench.contract") / "keys.toml").read_text(encoding="utf-8"))
+    return {
+        f"{holder}.{name}": Key(lines) if isinstance(lines, str) else Key(*lines)
+        for holder, keys in tables.items()
+        for name, lines in keys.items()
+    }

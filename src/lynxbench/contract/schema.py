@@ -9,7 +9,7 @@ from typing import Any, cast
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from lynxbench.contract.explain import KEYS
+from lynxbench.contract.explain import explained_keys
 from lynxbench.model.contract import Contract
 from lynxbench.model.file_problems import Schema
 
@@ -47,7 +47,7 @@ def contract_schema() -> Schema:
     for name, part in named.items():
         for key, value in part.get("properties", {}).items():
             value.pop("title", None)
-            value["description"] = KEYS[f"{name}.{key}"].says
+            value["description"] = explained_keys()[f"{name}.{key}"].says
             if "patternProperties" in value:
                 value["additionalProperties"] = False
     return {"$schema": DIALECT, "$id": SCHEMA_ID, **schema, "title": "lynxbench contract"}

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from lynxbench.contract.explain import KEYS
+from lynxbench.contract.explain import explained_keys
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.layers import DEFAULT_OWNERS, WHAT_IT_HOLDS, Layer
@@ -45,7 +45,7 @@ class Explained(Marked):
 
     def key(self, document: Document, name: str, key: str) -> str:
         """What the key is for."""
-        return KEYS[f"{type(document).__name__}.{key}"].says
+        return explained_keys()[f"{type(document).__name__}.{key}"].says
 
     def owner(self, layer: Layer, owner: str) -> str:
         """What the layer holds."""
@@ -53,7 +53,7 @@ class Explained(Marked):
 
     def absent(self, document: Document, key: str) -> tuple[str, str]:
         """An optional key, ready to be uncommented."""
-        known = KEYS[f"{type(document).__name__}.{key}"]
+        known = explained_keys()[f"{type(document).__name__}.{key}"]
         if not known.example or key in self.hidden:
             return "", ""
         return f"# {key}: {known.example}", known.says

@@ -26,7 +26,7 @@ from lynxbench.model.workload import PresetModel, Task
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs
 from lynxbench.workload.lengths import typical
-from lynxbench.workload.presets import PRESETS, ModelFamily
+from lynxbench.workload.presets import ModelFamily, presets
 
 SAMPLE_FIGURES = ("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo")
 """Fields of a precision's result that follow from the samples alone."""
@@ -158,7 +158,7 @@ def least_work(contract: Contract, facts: Mapping[str, JsonValue]) -> StepWork |
     workload = contract.workload
     if workload.task not in (Task.PREFILL, Task.DECODE) or not isinstance(workload.model, PresetModel):
         return None
-    preset = PRESETS.get(workload.model.name)
+    preset = presets().get(workload.model.name)
     each = FORMAT_BYTES.get(str(facts.get("application.weights_dtype")))
     parameters, quantised = facts.get("application.parameters"), facts.get("application.quantised_parameters")
     if preset is None or preset.family is not ModelFamily.DECODER or each is None or workload.input_tokens is None:

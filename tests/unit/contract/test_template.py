@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lynxbench.contract.explain import KEYS
+from lynxbench.contract.explain import explained_keys
 from lynxbench.contract.loader import parse_contract
 from lynxbench.contract.template import USUAL_MODELS, parse_model, render_template
 from lynxbench.errors import BadInput
@@ -45,7 +45,7 @@ def test_every_example_is_offered_somewhere() -> None:
     texts += "\n".join(render_template(task.value) for task in Task)
     texts += render_template(model="hub:a/b") + render_template(engine="onnx") + render_template(engine="plugin:x")
     texts += render_template(engine="openai") + render_template("classify", engine="kserve")
-    for name, key in KEYS.items():
+    for name, key in explained_keys().items():
         if key.example and name != "Agreement.team":
             assert f"# {name.partition('.')[2]}: {key.example}" in texts, name
 
