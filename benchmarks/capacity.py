@@ -22,8 +22,7 @@ import numpy as np
 
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.demand import declare_demand
-from lynxbench.decide.demo_results import chat_result
-from lynxbench.decide.demonstrating import chat_contract
+from lynxbench.decide.demonstrating import demo_results
 from lynxbench.load.saturation import find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.model.contract import Contract
@@ -110,29 +109,18 @@ def measure(server: Server, seed: int) -> Result:
         saturated="",
         curve=curve,
     )
-    body = chat_contract().canonical()
+    example = demo_results()[0]
+    body = example.contract.canonical()
     percentile = 100 * (1 - server.bound.violations)
     body["objective"] = {
         "slo": [{"metric": "latency", "percentile": percentile, "at_most": f"{server.bound.limit_s:g} s"}]
     }
     contract = Contract.model_validate(body, strict=False)
-    shown = tuple(CURVE_ENDS) if passed is None else CURVE_ENDS
-    made = chat_result(contract, "NVIDIA A100-SXM4-80GB", shown, started="2026-01-01T08:00:00+00:00", version="0")
-    (one,) = made.per_precision
-    assert one.load is not None
-    load = one.load.model_copy(update={"saturation": record})
-    return made.model_copy(update={"per_precision": (one.model_copy(update={"load": load}),)})
-
-
-def _end(rate: float, outcome: str) -> CurvePoint:
-    return CurvePoint(
-        rate_per_s=rate, outcome=outcome, why="", scout=False, requests=1, seconds=1.0,  # type: ignore[arg-type]
-        p50_s=1.0, p99_s=2.0, goodput_per_s=rate,
-    )  # fmt: skip
-
-
-CURVE_ENDS = (_end(1.0, "pass"), _end(2.0, "fail"))
-"""Replaced by the searched curve; the builder of results wants one."""
+    (figures,) = example.per_precision
+    assert figures.load is not None
+    load = figures.load.model_copy(update={"saturation": record})
+    searched = {"contract": contract, "per_precision": (figures.model_copy(update={"load": load}),)}
+    return example.model_copy(update=searched)
 
 
 def hold(server: Server, rate: float, nodes: int, balancing: Balancing, seed: int) -> float:

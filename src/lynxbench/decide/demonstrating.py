@@ -1,7 +1,8 @@
 """A worked example: a software-bound chat service, a proposed swap, two precisions. Invented, and it says so.
 
-The latency curve comes from a simulated queue, so that capacity has something true to find. Everything else is written
-down here, and goes the same way as measured results: sealed, signed, recorded, contested, decided, packed.
+Its results lie in `data/example`, invented figures in the exact form of measured ones, and go the way of measured ones:
+sealed, signed, recorded, contested, decided, packed. The latency curve was drawn from a simulated queue of 24 slots
+with gamma service of half a second (0.42 s to the first token), so that capacity has something true to find.
 """
 
 from __future__ import annotations
@@ -10,38 +11,33 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
+from importlib import resources
 from pathlib import Path
-
-import numpy as np
 
 from lynxbench import __version__
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, PricedOption, report_cost
 from lynxbench.decide.deciding import Gathered, ask_purchase, incomparable, read_catalogue
 from lynxbench.decide.demand import declare_demand
-from lynxbench.decide.demo_results import CHAT_NODE, chat_result, decode_result, example_contract
 from lynxbench.decide.packing import MadePack, pack_into
 from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.decide.tenure import Owning, Terms
-from lynxbench.evidence.documents import RESULT_FILE
+from lynxbench.evidence.documents import RESULT_FILE, parse_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.ledger.queries import standings
 from lynxbench.ledger.result_summary import summary_of
-from lynxbench.model.contract import Contract, Regime
+from lynxbench.model.contract import Regime
 from lynxbench.model.entries import Blob, ContractAgreed, ResultContested, RunRegistered
-from lynxbench.model.load_figures import CurvePoint
 from lynxbench.model.packs import PackedDecision
 from lynxbench.model.quantities import parse_quantity
 from lynxbench.model.result import Result
 from lynxbench.record.recording import seal
-from lynxbench.stats.fleets import simulate_latencies
 
 INVENTED = "A worked example: every figure in it is invented. Nobody measured these machines."
 PACK_NAME = "decision.lynxpack"
 DEMAND_PER_S, MEAN_PER_S = 260.0, 110.0
-LIMIT_S = 0.7
 
 
 def make_demo(
@@ -98,52 +94,12 @@ def decide_demo(gathered: Gathered) -> tuple[PackedDecision, ...]:
 @cache
 def demo_results() -> tuple[Result, Result, Result]:
     """Today's service, the same on a test instance, and two precisions of its decode step."""
-    served = chat_contract()
-    curve = tuple(_probe(rate, outcome) for rate, outcome in _PROBES)
-    faster = tuple(point.model_copy(update=_on_h200(point)) for point in curve)
-    return (
-        chat_result(served, "NVIDIA A100-SXM4-80GB", curve, started="2026-10-05T08:00:00+00:00", version=__version__),
-        chat_result(served, "NVIDIA H200", faster, started="2026-10-12T08:00:00+00:00", version=__version__),
-        decode_result(started="2026-10-06T08:00:00+00:00", version=__version__),
-    )
+    return _example("today"), _example("tested"), _example("decode")
 
 
-def chat_contract() -> Contract:
-    """The bundled serving contract with the example's model and objective."""
-    return example_contract(
-        "chat-serving",
-        "chat-example",
-        "How many chat requests a second does one node hold within its objective?",
-        {"model": {"source": "served", "name": "example-8b"}},
-        objective={"slo": [{"metric": "time-to-first-token", "percentile": 99, "at_most": "700 ms"}]},
-    )
-
-
-def _on_h200(point: CurvePoint) -> dict[str, float]:
-    """The test instance: 3 % more requests, 8 % sooner; the launches that bound it are the host's."""
-    assert point.p50_s is not None
-    assert point.p99_s is not None
-    return {"rate_per_s": point.rate_per_s * 1.03, "p50_s": point.p50_s * 0.92, "p99_s": point.p99_s * 0.92}
-
-
-_PROBES = ((20.0, "pass"), (32.0, "pass"), (38.0, "pass"), (41.0, "pass"), (43.0, "fail"))
-
-
-def _probe(rate: float, outcome: str) -> CurvePoint:
-    """One probe of the simulated node."""
-    spent = simulate_latencies(CHAT_NODE, rate, 40, 2600, np.random.default_rng(int(rate)))[600:]
-    p50, p99 = (float(part) for part in np.quantile(spent, (0.5, 0.99)))
-    return CurvePoint(
-        rate_per_s=rate,
-        outcome=outcome,  # type: ignore[arg-type]
-        why=f"time-to-first-token: {(spent > LIMIT_S).mean():.2%} late",
-        scout=False,
-        requests=6000,
-        seconds=6000 / rate,
-        p50_s=p50,
-        p99_s=p99,
-        goodput_per_s=rate * float((spent <= LIMIT_S).mean()),
-    )
+def _example(name: str) -> Result:
+    data = (resources.files("lynxbench.decide") / "data" / "example" / f"{name}.json").read_bytes()
+    return parse_result(data, f"{name}.json").model_copy(update={"lynxbench_version": __version__}).sealed()
 
 
 def _owning(price: str) -> Owning:
