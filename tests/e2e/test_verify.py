@@ -15,7 +15,7 @@ from lynxbench.cli.main import app
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.sample_file import read_samples, write_samples
-from lynxbench.evidence.statement import leaf_bytes, seal_entry
+from lynxbench.evidence.statement import seal_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
@@ -256,7 +256,7 @@ def test_a_resealed_result_under_the_old_signature_is_found(spin_run: Path, tmp_
 def test_an_entry_of_another_result_is_no_signature(spin_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(spin_run, folder)
-    (folder / "entry.dsse.json").write_bytes(leaf_bytes(seal_entry(contest(), [key_of()])))
+    (folder / "entry.dsse.json").write_bytes(seal_entry(contest(), [key_of()]).to_bytes())
     assert signature_lines(folder)["signed entry"] == "does not hold"
 
 

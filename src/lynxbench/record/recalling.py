@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
@@ -14,7 +13,6 @@ from lynxbench.evidence.documents import RESULT_FILE, parse_sealed, read_result
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
-from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import check_result_document
 from lynxbench.ledger.location import OpenLedger, opened
@@ -149,7 +147,7 @@ def check_entry(
     proven = includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
     inside = holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
     try:
-        checked = check_signatures(logged.envelope, trust, at=_moment(logged))
+        checked = check_signatures(logged.envelope, trust, at=logged.judged_at)
     except EvidenceInvalid as error:
         return [inside, fails("signatures", str(error))]
     if not checked.signers:
@@ -157,14 +155,9 @@ def check_entry(
     names = f"by {', '.join(dict.fromkeys(signer.team for signer in checked.signers))}"
     missing: tuple[str, ...] = ()
     if beside is not None:
-        more = [s for other in beside for s in check_signatures(other.envelope, trust, at=_moment(other)).signers]
+        more = [s for other in beside for s in check_signatures(other.envelope, trust, at=other.judged_at).signers]
         missing = trust.shortfalls([*checked.signers, *more])
     return [inside, fails("signatures", "; ".join((names, *missing))) if missing else holds("signatures", names)]
-
-
-def _moment(logged: Logged) -> datetime:
-    """A stolen key can write an early date into an entry, not into the log."""
-    return max(parse_time(logged.entry.made_at), parse_time(logged.logged_at))
 
 
 def _recorded(ledger: OpenLedger, result_id: str) -> Logged:
