@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, exists, func, select, tuple_
 
@@ -15,9 +15,12 @@ from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
 from lynxbench.ledger.ledger_tables import open_runs as unfinished
 from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.names import FULL_ID
-from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
+from lynxbench.model.entries import ContractAgreed, EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
 from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
+
+if TYPE_CHECKING:
+    from lynxbench.model.contract import Contract
 
 _FIGURE = ("seq", "precision", "low", "estimate", "high", "unit", "run_means", "validity", "steady")
 FEW = 2000
@@ -152,6 +155,12 @@ def entries_of_contract(ledger: Ledger, contract_id: str, kinds: Sequence[EntryK
     """Entries of these kinds whose contract this is, in the log's order; its results are not looked at."""
     wanted = entries.c.kind.in_([kind.value for kind in kinds])
     return ledger.read_where(entries.c.contract_id == contract_id, wanted)
+
+
+def agreed_contract(ledger: Ledger, contract_id: str) -> Contract | None:
+    """The contract of an id, where the ledger has its text."""
+    agreed = (logged.entry.body for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT]))
+    return next((body.contract for body in agreed if isinstance(body, ContractAgreed)), None)
 
 
 def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
