@@ -37,28 +37,28 @@ class Recalled:
 
 
 @contextmanager
-def recalled(named: str, asked: str | None, environment: Mapping[str, str]) -> Iterator[Recalled]:
+def recalled(named: str, ledger_name: str | None, environment: Mapping[str, str]) -> Iterator[Recalled]:
     """A result by path, id or beginning of an id; one from the ledger is laid out in a folder that lives as long."""
     path = Path(named)
     if path.exists():
         folder = path if path.is_dir() else path.parent
         result = read_result(path)
-        yield Recalled(result, folder, standing_if_known(result.result_id, asked, environment))
+        yield Recalled(result, folder, standing_if_known(result.result_id, ledger_name, environment))
         return
     if not looks_like_id(named):
         raise BadInput(f"{named}: no such file or folder, and no id of a result")
     trust = Keyring(environment=environment).trust
-    with opened(asked, environment) as ledger, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+    with opened(ledger_name, environment) as ledger, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         result_id = find_id(ledger.log, named, "result")
         folder = Path(temporary) / short(result_id)
         lay_out(ledger, result_id, folder)
         yield Recalled(read_result(folder), folder, standings(ledger.log, [result_id], trust)[result_id])
 
 
-def standing_if_known(result_id: str, asked: str | None, environment: Mapping[str, str]) -> Standing | None:
+def standing_if_known(result_id: str, ledger_name: str | None, environment: Mapping[str, str]) -> Standing | None:
     """The standing of a result, where the ledger is there and has it."""
     try:
-        with opened(asked, environment) as ledger:
+        with opened(ledger_name, environment) as ledger:
             if find_result(ledger.log, result_id) is None:
                 return None
             return standings(ledger.log, [result_id], Keyring(environment=environment).trust)[result_id]

@@ -196,7 +196,7 @@ def keep_files(store: BlobStore, folder: Path) -> tuple[Blob, ...]:
     manifest = read_manifest(folder) or take_manifest(folder)
     changed = differences(folder, manifest)
     if changed:
-        path, before, now = folder / changed[0].path, changed[0].stated, changed[0].found
+        path, before, now = folder / changed[0].path, changed[0].stated, changed[0].actual
         raise EvidenceInvalid(f"{path}: {before} when the run ended, {now} now; not recorded")
     blobs = [Blob(name=MANIFEST_FILE, sha256=store.put(manifest.to_bytes()), size_bytes=len(manifest.to_bytes()))]
     for file, name in zip(manifest.files, _names(manifest), strict=True):
