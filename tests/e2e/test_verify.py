@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from lynxbench.cli.main import app
 from lynxbench.evidence.documents import read_result, write_result
+from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.sample_file import read_samples, write_samples
 from lynxbench.evidence.statement import seal_entry
@@ -236,7 +237,7 @@ def test_nothing_to_verify_is_bad_input(tmp_path: Path) -> None:
 
 
 def signature_lines(folder: Path, trust: TrustList | None = None) -> dict[str, str]:
-    return {one.name: one.outcome.value for one in check_envelope(folder, trust)}
+    return {line.name: line.outcome.value for line in check_envelope(folder, trust or Keyring().trust)}
 
 
 def test_the_signed_entry_beside_a_result_is_checked(spin_run: Path) -> None:
