@@ -174,8 +174,8 @@ def at_size(folder: Path, size: int) -> dict[str, object]:
             "nothing fits": Wanted(contract=sha("contract 7"), validity="void"),
         }
         said["list_s"] = {name: timed(lambda one=wanted: listed(ledger, one)) for name, wanted in asked.items()}  # type: ignore[misc]
-        said["history_s"] = timed(lambda: history(ledger, sha("long"), "fp32"))
-        said["history_points"] = len(history(ledger, sha("long"), "fp32"))
+        said["history_s"] = timed(lambda: history(ledger, sha("long")))
+        said["history_points"] = len(history(ledger, sha("long")))
         print(json.dumps(said), file=sys.stderr, flush=True)
         start = time.perf_counter()
         assert ledger.recompute() == ledger.head()

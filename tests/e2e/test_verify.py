@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from lynxbench.cli.main import app
 from lynxbench.evidence.documents import read_result, write_result
+from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.sample_file import read_samples, write_samples
-from lynxbench.evidence.statement import leaf_bytes, seal_entry
+from lynxbench.evidence.statement import seal_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
@@ -236,7 +237,7 @@ def test_nothing_to_verify_is_bad_input(tmp_path: Path) -> None:
 
 
 def signature_lines(folder: Path, trust: TrustList | None = None) -> dict[str, str]:
-    return {one.name: one.outcome.value for one in check_envelope(folder, trust)}
+    return {line.name: line.outcome.value for line in check_envelope(folder, trust or Keyring().trust)}
 
 
 def test_the_signed_entry_beside_a_result_is_checked(spin_run: Path) -> None:
@@ -256,7 +257,7 @@ def test_a_resealed_result_under_the_old_signature_is_found(spin_run: Path, tmp_
 def test_an_entry_of_another_result_is_no_signature(spin_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(spin_run, folder)
-    (folder / "entry.dsse.json").write_bytes(leaf_bytes(seal_entry(contest(), [key_of()])))
+    (folder / "entry.dsse.json").write_bytes(seal_entry(contest(), [key_of()]).to_bytes())
     assert signature_lines(folder)["signed entry"] == "does not hold"
 
 

@@ -12,7 +12,7 @@ import pytest
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import parse_envelope
 from lynxbench.evidence.manifest import parse_manifest, write_manifest
-from lynxbench.evidence.statement import leaf_bytes, seal_entry, verify_entry
+from lynxbench.evidence.statement import seal_entry, verify_entry
 from lynxbench.record.verifying import verify_folder
 from sealed import agreed, key_of, trusting
 
@@ -39,7 +39,7 @@ def bits(data: bytes, count: int) -> Iterator[int]:
 def test_every_flip_in_an_envelope_is_detected() -> None:
     key = key_of()
     trust = trusting(key)
-    data = leaf_bytes(seal_entry(agreed(), [key]))
+    data = seal_entry(agreed(), [key]).to_bytes()
     verify_entry(parse_envelope(data), trust)
     for bit in bits(data, ENVELOPE_FLIPS):
         try:

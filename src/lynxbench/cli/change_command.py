@@ -23,7 +23,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.entries import ChangeDeclared, ChangeVerdict, EntryBody
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.record.histories import Past
+from lynxbench.record.histories import opened_past
 from lynxbench.report.documents.history_document import compose_changes
 from lynxbench.report.words import factor_text
 
@@ -100,13 +100,13 @@ def list_(
     as_json: bool = AS_JSON,
 ) -> None:
     """List the changes of a contract, what came of each, and how often each owner and layer was right."""
-    with Past(folders, ledger, os.environ) as past:
+    with opened_past(folders, ledger, os.environ) as past:
         book = keep_book(*past.changes(past.contract(contract).contract_id))
     answer(as_json, book, lambda: terminal_text(compose_changes(book)))
 
 
 def _named_contract(contract: str, folders: list[Path], ledger: str | None) -> Contract:
-    with Past(folders, ledger, os.environ) as past:
+    with opened_past(folders, ledger, os.environ) as past:
         return past.contract(contract)
 
 

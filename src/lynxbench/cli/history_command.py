@@ -13,7 +13,7 @@ from lynxbench.cli.showing import terminal_text
 from lynxbench.compare.stack_signals import read_signals
 from lynxbench.errors import ExitCode
 from lynxbench.model.precision import Precision
-from lynxbench.record.histories import Past, history_of, record_of
+from lynxbench.record.histories import history_of, opened_past, record_of
 from lynxbench.report.documents.history_document import compose_history, compose_signals
 from lynxbench.report.render_html import render_html
 
@@ -27,7 +27,7 @@ def history(
     as_json: bool = AS_JSON,
 ) -> None:
     """Show how a contract's figure moved, and tie each change to what changed in the record."""
-    with Past(folders, ledger, os.environ) as past:
+    with opened_past(folders, ledger, os.environ) as past:
         series = history_of(past, contract, precision)
     write_page(html, lambda: render_html(compose_history(series)))
     answer(as_json, series, lambda: terminal_text(compose_history(series)))
@@ -40,7 +40,7 @@ def signals(
     as_json: bool = AS_JSON,
 ) -> None:
     """Look for the five signs that a problem belongs to the whole stack. Exit code 1 when two or more are present."""
-    with Past(folders, ledger, os.environ) as past:
+    with opened_past(folders, ledger, os.environ) as past:
         signs = read_signals(record_of(past, contract))
     answer(as_json, signs, lambda: terminal_text(compose_signals(signs)))
     if signs.stack_shaped:

@@ -13,14 +13,11 @@ import rfc8785
 from pydantic import ValidationError
 
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.model.canonical import JsonValue, strict_canonical_bytes
+from lynxbench.model.canonical import EXACT_INTEGER, JsonValue, strict_canonical_bytes
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 
 SignedDocument = TypeVar("SignedDocument", bound=Document)
-
-EXACT_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader agrees on; larger numbers are floating point in RFC 8785."""
 
 
 def parse_canonical(data: bytes, what: str, most_bytes: int) -> JsonValue:

@@ -16,7 +16,7 @@ from typing import Final
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_base64, parse_canonical
 from lynxbench.evidence.keys import SigningKey
-from lynxbench.evidence.trust import Signer, TrustList
+from lynxbench.evidence.trust import TrustedKey, TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, short
 
 STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
@@ -125,7 +125,8 @@ def add_signature(envelope: Envelope, key: SigningKey) -> Envelope:
 class CheckedSignatures:
     """Who signed an envelope, and which signatures count for nothing, with the reason."""
 
-    signers: tuple[Signer, ...]
+    signers: tuple[TrustedKey, ...]
+    """One that was revoked was so after it signed: the signature stays, and people are told."""
     ignored: tuple[str, ...]
 
 
@@ -142,7 +143,7 @@ def check_signatures(
         raise EvidenceInvalid(f"payload is {envelope.payload_type!r}, {payload_type!r} is expected here")
     moment = at or datetime.now(UTC)
     message = pre_authentication_encoding(envelope.payload_type, envelope.payload)
-    signers: dict[bytes, Signer] = {}
+    signers: dict[bytes, TrustedKey] = {}
     ignored: list[str] = []
     for signature in envelope.signatures:
         known = trust.find(signature.keyid)
@@ -155,13 +156,13 @@ def check_signatures(
         if refusal is not None:
             ignored.append(f"key {short(signature.keyid)} ({known.team}) {refusal}")
         else:
-            signers.setdefault(known.public.raw, Signer(known.keyid, known.team, known.roles, known.revoked))
+            signers.setdefault(known.public.raw, known)
     return CheckedSignatures(tuple(signers.values()), tuple(ignored))
 
 
 def verify_signatures(
     envelope: Envelope, trust: TrustList, *, payload_type: str = STATEMENT_TYPE, at: datetime | None = None
-) -> tuple[Signer, ...]:
+) -> tuple[TrustedKey, ...]:
     """The distinct trusted keys that signed; EvidenceInvalid when there is none."""
     checked = check_signatures(envelope, trust, payload_type=payload_type, at=at)
     if not checked.signers:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from lynxbench.errors import BadInput
-from lynxbench.evidence.keys import LOCAL_TEAM, KeyFolder, SigningKey, home, new_signing_key
+from lynxbench.evidence.keys import LOCAL_TEAM, PASSPHRASE_VARIABLE, KeyFolder, SigningKey, home, new_signing_key
 from lynxbench.evidence.trust import TRUST_FILE, TrustList, read_trust
 from lynxbench.evidence.whole_files import locked, write_text
 from lynxbench.model.canonical import short
@@ -35,7 +35,7 @@ class Keyring:
     def __init__(self, where: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
         self.where = where or home(self._environment)
-        self.keys = KeyFolder.of(self.where, self._environment)
+        self.keys = KeyFolder(self.where / "keys", self._environment.get(PASSPHRASE_VARIABLE) or None)
         self._lock = self.where / ".lock"
 
     @property

@@ -191,12 +191,11 @@ def new_signing_key(team: str, roles: tuple[Role, ...], now: datetime) -> Signin
     return SigningKey(card, private)
 
 
-def home(environment: Mapping[str, str] | None = None) -> Path:
+def home(environment: Mapping[str, str]) -> Path:
     """The folder of this person's keys and trust list."""
-    known = os.environ if environment is None else environment
-    if known.get(HOME_VARIABLE):
-        return Path(known[HOME_VARIABLE])
-    config = known.get("XDG_CONFIG_HOME")
+    if environment.get(HOME_VARIABLE):
+        return Path(environment[HOME_VARIABLE])
+    config = environment.get("XDG_CONFIG_HOME")
     return (Path(config) if config else Path.home() / ".config") / "lynxbench"
 
 
@@ -206,12 +205,6 @@ class KeyFolder:
     def __init__(self, path: Path, passphrase: str | None = None) -> None:
         self.path = path
         self._passphrase = passphrase
-
-    @classmethod
-    def of(cls, where: Path, environment: Mapping[str, str] | None = None) -> KeyFolder:
-        """The keys under a home folder, with the passphrase that the environment gives."""
-        known = os.environ if environment is None else environment
-        return cls(where / "keys", known.get(PASSPHRASE_VARIABLE) or None)
 
     def store(self, name: str, key: SigningKey) -> None:
         """Keep a key. The private file appears last and whole: whoever sees it can use it."""

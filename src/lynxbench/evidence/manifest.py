@@ -60,7 +60,7 @@ class Difference:
 
     path: str
     stated: str
-    found: str
+    actual: str
 
 
 def take_manifest(folder: Path) -> RunManifest:

@@ -20,8 +20,8 @@ from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import as_written, parse_canonical
 from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, sign, verify_signatures
 from lynxbench.evidence.keys import SigningKey
-from lynxbench.evidence.trust import Signer, TrustList, parse_moment
-from lynxbench.model.canonical import JsonValue, canonical_bytes, content_id
+from lynxbench.evidence.trust import TrustedKey, TrustList, parse_moment
+from lynxbench.model.canonical import JsonValue, canonical_bytes
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import ContractAgreed, Entry, EntryKind
 
@@ -48,8 +48,7 @@ class VerifiedEntry:
     """An entry read from the very bytes that its signers signed."""
 
     entry: Entry
-    entry_id: str
-    signers: tuple[Signer, ...]
+    signers: tuple[TrustedKey, ...]
 
 
 def seal_entry(entry: Entry, keys: Sequence[SigningKey]) -> Envelope:
@@ -67,24 +66,13 @@ def open_entry(envelope: Envelope) -> Entry:
     """The entry that an envelope's payload states; EvidenceInvalid where it is not exactly one. Trusts no signature."""
     if envelope.payload_type != STATEMENT_TYPE:
         raise EvidenceInvalid(f"payload type {envelope.payload_type[:80]!r} is not a statement ({STATEMENT_TYPE})")
-    return _open(envelope.payload)[0]
+    return _open(envelope.payload)
 
 
-def verify_entry(envelope: Envelope, trust: TrustList, *, logged_at: datetime | None = None) -> VerifiedEntry:
-    """The entry and its signers, both from the same bytes; EvidenceInvalid where either does not hold.
-
-    Keys are judged at the later of the entry's own time and the time it was logged, where that is known: a stolen key
-    can write an early date into an entry, not into the log.
-    """
-    entry, entry_id = _open(envelope.payload)
-    made = parse_time(entry.made_at)
-    moment = max(made, logged_at) if logged_at is not None else made
-    return VerifiedEntry(entry, entry_id, verify_signatures(envelope, trust, at=moment))
-
-
-def leaf_bytes(envelope: Envelope) -> bytes:
-    """What a ledger hashes: the whole envelope, signatures included."""
-    return envelope.to_bytes()
+def verify_entry(envelope: Envelope, trust: TrustList) -> VerifiedEntry:
+    """The entry and its signers, both from the same bytes; EvidenceInvalid where either does not hold."""
+    entry = _open(envelope.payload)
+    return VerifiedEntry(entry, verify_signatures(envelope, trust, at=parse_time(entry.made_at)))
 
 
 def subjects_of(entry: Entry, identifier: str) -> tuple[tuple[str, str], ...]:
@@ -116,10 +104,10 @@ def parse_time(text: str) -> datetime:
 
 
 @lru_cache(maxsize=16)  # pure; what was just sealed is opened again on its way into the log
-def _open(payload: bytes) -> tuple[Entry, str]:
-    entry, identifier = _open_quickly(payload) or _open_slowly(payload)
+def _open(payload: bytes) -> Entry:
+    entry = _open_quickly(payload) or _open_slowly(payload)
     _refuse_incoherent(entry)
-    return entry, identifier
+    return entry
 
 
 class _Statement(Document):
@@ -131,7 +119,7 @@ class _Statement(Document):
     predicate: Entry
 
 
-def _open_quickly(payload: bytes) -> tuple[Entry, str] | None:
+def _open_quickly(payload: bytes) -> Entry | None:
     """The entry of a statement in order: it is whatever, written canonically, gives these very bytes again.
 
     That equality leaves nothing to other readers, keys written twice or odd spellings. None: look closely, and say why.
@@ -143,15 +131,12 @@ def _open_quickly(payload: bytes) -> tuple[Entry, str] | None:
         entry = statement.predicate
         # Written by the statement, whose form is built by now: a list of results needs that of an entry nowhere else.
         plain = statement.model_dump(mode="json", by_alias=True, exclude_unset=True, include={"predicate"})
-        written = canonical_bytes(plain["predicate"])
-        if _payload(entry, written) != payload:
-            return None
+        return entry if _payload(entry, canonical_bytes(plain["predicate"])) == payload else None
     except (ValidationError, CanonicalizationError, UnicodeEncodeError):
         return None
-    return entry, hashlib.sha256(written).hexdigest()
 
 
-def _open_slowly(payload: bytes) -> tuple[Entry, str]:
+def _open_slowly(payload: bytes) -> Entry:
     """The same step by step, so that each thing that can be wrong is said."""
     statement = parse_canonical(payload, "statement", MAX_ENVELOPE_BYTES)
     if not isinstance(statement, dict) or statement.keys() != {"_type", "subject", "predicateType", "predicate"}:
@@ -170,7 +155,7 @@ def _open_slowly(payload: bytes) -> tuple[Entry, str]:
     written = entry.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if _payload(entry, canonical_bytes(as_written(cast("JsonValue", written)))) != payload:
         raise EvidenceInvalid("statement: subjects or values differ from what the entry itself says")
-    return entry, content_id(predicate)
+    return entry
 
 
 def _payload(entry: Entry, predicate: bytes) -> bytes:

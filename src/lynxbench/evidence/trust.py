@@ -6,7 +6,6 @@ HOME/trust.json, canonical JSON. Each person or ledger has one; nothing is trust
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
@@ -96,17 +95,6 @@ class Thresholds(Document):
     """Witnesses come from teams that are not the runner's, each from a team of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signer:
-    """A trusted key that signed, and what it stands for."""
-
-    keyid: str
-    team: str
-    roles: tuple[Role, ...]
-    since_revoked: Revocation | None = None
-    """Set where the key was revoked after it signed: the signature stays, and people are told."""
-
-
 class TrustList(Document):
     """The keys that count, and how many are needed."""
 
@@ -165,7 +153,7 @@ class TrustList(Document):
         """The list with other thresholds."""
         return self.model_copy(update={"thresholds": thresholds})
 
-    def shortfalls(self, signers: Sequence[Signer]) -> tuple[str, ...]:
+    def shortfalls(self, signers: Sequence[TrustedKey]) -> tuple[str, ...]:
         """Which thresholds the signers of a result (and of its verifications) do not meet, in words; empty: all met."""
         runners = [signer for signer in signers if Role.RUNNER in signer.roles]
         teams = {runner.team for runner in runners}

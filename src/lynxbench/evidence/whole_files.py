@@ -7,18 +7,30 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from lynxbench.errors import BadInput
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all: a reader never sees half of it, also after a crash."""
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """A stream whose file appears whole or not at all: a reader never sees half of it, also after a crash."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(path)
+    try:
+        with part.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text whole or not at all."""
+    with written_whole(path) as stream:
+        stream.write(text.encode("utf-8"))
 
 
 @contextmanager

@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Set
 
-from pydantic import ValidationError
-
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.model.analyses import FILES, FORMS, AnalysisDocument, conclude
 from lynxbench.model.canonical import short
-from lynxbench.model.document import first_problem
 from lynxbench.model.entries import Concluded, Entry, EntryBody
 
 MOST_ANALYSIS_BYTES = 64 << 20
@@ -24,11 +21,7 @@ def cited_by(body: EntryBody) -> Set[str]:
 
 def parse_analysis(data: bytes, body: Concluded, where: str) -> AnalysisDocument:
     """The analysis of an entry: canonical, and saying what the entry says; EvidenceInvalid otherwise."""
-    parse_canonical(data, where, MOST_ANALYSIS_BYTES)
-    try:
-        document = FORMS[body.kind].model_validate_json(data)
-    except ValidationError as error:
-        raise EvidenceInvalid(f"{where}: {first_problem(error)}") from None
+    document = parse_document(data, where, MOST_ANALYSIS_BYTES, FORMS[body.kind])
     assert isinstance(document, AnalysisDocument)
     # the id is of the bytes: a field that a later version adds must not change what an older one signed
     if hashlib.sha256(data).hexdigest() != body.analysis_id:

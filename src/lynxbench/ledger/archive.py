@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.evidence.whole_files import written_whole
 from lynxbench.ledger.blobs import MAX_BLOB_BYTES
 
 BLOCK = tarfile.BLOCKSIZE
@@ -27,19 +28,14 @@ _NAME = re.compile(r"[a-z]{1,20}(?:/[0-9a-f]{10,64})?(?:\.json)?")
 
 def write_archive(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
     """Write the members in this order, whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as stream:
+        with written_whole(path) as stream:
             for name, data in members:
                 stream.write(_header(name, len(data)))
                 stream.write(data)
                 stream.write(bytes(-len(data) % BLOCK))
             stream.write(_END)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise BadInput(f"{path}: {error.strerror or error}") from error
 
 

@@ -15,17 +15,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field as Bound_
-from pydantic import ValidationError
 
 from lynxbench.errors import BadInput, EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.documents import RESULT_FILE, parse_identified
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keys import KeyCard, SigningKey
-from lynxbench.evidence.statement import leaf_bytes, verify_entry
+from lynxbench.evidence.statement import verify_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
@@ -36,12 +35,11 @@ from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document, first_problem
+from lynxbench.model.document import Document
 from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
 from lynxbench.model.fields import Sha256
 from lynxbench.model.result import Result
 
-BUNDLE_SCHEMA: Literal[1] = 1
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
 MAX_LISTING_BYTES = 256 << 20
 
@@ -57,7 +55,7 @@ class Held(Document):
 class BundleManifest(Document):
     """What a bundle holds."""
 
-    schema_version: Literal[1] = BUNDLE_SCHEMA
+    schema_version: Literal[1] = 1
     results: Annotated[tuple[Sha256, ...], Bound_(min_length=1)]
     members: tuple[Held, ...]
 
@@ -125,7 +123,7 @@ def export_bundle(
         (CHECKPOINT, checkpoint.envelope.to_bytes()),
         (PROOFS, _bytes_of(Proofs(paths=paths))),
         (KEYS, _bytes_of(Keys(cards=_cards(signers, trust, key)))),
-        *((f"entries/{logged.seq:010d}.json", leaf_bytes(logged.envelope)) for logged in about),
+        *((f"entries/{logged.seq:010d}.json", logged.envelope.to_bytes()) for logged in about),
     ]
     held = [Held(name=name, size_bytes=len(data), sha256=_sha256(data)) for name, data in small]
     held += [Held(name=f"blobs/{name}", size_bytes=len(ledger.blobs.get(name)), sha256=name) for name in blobs]
@@ -153,8 +151,8 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
             f"{path}: {error.strerror or error}; give a bundle of `results export`, or a run folder"
         ) from error
     signed = verify_checkpoint(parse_envelope(contents.pop(CHECKPOINT)), trust)
-    proofs = _parse(Proofs, contents.pop(PROOFS), PROOFS)
-    cards = _parse(Keys, contents.pop(KEYS), KEYS)
+    proofs = parse_document(contents.pop(PROOFS), PROOFS, MAX_LISTING_BYTES, Proofs)
+    cards = parse_document(contents.pop(KEYS), KEYS, MAX_LISTING_BYTES, Keys)
     blobs = {name.removeprefix("blobs/"): data for name, data in contents.items() if name.startswith("blobs/")}
     teams: dict[str, None] = {}
     envelopes: list[Envelope] = []
@@ -256,8 +254,7 @@ def _open_manifest(members: Iterable[tuple[str, bytes]], file: str) -> BundleMan
     name, data = next(iter(members), ("", b""))
     if name != MANIFEST:
         raise EvidenceInvalid(f"{file}: does not begin with {MANIFEST}; not a bundle of lynxbench")
-    manifest: BundleManifest = _parse(BundleManifest, data, MANIFEST)
-    return manifest
+    return parse_document(data, MANIFEST, MAX_LISTING_BYTES, BundleManifest)
 
 
 def _checked_members(members: Iterable[tuple[str, bytes]], manifest: BundleManifest, file: str) -> dict[str, bytes]:
@@ -289,7 +286,7 @@ def _prove(envelope: Envelope, number: str, proofs: Proofs, checkpoint: Checkpoi
     if path is None:
         raise EvidenceInvalid(f"entry {number} has no proof of inclusion")
     steps = [bytes.fromhex(step) for step in path]
-    leaf = leaf_hash(leaf_bytes(envelope))
+    leaf = leaf_hash(envelope.to_bytes())
     if not includes(leaf, int(number), checkpoint.tree_size, steps, checkpoint.head.root):
         raise EvidenceInvalid(f"entry {int(number)} is not in the log that the checkpoint is of")
 
@@ -329,14 +326,6 @@ def _who(envelope: Envelope, cards: Keys, trust: TrustList) -> str:
                 "compare, and trust it with: lynxbench key trust"
             )
     return ""
-
-
-def _parse(kind: type[Any], data: bytes, name: str) -> Any:
-    parse_canonical(data, name, MAX_LISTING_BYTES)
-    try:
-        return kind.model_validate_json(data)
-    except ValidationError as error:
-        raise EvidenceInvalid(f"{name}: {first_problem(error)}") from None
 
 
 def _bytes_of(document: Document) -> bytes:

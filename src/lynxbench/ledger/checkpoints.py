@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field as Bound_
-from pydantic import ValidationError
 from sqlalchemy import select
 
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.evidence.canonical_reader import parse_canonical
+from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.envelope import (
     CHECKPOINT_TYPE,
     Envelope,
@@ -23,12 +21,12 @@ from lynxbench.evidence.envelope import (
 )
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import parse_time
-from lynxbench.evidence.trust import Signer, TrustList
+from lynxbench.evidence.trust import TrustedKey, TrustList
 from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends
 from lynxbench.model.canonical import canonical_bytes
-from lynxbench.model.document import Document, first_problem
+from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
 
 MAX_CHECKPOINT_BYTES = 1 << 16
@@ -55,7 +53,7 @@ class Signed:
 
     checkpoint: Checkpoint
     envelope: Envelope
-    signers: tuple[Signer, ...] = ()
+    signers: tuple[TrustedKey, ...] = ()
 
 
 def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
@@ -107,11 +105,7 @@ def open_checkpoint(envelope: Envelope) -> Checkpoint:
     """The checkpoint an envelope holds; trusts no signature."""
     if envelope.payload_type != CHECKPOINT_TYPE:
         raise EvidenceInvalid(f"payload type {envelope.payload_type[:80]!r} is not a checkpoint ({CHECKPOINT_TYPE})")
-    parse_canonical(envelope.payload, "checkpoint", MAX_CHECKPOINT_BYTES)
-    try:
-        checkpoint = Checkpoint.model_validate_json(envelope.payload)
-    except ValidationError as error:
-        raise EvidenceInvalid(f"checkpoint: {first_problem(error)}") from None
+    checkpoint = parse_document(envelope.payload, "checkpoint", MAX_CHECKPOINT_BYTES, Checkpoint)
     parse_time(checkpoint.made_at)
     return checkpoint
 
@@ -127,8 +121,7 @@ def verify_checkpoint(envelope: Envelope, trust: TrustList) -> Signed:
 def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
     """The newest checkpoints that were stored, newest first."""
     chosen = select(checkpoints.c.envelope).order_by(checkpoints.c.number.desc()).limit(limit)
-    with ledger.database.reading() as connection:
-        stored = [row.envelope for row in connection.execute(chosen)]
+    stored = [row.envelope for row in ledger.database.rows(chosen)]
     if not all(isinstance(envelope, bytes) for envelope in stored):
         raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
     envelopes = [parse_envelope(envelope) for envelope in stored]
@@ -138,10 +131,7 @@ def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
 def prove_stored(ledger: Ledger) -> int:
     """Prove the ledger against every checkpoint it ever stored; how many there were."""
     chosen = select(checkpoints.c.tree_size, checkpoints.c.root, checkpoints.c.logged_at).order_by(checkpoints.c.number)
-    with ledger.database.reading() as connection:
-        rows: Sequence[tuple[int, bytes, str]] = [
-            (row.tree_size, row.root, row.logged_at) for row in connection.execute(chosen)
-        ]
+    rows = ledger.database.rows(chosen)
     for size, root, logged_at in rows:
         prove_head(ledger, TreeHead(size, root), f"its own checkpoint of {logged_at}")
     return len(rows)

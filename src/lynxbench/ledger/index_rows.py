@@ -22,6 +22,10 @@ from lynxbench.model.entries import (
 )
 
 Row = dict[str, Any]
+_OF_RESULT = (
+    *("result_id", "run_id", "contract_id", "contract_name", "executor_id", "instance_id", "weights"),
+    *("started_at", "attempts", "bottleneck"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +54,10 @@ def index_rows(seq: int, entry: Entry) -> IndexRows:
         return IndexRows(subjects)
     result = {
         "seq": seq,
-        "result_id": body.result_id,
-        "run_id": body.run_id,
-        "contract_id": body.contract_id,
-        "contract_name": body.contract_name,
-        "executor_id": body.executor_id,
-        "instance_id": body.instance_id,
-        "weights": body.weights,
+        **{name: getattr(body, name) for name in _OF_RESULT},
         "layer_ids": json.dumps({layer.value: name for layer, name in body.layer_ids.items()}, sort_keys=True),
         "started_s": int(parse_time(body.started_at).timestamp()),
-        "started_at": body.started_at,
         "validity": body.validity.value,
-        "attempts": body.attempts,
-        "bottleneck": body.bottleneck,
     }
     figures = [
         {

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound
 from lynxbench.evidence.envelope import Envelope, parse_envelope
-from lynxbench.evidence.statement import leaf_bytes, open_entry
+from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.ledger.database import Database
 from lynxbench.ledger.index_rows import IndexRows, Row, entry_columns, index_rows
 from lynxbench.ledger.ledger_tables import (
@@ -54,6 +54,11 @@ class Logged:
     logged_at: str
     envelope: Envelope
     entry: Entry
+
+    @property
+    def judged_at(self) -> datetime:
+        """The time its keys are judged at: a stolen key can write an early date into an entry, not into the log."""
+        return max(parse_time(self.entry.made_at), parse_time(self.logged_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +143,8 @@ class Ledger:
 
     def read(self, seq: int) -> Logged:
         """One entry by its number."""
-        row = self.database.row(_ENTRY.where(entries.c.seq == seq))
-        if row is None:
-            raise NotFound(f"{self.database.name}: no entry {seq}")
-        return _logged(*row)
+        statement = _ENTRY.where(entries.c.seq == seq)
+        return _logged(*self.database.one(statement, f"{self.database.name}: no entry {seq}"))
 
     def read_all(self, seqs: Sequence[int]) -> list[Logged]:
         """Entries by their numbers, in the log's order."""
@@ -156,7 +159,7 @@ class Ledger:
 
     def known(self, envelopes: Sequence[Envelope]) -> set[Envelope]:
         """Those that the log has already."""
-        leaves = {leaf_hash(leaf_bytes(envelope)): envelope for envelope in envelopes}
+        leaves = {leaf_hash(envelope.to_bytes()): envelope for envelope in envelopes}
         with self.database.reading() as connection:
             return {leaves[leaf] for leaf in _known(connection, list(leaves))}
 
@@ -346,7 +349,7 @@ def _nodes_statement(places: Iterable[tuple[int, int]]) -> str:
 
 
 def _incoming(envelope: Envelope) -> tuple[Row, Entry]:
-    data, entry = leaf_bytes(envelope), open_entry(envelope)
+    data, entry = envelope.to_bytes(), open_entry(envelope)
     signers = " ".join(signature.keyid for signature in envelope.signatures)
     return {"leaf": leaf_hash(data), "envelope": data, "signers": signers, **entry_columns(entry)}, entry
 

@@ -25,17 +25,11 @@ def looks_like_id(text: str) -> bool:
 
 def find_analysis(ledger: Ledger, text: str) -> Logged | None:
     """The experiment, tuning or fleet run of an id, a unique beginning of one, or a name; None where there is none."""
-    analysis_id: str | None = None
-    if looks_like_id(text):
-        ids = _beginning(ledger, text, "analysis")
-        if len(ids) > 1:
-            raise NotFound(f"{text}: analyses {', '.join(short(name) for name in ids)} begin so; give more digits")
-        analysis_id = ids[0] if ids else None
+    analysis_id = _only(ledger, text, "analysis", "analyses") if looks_like_id(text) else None
     chosen = select(func.max(subjects.c.seq)).where(
         subjects.c.id == (analysis_id or text), subjects.c.what == ("analysis" if analysis_id else "named")
     )
-    with ledger.database.reading() as connection:
-        seq = connection.execute(chosen).scalar()
+    seq = ledger.database.one(chosen, text)[0]
     return None if seq is None else ledger.read(seq)
 
 
@@ -56,17 +50,21 @@ def _beginning(ledger: Ledger, text: str, what: str) -> list[str]:
     else:
         within = chosen.where(subjects.c.id >= bare, subjects.c.id < bare + "g")
         chosen = within.distinct().order_by(subjects.c.id).limit(5)
-    with ledger.database.reading() as connection:
-        return [str(row.id) for row in connection.execute(chosen)]
+    return [str(row.id) for row in ledger.database.rows(chosen)]
 
 
 def find_id(ledger: Ledger, text: str, what: str) -> str:
     """The one id of that kind (`result`, `contract`, `executor`, `change`) that begins so; NotFound otherwise."""
     if not looks_like_id(text):
         raise NotFound(f"{text!r}: no {what}; give a path, an id, or at least {LEAST_DIGITS} of its first hex digits")
-    ids = _beginning(ledger, text, what)
-    if not ids:
+    identifier = _only(ledger, text, what, f"{what}s")
+    if identifier is None:
         raise NotFound(f"{text}: no {what} in {ledger.database.name} begins so; lynxbench results list shows them")
+    return identifier
+
+
+def _only(ledger: Ledger, text: str, what: str, plural: str) -> str | None:
+    ids = _beginning(ledger, text, what)
     if len(ids) > 1:
-        raise NotFound(f"{text}: {what}s {', '.join(short(name) for name in ids)} begin so; give more digits")
-    return ids[0]
+        raise NotFound(f"{text}: {plural} {', '.join(short(name) for name in ids)} begin so; give more digits")
+    return ids[0] if ids else None

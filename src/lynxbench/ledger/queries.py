@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, exists, func, select, tuple_
 
 from lynxbench.evidence.envelope import check_signatures
-from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
 from lynxbench.ledger.ledger_tables import open_runs as unfinished
 from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.names import FULL_ID
-from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
+from lynxbench.model.entries import ContractAgreed, EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
 from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
 
+if TYPE_CHECKING:
+    from lynxbench.model.contract import Contract
+
+_FIGURE = ("seq", "precision", "low", "estimate", "high", "unit", "run_means", "validity", "steady")
 FEW = 2000
 """Up to so many disputed results of the whole ledger are looked up by their ids: quicker than a contract's history."""
 
@@ -91,10 +94,10 @@ def list_results(ledger: Ledger, wanted: Wanted) -> list[Listed]:
     return _listed(ledger, chosen.limit(wanted.limit))
 
 
-def history(ledger: Ledger, contract_id: str, precision: str | None = None) -> list[Listed]:
+def history(ledger: Ledger, contract_id: str) -> list[Listed]:
     """Every result of a contract, oldest first."""
     chosen = select(results).where(results.c.contract_id == contract_id)
-    return _listed(ledger, chosen.order_by(results.c.started_s, results.c.seq), precision=precision)
+    return _listed(ledger, chosen.order_by(results.c.started_s, results.c.seq))
 
 
 def result_ids(ledger: Ledger, contract_id: str, newest: int | None = None) -> list[str]:
@@ -154,6 +157,12 @@ def entries_of_contract(ledger: Ledger, contract_id: str, kinds: Sequence[EntryK
     return ledger.read_where(entries.c.contract_id == contract_id, wanted)
 
 
+def agreed_contract(ledger: Ledger, contract_id: str) -> Contract | None:
+    """The contract of an id, where the ledger has its text."""
+    agreed = (logged.entry.body for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT]))
+    return next((body.contract for body in agreed if isinstance(body, ContractAgreed)), None)
+
+
 def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
     """Results of other tools, newest entry first."""
     return newest_of_kind(ledger, [EntryKind.FOREIGN.value], limit)
@@ -208,13 +217,12 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
 
 
 def voice_of(logged: Logged, trust: TrustList) -> Voice:
-    """Who signed an entry; a key is judged at the later of the entry's time and the time it was logged."""
-    at = max(parse_time(logged.entry.made_at), parse_time(logged.logged_at))
-    checked = check_signatures(logged.envelope, trust, at=at)
+    """Who signed an entry, as the reader's trust list knows them."""
+    checked = check_signatures(logged.envelope, trust, at=logged.judged_at)
     return Voice(
         teams=tuple(dict.fromkeys(signer.team for signer in checked.signers)),
         keys=tuple(signature.keyid for signature in logged.envelope.signatures),
-        revoked=tuple(signer.team for signer in checked.signers if signer.since_revoked is not None),
+        revoked=tuple(signer.team for signer in checked.signers if signer.revoked is not None),
     )
 
 
@@ -245,39 +253,24 @@ def _seqs_about(ledger: Ledger, names: Sequence[str], kinds: Sequence[EntryKind]
     return seqs
 
 
-def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]], *, precision: str | None = None) -> list[Listed]:
+def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]]) -> list[Listed]:
     # Not by their numbers: hundreds of them are read one by one on their way to the database.
     within = chosen.with_only_columns(results.c.seq).subquery()
     with ledger.database.reading() as connection:
         rows: Sequence[Any] = connection.execute(chosen).all()
         by_result: dict[int, list[ListedFigure]] = {row[0]: [] for row in rows}
-        question = select(
-            figures.c.seq,
-            figures.c.precision,
-            figures.c.low,
-            figures.c.estimate,
-            figures.c.high,
-            figures.c.unit,
-            figures.c.run_means,
-            figures.c.validity,
-            figures.c.steady,
-        ).order_by(figures.c.seq, figures.c.precision)
+        question = select(*(figures.c[name] for name in _FIGURE)).order_by(figures.c.seq, figures.c.precision)
         question = question.where(figures.c.seq.in_(select(within.c.seq)))
-        if precision is not None:
-            question = question.where(figures.c.precision == precision)
         for seq, name, low, estimate, high, unit, means, validity, steady in connection.execute(question):
             throughput = None if unit is None else Figure(low=low, estimate=estimate, high=high, unit=unit)
             by_result[seq].append(ListedFigure(name, throughput, validity, steady, tuple(json.loads(means))))
     layers: dict[str, dict[str, str]] = {}
     listed: list[Listed] = []
     for row in rows:  # unpacked, not asked by name: a history has ten thousand of them
-        seq, result, run, contract, name, executor, instance, weights, layer_ids, *rest = row
-        _, started_at, validity, attempts, bottleneck = rest
-        if precision is not None and not by_result[seq]:
-            continue
+        seq, result, run, contract, name, executor, instance, weights, layer_ids, _, *rest = row
         if layer_ids not in layers:  # most results of a contract share their layers
             layers[layer_ids] = json.loads(layer_ids)
-        its_layers, figures_ = layers[layer_ids], tuple(by_result[seq])
-        head = (seq, result, run, contract, name, executor, instance, weights, its_layers)
-        listed.append(Listed(*head, started_at, validity, attempts, bottleneck, figures_))
+        started_at, validity, attempts, bottleneck = rest
+        head = (seq, result, run, contract, name, executor, instance, weights, layers[layer_ids])
+        listed.append(Listed(*head, started_at, validity, attempts, bottleneck, tuple(by_result[seq])))
     return listed

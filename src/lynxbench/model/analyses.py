@@ -15,10 +15,11 @@ from lynxbench.model.tuning import TuningDocument
 AnalysisDocument = ExperimentDocument | TuningDocument | FleetReport
 AnalysisBody = ExperimentConcluded | TuningConcluded | FleetConcluded
 
-EXPERIMENT_FILES = ("analysis.json", "experiment.json", "state.json")
-TUNING_FILES = ("outcome.json", "tuning.json")
-FLEET_FILES = ("report.json", "fleet.json")
-FILES = {EntryKind.EXPERIMENT: EXPERIMENT_FILES, EntryKind.TUNING: TUNING_FILES, EntryKind.FLEET: FLEET_FILES}
+FILES: dict[EntryKind, tuple[str, ...]] = {
+    EntryKind.EXPERIMENT: ("analysis.json", "experiment.json", "state.json"),
+    EntryKind.TUNING: ("outcome.json", "tuning.json"),
+    EntryKind.FLEET: ("report.json", "fleet.json"),
+}
 """Documents that an entry brings: the analysis first, then what it was made by."""
 FORMS: dict[EntryKind, type[Document]] = {
     EntryKind.EXPERIMENT: ExperimentDocument,

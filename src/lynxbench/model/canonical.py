@@ -15,6 +15,8 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 
 _SURROGATE = re.compile("[\\ud800-\\udfff]")
 
+EXACT_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader agrees on; larger numbers are floating point in RFC 8785."""
 SHORT_ID = 12
 """Hex digits shown to people; any unique prefix is accepted back."""
 
@@ -57,7 +59,6 @@ class _NotQuick(Exception):
 _quick = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 )
-_EXACT = 2**53 - 1
 _PLAIN_FROM, _PLAIN_TO = 1e-4, 1e16
 """Between these, Python's shortest form of a fraction has no exponent, and neither has ECMAScript's."""
 _MARK = "\0"
@@ -80,12 +81,12 @@ def _quickly(value: Any, spelled: list[str]) -> Any:
             raise _NotQuick
         return value
     if kind is int:
-        if abs(value) <= _EXACT:
+        if abs(value) <= EXACT_INTEGER:
             return value
     elif kind is float:
         size = abs(value)
         if value.is_integer():
-            if size <= _EXACT:
+            if size <= EXACT_INTEGER:
                 return int(value)
         elif _PLAIN_FROM <= size < _PLAIN_TO:
             return value

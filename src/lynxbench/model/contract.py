@@ -18,7 +18,6 @@ from lynxbench.model.quantities import format_duration
 from lynxbench.model.serving import KserveEngine, OpenAiEngine
 from lynxbench.model.workload import LANGUAGE_TASKS, SaturatingArrival, ServedModel, Task, Workload
 
-CONTRACT_SCHEMA = 1
 PROTOCOL_VERSION: Final = 1
 """Raised when the meaning of a measured number changes; results of different versions are not compared."""
 

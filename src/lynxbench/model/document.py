@@ -41,7 +41,8 @@ def first_problem(error: ValidationError, whole: str = "document") -> str:
     return f"{where}: {first['msg'].removeprefix('Value error, ')}"
 
 
-def _with_nulls(interval: Interval) -> dict[str, float | None]:
+def bounds_document(interval: Interval) -> dict[str, float | None]:
+    """An interval as documents write it: what is not known is null."""
     parts = {"low": interval.low, "estimate": interval.estimate, "high": interval.high}
     return {name: value if math.isfinite(value) else None for name, value in parts.items()}
 
@@ -52,5 +53,5 @@ def _without_nulls(value: object) -> object:
     return value
 
 
-Bounds = Annotated[Interval, BeforeValidator(_without_nulls), PlainSerializer(_with_nulls)]
+Bounds = Annotated[Interval, BeforeValidator(_without_nulls), PlainSerializer(bounds_document)]
 """An interval in a document: what is not known is null there and NaN in memory."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 else:
     Contract = Any  # its form is that of _LateContract
 
-ENTRY_SCHEMA: Literal[1] = 1
-
 Reason = Annotated[str, Field(min_length=1, max_length=4000)]
 
 
@@ -330,7 +328,7 @@ EntryBody = Annotated[
 class Entry(Document):
     """One statement, before it is signed."""
 
-    schema_version: Literal[1] = ENTRY_SCHEMA
+    schema_version: Literal[1] = 1
     made_at: str
     """UTC, ISO 8601, by the signer's clock; the ledger's order is its own."""
     body: EntryBody

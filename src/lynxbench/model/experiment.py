@@ -9,8 +9,6 @@ from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.surroundings import PackageSet
 
-STUDY_SCHEMA: Literal[1] = 1
-
 
 class Decomposability(StrEnum):
     """Whether what single changes do may be told apart at all."""
@@ -157,7 +155,7 @@ class ExperimentAnalysis(Document):
 class StudyDocument(Document):
     """What experiments and tunings have in common: a contract varied, and one response over many runs of it."""
 
-    schema_version: Literal[1] = STUDY_SCHEMA
+    schema_version: Literal[1] = 1
     lynxbench_version: str
     question: str
     contract_name: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from typing import Annotated, Final, Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from lynxbench.model.canonical import EXACT_INTEGER
 from lynxbench.model.quantities import (
     format_duration,
     format_rate,
@@ -48,8 +49,6 @@ Text = Annotated[
 ]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-EXACT_INTEGER: Final = 2**53 - 1
-"""The largest integer that every JSON reader agrees on (RFC 8785 has no form for larger ones)."""
 Scalar = (
     bool
     | Annotated[int, Field(ge=-EXACT_INTEGER, le=EXACT_INTEGER)]

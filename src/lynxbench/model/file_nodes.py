@@ -28,7 +28,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from lynxbench.errors import BadFile
-from lynxbench.model.fields import EXACT_INTEGER
+from lynxbench.model.canonical import EXACT_INTEGER
 
 LARGEST_FILE_BYTES = 1 << 20
 """A person writes far less; a recorded length list of 100 000 entries still fits."""

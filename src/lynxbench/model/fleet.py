@@ -12,8 +12,6 @@ from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
-FLEET_SCHEMA: Literal[1] = 1
-
 
 class UnitState(StrEnum):
     """What became of one node, GPU or job."""
@@ -123,7 +121,7 @@ class FleetComparison(Document):
 class FleetReport(Document):
     """A fleet run, whole."""
 
-    schema_version: Literal[1] = FLEET_SCHEMA
+    schema_version: Literal[1] = 1
     fleet_id: str
     contract: str
     question: str

@@ -13,8 +13,6 @@ from lynxbench.model.planning import CapacityPlan, CostReport
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing
 
-PACK_SCHEMA: Literal[1] = 1
-
 PackedDecision = Annotated[
     PurchaseDecision | CapacityPlan | CostReport | PrecisionDecision | WhatIf, Field(discriminator="kind")
 ]
@@ -30,7 +28,7 @@ class MethodNote(Document):
 class Pack(Document):
     """One decision and all of its evidence."""
 
-    schema_version: Literal[1] = PACK_SCHEMA
+    schema_version: Literal[1] = 1
     title: str
     made_at: str
     lynxbench_version: str

@@ -139,9 +139,9 @@ def parse_quantity(value: object, like: str | None = None, where: str = "") -> Q
         return Quantity(_finite(number * scale, value), dimension)
 
 
-def parse_duration(value: object, *, where: str = "") -> float:
+def parse_duration(value: object) -> float:
     """Seconds from "90 s", "1.5 min" or "250 ms"."""
-    return _parse_in(DURATIONS, value, "90 s", where)
+    return _parse_in(DURATIONS, value, "90 s", where="")
 
 
 def parse_ratio(value: object, *, where: str = "") -> float:

@@ -19,7 +19,6 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RESULT_SCHEMA: Literal[1] = 1
 RULES = 2
 """Edition of the rules that turn figures into verdicts. 1: the first. 2: a limit seen in less than a hundredth of the
 readings is no doubt; a step whose kernels show no operands is held against the least work of its workload."""
@@ -167,7 +166,7 @@ class SamplesFile(RecordFile):
 class Result(Document):
     """One run of one contract on one executor."""
 
-    schema_version: Literal[1] = RESULT_SCHEMA
+    schema_version: Literal[1] = 1
     lynxbench_version: str
     result_id: str = ""
     run_id: str

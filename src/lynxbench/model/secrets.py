@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from lynxbench.model.canonical import JsonValue
@@ -127,42 +128,30 @@ def withhold(text: str, secrets: Sequence[str]) -> str:
     return _TOKEN.sub(WITHHELD, text)
 
 
-def find_secret(document: JsonValue, path: str = "") -> str | None:
+def find_secret(document: JsonValue) -> str | None:
     """Where a document holds a credential's shape or the value of an option named like a secret; None where nowhere."""
-    for at, value in _texts(document, path):
-        if value_is_credential(value):
-            return at
-    for at, words in _lists(document, path):
-        hidden = next(_secret_arguments(words), None)
-        if hidden is not None:
-            return f"{at}[{hidden}]"
-    return None
+    values = list(_walk(document))
+    shaped = (at for at, value in values if isinstance(value, str) and value_is_credential(value))
+    lists = ((at, value) for at, value in values if isinstance(value, (list, tuple)))
+    named = (f"{at}[{place}]" for at, words in lists for place in _secret_arguments(words))
+    return next(chain(shaped, named), None)
 
 
 def find_literal(document: JsonValue, secrets: Sequence[str]) -> str | None:
     """Where a document holds one of the given secrets; None where nowhere."""
-    return next((at for at, text in _texts(document, "") if any(secret in text for secret in secrets)), None)
+    texts = ((at, value) for at, value in _walk(document) if isinstance(value, str))
+    return next((at for at, text in texts if any(secret in text for secret in secrets)), None)
 
 
-def _texts(document: JsonValue, path: str) -> Iterator[tuple[str, str]]:
-    if isinstance(document, str):
-        yield path, document
-    for at, value in _parts(document, path):
-        yield from _texts(value, at)
-
-
-def _lists(document: JsonValue, path: str) -> Iterator[tuple[str, Sequence[JsonValue]]]:
-    if isinstance(document, (list, tuple)):
-        yield path, document
-    for at, value in _parts(document, path):
-        yield from _lists(value, at)
-
-
-def _parts(document: JsonValue, path: str) -> Iterator[tuple[str, JsonValue]]:
+def _walk(document: JsonValue, path: str = "") -> Iterator[tuple[str, JsonValue]]:
+    """Every value of a document with its place, from the outside in."""
+    yield path, document
     if isinstance(document, Mapping):
-        yield from ((f"{path}.{key}" if path else str(key), value) for key, value in document.items())
+        for key, value in document.items():
+            yield from _walk(value, f"{path}.{key}" if path else str(key))
     elif isinstance(document, (list, tuple)):
-        yield from ((f"{path}[{index}]", value) for index, value in enumerate(document))
+        for index, value in enumerate(document):
+            yield from _walk(value, f"{path}[{index}]")
 
 
 def _secret_arguments(words: Sequence[JsonValue]) -> Iterator[int]:

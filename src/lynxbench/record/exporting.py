@@ -1,18 +1,38 @@
-"""Results of the ledger in other programs' formats, each row with its context and its standing."""
+"""Results of the ledger in other programs' formats. Every row carries its context; a figure never leaves alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from lynxbench.errors import BadInput
 from lynxbench.evidence.trust import TrustList
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import standings
-from lynxbench.record.formats.exports import log_to_mlflow, render_csv, render_openmetrics, rows_of, write_parquet
+from lynxbench.model.figures import Figure
+from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.record.recalling import result_document
+
+LABELS = ("result_id", "contract_id", "contract", "executor_id", "precision", "batch", "load", "validity", "standing")
+"""Context that every sample of a metric carries."""
+COLUMNS = (
+    "result_id", "run_id", "started_at", "finished_at", "contract_id", "contract", "executor_id", "instance_id",
+    "task", "model", "engine", "graph", "precision", "native", "batch", "load", "input_tokens", "output_tokens",
+    "division", "regime", "restarts", "unit", "throughput_low", "throughput", "throughput_high", "peak",
+    "latency_p50_ms", "latency_p99_ms", "steady", "counted_s", "accuracy_verdict", "accuracy_loss", "validity",
+    "validity_reasons", "standing", "bottleneck", "bound", "layer", "owner", "samples_sha256", "lynxbench_version",
+)  # fmt: skip
+MLFLOW_EXPERIMENT = "lynxbench"
+_UNSAFE_CELL = re.compile(r"^[=+\-@\t\r]")
+Standings = Mapping[str, str]
+"""By result id: what it stands on in a ledger (verified, contested, retracted …); absent where no ledger was asked."""
 
 
 class ExportFormat(StrEnum):
@@ -31,7 +51,7 @@ def export_rows(ledger: OpenLedger, names: Sequence[str], target: str, written: 
     results = [result_document(ledger, name) for name in chosen]
     standing = {name: known.short for name, known in standings(ledger.log, chosen, trust).items()}
     if written is ExportFormat.MLFLOW:
-        return len(log_to_mlflow(results, target, standing=standing))
+        return len(log_to_mlflow(results, target, standing))
     path = Path(target)
     if written is ExportFormat.PARQUET:
         return write_parquet(results, path, standing)
@@ -41,3 +61,184 @@ def export_rows(ledger: OpenLedger, names: Sequence[str], target: str, written: 
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from None
     return len(rows_of(results))
+
+
+def rows_of(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> list[dict[str, Any]]:
+    """One row for each measured precision of each result, with its whole context."""
+    return [
+        {**_row(result, measured), "standing": standing.get(result.result_id)}
+        for result in results
+        for measured in result.per_precision
+        if measured.skipped is None
+    ]
+
+
+def render_csv(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> str:
+    """Comma-separated rows with a heading; missing values are empty."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows_of(results, standing):
+        writer.writerow({name: _cell(row[name]) for name in COLUMNS})
+    return out.getvalue()
+
+
+def render_openmetrics(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> str:
+    """OpenMetrics text (Prometheus reads it): gauges with bounds, each sample labelled with its context."""
+    rows = rows_of(results, standing)
+    lines: list[str] = []
+    for name, unit, about, columns in (
+        (
+            "lynxbench_throughput_per_second",
+            "",
+            "Sustained units of work per second, with the bounds of its interval.",
+            {"low": "throughput_low", "estimate": "throughput", "high": "throughput_high"},
+        ),
+        (
+            "lynxbench_latency_milliseconds",
+            "milliseconds",
+            "Latency of an iteration or request by percentile.",
+            {"p50": "latency_p50_ms", "p99": "latency_p99_ms"},
+        ),
+        ("lynxbench_counted_seconds", "seconds", "Steady seconds behind the figures.", {"": "counted_s"}),
+    ):
+        lines.append(f"# TYPE {name} gauge")
+        if unit:
+            lines.append(f"# UNIT {name} {unit}")
+        lines.append(f"# HELP {name} {about}")
+        for row in rows:
+            for bound, column in columns.items():
+                if row[column] is None:
+                    continue
+                labels = {key: row[key] for key in LABELS} | {"unit": row["unit"]}
+                if bound:
+                    labels["bound" if unit == "" else "percentile"] = bound
+                lines.append(f"{name}{{{_labels(labels)}}} {float(row[column])!r}")
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def write_parquet(results: Iterable[Result], path: Path, standing: Standings = MappingProxyType({})) -> int:
+    """The same rows as a Parquet file; returns how many. Needs the extra `export`."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise BadInput("Parquet needs pyarrow: install lynxbench[export]") from None
+    rows = rows_of(results, standing)
+    numbers = {"batch", "restarts"}
+    fractions = {
+        "throughput_low", "throughput", "throughput_high", "peak", "latency_p50_ms", "latency_p99_ms", "counted_s",
+        "accuracy_loss",
+    }  # fmt: skip
+    schema = pa.schema([
+        (name, pa.int64() if name in numbers else pa.float64() if name in fractions else pa.string())
+        for name in COLUMNS
+    ])  # fmt: skip
+    try:
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from None
+    return len(rows)
+
+
+def log_to_mlflow(results: Iterable[Result], uri: str, standing: Standings = MappingProxyType({})) -> list[str]:
+    """One MLflow run for each measured precision; returns their ids. Needs the extra `export`."""
+    try:
+        from mlflow.exceptions import MlflowException
+        from mlflow.tracking import MlflowClient
+    except ImportError:
+        raise BadInput("MLflow export needs mlflow: install lynxbench[export]") from None
+    try:
+        return _log_rows(MlflowClient(tracking_uri=uri), rows_of(results, standing))
+    except (MlflowException, OSError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise BadInput(f"{uri}: MLflow refuses: {reason}") from None
+
+
+def _log_rows(client: Any, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    known = client.get_experiment_by_name(MLFLOW_EXPERIMENT)
+    experiment_id = known.experiment_id if known is not None else client.create_experiment(MLFLOW_EXPERIMENT)
+    ids = []
+    for row in rows:
+        name = f"{row['contract']} {row['precision']}"
+        run = client.create_run(experiment_id, run_name=name, tags={"lynxbench.result_id": row["result_id"]})
+        for key, value in row.items():
+            if isinstance(value, float):
+                client.log_metric(run.info.run_id, key, value)
+            elif value is not None:
+                client.log_param(run.info.run_id, key, str(value)[:500])
+        client.set_terminated(run.info.run_id)
+        ids.append(str(run.info.run_id))
+    return ids
+
+
+def _row(result: Result, measured: PrecisionResult) -> dict[str, Any]:
+    at = result.conditions
+    attribution = measured.attribution or result.attribution
+    return {
+        "result_id": result.result_id,
+        "run_id": result.run_id,
+        "started_at": result.started_at,
+        "finished_at": result.finished_at,
+        "contract_id": result.contract_id,
+        "contract": result.contract.name,
+        "executor_id": result.executor_id,
+        "instance_id": result.instance_id,
+        "task": at.task,
+        "model": at.model,
+        "engine": at.engine,
+        "graph": at.graph,
+        "precision": measured.precision.value,
+        "native": measured.native.value,
+        "batch": at.batch,
+        "load": at.load,
+        "input_tokens": at.input_tokens,
+        "output_tokens": at.output_tokens,
+        "division": at.division,
+        "regime": at.regime,
+        "restarts": measured.restarts,
+        "unit": measured.throughput.unit if measured.throughput else None,
+        "throughput_low": _bound(measured.throughput, "low"),
+        "throughput": _bound(measured.throughput, "estimate"),
+        "throughput_high": _bound(measured.throughput, "high"),
+        "peak": _bound(measured.peak, "estimate"),
+        "latency_p50_ms": _percentile(measured, 50.0),
+        "latency_p99_ms": _percentile(measured, 99.0),
+        "steady": measured.steady.verdict.value if measured.steady else None,
+        "counted_s": measured.steady.counted_s if measured.steady else None,
+        "accuracy_verdict": measured.accuracy.verdict if measured.accuracy else None,
+        "accuracy_loss": measured.accuracy.loss if measured.accuracy else None,
+        "validity": measured.validity.verdict.value,
+        "validity_reasons": "; ".join(measured.validity.reasons) or None,
+        "bottleneck": attribution.bottleneck.value if attribution else None,
+        "bound": attribution.bound.value if attribution else None,
+        "layer": attribution.layer.value if attribution and attribution.layer else None,
+        "owner": attribution.owner if attribution else None,
+        "samples_sha256": result.samples.sha256,
+        "lynxbench_version": result.lynxbench_version,
+    }
+
+
+def _bound(figure: Figure | None, name: str) -> float | None:
+    value = None if figure is None else getattr(figure, name)
+    return None if value is None else float(value)
+
+
+def _percentile(measured: PrecisionResult, percentile: float) -> float | None:
+    listed = measured.latency_ms.get("latency", ())
+    return next((p.estimate for p in listed if p.percentile == percentile and p.resolved), None)
+
+
+def _cell(value: object) -> object:
+    # A spreadsheet executes cells that begin like a formula; somebody else's contract name must not.
+    if isinstance(value, str) and _UNSAFE_CELL.match(value):
+        return "'" + value
+    return value
+
+
+def _labels(labels: Mapping[str, object]) -> str:
+    def escaped(value: object) -> str:
+        text = "" if value is None else str(value)
+        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    return ",".join(f'{key}="{escaped(value)}"' for key, value in labels.items())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from lynxbench.ledger.names import find_id, looks_like_id
 from lynxbench.ledger.queries import (
     Listed,
     Wanted,
+    agreed_contract,
     disputed,
     entries_of_contract,
     find_results,
@@ -37,7 +38,7 @@ from lynxbench.ledger.queries import history as ledger_history
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
-from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ContractAgreed, EntryKind
+from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, EntryKind
 from lynxbench.model.executor import FieldChange
 from lynxbench.model.history import History, HistoryPoint
 from lynxbench.model.layers import Layer
@@ -69,29 +70,11 @@ class ContractResults:
     problems: tuple[str, ...]
 
 
-class Past(AbstractContextManager["Past"]):
+class Past:
     """Where results of a contract are looked for: folders, and a ledger where one is there."""
 
-    @classmethod
-    def over(cls, ledger: OpenLedger, trust: TrustList) -> Past:
-        """The same over a ledger that somebody else opened and closes."""
-        past = cls.__new__(cls)
-        past._stack, past._folders, past._trust, past.ledger = ExitStack(), (), trust, ledger
-        return past
-
-    def __init__(self, folders: Sequence[Path], ledger: str | None, environment: Mapping[str, str]) -> None:
-        self._stack = ExitStack()
-        self._folders = tuple(folders)
-        self._trust = Keyring(environment=environment).trust
-        self.ledger: OpenLedger | None = None
-        try:
-            self.ledger = self._stack.enter_context(opened(ledger, environment))
-        except BadLedger:
-            if ledger not in (None, NO_LEDGER) or not folders:
-                raise
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __init__(self, ledger: OpenLedger | None, trust: TrustList, folders: Sequence[Path] = ()) -> None:
+        self.ledger, self._trust, self._folders = ledger, trust, folders
 
     def find(self, named: str, newest: int | None = None) -> ContractResults:
         """All results of the contract that a person named by file, bundled name, id or its beginning.
@@ -138,10 +121,9 @@ class Past(AbstractContextManager["Past"]):
             if len(near) == 1:
                 return next(iter(near.values()))
             if self.ledger is not None:
-                contract_id = find_id(self.ledger.log, named, "contract")
-                for logged in entries_of_contract(self.ledger.log, contract_id, [EntryKind.CONTRACT]):
-                    if isinstance(logged.entry.body, ContractAgreed):
-                        return logged.entry.body.contract
+                agreed = agreed_contract(self.ledger.log, find_id(self.ledger.log, named, "contract"))
+                if agreed is not None:
+                    return agreed
         try:
             return read_contract(named)
         except BadFile:
@@ -170,6 +152,19 @@ class Past(AbstractContextManager["Past"]):
             return sealed_document(ledger, recorded)
         except (BadInput, BadLedger):
             return None
+
+
+@contextmanager
+def opened_past(folders: Sequence[Path], ledger: str | None, environment: Mapping[str, str]) -> Iterator[Past]:
+    """The past in folders and in the ledger that is meant; folders alone will do where that one is not there."""
+    with ExitStack() as stack:
+        open_: OpenLedger | None = None
+        try:
+            open_ = stack.enter_context(opened(ledger, environment))
+        except BadLedger:
+            if ledger not in (None, NO_LEDGER) or not folders:
+                raise
+        yield Past(open_, Keyring(environment=environment).trust, folders)
 
 
 def history_of(past: Past, named: str, precision: Precision | None, newest: int | None = None) -> History:

@@ -28,13 +28,7 @@ def list_document(
             {
                 **{name: getattr(result, name) for name in _LISTED},
                 "per_precision": [
-                    {
-                        "precision": figure.precision,
-                        "throughput": figure.throughput.model_dump() if figure.throughput else None,
-                        "validity": figure.validity,
-                        "steady": figure.steady,
-                        "run_means": list(figure.run_means),
-                    }
+                    {**asdict(figure), "throughput": figure.throughput and figure.throughput.model_dump()}
                     for figure in result.figures
                 ],
                 "standing": standing_document(standing[result.result_id]),

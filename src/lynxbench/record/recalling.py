@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
@@ -14,7 +13,6 @@ from lynxbench.evidence.documents import RESULT_FILE, parse_sealed, read_result
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
-from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import check_result_document
 from lynxbench.ledger.location import OpenLedger, opened
@@ -39,28 +37,28 @@ class Recalled:
 
 
 @contextmanager
-def recalled(named: str, asked: str | None, environment: Mapping[str, str]) -> Iterator[Recalled]:
+def recalled(named: str, ledger_name: str | None, environment: Mapping[str, str]) -> Iterator[Recalled]:
     """A result by path, id or beginning of an id; one from the ledger is laid out in a folder that lives as long."""
     path = Path(named)
     if path.exists():
         folder = path if path.is_dir() else path.parent
         result = read_result(path)
-        yield Recalled(result, folder, standing_if_known(result.result_id, asked, environment))
+        yield Recalled(result, folder, standing_if_known(result.result_id, ledger_name, environment))
         return
     if not looks_like_id(named):
         raise BadInput(f"{named}: no such file or folder, and no id of a result")
     trust = Keyring(environment=environment).trust
-    with opened(asked, environment) as ledger, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+    with opened(ledger_name, environment) as ledger, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         result_id = find_id(ledger.log, named, "result")
         folder = Path(temporary) / short(result_id)
         lay_out(ledger, result_id, folder)
         yield Recalled(read_result(folder), folder, standings(ledger.log, [result_id], trust)[result_id])
 
 
-def standing_if_known(result_id: str, asked: str | None, environment: Mapping[str, str]) -> Standing | None:
+def standing_if_known(result_id: str, ledger_name: str | None, environment: Mapping[str, str]) -> Standing | None:
     """The standing of a result, where the ledger is there and has it."""
     try:
-        with opened(asked, environment) as ledger:
+        with opened(ledger_name, environment) as ledger:
             if find_result(ledger.log, result_id) is None:
                 return None
             return standings(ledger.log, [result_id], Keyring(environment=environment).trust)[result_id]
@@ -149,7 +147,7 @@ def check_entry(
     proven = includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
     inside = holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
     try:
-        checked = check_signatures(logged.envelope, trust, at=_moment(logged))
+        checked = check_signatures(logged.envelope, trust, at=logged.judged_at)
     except EvidenceInvalid as error:
         return [inside, fails("signatures", str(error))]
     if not checked.signers:
@@ -157,14 +155,9 @@ def check_entry(
     names = f"by {', '.join(dict.fromkeys(signer.team for signer in checked.signers))}"
     missing: tuple[str, ...] = ()
     if beside is not None:
-        more = [s for other in beside for s in check_signatures(other.envelope, trust, at=_moment(other)).signers]
+        more = [s for other in beside for s in check_signatures(other.envelope, trust, at=other.judged_at).signers]
         missing = trust.shortfalls([*checked.signers, *more])
     return [inside, fails("signatures", "; ".join((names, *missing))) if missing else holds("signatures", names)]
-
-
-def _moment(logged: Logged) -> datetime:
-    """A stolen key can write an early date into an entry, not into the log."""
-    return max(parse_time(logged.entry.made_at), parse_time(logged.logged_at))
 
 
 def _recorded(ledger: OpenLedger, result_id: str) -> Logged:

@@ -45,7 +45,6 @@ from lynxbench.model.entries import (
     RunAbandoned,
     RunRegistered,
 )
-from lynxbench.model.result import Result
 from lynxbench.record.formats.foreign_results import ForeignTool, read_foreign
 from lynxbench.record.rerunning import Rerun
 
@@ -154,7 +153,8 @@ def record_folder(ledger: OpenLedger, folder: Path, key: SigningKey) -> Recorded
     if known is not None:
         return Recorded(result.result_id, known.seq, new=False)
     run = RunFolder.open(folder)
-    _refuse_mismatch(result, run, folder)
+    if (result.run_id, result.contract_id) != (run.registration.run_id, run.registration.contract_id):
+        raise BadResult(f"{folder}: {RESULT_FILE} and {REGISTRATION_FILE} are of two different runs")
     blobs = keep_files(ledger.blobs, folder)
     body = summary_of(result, nonce=run.registration.nonce, attempts=_attempts(folder))
     envelope = _sealed_before(folder, body, blobs) or seal(body, key, blobs)
@@ -196,7 +196,7 @@ def keep_files(store: BlobStore, folder: Path) -> tuple[Blob, ...]:
     manifest = read_manifest(folder) or take_manifest(folder)
     changed = differences(folder, manifest)
     if changed:
-        path, before, now = folder / changed[0].path, changed[0].stated, changed[0].found
+        path, before, now = folder / changed[0].path, changed[0].stated, changed[0].actual
         raise EvidenceInvalid(f"{path}: {before} when the run ended, {now} now; not recorded")
     blobs = [Blob(name=MANIFEST_FILE, sha256=store.put(manifest.to_bytes()), size_bytes=len(manifest.to_bytes()))]
     for file, name in zip(manifest.files, _names(manifest), strict=True):
@@ -229,12 +229,6 @@ def _sealed_before(folder: Path, body: ResultRecorded, blobs: tuple[Blob, ...]) 
     if entry.body != body or entry.blobs != blobs:
         raise EvidenceInvalid(f"{file}: signed for other files than these; it is not the entry of this result")
     return envelope
-
-
-def _refuse_mismatch(result: Result, run: RunFolder, folder: Path) -> None:
-    registration = run.registration
-    if result.run_id != registration.run_id or result.contract_id != registration.contract_id:
-        raise BadResult(f"{folder}: {RESULT_FILE} and {REGISTRATION_FILE} are of two different runs")
 
 
 def _names(manifest: RunManifest) -> list[str]:

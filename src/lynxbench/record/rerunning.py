@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lynxbench.model.canonical import short
+from lynxbench.model.document import bounds_document
 from lynxbench.model.entries import RerunVerdict
 from lynxbench.model.executor import FieldChange, Tier, difference
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -137,13 +137,7 @@ def rerun_document(original: Result, rerun: Result, judged: Rerun, seq: int | No
         "rerun_id": rerun.result_id,
         "negligible": NEGLIGIBLE,
         "too_wide": TOO_WIDE,
-        "effects": {
-            precision.value: {
-                name: value if math.isfinite(value) else None
-                for name, value in (("low", effect.low), ("estimate", effect.estimate), ("high", effect.high))
-            }
-            for precision, effect in judged.effects.items()
-        },
+        "effects": {precision.value: bounds_document(effect) for precision, effect in judged.effects.items()},
         "differing": [change.model_dump(mode="json") for change in judged.changes],
         "entry": seq,
     }

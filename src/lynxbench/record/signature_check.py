@@ -7,7 +7,6 @@ from pathlib import Path
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, check_signatures, parse_envelope
-from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.evidence.statement import open_entry, parse_time
@@ -18,8 +17,8 @@ from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import Check, cannot, fails, holds
 
 
-def check_envelope(result: Path, trust: TrustList | None = None) -> tuple[Check, ...]:
-    """Lines on the envelope in a result's folder, under this person's trust list unless one is given."""
+def check_envelope(result: Path, trust: TrustList) -> tuple[Check, ...]:
+    """Lines on the envelope in a result's folder, under a trust list."""
     folder = result if result.is_dir() else result.parent
     file = folder / ENVELOPE_FILE
     if file.is_symlink() or not file.is_file():
@@ -28,44 +27,40 @@ def check_envelope(result: Path, trust: TrustList | None = None) -> tuple[Check,
         with file.open("rb") as stream:
             envelope = parse_envelope(stream.read(MAX_ENVELOPE_BYTES + 1))
         entry = open_entry(envelope)
-        checked = check_signatures(envelope, trust or Keyring().trust, at=parse_time(entry.made_at))
+        checked = check_signatures(envelope, trust, at=parse_time(entry.made_at))
     except EvidenceInvalid as error:
         return (fails("signature", str(error)),)
     checks = []
     for signer in checked.signers:
-        since = f"; since revoked: {signer.since_revoked.reason}" if signer.since_revoked else ""
+        since = f"; since revoked: {signer.revoked.reason}" if signer.revoked else ""
         checks.append(
             holds("signature", f"{signer.team} ({', '.join(signer.roles)}), key {short(signer.keyid)}{since}")
         )
     checks += [cannot("signature", why) for why in checked.ignored]
     if not checked.signers:
         checks.append(fails("signature", "no trusted key signed this"))
-    short_of = (trust or Keyring().trust).shortfalls(checked.signers)
+    short_of = trust.shortfalls(checked.signers)
     checks += [cannot("threshold", f"only {line}; a witness may have signed in the ledger") for line in short_of]
-    return (*checks, *_speaks_of(entry, folder))
-
-
-def _speaks_of(entry: Entry, folder: Path) -> list[Check]:
-    checks = [*_signed_files(entry, folder)]
+    checks.append(_signed_files(entry, folder))
     if not isinstance(entry.body, ResultRecorded):
-        return [*checks, fails("signed entry", f"is about a {entry.body.kind.value}, not a result")]
-    return [*checks, _same_result(entry.body, folder)]
+        return (*checks, fails("signed entry", f"is about a {entry.body.kind.value}, not a result"))
+    return (*checks, _same_result(entry.body, folder))
 
 
-def _signed_files(entry: Entry, folder: Path) -> list[Check]:
+def _signed_files(entry: Entry, folder: Path) -> Check:
     """The manifest is the signed one, and it names every file that was signed; that they are so is its own check."""
     stated = {blob.name: blob.sha256 for blob in entry.blobs}
     file = folder / MANIFEST_FILE
     if file.is_symlink() or not file.is_file() or MANIFEST_FILE not in stated:
-        return [cannot("signed files", f"{MANIFEST_FILE} is not here, or was not signed")]
+        return cannot("signed files", f"{MANIFEST_FILE} is not here, or was not signed")
     digest = hash_file(file)
     if digest != stated[MANIFEST_FILE]:
-        return [fails("signed files", f"{MANIFEST_FILE}: signed {stated[MANIFEST_FILE][:12]}…, found {digest[:12]}…")]
+        return fails("signed files", f"{MANIFEST_FILE}: signed {stated[MANIFEST_FILE][:12]}…, found {digest[:12]}…")
     listed = {listed.sha256 for listed in parse_manifest(file.read_bytes()).files}
     strange = [name for name, digest in stated.items() if name != MANIFEST_FILE and digest not in listed]
     if strange:
-        return [fails("signed files", f"{strange[0]} was signed and is not in {MANIFEST_FILE}")]
-    return [holds("signed files", f"{len(stated)} by {MANIFEST_FILE}")]
+        return fails("signed files", f"{strange[0]} was signed and is not in {MANIFEST_FILE}")
+    return holds("signed files", f"{len(stated)} by {MANIFEST_FILE}")
 
 
 def _same_result(body: ResultRecorded, folder: Path) -> Check:

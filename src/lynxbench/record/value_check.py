@@ -53,17 +53,15 @@ def check_attribution(name: str, stated: Attribution | None, recomputed: Attribu
     intervened = any("intervention" in line for line in added)
     if not intervened or stated.evidence[: len(recomputed.evidence)] != recomputed.evidence:
         return exact
-    for part in _UNTOUCHED:
-        check = compare(name, {part: getattr(stated, part)}, {part: getattr(recomputed, part)})
-        if check.outcome is not CheckOutcome.HOLDS:
-            return check
+    same_trace = _compare_traces(name, stated, recomputed)
+    if same_trace.outcome is not CheckOutcome.HOLDS:
+        return same_trace
     return holds(name, "the trace's part; what interventions added rests on their own processes")
 
 
-def same_trace(stated: Attribution, recomputed: Attribution) -> bool:
-    """Whether two attributions agree in all that comes from the trace alone, whatever their verdicts."""
-    before, now = (plain({part: getattr(side, part) for part in _UNTOUCHED}) for side in (stated, recomputed))
-    return first_difference(before, now) is None
+def _compare_traces(name: str, stated: Attribution, recomputed: Attribution) -> Check:
+    """All that comes from the trace alone, whatever the verdicts."""
+    return compare(name, *({part: getattr(side, part) for part in _UNTOUCHED} for side in (stated, recomputed)))
 
 
 def check_saturation(name: str, stated: SaturationRecord | None) -> list[Check]:
@@ -171,5 +169,6 @@ def _fewer_doubts(stated: Validity, today: Validity) -> bool:
 
 def _says_more(stated: Attribution, today: Attribution) -> bool:
     """Edition 2 says more where the first said undetermined for want of operands, from the same trace and evidence."""
-    same_evidence = set(stated.evidence) <= set(today.evidence)
-    return stated.bound is Bound.UNDETERMINED and same_evidence and same_trace(stated, today)
+    if stated.bound is not Bound.UNDETERMINED or not set(stated.evidence) <= set(today.evidence):
+        return False
+    return _compare_traces("trace", stated, today).outcome is CheckOutcome.HOLDS

@@ -96,7 +96,7 @@ def _check_files(folder: Path, checks: list[Check]) -> tuple[Difference, ...]:
         checks.append(cannot("manifest", f"{MANIFEST_FILE} is not here; files are held against the result alone"))
         return ()
     damaged = differences(folder, manifest)
-    checks += [fails(f"file {file.path}", f"stated {file.stated}, found {file.found}") for file in damaged]
+    checks += [fails(f"file {file.path}", f"stated {file.stated}, found {file.actual}") for file in damaged]
     if not damaged:
         checks.append(holds("manifest", f"{len(manifest.files)} files by SHA-256"))
     return damaged

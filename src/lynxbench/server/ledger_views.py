@@ -23,8 +23,8 @@ from lynxbench.ledger.names import find_id
 from lynxbench.ledger.queries import (
     Listed,
     Wanted,
+    agreed_contract,
     entries_about,
-    entries_of_contract,
     list_results,
     newest_of_kind,
     standings,
@@ -32,7 +32,7 @@ from lynxbench.ledger.queries import (
 )
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.contract import Contract
-from lynxbench.model.entries import ContractAgreed, EntryKind
+from lynxbench.model.entries import EntryKind
 from lynxbench.model.history import History
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
@@ -172,10 +172,7 @@ def contract_ids(server: Server) -> list[tuple[str, int]]:
 @_kept()
 def contract_of(server: Server, contract_id: str) -> Contract | None:
     """The contract's text, where the ledger has it."""
-    for logged in entries_of_contract(server.ledger.log, contract_id, [EntryKind.CONTRACT]):
-        if isinstance(logged.entry.body, ContractAgreed):
-            return logged.entry.body.contract
-    return None
+    return agreed_contract(server.ledger.log, contract_id)
 
 
 @_kept()
@@ -192,7 +189,7 @@ def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
 @_kept()
 def history(server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST) -> History:
     """The series of a contract, as `lynxbench history` reads it."""
-    return history_of(PagePast.over(server.ledger, server.trust), contract_id, precision, newest)
+    return history_of(PagePast(server.ledger, server.trust), contract_id, precision, newest)
 
 
 def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, Standing]]:

@@ -1,1 +1,1 @@
-"""Results of other tools coming in as foreign evidence, and ours going out in other programs' formats."""
+"""Results of other tools, read as foreign evidence."""

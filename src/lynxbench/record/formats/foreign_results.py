@@ -72,15 +72,15 @@ def read_foreign(path: Path, tool: ForeignTool = ForeignTool.AUTO) -> ForeignImp
 
 def parse_foreign(text: str, file: str = "<foreign>", tool: ForeignTool = ForeignTool.AUTO) -> ForeignImported:
     """The same from text."""
-    found = _parse(text, file, tool)
-    if found is None or not found.figures:
+    statements = _parse(text, file, tool)
+    if statements is None or not statements.figures:
         named = "a tool that is known" if tool is ForeignTool.AUTO else tool
         raise BadInput(f"{file}: not a result of {named}; known are {', '.join(TOOLS)} (choose with --tool)")
     return ForeignImported(
-        tool=found.tool,
-        figures=found.figures,
-        stated=found.stated,
-        missing=tuple(what for what, keys in CONTEXT.items() if not any(found.states(key) for key in keys)),
+        tool=statements.tool,
+        figures=statements.figures,
+        stated=statements.stated,
+        missing=tuple(what for what, keys in CONTEXT.items() if not statements.stated.keys() & set(keys)),
     )
 
 
@@ -90,12 +90,8 @@ def _parse(text: str, file: str, tool: ForeignTool) -> ForeignStatements | None:
     document = _json(text, file)
     if not isinstance(document, dict):
         return None
-    for name, parse in JSON_READERS.items():
-        if tool in (ForeignTool.AUTO, name):
-            found = parse(document)
-            if found is not None:
-                return found
-    return None
+    readings = (parse(document) for name, parse in JSON_READERS.items() if tool in (ForeignTool.AUTO, name))
+    return next((statements for statements in readings if statements is not None), None)
 
 
 def _json(text: str, file: str) -> JsonValue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from pydantic import JsonValue
 from lynxbench.model.figures import Figure
 
 LONGEST_TEXT = 2000
+_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 
 
 @dataclass(slots=True)
@@ -27,15 +29,17 @@ class ForeignStatements:
         if number is not None:
             self.figures[name] = Figure(low=None, estimate=number * scale, high=None, unit=unit)
 
+    def percentiles(self, name: str, metric: Mapping[str, object], scale: float) -> None:
+        """Keep every `p99` of a metric's object as a figure in milliseconds."""
+        for key, value in metric.items():
+            if match := _PERCENTILE.fullmatch(key):
+                self.figure(f"{name} p{float(match.group(1)):g}", value, "ms", scale)
+
     def state(self, name: str, value: JsonValue) -> None:
         """Keep a statement, unless it says nothing."""
         if value is None or value == "" or value == [] or value == {}:
             return
         self.stated[name] = value[:LONGEST_TEXT] if isinstance(value, str) else value
-
-    def states(self, name: str) -> bool:
-        """Whether something was said under a key."""
-        return name in self.stated
 
 
 def finite(value: object) -> float | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from pydantic import JsonValue
 
 from lynxbench.record.formats.foreign_statements import ForeignStatements, finite, part
@@ -20,31 +18,30 @@ LATENCIES = {
     "inter_token_latency": "time-per-token",
 }
 MILLISECONDS = {"ms": 1.0, "s": 1e3, "sec": 1e3, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
-_PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 
 
 def parse_aiperf(document: dict[str, JsonValue]) -> ForeignStatements | None:
     """`profile_export_aiperf.json`; None where the file does not carry AIPerf's version."""
     if "aiperf_version" not in document:
         return None
-    said = _metrics("aiperf", document)
-    said.state("tool_version", document.get("aiperf_version"))
+    stated = _metrics("aiperf", document)
+    stated.state("tool_version", document.get("aiperf_version"))
     models = part(document, "input_config", "models", "items")
-    said.state("model", part(models[0], "name") if isinstance(models, list) and models else None)
+    stated.state("model", part(models[0], "name") if isinstance(models, list) and models else None)
     phases = part(document, "input_config", "phases")
     for phase in phases if isinstance(phases, list) else []:
         if part(phase, "kind") == "profiling":
-            said.state("concurrency", part(phase, "concurrency"))
-            said.state("rate_per_s", part(phase, "rate") or part(phase, "request_rate"))
+            stated.state("concurrency", part(phase, "concurrency"))
+            stated.state("rate_per_s", part(phase, "rate") or part(phase, "request_rate"))
         elif part(phase, "kind") == "warmup":
-            said.state("warmup", phase)
-    said.state("tokenizer", part(document, "input_config", "tokenizer", "name"))
-    said.state("streaming", part(document, "input_config", "endpoint", "streaming"))
-    said.state("started_at", document.get("start_time"))
+            stated.state("warmup", phase)
+    stated.state("tokenizer", part(document, "input_config", "tokenizer", "name"))
+    stated.state("streaming", part(document, "input_config", "endpoint", "streaming"))
+    stated.state("started_at", document.get("start_time"))
     errors = document.get("error_summary")
     if isinstance(errors, list):
-        said.state("failed", int(sum(finite(part(one, "count")) or 0 for one in errors)))
-    return said
+        stated.state("failed", int(sum(finite(part(error, "count")) or 0 for error in errors)))
+    return stated
 
 
 def parse_genai_perf(document: dict[str, JsonValue]) -> ForeignStatements | None:
@@ -52,36 +49,30 @@ def parse_genai_perf(document: dict[str, JsonValue]) -> ForeignStatements | None
     config = document.get("input_config")
     if not isinstance(config, dict) or not isinstance(document.get("request_throughput"), dict):
         return None
-    said = _metrics("genai-perf", document)
+    stated = _metrics("genai-perf", document)
     models = config.get("model_names") or config.get("model") or config.get("formatted_model_name")
-    said.state("model", models[0] if isinstance(models, list) and models else models)
+    stated.state("model", models[0] if isinstance(models, list) and models else models)
     stimulus = part(config, "perf_analyzer", "stimulus")
-    for source in (config, stimulus if isinstance(stimulus, dict) else {}):
-        said.state("concurrency", source.get("concurrency"))
-        said.state("rate_per_s", source.get("request_rate"))
+    for source in (config, stimulus):
+        stated.state("concurrency", part(source, "concurrency"))
+        stated.state("rate_per_s", part(source, "request_rate"))
     tokenizer = config.get("tokenizer")
-    said.state("tokenizer", part(tokenizer, "name") if isinstance(tokenizer, dict) else tokenizer)
-    said.state("warmup", config.get("warmup_request_count") or part(config, "perf_analyzer", "warmup_request_count"))
-    return said
+    stated.state("tokenizer", part(tokenizer, "name") if isinstance(tokenizer, dict) else tokenizer)
+    stated.state("warmup", config.get("warmup_request_count") or part(config, "perf_analyzer", "warmup_request_count"))
+    return stated
 
 
 def _metrics(tool: str, document: dict[str, JsonValue]) -> ForeignStatements:
-    said = ForeignStatements(tool)
+    stated = ForeignStatements(tool)
     for key, (name, unit) in THROUGHPUTS.items():
-        said.figure(name, part(document, key, "avg"), unit)
+        stated.figure(name, part(document, key, "avg"), unit)
     for key, name in LATENCIES.items():
         metric = document.get(key)
-        if not isinstance(metric, dict):
-            continue
-        scale = MILLISECONDS.get(str(metric.get("unit")))
-        if scale is None:  # a latency in a unit that is not known is no figure
-            continue
-        said.figure(f"{name} mean", metric.get("avg"), "ms", scale)
-        for part_name, value in metric.items():
-            match = _PERCENTILE.fullmatch(part_name)
-            if match:
-                said.figure(f"{name} p{float(match.group(1)):g}", value, "ms", scale)
-    said.state("input_tokens_mean", finite(part(document, "input_sequence_length", "avg")))
-    said.state("output_tokens_mean", finite(part(document, "output_sequence_length", "avg")))
-    said.state("completed", finite(part(document, "request_count", "avg")))
-    return said
+        scale = MILLISECONDS.get(str(part(metric, "unit")))
+        if isinstance(metric, dict) and scale is not None:  # a latency in a unit that is not known is no figure
+            stated.figure(f"{name} mean", metric.get("avg"), "ms", scale)
+            stated.percentiles(name, metric, scale)
+    stated.state("input_tokens_mean", finite(part(document, "input_sequence_length", "avg")))
+    stated.state("output_tokens_mean", finite(part(document, "output_sequence_length", "avg")))
+    stated.state("completed", finite(part(document, "request_count", "avg")))
+    return stated

@@ -11,7 +11,7 @@ from lynxbench.record.formats.foreign_statements import ForeignStatements, finit
 
 _LINE = re.compile(r"^\s*(?P<key>[^:\n]+?)\s*:\s*(?P<value>.+?)\s*$")
 _LATENCY = re.compile(
-    r"(?:(?P<mean>mean)|(?P<percentile>\d+(?:\.\d+)?)(?:th)? percentile) "
+    r"(?:mean|(?P<percentile>\d+(?:\.\d+)?)(?:th)? percentile) "
     r"(?:(?P<first>first token )?latency|(?P<token>time (?:per|to) output token)(?: latency)?) \(ns\)",
     re.I,
 )
@@ -24,6 +24,7 @@ RATES = {
     "completed tokens per second": ("output throughput", "tokens/s"),
     "qps w/ loadgen overhead": ("query throughput", "queries/s"),
 }
+TEXTS = {"sut name": "system", "scenario": "scenario", "mode": "mode"}
 PARAMETERS = ("samples_per_query", "target_qps", "min_duration (ms)", "min_query_count", "qsl_rng_seed",
               "sample_index_rng_seed", "schedule_rng_seed", "performance_sample_count")  # fmt: skip
 DETAIL_RATES = {
@@ -33,9 +34,17 @@ DETAIL_RATES = {
     "result_completed_tokens_per_second": ("output throughput", "tokens/s"),
     "result_qps_with_loadgen_overhead": ("query throughput", "queries/s"),
 }
+DETAIL_VALUES = {
+    "effective_scenario": "scenario",
+    "requested_scenario": "scenario",
+    "loadgen_version": "loadgen_version",
+    "test_datetime": "started_at",
+    "sut_name": "system",
+}
+DETAIL_NUMBERS = {"effective_target_qps": "rate_per_s", "effective_samples_per_query": "batch"}
 _DETAIL_LATENCY = re.compile(
-    r"result_(?P<first>first_token_)?(?:(?P<mean>mean)|(?P<percentile>\d+\.\d+)_percentile)_latency_ns"
-    r"|result_(?P<token>time_(?:per|to)_output_token_)(?:(?P<token_mean>mean)|(?P<at>\d+\.\d+)_percentile_ns)"
+    r"result_(?P<first>first_token_)?(?:mean|(?P<percentile>\d+\.\d+)_percentile)_latency_ns"
+    r"|result_(?P<token>time_(?:per|to)_output_token_)(?:mean|(?P<at>\d+\.\d+)_percentile_ns)"
 )
 MARK = ":::MLLOG"
 
@@ -51,45 +60,37 @@ def parse_mlperf(text: str) -> ForeignStatements | None:
 
 
 def _summary(text: str) -> ForeignStatements | None:
-    said = ForeignStatements("mlperf")
+    stated = ForeignStatements("mlperf")
     for line in text.splitlines():
-        match = _LINE.match(line)
-        if not match:
-            continue
-        key, value = match.group("key").strip(), match.group("value")
-        _summary_line(said, key, value)
-    return said if said.states("scenario") else None
+        if match := _LINE.match(line):
+            _summary_line(stated, match["key"].strip(), match["value"])
+    return stated if "scenario" in stated.stated else None
 
 
-def _summary_line(said: ForeignStatements, key: str, value: str) -> None:
+def _summary_line(stated: ForeignStatements, key: str, value: str) -> None:
     lower = key.lower()
     if lower in RATES:
         name, unit = RATES[lower]
-        said.figure(name, _number(value), unit)
-    elif (found := _LATENCY.fullmatch(key)) is not None:
-        which = _which(first=bool(found["first"]), token=bool(found["token"]))
-        said.figure(f"{which} {_where(found['percentile'])}", _number(value), "ms", 1e-6)
-    elif lower == "sut name":
-        said.state("system", value)
-    elif lower == "scenario":
-        said.state("scenario", value)
-    elif lower == "mode":
-        said.state("mode", value)
+        stated.figure(name, _number(value), unit)
+    elif (latency := _LATENCY.fullmatch(key)) is not None:
+        stated.figure(_latency_name(latency), _number(value), "ms", 1e-6)
+    elif lower in TEXTS:
+        stated.state(TEXTS[lower], value)
     elif lower == "result is":
-        said.state("valid", value == "VALID")
+        stated.state("valid", value == "VALID")
     elif lower.endswith("satisfied"):
-        said.state(lower.replace(" ", "_"), value == "Yes")
+        stated.state(lower.replace(" ", "_"), value == "Yes")
     elif key in PARAMETERS:
         number = _number(value)
-        said.state(key, value if number is None else number)
+        stated.state(key, value if number is None else number)
         if key == "target_qps":
-            said.state("rate_per_s", number)
+            stated.state("rate_per_s", number)
         if key == "samples_per_query":
-            said.state("batch", number)
+            stated.state("batch", number)
 
 
 def _detail(text: str) -> ForeignStatements | None:
-    said = ForeignStatements("mlperf")
+    stated = ForeignStatements("mlperf")
     for line in text.splitlines():
         if not line.startswith(MARK):
             continue
@@ -98,35 +99,29 @@ def _detail(text: str) -> ForeignStatements | None:
         except (ValueError, RecursionError):
             continue  # a torn last line of a killed run
         if isinstance(record, dict) and isinstance(record.get("key"), str):
-            _detail_line(said, record["key"], record.get("value"))
-    return said if said.states("scenario") else None
+            _detail_line(stated, record["key"], record.get("value"))
+    return stated if "scenario" in stated.stated else None
 
 
-def _detail_line(said: ForeignStatements, key: str, value: JsonValue) -> None:
+def _detail_line(stated: ForeignStatements, key: str, value: JsonValue) -> None:
     if key in DETAIL_RATES:
         name, unit = DETAIL_RATES[key]
-        said.figure(name, finite(value), unit)
-    elif (found := _DETAIL_LATENCY.fullmatch(key)) is not None:
-        which = _which(first=bool(found["first"]), token=bool(found["token"]))
-        said.figure(f"{which} {_where(found['percentile'] or found['at'])}", finite(value), "ms", 1e-6)
-    elif key in ("effective_scenario", "requested_scenario"):
-        said.state("scenario", value)
+        stated.figure(name, value, unit)
+    elif (latency := _DETAIL_LATENCY.fullmatch(key)) is not None:
+        stated.figure(_latency_name(latency), value, "ms", 1e-6)
     elif key == "result_validity":
-        said.state("valid", value == "VALID")
-    elif key in ("loadgen_version", "test_datetime", "sut_name"):
-        said.state({"test_datetime": "started_at", "sut_name": "system"}.get(key, key), value)
-    elif key == "effective_target_qps":
-        said.state("rate_per_s", finite(value))
-    elif key == "effective_samples_per_query":
-        said.state("batch", finite(value))
+        stated.state("valid", value == "VALID")
+    elif key in DETAIL_VALUES:
+        stated.state(DETAIL_VALUES[key], value)
+    elif key in DETAIL_NUMBERS:
+        stated.state(DETAIL_NUMBERS[key], finite(value))
 
 
-def _which(*, first: bool, token: bool) -> str:
-    return "time-to-first-token" if first else "time-per-token" if token else "latency"
-
-
-def _where(percentile: str | None) -> str:
-    return "mean" if percentile is None else f"p{float(percentile):g}"
+def _latency_name(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    which = "time-to-first-token" if groups["first"] else "time-per-token" if groups["token"] else "latency"
+    percentile = groups["percentile"] or groups.get("at")
+    return f"{which} mean" if percentile is None else f"{which} p{float(percentile):g}"
 
 
 def _number(text: str) -> float | None:

@@ -98,7 +98,7 @@ def signals_of(server: Server, contract_id: str) -> Signals:
     """The five signs, as `lynxbench signals` reads them."""
 
     def ask() -> Signals:
-        return read_signals(record_of(reading.PagePast.over(server.ledger, server.trust), contract_id))
+        return read_signals(record_of(reading.PagePast(server.ledger, server.trust), contract_id))
 
     made: Signals = server.cache.get(("signals", contract_id), (contract_id,), ask)
     return made

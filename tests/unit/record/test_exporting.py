@@ -13,7 +13,7 @@ from compared import make_contract, make_precision, make_result
 from lynxbench.model.job import Skip
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
-from lynxbench.record.formats.exports import (
+from lynxbench.record.exporting import (
     COLUMNS,
     log_to_mlflow,
     render_csv,
