@@ -13,8 +13,7 @@ from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import Declaration
-from lynxbench.experiment.cells import changed
-from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables
+from lynxbench.experiment.cells import changed, seeded, shown, space_of, tuned, untuned, variables
 from lynxbench.experiment.searching import Method, Point, search_of
 from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, find_unfinished_tuning
 from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, outcomes_of

@@ -16,7 +16,7 @@ from ledgers import postgres_server
 from lynxbench.errors import BadInput, Refused
 from lynxbench.server.access import Access, fits, hash_password
 from lynxbench.server.administration import AuditLog, ChangeAuthor
-from lynxbench.server.rights import SCOPES, AccessScope
+from lynxbench.server.rights import AccessScope
 from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier, CourierSettings
 from lynxbench.watch.regressions import Notice
@@ -77,7 +77,7 @@ def test_tables_are_those_that_the_program_uses(store: Store) -> None:
 
 def test_passwords_tokens_and_sessions(store: Store) -> None:
     access = Access(store)
-    access.add_user("ada", "ml", frozenset(SCOPES), "a long enough password")
+    access.add_user("ada", "ml", frozenset(AccessScope), "a long enough password")
     assert access.has_administrator()
     assert access.sign_in("ada", "another password") is None
     assert access.sign_in("nobody", "a long enough password") is None
