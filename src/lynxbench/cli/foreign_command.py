@@ -10,7 +10,7 @@ from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON
 from lynxbench.cli.showing import terminal_text
 from lynxbench.record.formats.foreign_results import ForeignTool, read_foreign
-from lynxbench.report.documents.ledger_documents import compose_foreign
+from lynxbench.report.documents.foreign_document import compose_foreign
 
 TOOL = typer.Option(ForeignTool.AUTO, help="Which other tool wrote the file, where it cannot be told from it.")
 

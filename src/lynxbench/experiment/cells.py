@@ -57,10 +57,13 @@ def _plan_cell(definition: Definition, cell: Cell, number: int) -> CellPlan:
     server = dict(definition.server.values) if definition.server is not None else {}
     server |= {key[7:]: value for key, value in settings.items() if key.startswith("server.")}
     environment = {key[12:]: spelled(value) for key, value in settings.items() if key.startswith(ENVIRONMENT)}
-    known = next((rule.reason for rule in definition.infeasible if _matches(rule.when, levels)), "")
-    contract: Contract | None = None
-    reason = known
-    if not known:
+    ruled_out = (
+        rule.reason
+        for rule in definition.infeasible
+        if all(levels[name] == spelled(value) for name, value in rule.when.items())
+    )
+    contract, reason = None, next(ruled_out, "")
+    if not reason:
         keys = {key: value for key, value in settings.items() if key.startswith(KEYS)}
         try:
             contract = changed(definition.contract, keys, restarts=definition.restarts)
@@ -76,10 +79,6 @@ def _plan_cell(definition: Definition, cell: Cell, number: int) -> CellPlan:
         server=server,
         reason=reason,
     )
-
-
-def _matches(when: Mapping[str, Scalar], levels: Mapping[str, str]) -> bool:
-    return all(levels[name] == spelled(value) for name, value in when.items())
 
 
 def changed(contract: Contract, keys: Mapping[str, Scalar], *, restarts: int | None = None) -> Contract:

@@ -222,7 +222,7 @@ async def claims_(here: Here, viewer: TheCaller) -> Response:
 
 @route("GET", "/claims/{claim}", READ)
 async def claim_(here: Here, claim: Short) -> Response:
-    return await here.show((OWN,), lambda server: claims.claim_page(claims.kept_claim(server, claim)), keep=False)
+    return await here.show((OWN,), claims.claim_page, claim, keep=False)
 
 
 @route("GET", "/runs/{run}", READ)

@@ -14,7 +14,6 @@ from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, code, link, refer, said, strong
 
 SHOWN_RUNS = 3
-LONGEST_STATED = 60
 _DETAILS = ("reason", "what", "question", "verdict", "run_id")
 DOUBTED = frozenset({"retracted", "does not verify", "contested", "untrusted", "key revoked"})
 _VALIDITY = {"valid": Tone.GOOD, "doubtful": Tone.WARN, "void": Tone.BAD}
@@ -150,20 +149,3 @@ def compose_log(
         ("checkpoints", *signed) if signed else None,
     )
     return doc.Report("Ledger", (doc.Facts(facts),))
-
-
-def compose_foreign(foreign: ForeignImported) -> doc.Report:
-    """What is missing, then the figures, then what was stated."""
-    missing = ", ".join(foreign.missing) or "nothing"
-    beside = ("Use", "It can be shown beside our results, never compared with them.")
-    verdict = doc.Verdict(f"not stated: {missing}", f"foreign ({words.clean(foreign.tool)})", Tone.WARN, (beside,))
-    figures = [
-        (said(name), words.digits(figure.estimate, 4), said(figure.unit), "no interval")
-        for name, figure in foreign.figures.items()
-    ]
-    stated = [
-        (words.clean(name), said(words.value_text(value, LONGEST_STATED))) for name, value in foreign.stated.items()
-    ]
-    head = ("Figure", "Estimate", "Unit", "Interval")
-    blocks = (verdict, doc.Table(head, figures, "Figures", (1,)), doc.Facts(stated, "Stated"))
-    return doc.Report("Foreign result", blocks)

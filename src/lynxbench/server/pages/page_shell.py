@@ -83,9 +83,10 @@ def render_shell(page: Page, viewer: Principal, here: str) -> str:
         tag("link", rel="icon", href="data:,"),
         tag("link", rel="stylesheet", href=f"/static/{style_name()}"),
     )
-    links = [
-        tag("a", name, href=target, aria_current="page" if _is_here(target, here) else None) for target, name in AROUND
-    ]
+    links = []
+    for target, name in AROUND:
+        inside = here == target or (target != "/" and here.startswith(f"{target}/"))
+        links.append(tag("a", name, href=target, aria_current="page" if inside else None))
     bar = tag(
         "div",
         tag("a", "lynxbench", href="/", class_="home"),
@@ -111,7 +112,7 @@ def _who(viewer: Principal) -> Safe:
             "div",
             tag("a", tag("bdi", viewer.name), href="/account", aria_label=f"Account of {viewer.name}"),
             tag("a", "Admin", href="/admin") if viewer.may(AccessScope.ADMINISTER) else None,
-            tag("form", hidden_csrf(viewer), tag("button", "Sign out"), method="post", action="/signout"),
+            tag("form", hidden_field("csrf", viewer.csrf), tag("button", "Sign out"), method="post", action="/signout"),
             class_="who",
         )
     return tag("div", tag("a", "Sign in", href="/signin"), class_="who")
@@ -124,7 +125,7 @@ def form(action: str, *children: Child, viewer: Principal | None = None, **attri
     """A form of a session, which posts; without a viewer one that only asks, which everybody may."""
     posts = viewer is not None
     usual: dict[str, Attribute] = {"method": "post" if posts else "get", "class_": "narrow" if posts else "filter"}
-    carried = None if viewer is None else hidden_csrf(viewer)
+    carried = None if viewer is None else hidden_field("csrf", viewer.csrf)
     return doc.Embedded(tag("form", carried, *children, action=action, **(usual | attributes)))
 
 
@@ -141,11 +142,6 @@ def pair_form(action: str, names: tuple[str, str], button: str, a: str, b: str) 
         for label, name, value in zip(names, ("a", "b"), (a, b), strict=True)
     ]
     return form(action, fields, tag("button", button), class_="filter ids")
-
-
-def hidden_csrf(viewer: Principal) -> Safe:
-    """What every form of a session carries."""
-    return hidden_field("csrf", viewer.csrf)
 
 
 def hidden_field(name: str, value: str) -> Safe:
@@ -186,10 +182,6 @@ def scope_boxes(legend: str, scopes: frozenset[AccessScope] | None = None) -> Sa
 
 def _labelled(label: str, name: str, inner: Safe, css: str = "field") -> Safe:
     return tag("div", tag("label", label, for_=f"field-{name}"), inner, class_=css)
-
-
-def _is_here(target: str, here: str) -> bool:
-    return here == target if target == "/" else here == target or here.startswith(f"{target}/")
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
