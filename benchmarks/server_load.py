@@ -51,7 +51,7 @@ from lynxbench.model.result import Result
 from lynxbench.server.access import Access
 from lynxbench.server.key_registry import KeyRegistry
 from lynxbench.server.ledger_views import NEWEST
-from lynxbench.server.rights import SCOPES
+from lynxbench.server.rights import AccessScope
 from lynxbench.stats.intervals import mean_interval
 from lynxbench.watch.store import Store, store_url
 
@@ -119,8 +119,8 @@ def on_database(folder: Path, url: str | None, asked: argparse.Namespace) -> dic
     filled_s = time.perf_counter() - start
     store = Store(store_url(None, location))
     access = Access(store)
-    access.add_user("agents", TEAM, frozenset(SCOPES))
-    token = access.make_token("agents", "load", frozenset(SCOPES)).text
+    access.add_user("agents", TEAM, frozenset(AccessScope))
+    token = access.make_token("agents", "load", frozenset(AccessScope)).text
     KeyRegistry(store, host.keyring.trust).register(_card_bytes(team), "load")
     store.close()
     said: dict[str, Any] = {"results": asked.results, "filled_s": round(filled_s, 1), "pages": len(pages)}

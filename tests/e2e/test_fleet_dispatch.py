@@ -31,7 +31,7 @@ from lynxbench.fleet.fleet_experiment import run_dispatched
 from lynxbench.fleet.fleet_jobs import JobDone, JobOptions
 from lynxbench.fleet.local import LocalCluster
 from lynxbench.record.remote import Remote
-from lynxbench.server.rights import API, SCOPES
+from lynxbench.server.rights import API, AccessScope
 from lynxbench.watch.agent import AgentClient, AgentSettings
 from lynxbench.watch.fleet_agent import FleetAgent
 from lynxbench.watch.json_log import make_log
@@ -226,7 +226,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     fleet: Fleet, cluster: LocalCluster, world: World, tmp_path: Path
 ) -> None:
-    token = world.server.access.make_token("administrator", "agents", frozenset(SCOPES)).text
+    token = world.server.access.make_token("administrator", "agents", frozenset(AccessScope)).text
     caller = Caller(world.port, token)
     folder = tmp_path / "chief"
     folder.mkdir()

@@ -21,7 +21,7 @@ from command_line import QUICK_CONTRACT
 from hosted import TEAM, Caller, Team, World, hosted, make_world
 from lynxbench.contract.loader import parse_contract
 from lynxbench.model.contract import Contract
-from lynxbench.server.rights import API, SCOPES
+from lynxbench.server.rights import API, AccessScope
 
 CONTRACT = (
     QUICK_CONTRACT.replace("name: spin", "name: spin-nightly")
@@ -120,7 +120,7 @@ def wait_for(question: Any, seconds: float = 60, story: Any = lambda: "") -> Any
 @pytest.mark.slow
 def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_path: Path) -> None:
     world, server = running, running.server
-    token = server.access.make_token("administrator", "agents", frozenset(SCOPES)).text
+    token = server.access.make_token("administrator", "agents", frozenset(AccessScope)).text
     caller = Caller(world.port, token)
     first, second = tmp_path / "rack-1", tmp_path / "rack-2"
     for folder in (first, second):

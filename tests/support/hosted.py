@@ -38,7 +38,7 @@ from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.app import make_app
 from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter
-from lynxbench.server.rights import SCOPES, AccessScope
+from lynxbench.server.rights import AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
 from lynxbench.watch.store import store_url
@@ -50,7 +50,7 @@ ROLES: dict[str, frozenset[AccessScope]] = {
     "reader": frozenset({AccessScope.READ}),
     "submitter": frozenset({AccessScope.READ, AccessScope.SUBMIT}),
     "contester": frozenset({AccessScope.READ, AccessScope.CONTEST}),
-    "administrator": frozenset(SCOPES),
+    "administrator": frozenset(AccessScope),
 }
 
 

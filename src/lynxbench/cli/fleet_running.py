@@ -24,7 +24,7 @@ from lynxbench.executor.declaration import read_declaration
 from lynxbench.fleet.fleet_load import run_load
 from lynxbench.fleet.fleet_report import report_fleet
 from lynxbench.fleet.fleet_run import FleetOptions, environment_of, run_fleet
-from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces, refuse_none
+from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
 from lynxbench.fleet.rank_run import run_ranks
 from lynxbench.model.fleet import FleetReport
 from lynxbench.report.documents.fleet_document import compose_fleet
@@ -155,7 +155,6 @@ def trace(
     """Analyse the traces of many ranks in parallel: stragglers, exposed communication, how ranks differ."""
     settings = TraceSettings(ceilings=ceilings_for(None, device), owners=owners_of(owners))
     traces = list_traces(named)
-    refuse_none(traces)
     with on_fleet.joined(ray, nodes) as fleet:
         analysed = analyse_fleet(fleet, traces, settings, workers=workers)
     view = view_of(analysed.report)

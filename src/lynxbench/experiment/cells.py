@@ -1,22 +1,26 @@
-"""From a combination of levels to what is run: the contract as it then is, the processes' surroundings, the server."""
+"""From a combination of levels, or a setting of knobs, to what is run: the contract, its surroundings, the server."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from lynxbench.errors import BadInput
 from lynxbench.experiment.definition import Definition, spelled
-from lynxbench.model.contract import Contract
+from lynxbench.experiment.searching import Space
+from lynxbench.model.contract import Contract, Division, Optimisation
 from lynxbench.model.fields import Scalar
+from lynxbench.model.precision import reference_of
 from lynxbench.stats.designs import Cell
 
 INSTALLED = "as installed"
 """A level of `packages` that means the running environment itself."""
+ENVIRONMENT = "environment."
+KEYS = ("engine.", "workload.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +31,11 @@ class CellPlan:
     number: int
     levels: dict[str, str]
     contract: Contract | None
-    environment: dict[str, str] = field(default_factory=dict)
-    lock: str | None = None
+    environment: dict[str, str]
+    lock: str | None
     """The lock file that its environment is made from, as the definition names it."""
-    server: dict[str, Scalar] = field(default_factory=dict)
-    reason: str = ""
+    server: dict[str, Scalar]
+    reason: str
 
     @property
     def words(self) -> str:
@@ -52,12 +56,15 @@ def _plan_cell(definition: Definition, cell: Cell, number: int) -> CellPlan:
     lock = settings.get("packages")
     server = dict(definition.server.values) if definition.server is not None else {}
     server |= {key[7:]: value for key, value in settings.items() if key.startswith("server.")}
-    environment = {key[12:]: spelled(value) for key, value in settings.items() if key.startswith("environment.")}
-    known = next((rule.reason for rule in definition.infeasible if _matches(rule.when, levels)), "")
-    contract: Contract | None = None
-    reason = known
-    if not known:
-        keys = {key: value for key, value in settings.items() if key.startswith(("engine.", "workload."))}
+    environment = {key[12:]: spelled(value) for key, value in settings.items() if key.startswith(ENVIRONMENT)}
+    ruled_out = (
+        rule.reason
+        for rule in definition.infeasible
+        if all(levels[name] == spelled(value) for name, value in rule.when.items())
+    )
+    contract, reason = None, next(ruled_out, "")
+    if not reason:
+        keys = {key: value for key, value in settings.items() if key.startswith(KEYS)}
         try:
             contract = changed(definition.contract, keys, restarts=definition.restarts)
         except BadInput as error:
@@ -72,10 +79,6 @@ def _plan_cell(definition: Definition, cell: Cell, number: int) -> CellPlan:
         server=server,
         reason=reason,
     )
-
-
-def _matches(when: Mapping[str, Scalar], levels: Mapping[str, str]) -> bool:
-    return all(levels[name] == spelled(value) for name, value in when.items())
 
 
 def changed(contract: Contract, keys: Mapping[str, Scalar], *, restarts: int | None = None) -> Contract:
@@ -112,3 +115,64 @@ def _set(document: dict[str, object], key: str, value: Scalar) -> None:
     if last not in at:
         raise BadInput(f"{key}: the contract has no such key; it has {', '.join(sorted(at))} there")
     at[last] = held
+
+
+# --- the knobs of a contract: what they set, what is allowed, and the contract as a setting has it -------------------
+
+
+def space_of(contract: Contract) -> Space:
+    """The grid a contract allows; BadInput where it allows no tuning or a knob sets nothing."""
+    optimisation = contract.optimisation
+    if optimisation.division is Division.NONE:
+        raise BadInput(
+            f"{contract.name}: optimisation.division is none: nothing may be tuned; "
+            "agree on bounded, with knobs and a budget"
+        )
+    if not optimisation.knobs:
+        raise BadInput(f"{contract.name}: optimisation.knobs is empty; list the knobs and their values")
+    names = tuple(sorted(optimisation.knobs))
+    for name in names:
+        if not name.startswith((*KEYS, ENVIRONMENT)):
+            raise BadInput(
+                f"{contract.name}: optimisation.knobs.{name}: name a key of engine or workload, such as "
+                "engine.threads, or a variable in lower case, such as environment.malloc_arena_max"
+            )
+        if name in ("workload.seed", "workload.task") or name.startswith("workload.model"):
+            raise BadInput(f"{contract.name}: optimisation.knobs.{name}: what is asked is no knob")
+    return Space(names, tuple(tuple(optimisation.knobs[name]) for name in names))
+
+
+def plain(contract: Contract) -> Contract:
+    """The contract with one precision: the highest, which answers are held against."""
+    precision = reference_of(contract.workload.precisions)
+    return changed(contract, {"workload.precision": precision.value})
+
+
+def tuned(contract: Contract, setting: Mapping[str, Scalar]) -> Contract:
+    """The contract with a setting made; its division and knobs stay in it, so that it is compared with its like."""
+    keys = {name: value for name, value in setting.items() if name.startswith(KEYS)}
+    return changed(plain(contract), keys)
+
+
+def untuned(contract: Contract) -> Contract:
+    """The contract as it comes, in the division where nothing is tuned."""
+    return plain(contract).model_copy(update={"optimisation": Optimisation()})
+
+
+def variables(setting: Mapping[str, Scalar]) -> dict[str, str]:
+    """Environment variables of a setting; names are written in lower case in a contract."""
+    return {
+        name.removeprefix(ENVIRONMENT).upper(): spelled(value)
+        for name, value in setting.items()
+        if name.startswith(ENVIRONMENT)
+    }
+
+
+def seeded(contract: Contract, seed: int) -> Contract:
+    """The contract on another seed: other inputs, and other random weights where it has such."""
+    return changed(contract, {"workload.seed": seed})
+
+
+def shown(setting: Mapping[str, Scalar]) -> str:
+    """`engine.graph compile, engine.threads 2`."""
+    return ", ".join(f"{name} {spelled(value)}" for name, value in setting.items()) or "as the contract has it"

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import Field
 
 from lynxbench.evidence.documents import read_document
-from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
+from lynxbench.evidence.folders import dated_name, make_folder
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.experiment.definition import Definition
 from lynxbench.model.document import Document
@@ -164,14 +164,3 @@ class ExperimentFolder:
     def save(self) -> None:
         """Write the state whole or not at all."""
         write_text(self.path / STATE_FILE, self.state.model_dump_json(indent=1))
-
-
-def find_unfinished_experiment(out: Path, definition_id: str) -> ExperimentFolder | None:
-    """The newest experiment of a definition under `out` that has no analysis yet."""
-    return newest_unfinished(
-        out,
-        EXPERIMENT_FILE,
-        ANALYSIS_FILE,
-        ExperimentFolder.open,
-        lambda folder: folder.plan.definition_id == definition_id,
-    )

@@ -14,13 +14,14 @@ from time import perf_counter
 from typing import Protocol
 
 from lynxbench.errors import BadInput, CannotRun, Interrupted
+from lynxbench.evidence.folders import newest_unfinished
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import CellPlan, changed, plan_cells
 from lynxbench.experiment.defining import Defined
 from lynxbench.experiment.definition import Definition
-from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, ExperimentFolder, find_unfinished_experiment
+from lynxbench.experiment.experiment_folder import ANALYSIS_FILE, EXPERIMENT_FILE, ExperimentFolder
 from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, kept_values
 from lynxbench.experiment.visiting import Setting, Visits, run_responses, take
 from lynxbench.measure.calm import wait_until_calm
@@ -84,7 +85,13 @@ def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bo
         if dispatched:
             folder.set(dispatched=True)
         return folder
-    begun = find_unfinished_experiment(out, definition.definition_id)
+    begun = newest_unfinished(
+        out,
+        EXPERIMENT_FILE,
+        ANALYSIS_FILE,
+        ExperimentFolder.open,
+        lambda folder: folder.plan.definition_id == definition.definition_id,
+    )
     if begun is None:
         raise BadInput(f"{out}: no unfinished experiment of {definition.name}; start one without --resume")
     if begun.state.dispatched != dispatched:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lynxbench.evidence.documents import read_document
-from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
+from lynxbench.evidence.folders import dated_name, make_folder
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.experiment.experiment_folder import RUNS
 from lynxbench.experiment.searching import Method, Point
@@ -87,14 +87,3 @@ class TuningFolder:
         """Note something, on disk at once."""
         self.state = self.state.model_copy(update=changes)
         write_text(self.path / TUNING_FILE, self.state.model_dump_json(by_alias=True, indent=1))
-
-
-def find_unfinished_tuning(out: Path, contract_id: str) -> TuningFolder | None:
-    """The newest tuning of a contract under `out` that has no outcome yet."""
-    return newest_unfinished(
-        out,
-        TUNING_FILE,
-        OUTCOME_FILE,
-        TuningFolder.open,
-        lambda folder: folder.state.contract.contract_id == contract_id,
-    )

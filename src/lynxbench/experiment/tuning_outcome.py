@@ -11,7 +11,7 @@ import numpy as np
 from lynxbench import __version__
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.experiment.analysing import ratio_of
-from lynxbench.experiment.knobs import shown, tuned, untuned
+from lynxbench.experiment.cells import shown, tuned, untuned
 from lynxbench.experiment.searching import Point, Space, TrialOutcome
 from lynxbench.experiment.tuning_folder import TuningFolder, TuningState
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, hold_against, visit_response

@@ -11,12 +11,12 @@ from typing import Protocol
 
 from lynxbench.errors import BadInput, CannotRun, Interrupted
 from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.folders import newest_unfinished
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import Declaration
-from lynxbench.experiment.cells import changed
-from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables
+from lynxbench.experiment.cells import changed, seeded, shown, space_of, tuned, untuned, variables
 from lynxbench.experiment.searching import Method, Point, search_of
-from lynxbench.experiment.tuning_folder import OUTCOME_FILE, ConfirmationPair, TuningFolder, find_unfinished_tuning
+from lynxbench.experiment.tuning_folder import OUTCOME_FILE, TUNING_FILE, ConfirmationPair, TuningFolder
 from lynxbench.experiment.tuning_outcome import CONFIRMATIONS, confirmation_seeds, describe_tuning, gate, outcomes_of
 from lynxbench.experiment.visiting import NO_SERVED_ACCURACY, Setting, Visits, take, visit_response
 from lynxbench.measure.responses import THROUGHPUT
@@ -65,7 +65,13 @@ def run_tuning(
             "tune in-process, or leave the policy out and check the answers by other means"
         )
     if resume:
-        unfinished = find_unfinished_tuning(out, contract.contract_id)
+        unfinished = newest_unfinished(
+            out,
+            TUNING_FILE,
+            OUTCOME_FILE,
+            TuningFolder.open,
+            lambda folder: folder.state.contract.contract_id == contract.contract_id,
+        )
         if unfinished is None:
             raise BadInput(f"{out}: no unfinished tuning of {contract.name}; start one without --resume")
         folder = unfinished

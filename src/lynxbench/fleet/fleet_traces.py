@@ -48,10 +48,12 @@ class FleetTrace:
 
 
 def list_traces(named: Sequence[str]) -> list[str]:
-    """Traces by path or address: files, folders, and prefixes of an object store."""
+    """Traces by path or address: files, folders, and prefixes of an object store; of several ranks, or no fleet."""
     traces: list[str] = []
     for name in named:
         traces += _list_prefix(name) if "://" in name else [str(p.resolve()) for p in find_traces([Path(name)])]
+    if len(traces) < 2:
+        raise CannotRun("one trace needs no fleet: lynxbench trace FILE")
     return traces
 
 
@@ -139,9 +141,3 @@ def _store(url: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:
         raise BadInput(f"{url}: {error}; pip install 'lynxbench[s3]', or give a folder") from None
     return system, str(path)
-
-
-def refuse_none(traces: Sequence[str]) -> None:
-    """A fleet is for several ranks; one trace is analysed here."""
-    if len(traces) < 2:
-        raise CannotRun("one trace needs no fleet: lynxbench trace FILE")

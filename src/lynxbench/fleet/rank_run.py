@@ -223,7 +223,9 @@ def run_ranks(
             recorded=recorders is not None,
             ranked=server is None,
         )
-        seat = seats[0].environment if server is None else _world(seats[0])
+        # A client of ranked servers knows how many there are, and nothing that would make it one of them.
+        names = seats[0].environment if server is None else ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
+        seat = {name: seats[0].environment[name] for name in names}
         variables = {**options.environment, PEERS_VARIABLE: json.dumps(ids[1:]), **seat}
         payload = NodeTask.of(state.fleet_id, name, request, options.cwd, variables)
         if server is None:
@@ -265,11 +267,6 @@ class _RankBook(FleetBook[FleetState]):
 
     def _keep_ranks(self) -> None:
         write_text(self.folder / RANKS_FILE, json.dumps(self._ranks, indent=1))
-
-
-def _world(seat: Seat) -> dict[str, str]:
-    """For a client of ranked servers: how many there are, and nothing that would make the client one of them."""
-    return {name: seat.environment[name] for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")}
 
 
 def _wait_for(contract: Contract, hosts: Sequence[Actor]) -> None:

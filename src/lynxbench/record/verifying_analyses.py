@@ -16,10 +16,9 @@ from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
-from lynxbench.experiment.cells import changed, plan_cells
+from lynxbench.experiment.cells import changed, plan_cells, seeded, space_of, tuned, untuned
 from lynxbench.experiment.experiment_folder import RUNS, ExperimentFolder
 from lynxbench.experiment.experiment_outcome import blocks_of_lane, describe, kept_values
-from lynxbench.experiment.knobs import seeded, space_of, tuned, untuned
 from lynxbench.experiment.searching import search_of
 from lynxbench.experiment.tuning_folder import TuningFolder
 from lynxbench.experiment.tuning_outcome import confirmation_seeds, describe_tuning, gate, outcomes_of

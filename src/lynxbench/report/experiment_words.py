@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
-from math import isfinite
+from math import exp, isfinite, log
 
 from lynxbench.model.experiment import CellShown, EffectShown, ExperimentDocument, FactorShown
 from lynxbench.model.fields import Scalar
@@ -52,16 +51,6 @@ def order_words(after: tuple[str, ...]) -> str:
     return f"after {' and '.join(after)}" if after else "made first"
 
 
-def pairs_of(document: ExperimentDocument) -> list[tuple[FactorShown, FactorShown]]:
-    """All pairs of factors."""
-    return list(combinations(document.factors, 2))
-
-
-def is_cube(document: ExperimentDocument) -> bool:
-    """Whether three factors of two levels make a cube."""
-    return len(document.factors) == 3 and all(len(factor.levels) == 2 for factor in document.factors)
-
-
 def corner(document: ExperimentDocument, at: tuple[int, int, int]) -> CellShown | None:
     """The cell at a corner of the cube; None where the design has no such cell."""
     wanted = {factor.name: factor.levels[i] for factor, i in zip(document.factors, at, strict=True)}
@@ -70,8 +59,6 @@ def corner(document: ExperimentDocument, at: tuple[int, int, int]) -> CellShown 
 
 def pair_mean(document: ExperimentDocument, first: FactorShown, second: FactorShown, i: int, j: int) -> float | None:
     """Geometric mean of the response at two levels over all others; None where one of those cells is missing."""
-    from math import exp, log
-
     cells = [
         cell
         for cell in document.cells

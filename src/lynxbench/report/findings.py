@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
+from lynxbench.model.result import Accuracy, Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import Task
 from lynxbench.report import words
@@ -65,10 +67,8 @@ def attributed_precision(result: Result) -> Precision | None:
 
 def rate_unit(result: Result) -> str:
     """The unit of the rates in the table."""
-    for figures in result.per_precision:
-        if figures.throughput is not None:
-            return clean(figures.throughput.unit)
-    return "units/s"
+    units = (clean(figures.throughput.unit) for figures in result.per_precision if figures.throughput is not None)
+    return next(units, "units/s")
 
 
 def main_latency(result: Result) -> SloMetric:
@@ -92,10 +92,7 @@ def latency_name(metric: str, *, served: bool = False) -> str:
 
 def percentile_of(figures: PrecisionResult, metric: str, wanted: float) -> Percentile | None:
     """One percentile of one metric, where it was measured."""
-    for percentile in figures.latency_ms.get(metric, ()):
-        if percentile.percentile == wanted:
-            return percentile
-    return None
+    return next((value for value in figures.latency_ms.get(metric, ()) if value.percentile == wanted), None)
 
 
 def pair_text(middle: Percentile | None, tail: Percentile | None) -> str:
@@ -214,3 +211,53 @@ def conditions_line(result: Result) -> str:
 def loosened_line(result: Result) -> str:
     """Where the contract asks for less than the default protocol; empty where it does not."""
     return "; ".join(clean(item) for item in result.conditions.loosened)
+
+
+# --- accuracy: the metric, its change against the reference, the policy's verdict ------------------------------------
+
+
+def accuracy_metric(result: Result) -> str:
+    """The policy's metric, else the first that the task has."""
+    policy = result.contract.policy.accuracy
+    present = {name for figures in result.per_precision if figures.accuracy for name in figures.accuracy.metrics}
+    if policy is not None and policy.metric.value in present:
+        return policy.metric.value
+    usual = ("task", "perplexity", "top1", "cosine", "training-loss", "relative-error")
+    fallback = "no metric of its own" if present else "not measured"
+    return next((metric for metric in usual if metric in present), fallback)
+
+
+def accuracy_text(accuracy: Accuracy | None, metric: str) -> str:
+    """`15.48 (+1.8 %) go`: the metric, its change against the reference, the policy's verdict."""
+    if accuracy is None or accuracy.verdict == "not measured":
+        return "not measured"
+    value = accuracy.metrics.get(metric)
+    shown_value = metric_text(metric, value)
+    if accuracy.is_reference:
+        return f"{shown_value}{NBSP}(reference)" if value is not None else "reference"
+    change = accuracy.metrics.get(f"{metric}-change")
+    text = shown_value if change is None else f"{shown_value}{NBSP}({words.percent(change, signed=True)})"
+    verdict = {"go": " go", "no-go": " NO-GO", "no policy": " (no policy)"}.get(accuracy.verdict, "")
+    return text + verdict.replace(" ", NBSP)
+
+
+def metric_text(metric: str, value: float | None) -> str:
+    """A value of an accuracy metric with the digits that make sense for it."""
+    if value is None or not math.isfinite(value):
+        return "unknown"
+    if metric.endswith("-change"):
+        return words.percent(value, signed=True)
+    if metric == "relative-error":
+        return words.percent(value)
+    if metric == "top1":
+        return words.percent(value, decimals=1)
+    if metric == "cosine":
+        return words.number(value, 5)
+    return words.digits(value, 4)
+
+
+def accuracy_tone(accuracy: Accuracy | None) -> Tone:
+    """Red for a no-go, quiet otherwise."""
+    if accuracy is None or accuracy.verdict == "not measured":
+        return Tone.WARN
+    return {"no-go": Tone.BAD, "go": Tone.GOOD}.get(accuracy.verdict, Tone.PLAIN)

@@ -18,17 +18,16 @@ WELL_USED = 0.5
 
 def answer_four(result: Result) -> tuple[Points, Points, Points, Points]:
     """What bounds it; what sustained load does; whether the hardware is used; which assumptions it rests on."""
+    void = ("Not answered: the run is void.",) if findings.is_void(result) else ()
     return (
-        Points(_bounds(result), "What bounds it?"),
-        Points(_sustained(result), "How does it change under sustained load?"),
-        Points(_strengths(result), "Does the stack use the hardware’s strengths?"),
+        Points(void or _bounds(result), "What bounds it?"),
+        Points(void or _sustained(result), "How does it change under sustained load?"),
+        Points(void or _strengths(result), "Does the stack use the hardware’s strengths?"),
         Points(_assumptions(result), "Which assumptions does a comparison rest on?"),
     )
 
 
 def _bounds(result: Result) -> tuple[str, ...]:
-    if findings.is_void(result):
-        return ("Not answered: the run is void.",)
     attribution = result.attribution
     if attribution is None:
         return ("Not established: no profile was taken or it could not be read. A remedy chosen now would be a guess.",)
@@ -47,12 +46,10 @@ def _bounds(result: Result) -> tuple[str, ...]:
 
 
 def _sustained(result: Result) -> tuple[str, ...]:
-    if findings.is_void(result):
-        return ("Not answered: the run is void.",)
-    return tuple(_sustained_one(figures, result) for figures in findings.shown(result)) or ("Nothing was measured.",)
+    return tuple(_sustained_at(figures, result) for figures in findings.shown(result)) or ("Nothing was measured.",)
 
 
-def _sustained_one(figures: PrecisionResult, result: Result) -> str:
+def _sustained_at(figures: PrecisionResult, result: Result) -> str:
     steady, peak, held = figures.steady, figures.peak, figures.sustained or figures.throughput
     parts = []
     if held and peak and held.estimate and peak.estimate and steady and steady.verdict is SteadyVerdict.STEADY:
@@ -76,14 +73,11 @@ def _sustained_one(figures: PrecisionResult, result: Result) -> str:
 
 
 def _strengths(result: Result) -> tuple[str, ...]:
-    if findings.is_void(result):
-        return ("Not answered: the run is void.",)
-    sentences = []
-    for figures in findings.shown(result):
-        if figures.native is Native.EMULATED:
-            sentences.append(
-                f"{figures.precision} is emulated here: its speed says nothing about hardware that has it."
-            )
+    sentences = [
+        f"{figures.precision} is emulated here: its speed says nothing about hardware that has it."
+        for figures in findings.shown(result)
+        if figures.native is Native.EMULATED
+    ]
     natives = [figures.precision.value for figures in findings.shown(result) if figures.native is Native.NATIVE]
     if natives:
         sentences.append(f"Executed natively: {', '.join(natives)}.")

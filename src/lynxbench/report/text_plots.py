@@ -29,8 +29,7 @@ def effect_lines(analysis: ExperimentAnalysis, width: int) -> list[str]:
     ratios = [effect.ratio for effect in known]
     whiskers = whisker_lines(ratios, room) if room >= SHORTEST_WHISKER else [""] * len(known)
     for effect, title, whisker in zip(known, titles, whiskers, strict=True):
-        short = title if len(title) <= size else title[: size - 1] + "…"
-        mark = "*" if effect.sure else " "
+        short, mark = words.shortened(title, size), "*" if effect.sure else " "
         lines.append(f"{short:<{size}} {mark} {words.change_text(effect.ratio):<{CHANGE}} {whisker}")
         lines += [f"    {effect.contexts}"] if effect.contexts else []
         lines += [f"    or any of: {', '.join(effect.aliases)}"] if effect.aliases else []

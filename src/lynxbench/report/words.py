@@ -38,10 +38,10 @@ def printable(text: str) -> str:
     return UNSAFE.sub("\ufffd", text).replace("\n", " ").replace("\t", " ")
 
 
-def decimals_of(interval: Interval, *, figures: int = 3) -> int:
+def decimals_of(interval: Interval) -> int:
     """Decimals that the interval's half width supports: one digit of it, two where it begins with a 1.
 
-    Without a finite, positive half width the estimate gets `figures` significant digits.
+    Without a finite, positive half width the estimate gets three significant digits.
     """
     half = interval.half_width
     if math.isfinite(half) and half > 0:
@@ -50,7 +50,7 @@ def decimals_of(interval: Interval, *, figures: int = 3) -> int:
         supported = -place + (1 if leading_one else 0)
         # However wide the interval, a rate of 20 is never shown as 0; a difference may be.
         return max(supported, decimals_for_digits(interval.estimate, 1)) if interval.low >= 0 else supported
-    return decimals_for_digits(interval.estimate, figures)
+    return decimals_for_digits(interval.estimate, 3)
 
 
 def decimals_for_digits(value: float, figures: int) -> int:
@@ -77,15 +77,15 @@ def digits(value: float | None, figures: int = 3) -> str:
     return number(value, decimals_for_digits(value, figures))
 
 
-def interval_text(interval: Interval, *, signed: bool = False) -> str:
+def interval_text(interval: Interval) -> str:
     """`18.9 [18.6, 19.2]`, kept in one piece; without bounds it says so."""
     if not math.isfinite(interval.estimate):
         return "unknown"
     decimals = decimals_of(interval)
-    estimate = number(interval.estimate, decimals, signed=signed)
+    estimate = number(interval.estimate, decimals)
     if not interval.known:
         return f"{estimate}{NBSP}[no{NBSP}interval]"
-    low, high = (number(bound, decimals, signed=signed) for bound in (interval.low, interval.high))
+    low, high = (number(bound, decimals) for bound in (interval.low, interval.high))
     return f"{estimate}{NBSP}[{low},{NBSP}{high}]"
 
 
@@ -195,16 +195,20 @@ def percentile_text(percentile: Percentile | None, *, bounds: bool = True) -> st
         return "not measured"
     if not percentile.resolved or percentile.estimate is None:
         return UNRESOLVED
-    interval = _interval_of(percentile)
+    interval = interval_of(percentile.low, percentile.estimate, percentile.high)
     if bounds:
         return f"{interval_text(interval)}{NBSP}ms"
     return number(percentile.estimate, max(0, min(decimals_of(interval), decimals_for_digits(percentile.estimate, 3))))
 
 
-def _interval_of(percentile: Percentile) -> Interval:
-    nan = math.nan
-    low, estimate, high = (nan if x is None else x for x in (percentile.low, percentile.estimate, percentile.high))
-    return Interval(low, estimate, high)
+def interval_of(low: float | None, estimate: float | None, high: float | None) -> Interval:
+    """An interval of which some numbers may be missing."""
+    return Interval(or_nan(low), or_nan(estimate), or_nan(high))
+
+
+def or_nan(value: float | None) -> float:
+    """A number that may be missing."""
+    return math.nan if value is None else value
 
 
 def bytes_text(size: float | None) -> str:
@@ -225,6 +229,11 @@ def scaled_text(value: float, unit: str) -> str:
         if abs(value) >= limit:
             return f"{digits(value / limit)}{NBSP}{prefix}{clean(unit)}"
     return f"{digits(value)}{NBSP}{clean(unit)}"
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text that fits, its end cut off where it does not."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def abbreviated(identifier: str) -> str:

@@ -42,14 +42,6 @@ class MadeToken:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeSession:
-    """A new session."""
-
-    text: str = field(repr=False)
-    csrf: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class User:
     """One user, without anything secret."""
 
@@ -212,22 +204,22 @@ class Access:
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    def sign_in(self, name: str, password: str) -> MadeSession | None:
-        """A session, where name and password fit; the same time is spent where there is no such user."""
+    def sign_in(self, name: str, password: str) -> str | None:
+        """A new session's text, where name and password fit; the same time is spent where there is no such user."""
         row = self._store.row(select(users).where(users.c.name == name, users.c.disabled_at.is_(None)))
         stored = row.password if row is not None and row.password else _NO_PASSWORD
         if not fits(password, stored) or row is None:
             return None
-        made = MadeSession(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        text = secrets.token_urlsafe(32)
         values = {
-            "digest": digest_of(made.text),
+            "digest": digest_of(text),
             "user": name,
-            "csrf": made.csrf,
+            "csrf": secrets.token_urlsafe(32),
             "made_at": now_text(),
             "expires_at": later_text(SESSION_S),
         }
         self._store.change(delete(sessions).where(sessions.c.expires_at < now_text()), insert(sessions).values(values))
-        return made
+        return text
 
     def by_session(self, text: str) -> Principal | None:
         """Whose session this is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,14 +14,7 @@ from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.server.access import SESSION_S
 from lynxbench.server.administration import OK, REFUSED, Administration, ChangeAuthor
 from lynxbench.server.api.request_models import Named
-from lynxbench.server.guard import (
-    FORM_COOKIE,
-    SESSION_COOKIE,
-    FormFields,
-    new_form_secret,
-    read_form,
-    safe_target,
-)
+from lynxbench.server.guard import FORM_COOKIE, SESSION_COOKIE, FormFields, read_form, safe_target
 from lynxbench.server.page_routes import Here, PageVisit, shown_line
 from lynxbench.server.pages import claims_page as claims
 from lynxbench.server.pages import contesting_page as contesting
@@ -35,7 +29,8 @@ route = Routes()
 
 @route("GET", "/signin", OPEN)
 async def signin_form(here: Here, request: Request, next: str = "/") -> Response:
-    secret = request.cookies.get(FORM_COOKIE) or new_form_secret()
+    # what ties the form to the browser that asked for it
+    secret = request.cookies.get(FORM_COOKIE) or secrets.token_urlsafe(24)
     answer = here.html(sign_in_page(secret, safe_target(next)))
     _set_cookie(answer, here.server, FORM_COOKIE, secret, 3600)
     return answer
@@ -47,14 +42,14 @@ async def signin(here: Here, request: Request, by: TheAuthor) -> Response:
     name, target = form.text("name", 200), safe_target(form.text("next"))
     if max(server.sign_ins.wait_s(f"address {by.remote}"), server.sign_ins.wait_s(f"user {name}")) > 0:
         raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
-    made = await run_in_threadpool(server.access.sign_in, name, form.text("password", 400))
-    author, outcome = ChangeAuthor(name or "nobody", by.remote), OK if made is not None else REFUSED
+    session = await run_in_threadpool(server.access.sign_in, name, form.text("password", 400))
+    author, outcome = ChangeAuthor(name or "nobody", by.remote), OK if session is not None else REFUSED
     await run_in_threadpool(lambda: server.audit.note(author, "sign in", outcome=outcome))
-    if made is None:
+    if session is None:
         server.metrics.sign_ins_refused.inc()
         return here.html(sign_in_page(request.cookies.get(FORM_COOKIE, ""), target, "Name or password is wrong."))
     answer = RedirectResponse(target, 303)
-    _set_cookie(answer, server, SESSION_COOKIE, made.text, SESSION_S)
+    _set_cookie(answer, server, SESSION_COOKIE, session, SESSION_S)
     answer.delete_cookie(FORM_COOKIE, path="/")
     return answer
 

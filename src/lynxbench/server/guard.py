@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import secrets
 import time
 from collections.abc import Callable
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -239,11 +238,6 @@ async def read_form(request: Request) -> FormFields:
         raise HTTPException(422, "a field holds a zero byte")
     form = request.state.form = FormFields(pairs)
     return form
-
-
-def new_form_secret() -> str:
-    """What ties the sign-in form to the browser that asked for it."""
-    return secrets.token_urlsafe(24)
 
 
 def safe_target(text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from sqlalchemy import func, select
 
@@ -76,8 +76,7 @@ class ResultFiles:
     problem: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(NamedTuple):
     """An entry with its number and whoever signed it."""
 
     logged: Logged
@@ -143,7 +142,7 @@ def wanted_of(server: Server, fields: Mapping[str, str], limit: int) -> Wanted:
     )
 
 
-def _kept(*topics: str) -> Callable[[Ask[P, T]], Ask[P, T]]:
+def cached(*topics: str) -> Callable[[Ask[P, T]], Ask[P, T]]:
     """Keep what a function answers until a topic changes; without topics, until that changes which it is about."""
 
     def decorate(ask: Ask[P, T]) -> Ask[P, T]:
@@ -158,7 +157,7 @@ def _kept(*topics: str) -> Callable[[Ask[P, T]], Ask[P, T]]:
     return decorate
 
 
-@_kept(EVERYTHING)
+@cached(EVERYTHING)
 def contract_ids(server: Server) -> list[tuple[str, int]]:
     """Contracts with results, by how recently they had one, with how many."""
     newest = func.max(results.c.started_s)
@@ -169,13 +168,13 @@ def contract_ids(server: Server) -> list[tuple[str, int]]:
     return measured + [(str(row[0]), 0) for row in server.ledger.log.database.rows(agreed) if row[0] not in known]
 
 
-@_kept()
+@cached()
 def contract_of(server: Server, contract_id: str) -> Contract | None:
     """The contract's text, where the ledger has it."""
     return agreed_contract(server.ledger.log, contract_id)
 
 
-@_kept()
+@cached()
 def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
     """One line of the overview."""
     contract = contract_of(server, contract_id)
@@ -186,7 +185,7 @@ def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
     return ContractLine(contract_id, name, contract, count, latest, past)
 
 
-@_kept()
+@cached()
 def history(server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST) -> History:
     """The series of a contract, as `lynxbench history` reads it."""
     return history_of(PagePast(server.ledger, server.trust), contract_id, precision, newest)
@@ -219,7 +218,7 @@ def _spoken(server: Server, entries: Sequence[Logged]) -> list[Spoken]:
     return [Spoken(logged, voice_of(logged, trust)) for logged in entries]
 
 
-@_kept(EVERYTHING)
+@cached(EVERYTHING)
 def known_kinds(server: Server) -> dict[str, int]:
     """How many entries of each kind there are."""
     chosen = select(entries.c.kind, func.count()).group_by(entries.c.kind)
@@ -246,7 +245,7 @@ def files_of(server: Server, result_id: str) -> ResultFiles:
     return ResultFiles(result, processes, telemetry, None)
 
 
-@_kept(EVERYTHING)
+@cached(EVERYTHING)
 def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]:
     """Executors with how many results they have and the newest of them."""
     # The second of the newest is in an index, its text is not: that is read of those that are listed alone.

@@ -34,7 +34,6 @@ from lynxbench.server.pages import overview_page as overview
 from lynxbench.server.pages import page_shell as shell
 from lynxbench.server.pages import results_page as results
 from lynxbench.server.pages import runs_page as runs
-from lynxbench.server.pages.svg_file import standalone_svg
 from lynxbench.server.rights import API
 from lynxbench.server.routing import OPEN, READ, Routes, TheCaller, TheServer, answer, server_of
 from lynxbench.server.server_state import Server
@@ -223,7 +222,7 @@ async def claims_(here: Here, viewer: TheCaller) -> Response:
 
 @route("GET", "/claims/{claim}", READ)
 async def claim_(here: Here, claim: Short) -> Response:
-    return await here.show((OWN,), lambda server: claims.claim_page(claims.kept_claim(server, claim)), keep=False)
+    return await here.show((OWN,), claims.claim_page, claim, keep=False)
 
 
 @route("GET", "/runs/{run}", READ)
@@ -316,4 +315,4 @@ def _file(text: str, kind: str, name: str) -> Response:
 def _plot(plots: Mapping[str, str], name: str, identifier: str) -> Response:
     if name not in plots:
         raise HTTPException(404, f"no plot of that name; there are {', '.join(sorted(plots)) or 'none'}")
-    return _file(standalone_svg(plots[name]), "image/svg+xml", f"{identifier[:12]}-{name}.svg")
+    return _file(shell.standalone_svg(plots[name]), "image/svg+xml", f"{identifier[:12]}-{name}.svg")

@@ -18,7 +18,6 @@ class AccessScope(StrEnum):
     ADMINISTER = "administer"
 
 
-SCOPES = tuple(AccessScope)
 Scopes = str | Iterable[str]
 """Scopes by their names; as one text, separated by spaces or commas."""
 API = "/api/v1"
@@ -59,9 +58,9 @@ def parse_scopes(words: Scopes) -> frozenset[AccessScope]:
     try:
         return frozenset(map(AccessScope, words.replace(",", " ").split() if isinstance(words, str) else words))
     except ValueError as error:
-        raise BadInput(f"scopes are {', '.join(SCOPES)}; {error}") from None
+        raise BadInput(f"scopes are {', '.join(AccessScope)}; {error}") from None
 
 
 def scopes_text(scopes: Iterable[AccessScope]) -> str:
     """Scopes in their order, as the tables have them."""
-    return " ".join(scope.value for scope in SCOPES if scope in set(scopes))
+    return " ".join(scope.value for scope in AccessScope if scope in set(scopes))

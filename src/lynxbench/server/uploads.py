@@ -128,12 +128,11 @@ class Uploads:
 
     def discard(self, upload: Upload) -> None:
         """Forget an upload and its bytes."""
-        self._store.change(delete(uploads).where(uploads.c.upload_id == upload.upload_id))
-        self.file(upload).unlink(missing_ok=True)
+        self._forget(upload.upload_id)
 
     def file(self, upload: Upload) -> Path:
         """Where its bytes are; the name is ours, never the sender's."""
-        return self._folder / f"{upload.upload_id}.part"
+        return self._part(upload.upload_id)
 
     def count_open(self) -> int:
         """Bundles on their way."""
@@ -141,7 +140,7 @@ class Uploads:
 
     def _one(self, chosen: Select[Any], name: str) -> Upload:
         row = self._store.one(chosen, f"no upload {name[:80]!r} of your team")
-        file = self._folder / f"{row.upload_id}.part"
+        file = self._part(row.upload_id)
         done = row.state == DONE
         received = row.size_bytes if done else file.stat().st_size if file.exists() else 0
         outcome = None if row.outcome is None else Taken(**json.loads(row.outcome))
@@ -152,5 +151,11 @@ class Uploads:
             select(uploads.c.upload_id).where(uploads.c.state == OPEN, uploads.c.made_at < later_text(-KEPT_OPEN_S))
         )
         for row in old:
-            self._store.change(delete(uploads).where(uploads.c.upload_id == row.upload_id))
-            (self._folder / f"{row.upload_id}.part").unlink(missing_ok=True)
+            self._forget(row.upload_id)
+
+    def _forget(self, upload_id: str) -> None:
+        self._store.change(delete(uploads).where(uploads.c.upload_id == upload_id))
+        self._part(upload_id).unlink(missing_ok=True)
+
+    def _part(self, upload_id: str) -> Path:
+        return self._folder / f"{upload_id}.part"

@@ -12,7 +12,7 @@ from lynxbench.server.guard import safe_target
 from lynxbench.server.limits import MOST_CALLERS, Limiter
 from lynxbench.server.live import MOST_EVENTS, MOST_STREAMS_A_CALLER, LiveBoard
 from lynxbench.server.observing import ServerMetrics
-from lynxbench.server.pages.svg_file import standalone_svg
+from lynxbench.server.pages.page_shell import standalone_svg
 from lynxbench.server.settings import ServerSettings, is_loopback, refuse_open
 
 

@@ -12,7 +12,7 @@ from lynxbench.model.layers import DEFAULT_OWNERS, WHAT_IT_HOLDS, Layer
 from lynxbench.report import doc
 from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, code, quiet, said
 from lynxbench.report.field_words import expand_change, format_value
-from lynxbench.report.words import clean, count
+from lynxbench.report.words import clean, count, shortened
 
 LONGEST_VALUE = 120
 LONGEST_SIDE = 300
@@ -61,11 +61,11 @@ def _layer(layer: Layer, fields: dict[str, Field]) -> doc.LayerPart:
 
 def _value(field: Field) -> Inline:
     if field.status is Status.UNREADABLE:
-        return quiet(_cut(f"unreadable: {field.source}", LONGEST_VALUE))
+        return quiet(shortened(clean(f"unreadable: {field.source}"), LONGEST_VALUE))
     note = "" if field.tier is Tier.CONFIGURATION else f" ({field.tier.value})"
     if field.status is Status.DECLARED:
         note = f" ({field.source})"
-    return said(_cut(format_value(field.value), LONGEST_VALUE)), quiet(note)
+    return said(shortened(clean(format_value(field.value)), LONGEST_VALUE)), quiet(note)
 
 
 def _support(row: PrecisionSupport) -> Fact:
@@ -109,7 +109,7 @@ def difference_layers(changes: Sequence[FieldChange], owner_of: Callable[[Layer]
         rows = [
             (
                 code(step.label),
-                *(said(_cut(side, LONGEST_SIDE)) for side in (step.before, step.after)),
+                *(said(shortened(clean(side), LONGEST_SIDE)) for side in (step.before, step.after)),
                 change.tier.value,
             )
             for change in changes
@@ -120,8 +120,3 @@ def difference_layers(changes: Sequence[FieldChange], owner_of: Callable[[Layer]
         many = count(len(rows), "field")
         parts.append(doc.LayerPart(layer, owner_of(layer), WHAT_IT_HOLDS[layer], many, (table,), open=True))
     return doc.Layers(parts)
-
-
-def _cut(text: str, longest: int) -> str:
-    plain = clean(text)
-    return plain if len(plain) <= longest else plain[: longest - 1] + "…"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import combinations
 
 from lynxbench.model.experiment import CellShown, CellStatus, Decomposability, ExperimentAnalysis, ExperimentDocument
 from lynxbench.report import doc, words
@@ -12,11 +13,9 @@ from lynxbench.report.experiment_words import (
     change_words,
     effect_title,
     gain_words,
-    is_cube,
     order_words,
     pair_gain,
     pair_mean,
-    pairs_of,
 )
 from lynxbench.report.svg.experiment_plots import draw_cube, draw_effects, draw_interaction, draw_values
 from lynxbench.report.text_plots import cube_lines, effect_lines
@@ -91,7 +90,7 @@ def _cells(experiment: ExperimentDocument) -> doc.Section:
     ]
     doubts = {line for cell in experiment.cells for line in cell.validity.split("; ") if line not in ("", "valid")}
     cube = None
-    if is_cube(experiment):
+    if [len(factor.levels) for factor in experiment.factors] == [2, 2, 2]:
         data = [
             (*cell_levels(cell, experiment), cell.response.estimate if cell.response else "–")
             for cell in experiment.cells
@@ -153,7 +152,7 @@ def _effects(analysis: ExperimentAnalysis) -> doc.Section:
 
 def _interactions(experiment: ExperimentDocument) -> doc.Section:
     plots: list[doc.Block] = []
-    for index, (first, second) in enumerate(pairs_of(experiment)):
+    for index, (first, second) in enumerate(combinations(experiment.factors, 2)):
         across = range(len(second.levels))
         rows: list[tuple[doc.Datum, ...]] = [
             (level, *(_mean(pair_mean(experiment, first, second, i, j)) for j in across))

@@ -16,7 +16,6 @@ from lynxbench.model.fleet import (
     InstanceStanding,
     UnitState,
 )
-from lynxbench.model.interval import Interval
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Depth, Span, Tone, chip, code, refer, said
 from lynxbench.report.svg.instances_plot import draw_instances
@@ -61,7 +60,7 @@ def _instances(comparison: FleetComparison) -> doc.Section:
     rows = [
         (
             said(row.unit),
-            words.interval_text(_interval(row)),
+            words.interval_text(words.interval_of(row.low, row.estimate, row.high)),
             words.change_text(row.against_rest) if math.isfinite(row.against_rest.estimate) else "—",
             Span(row.standing.value, _TONES[row.standing]) if row.standing in _TONES else row.standing.value,
         )
@@ -69,7 +68,7 @@ def _instances(comparison: FleetComparison) -> doc.Section:
     ]
     title = f"{comparison.precision}, {comparison.figure} in {clean(comparison.unit)}: {clean(comparison.sentence)}"
     data = [
-        (row.unit, row.estimate, _interval(row).low, _interval(row).high, row.against_rest.estimate - 1,
+        (row.unit, row.estimate, words.or_nan(row.low), words.or_nan(row.high), row.against_rest.estimate - 1,
          row.standing.value, row.result_id)
         for row in comparison.instances
     ]  # fmt: skip
@@ -174,8 +173,3 @@ def _unit_words(unit: FleetUnit) -> str:
     stands = f", stands in for {unit.stands_in_for}" if unit.stands_in_for else ""
     why = f": {unit.why}" if unit.why and not tries else ""
     return clean(f"{unit.name} {unit.state}{stands}{why}{f' — {tries}' if tries else ''}")
-
-
-def _interval(row: InstanceRow) -> Interval:
-    low, high = (math.nan if value is None else value for value in (row.low, row.high))
-    return Interval(low, row.estimate, high)

@@ -57,8 +57,8 @@ def series_section(history: History, links: Sequence[tuple[str, str]] = ()) -> d
     if not history.points:
         return None
     rows = [
-        (point.started_at, point.result_id, point.estimate, _number(point.low), _number(point.high), point.unit)
-        for point in history.points
+        (p.started_at, p.result_id, p.estimate, words.or_nan(p.low), words.or_nan(p.high), p.unit)
+        for p in history.points
     ]
     caption = (
         "Each point is a result with its interval; a line marks a change of the level, a short one a record change, "
@@ -71,10 +71,6 @@ def series_section(history: History, links: Sequence[tuple[str, str]] = ()) -> d
         "Series",
         (doc.Plot("levels", title, caption, partial(draw_levels, history), head, rows, links=links),),
     )
-
-
-def _number(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 def changes_section(history: History) -> doc.Section | None:

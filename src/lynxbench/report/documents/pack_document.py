@@ -7,7 +7,7 @@ from dataclasses import replace
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import PurchaseDecision
-from lynxbench.model.packs import Pack, PackedDecision
+from lynxbench.model.packs import Pack
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.standing import Standing
 from lynxbench.report import doc, findings, words
@@ -79,14 +79,10 @@ def _decided(pack: Pack) -> doc.Verdict:
             ("Asked", said(f"should {first.proposed} be bought for {first.contract_name}? ({first.question})"))
         )
     else:
-        facts.append(("Asked", said(_asked(first))))
+        facts.append(("Asked", said(str(getattr(first, "contract_name", "")))))
     for index, decision in enumerate(rest, start=1):
         facts.append((TITLES[decision.kind], link(said(decision.sentence), f"#part-{index}")))
     return doc.Verdict("", mark, look, facts, title="Decision", name="decision")
-
-
-def _asked(decision: PackedDecision) -> str:
-    return str(getattr(decision, "contract_name", ""))
 
 
 def _comparison(comparison: Comparison | None) -> doc.Section:

@@ -11,7 +11,7 @@ from lynxbench.model.attribution import Attribution
 from lynxbench.model.canonical import short
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess, Telemetry
-from lynxbench.report import accuracy_words, doc, findings, words
+from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Inline, Span, Style, Tone, code, said, strong
 from lynxbench.report.documents.attribution_blocks import evidence_points, operators_table, shares_plot
 from lynxbench.report.documents.load_section import load_section
@@ -110,7 +110,7 @@ def _card(figures: PrecisionResult, result: Result) -> doc.Card:
 
 def precisions_table(result: Result) -> doc.Table:
     """All precisions side by side: no speed without the accuracy beside it."""
-    metric, fidelity = findings.main_latency(result), accuracy_words.accuracy_metric(result)
+    metric, fidelity = findings.main_latency(result), findings.accuracy_metric(result)
     latency = findings.latency_name(metric, served=findings.is_served(result))
     head: tuple[str, ...] = (
         "Precision",
@@ -130,9 +130,7 @@ def precisions_table(result: Result) -> doc.Table:
             continue
         peak = words.estimate_text(figures.peak, figures.sustained or figures.throughput)
         pair = findings.pair_text(*(findings.percentile_of(figures, metric, wanted) for wanted in (50, 99)))
-        accuracy = Span(
-            accuracy_words.accuracy_text(figures.accuracy, fidelity), accuracy_words.accuracy_tone(figures.accuracy)
-        )
+        accuracy = Span(findings.accuracy_text(figures.accuracy, fidelity), findings.accuracy_tone(figures.accuracy))
         memory = words.bytes_text(figures.device_memory_bytes or figures.memory_bytes)
         rows.append(
             (figures.precision.value, findings.sustained_text(figures), peak, pair, accuracy, memory, said(executed))
@@ -196,9 +194,7 @@ def _fidelity(result: Result) -> doc.Group | None:
         (
             figures.precision.value,
             *(
-                accuracy_words.metric_text(name, accuracy.metrics[name])
-                if name in accuracy.metrics
-                else words.NO_FIGURE
+                findings.metric_text(name, accuracy.metrics[name]) if name in accuracy.metrics else words.NO_FIGURE
                 for name in names
             ),
             accuracy.verdict,

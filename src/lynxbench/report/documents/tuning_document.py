@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument, TuningVerdict
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Tone, code, refer, said
 from lynxbench.report.experiment_words import gain_words, scalar_words, setting_words
-from lynxbench.report.svg.trials_plot import draw_trials
+from lynxbench.report.svg.experiment_plots import draw_trials
 
 SHOWN_TRIALS = 12
 
@@ -72,10 +71,7 @@ def _search(tuning: TuningDocument) -> doc.Section:
     allowed: list[Fact] = [(name, ", ".join(map(scalar_words, values))) for name, values in tuning.knobs.items()]
     allowed.append(("settings", f"{tuning.settings}; {len(tuning.trials)} trials ({share} of the grid)"))
     allowed.append(("search", f"{tuning.search}, ended by {tuning.ended_by}, {spent} in all"))
-    rows = [
-        (trial.number + 1, math.nan if trial.response is None else trial.response, trial.status.value)
-        for trial in tuning.trials
-    ]
+    rows = [(trial.number + 1, words.or_nan(trial.response), trial.status.value) for trial in tuning.trials]
     caption = "One fresh process each. Open: refused by the accuracy gate. Dashed: the chosen setting, confirmed."
     head, drawing = ("trial", tuning.response, "status"), partial(draw_trials, tuning)
     plot = doc.Plot("search-plot", "The search, trial by trial", caption, drawing, head, rows)

@@ -11,7 +11,7 @@ from lynxbench.model.interval import Interval
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.palette import category_class
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, box, padded, rule, svg, text, whisker
-from lynxbench.report.words import digits, interval_text, percent, seconds_text
+from lynxbench.report.words import category_name, digits, interval_text, percent, seconds_text, shortened
 
 LABELLED = 0.07
 """A part of a bar narrower than this share carries no text of its own; the legend has the number."""
@@ -42,7 +42,7 @@ def draw_shares(bars: Sequence[tuple[str, Mapping[Category, float]]], title: str
             if not math.isfinite(share) or share <= 0:
                 continue
             a, b = x(at), x(min(1.0, at + share))
-            word = category.value.replace("_", " ")
+            word = category_name(category)
             described.append(f"{name} {word} {percent(share)}")
             tip = tag("title", f"{word}: {percent(share)} of a step")
             parts.append(box(a, top, max(0.5, b - a - 1.5), 34, f"fill {category_class(category)}", tip))
@@ -95,7 +95,7 @@ def draw_efficiency(rows: tuple[tuple[str, Category, float, float], ...], title:
     for index, (name, category, share, efficiency) in enumerate(rows):
         top = 4 + index * step
         bar_top = top + (16 if narrow else 0)
-        short = name if len(name) <= 38 else name[:37] + "…"
+        short = shortened(name, 38)
         label = f"{short} · {percent(share)} of a step" if narrow else short
         anchor = "start" if narrow else "end"
         parts.append(

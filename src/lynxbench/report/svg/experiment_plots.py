@@ -1,4 +1,4 @@
-"""An experiment's pictures: effects with their intervals, interaction plots, and the cube of three factors."""
+"""Pictures of experiments and tunings: effects with intervals, interactions, the cube of three factors, trials."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 
 from lynxbench.model.experiment import EffectShown, ExperimentAnalysis, ExperimentDocument, FactorShown
-from lynxbench.report.experiment_words import corner, effect_title, pair_mean
+from lynxbench.model.tuning import TrialStatus, TuningDocument
+from lynxbench.report.experiment_words import corner, effect_title, pair_mean, setting_words
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.palette import SERIES_SLOTS
 from lynxbench.report.svg.canvas import (
     NARROW,
     Scale,
+    axis_x,
+    axis_y,
     curve,
     padded,
     rule,
@@ -21,7 +24,7 @@ from lynxbench.report.svg.canvas import (
     ticks,
     whisker,
 )
-from lynxbench.report.words import NBSP, change_text, digits, percent
+from lynxbench.report.words import NBSP, change_text, digits, percent, shortened
 
 ROW = 26
 LINES_HEIGHT = 230
@@ -52,8 +55,7 @@ def draw_effects(analysis: ExperimentAnalysis, title: str, width: int) -> Safe:
 
 def _effect_row(effect: EffectShown, x: Scale, middle: float, label: float, width: int) -> list[Safe]:
     longest = 40 if width > NARROW else 17
-    title = effect_title(effect)
-    title = title if len(title) <= longest else title[: longest - 1] + "…"
+    title = shortened(effect_title(effect), longest)
     parts = [text(label - 8, middle + 4, title, css="tick strong" if effect.sure else "tick", anchor="end")]
     if effect.ratio.known:
         parts += whisker(x, middle, math.log(effect.ratio.low), math.log(effect.ratio.high), "whisker")
@@ -172,6 +174,27 @@ def draw_cube(document: ExperimentDocument, title: str, width: int) -> Safe:
     if not wide:
         parts.append(text(8, 16, f"{up.name}: below {up.levels[0]}, above {up.levels[1]}"))
     return svg(width, 320, title, "; ".join(described), parts)
+
+
+def draw_trials(tuning: TuningDocument, title: str, width: int) -> Safe:
+    """One point a trial; the confirmed figure across."""
+    known = [trial for trial in tuning.trials if trial.response is not None]
+    if not known:
+        return svg(width, 40, title, "no trial was measured", text(8, 24, "no trial was measured"))
+    values = [trial.response for trial in known if trial.response is not None]
+    confirmed = tuning.tuned.response.estimate if tuning.tuned is not None else math.nan
+    ends = [*values, *([confirmed] if math.isfinite(confirmed) else [])]
+    left, top, bottom = 64, 10, 200
+    x = Scale(0.5, len(tuning.trials) + 0.5, left, width - 14)
+    y = Scale(*padded(min(ends), max(ends)), bottom, top)
+    parts: list[Safe] = [*axis_x(x, bottom, top, "trials", 8 if width > NARROW else 4), *axis_y(y, left, width - 14, 5)]
+    for trial in known:
+        css = "point" if trial.status is TrialStatus.MEASURED else "point open"
+        tip = tag("title", f"trial {trial.number + 1}: {digits(trial.response, 4)}; {setting_words(trial.setting)}")
+        parts.append(tag("circle", tip, cx=x(trial.number + 1), cy=y(trial.response or 0.0), r=3.4, class_=css))
+    if math.isfinite(confirmed):
+        parts.append(rule(left, y(confirmed), width - 14, y(confirmed), "mean"))
+    return svg(width, 230, title, f"{len(known)} of {len(tuning.trials)} trials have a figure", parts)
 
 
 def log_ticks(low: float, high: float, about: int) -> list[float]:

@@ -22,7 +22,8 @@ def draw_levels(history: History, title: str, width: int) -> Safe:
     points = history.points
     every = max(1, -(-len(points) // MOST_POINTS))
     shown = list(range(0, len(points), every))
-    ends = [value for i in shown for value in _ends(points[i])]
+    bounds = [value for i in shown for value in (points[i].low, points[i].estimate, points[i].high)]
+    ends = [value for value in bounds if value is not None]
     x = Scale(-0.5, max(len(points) - 0.5, 0.5), left, width - right)
     y = Scale(*padded(min(ends), max(ends)), bottom, top)
     parts: list[Safe] = [*axis_x(x, bottom, top, "results", 8 if width > NARROW else 4)]
@@ -51,10 +52,6 @@ def draw_levels(history: History, title: str, width: int) -> Safe:
             parts.append(hover(x(i) - 4, top, 8, bottom - top, _tip(point)))
     described = f"{len(points)} results, {sum(change.found for change in history.changes)} changes of the level."
     return svg(width, HEIGHT, title, described, parts)
-
-
-def _ends(point: HistoryPoint) -> tuple[float, ...]:
-    return tuple(value for value in (point.low, point.estimate, point.high) if value is not None)
 
 
 def _tip(point: HistoryPoint) -> str:

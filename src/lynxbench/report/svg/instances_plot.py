@@ -5,7 +5,7 @@ from __future__ import annotations
 from lynxbench.model.fleet import FleetComparison, InstanceRow, InstanceStanding
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, hover, padded, rule, svg, text
-from lynxbench.report.words import digits
+from lynxbench.report.words import digits, shortened
 
 ROW = 18
 MOST_NAMED = 80
@@ -29,7 +29,7 @@ def draw_instances(comparison: FleetComparison, title: str, width: int) -> Safe:
     for place, row in enumerate(rows):
         y = top + step * (place + 0.5)
         if named:
-            name = row.unit if len(row.unit) <= longest else row.unit[: longest - 1] + "…"
+            name = shortened(row.unit, longest)
             css = "tick strong" if row.standing is InstanceStanding.OUTLIER else "tick"
             parts.append(text(left - 8, y + 4, name, css=css, anchor="end"))
         if row.low is not None and row.high is not None:

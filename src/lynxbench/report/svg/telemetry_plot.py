@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lynxbench.model.samples import Float64
 from lynxbench.report.drawn_series import ProcessSpan, Track
 from lynxbench.report.markup import Safe
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, box, curve, hover_columns, svg, text
@@ -126,14 +125,11 @@ def _panel(panel: Panel, throttles: tuple[Track, ...], x: Scale, above: float) -
             parts.append(box(at, above + 4, 10, 8, f"swatch {slot}"))
             parts.append(text(at + 14, above + 12, label))
             at += len(label) * LETTER + 30
-        parts.append(curve([x(float(v)) for v in track.at_s], _heights(track.values, y), f"curve {slot}"))
+        heights = [y.clamped(float(v)) if math.isfinite(v) else math.nan for v in track.values]
+        parts.append(curve([x(float(v)) for v in track.at_s], heights, f"curve {slot}"))
     tips = [_tip(panel, index) for index in range(len(panel.tracks[0].at_s))]
     parts += hover_columns(x, ceiling, floor - ceiling, panel.tracks[0].at_s, tips, most=60)
     return parts
-
-
-def _heights(values: Float64, y: Scale) -> list[float]:
-    return [y.clamped(float(v)) if math.isfinite(v) else math.nan for v in values]
 
 
 def _tip(panel: Panel, index: int) -> str:

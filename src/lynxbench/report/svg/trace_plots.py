@@ -10,7 +10,7 @@ from lynxbench.model.trace_detail import RooflinePoint, StepTime, WorstGap
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.palette import category_class
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, box, curve, rule, svg, text
-from lynxbench.report.words import clean, digits, scaled_text
+from lynxbench.report.words import category_name, clean, digits, scaled_text
 
 ROW = 18
 """Height of one nested event in the timeline."""
@@ -31,7 +31,7 @@ def draw_steps(steps: Sequence[StepTime], title: str, width: int) -> Safe:
         base = 0.0
         for category, ms in _ordered(step.spent_ms):
             high, low = y(base + ms), y(base)
-            tip = tag("title", f"step {step.index}: {_name(category)} {digits(ms)} ms of {digits(step.ms)} ms")
+            tip = tag("title", f"step {step.index}: {category_name(category)} {digits(ms)} ms of {digits(step.ms)} ms")
             drawn.append(box(x(at), high, wide, low - high, f"fill {category_class(category)}", tip))
             base += ms
     every = max(1, len(steps) // (12 if width > NARROW else 5))
@@ -77,7 +77,8 @@ def draw_gap(gap: WorstGap, title: str, width: int) -> Safe:
     for edge in (gap.start_us, gap.start_us + gap.dur_us):
         drawn.append(rule(x(edge), 4, x(edge), top, "limit"))
     drawn += axis_x(x, top, top, "µs", 8 if width > NARROW else 4)
-    described = f"the longest gap lasts {digits(gap.dur_us)} µs in step {gap.step}, mostly {_name(gap.category)}"
+    mostly = category_name(gap.category)
+    described = f"the longest gap lasts {digits(gap.dur_us)} µs in step {gap.step}, mostly {mostly}"
     return svg(width, top + 24, title, described, drawn)
 
 
@@ -96,7 +97,7 @@ def draw_roofline(
     for power in range(int(x.low), int(x.high) + 1):
         drawn += [
             rule(x(power), top, x(power), bottom, "grid"),
-            text(x(power), bottom + 15, _power(power), anchor="middle"),
+            text(x(power), bottom + 15, f"{10.0**power:g}", anchor="middle"),
         ]
     for power in range(int(y.low), int(y.high) + 1):
         drawn += [
@@ -124,14 +125,6 @@ def draw_roofline(
         drawn.append(tag("circle", tag("title", tip), **at, class_=css, fill_opacity="0.8"))
     drawn.append(text(left, bottom + 31, "operations a byte; height: operations a second"))
     return svg(width, bottom + 38, title, f"{len(known)} operators; ridge at {digits(ridge)} operations a byte", drawn)
-
-
-def _power(power: int) -> str:
-    return f"{10.0**power:g}"
-
-
-def _name(category: Category) -> str:
-    return category.value.replace("_", " ")
 
 
 def _ordered(spent: dict[Category, float]) -> list[tuple[Category, float]]:

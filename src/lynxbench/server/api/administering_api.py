@@ -12,7 +12,7 @@ from lynxbench.server.access import Token, User
 from lynxbench.server.administration import AuditLine
 from lynxbench.server.api.request_models import MOST_NUMBER, Limit, NewContact, NewKey, NewToken, NewUser, Short, Why
 from lynxbench.server.key_registry import RegisteredKey
-from lynxbench.server.rights import API, SCOPES, AccessScope
+from lynxbench.server.rights import API, AccessScope
 from lynxbench.server.routing import ADMINISTER, READ, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.watch.notifying import Contact
 
@@ -23,7 +23,7 @@ route = Routes(API, "administering")
 @access("GET", "/whoami", READ, {"name": str, "team": str, "scopes": list[AccessScope], "via": str})
 def whoami(who: TheCaller) -> Response:
     """Who this token or session is, and what it may do."""
-    scopes = [scope for scope in SCOPES if scope in who.scopes]
+    scopes = [scope for scope in AccessScope if scope in who.scopes]
     return answer({"name": who.name, "team": who.team, "scopes": scopes, "via": who.via})
 
 

@@ -113,7 +113,7 @@ def result(server: TheServer, result: Named) -> Response:
     """One result with everything that was said about it: `lynxbench results show --json`."""
     name = reading.named(server, result, "result")
     document = reading.document(server, name)
-    about = [(entry.logged, entry.voice) for entry in reading.spoken_of(server, [name, document.run_id])]
+    about = reading.spoken_of(server, [name, document.run_id])
     standing = standings(server.ledger.log, [name], server.trust)[name]
     return answer({"result": document, **listing.about_document(about, standing)})
 

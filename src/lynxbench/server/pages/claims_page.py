@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from sqlalchemy import insert, select
 
 from lynxbench.decide.claiming import lint_claim
-from lynxbench.errors import BadInput, NotFound
+from lynxbench.errors import BadInput
 from lynxbench.model.claims import ClaimReport
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Style, code, link, said, strong
@@ -22,17 +21,6 @@ from lynxbench.watch.store_tables import claims
 
 SHOWN = 100
 MOST_TEXT = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class KeptClaim:
-    """A claim that somebody kept here, with what the lint says."""
-
-    claim: str
-    at: str
-    by: str
-    text: str
-    report: ClaimReport
 
 
 def lint(text: str, source: str) -> ClaimReport:
@@ -56,14 +44,6 @@ def keep_claim(server: Server, text: str, who: Principal) -> str:
     return str(row["claim"])
 
 
-def kept_claim(server: Server, name: str) -> KeptClaim:
-    """One kept claim; NotFound where there is none."""
-    row = server.store.row(select(claims).where(claims.c.claim == name))
-    if row is None:
-        raise NotFound(f"no claim {name[:40]!r}")
-    return KeptClaim(row.claim, row.at, row.by, row.text, ClaimReport.model_validate_json(row.report))
-
-
 def claims_page(server: Server, viewer: Principal, text: str = "", problem: str = "") -> Page:
     """Those that were kept, and a form for another."""
     rows = []
@@ -85,9 +65,10 @@ def claims_page(server: Server, viewer: Principal, text: str = "", problem: str 
     return make_page(doc.Report("Claims", blocks, lead=lead))
 
 
-def claim_page(claim: KeptClaim) -> Page:
-    """One claim, its grade, what is missing, and what to ask back."""
-    report = claim.report
+def claim_page(server: Server, name: str) -> Page:
+    """One kept claim, its grade, what is missing, and what to ask back; NotFound where there is none."""
+    claim = server.store.one(select(claims).where(claims.c.claim == name), f"no claim {name[:40]!r}")
+    report = ClaimReport.model_validate_json(claim.report)
     quote = doc.Embedded(tag("blockquote", claim.text[:4000]))
     return make_page(
         doc.Report(

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import select
 
@@ -26,9 +25,9 @@ from lynxbench.report.svg.canvas import WIDE
 from lynxbench.report.svg.history_plot import draw_levels
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.overview_page import notice_item, verdict_words
-from lynxbench.server.pages.page_shell import Page, make_page
-from lynxbench.server.pages.svg_file import standalone_svg
+from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
 from lynxbench.server.server_state import Server
+from lynxbench.watch.regressions import Notice
 from lynxbench.watch.store_tables import likenesses
 
 SHOWN_RESULTS = 15
@@ -94,14 +93,10 @@ def series_file(history: History, form: str) -> tuple[str, str]:
     return out.getvalue(), "text/csv"
 
 
+@reading.cached()
 def signals_of(server: Server, contract_id: str) -> Signals:
     """The five signs, as `lynxbench signals` reads them."""
-
-    def ask() -> Signals:
-        return read_signals(record_of(reading.PagePast(server.ledger, server.trust), contract_id))
-
-    made: Signals = server.cache.get(("signals", contract_id), (contract_id,), ask)
-    return made
+    return read_signals(record_of(reading.PagePast(server.ledger, server.trust), contract_id))
 
 
 def _precisions(contract: Contract, contract_id: str, chosen: Precision) -> doc.Links | None:
@@ -133,14 +128,14 @@ def _left_out(history: History) -> doc.Section | None:
     return doc.Section("left-out", "Left out of the series", (doc.Group(title, (listed,), folded=True),))
 
 
-def _recovered(closed: Sequence[Any]) -> doc.Section | None:
+def _recovered(closed: Sequence[Notice]) -> doc.Section | None:
     rows = [
         (
             words.moment_text(notice.opened_at),
             said(notice.place),
             said(notice.owner),
-            words.moment_text(notice.closed_at),
-            refer("results", notice.closed_by) if len(notice.closed_by or "") == 64 else said(notice.closed_by or ""),
+            words.moment_text(notice.closed_at or ""),
+            refer("results", by) if len(by := notice.closed_by or "") == 64 else said(by),
         )
         for notice in closed
     ]

@@ -44,7 +44,7 @@ def ledger_page(server: Server, before: int | None) -> Page:
             "log",
             "Log",
             (
-                entries_table([(spoken.logged, spoken.voice) for spoken in newest], "Entries, newest first"),
+                entries_table(newest, "Entries, newest first"),
                 doc.Note(link("Older entries", f"/ledger?before={older}")) if older else None,
             ),
         ),

@@ -192,6 +192,5 @@ def _doubt(spoken: Spoken) -> Inline:
 
 
 def _effect(notice: Notice) -> Interval:
-    nan = float("nan")
-    low, estimate, high = (nan if value is None else value - 1 for value in (notice.low, notice.estimate, notice.high))
-    return Interval(low, estimate, high)
+    ratio = words.interval_of(notice.low, notice.estimate, notice.high)
+    return Interval(ratio.low - 1, ratio.estimate - 1, ratio.high - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,7 +13,7 @@ from lynxbench import __version__
 from lynxbench.report import doc
 from lynxbench.report.doc import Inline, Style, said
 from lynxbench.report.markup import Attribute, Child, Safe, tag
-from lynxbench.report.palette import colour_rules
+from lynxbench.report.palette import LIGHT, colour_rules
 from lynxbench.report.render_html import HtmlRenderer, asset
 from lynxbench.server.rights import AccessScope, Principal
 
@@ -34,6 +35,7 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def list_page(name: str, lead: Inline, *blocks: doc.Block | None, title: str = "
     return make_page(doc.Report(name, (doc.Section("list", title, blocks),), lead=lead))
 
 
-def render_shell(page: Page, viewer: Principal, here: str, *, signing_in: bool = True) -> str:
+def render_shell(page: Page, viewer: Principal, here: str) -> str:
     """The whole HTML text."""
     head = tag(
         "head",
@@ -81,14 +83,15 @@ def render_shell(page: Page, viewer: Principal, here: str, *, signing_in: bool =
         tag("link", rel="icon", href="data:,"),
         tag("link", rel="stylesheet", href=f"/static/{style_name()}"),
     )
-    links = [
-        tag("a", name, href=target, aria_current="page" if _is_here(target, here) else None) for target, name in AROUND
-    ]
+    links = []
+    for target, name in AROUND:
+        inside = here == target or (target != "/" and here.startswith(f"{target}/"))
+        links.append(tag("a", name, href=target, aria_current="page" if inside else None))
     bar = tag(
         "div",
         tag("a", "lynxbench", href="/", class_="home"),
         tag("nav", links, aria_label="Site", class_="around"),
-        _who(viewer, signing_in),
+        _who(viewer),
         class_="bar",
     )
     body = tag(
@@ -103,16 +106,16 @@ def render_shell(page: Page, viewer: Principal, here: str, *, signing_in: bool =
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
 
-def _who(viewer: Principal, signing_in: bool) -> Safe | None:
+def _who(viewer: Principal) -> Safe:
     if viewer.via == "session":
         return tag(
             "div",
             tag("a", tag("bdi", viewer.name), href="/account", aria_label=f"Account of {viewer.name}"),
             tag("a", "Admin", href="/admin") if viewer.may(AccessScope.ADMINISTER) else None,
-            tag("form", hidden_csrf(viewer), tag("button", "Sign out"), method="post", action="/signout"),
+            tag("form", hidden_field("csrf", viewer.csrf), tag("button", "Sign out"), method="post", action="/signout"),
             class_="who",
         )
-    return tag("div", tag("a", "Sign in", href="/signin"), class_="who") if signing_in else None
+    return tag("div", tag("a", "Sign in", href="/signin"), class_="who")
 
 
 # --- forms ----------------------------------------------------------------------------------------------------------
@@ -122,7 +125,7 @@ def form(action: str, *children: Child, viewer: Principal | None = None, **attri
     """A form of a session, which posts; without a viewer one that only asks, which everybody may."""
     posts = viewer is not None
     usual: dict[str, Attribute] = {"method": "post" if posts else "get", "class_": "narrow" if posts else "filter"}
-    carried = None if viewer is None else hidden_csrf(viewer)
+    carried = None if viewer is None else hidden_field("csrf", viewer.csrf)
     return doc.Embedded(tag("form", carried, *children, action=action, **(usual | attributes)))
 
 
@@ -139,11 +142,6 @@ def pair_form(action: str, names: tuple[str, str], button: str, a: str, b: str) 
         for label, name, value in zip(names, ("a", "b"), (a, b), strict=True)
     ]
     return form(action, fields, tag("button", button), class_="filter ids")
-
-
-def hidden_csrf(viewer: Principal) -> Safe:
-    """What every form of a session carries."""
-    return hidden_field("csrf", viewer.csrf)
 
 
 def hidden_field(name: str, value: str) -> Safe:
@@ -186,10 +184,6 @@ def _labelled(label: str, name: str, inner: Safe, css: str = "field") -> Safe:
     return tag("div", tag("label", label, for_=f"field-{name}"), inner, class_=css)
 
 
-def _is_here(target: str, here: str) -> bool:
-    return here == target if target == "/" else here == target or here.startswith(f"{target}/")
-
-
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
@@ -221,3 +215,16 @@ def script_name() -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def standalone_svg(markup: str) -> str:
+    """A plot as a file of its own: its colours inside, nothing that runs; `markup` is ours, and escaped already."""
+    style = (
+        f"{colour_rules()}\n{asset('style.css')}\nsvg{{background:{LIGHT.colours['surface']}}}\n"
+        "text{font-family:system-ui,sans-serif}"
+    ).replace("]]>", "")
+    size = _BOX.search(markup)
+    box = f' width="{size[1]}" height="{size[2]}"' if size else ""
+    opened = markup.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg"{box}', 1)
+    first_end = opened.index(">") + 1
+    return opened[:first_end] + f"<style><![CDATA[{style}]]></style>" + opened[first_end:]

@@ -104,7 +104,7 @@ def standing_section(
         doc.Listing(f"lynxbench verify {name}"),
         doc.Listing(f'lynxbench contest {name} --reason "…" && lynxbench push --server URL {name}'),
     )
-    entries = entries_table([(spoken.logged, spoken.voice) for spoken in about], "Everything that was said about it")
+    entries = entries_table(about, "Everything that was said about it")
     return doc.Section(
         "standing",
         "Standing",

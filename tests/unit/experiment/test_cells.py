@@ -6,7 +6,7 @@ from command_line import QUICK_CONTRACT
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadInput
-from lynxbench.experiment.knobs import seeded, shown, space_of, tuned, untuned, variables
+from lynxbench.experiment.cells import seeded, shown, space_of, tuned, untuned, variables
 from lynxbench.model.contract import Contract
 
 KNOBS = """\
