@@ -57,8 +57,9 @@ def test_a_sleeping_callable_is_idle(tmp_path: Path) -> None:
     for step in accounts:
         split = step.exclusive_ns()
         assert sum(split.values()) == step.wall_ns
-        assert split["idle"] >= 19 * MS
-        assert split["idle"] + split["queueing"] + split["compute"] >= 0.98 * step.wall_ns
+        asleep = split["idle"] + split["synchronization"]  # a thread of the test runner may have worked meanwhile
+        assert asleep >= 19 * MS
+        assert asleep + split["queueing"] + split["compute"] >= 0.98 * step.wall_ns
     if said.bottleneck is Category.IDLE and not said.weak:
         assert (said.bound, said.layer) == (Bound.SOFTWARE, Layer.APPLICATION)
 

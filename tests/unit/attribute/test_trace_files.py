@@ -298,7 +298,7 @@ def test_the_command_line_says_one_line_or_doubts(name: str, tmp_path: Path) -> 
         assert len(str(result.exception).splitlines()) == 1
         return
     assert result.exit_code == 0
-    assert "undetermined" in result.stdout
+    assert "UNDETERMINED" in result.stdout
     assert "no owner is named" in result.stdout
 
 
@@ -311,7 +311,7 @@ def test_the_program_leaves_with_its_code(name: str, tmp_path: Path) -> None:
     )
     if name == "gzip cut at 50 %":
         assert (done.returncode, done.stderr) == (0, "")
-        assert "undetermined" in done.stdout
+        assert "UNDETERMINED" in done.stdout
     else:
         assert (done.returncode, done.stdout) == (2, "")
         assert len(done.stderr.splitlines()) == 1
