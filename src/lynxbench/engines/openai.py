@@ -43,7 +43,6 @@ class Service:
     dialect: Dialect = Dialect.GENERIC
     stream: bool = True
     api_key_env: str | None = None
-    temperature: float = 0.0
     bypass_cache: bool = False
     extra: Mapping[str, object] = field(default_factory=dict)
     """Fields added to every body as they are; they win over ours."""
@@ -84,7 +83,7 @@ def build_body(
     else:
         body["input"] = prompt if isinstance(prompt, str) else list(prompt)
     if endpoint is not Endpoint.EMBEDDINGS:
-        body["temperature"] = service.temperature
+        body["temperature"] = 0.0
         body["stream"] = service.stream
         if service.stream:
             body["stream_options"] = {"include_usage": True}

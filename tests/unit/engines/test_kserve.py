@@ -12,6 +12,7 @@ from lynxbench.engines.kserve import (
     NamedTensor,
     build_request,
     parse_triton_stats,
+    triton_between,
 )
 from lynxbench.errors import BadInput, BadResult
 from lynxbench.load.response_reading import FAILED, OUTPUT
@@ -103,12 +104,12 @@ def test_triton_counters_between_two_readings():
         {"model_stats": [stats(30, 5000), stats(1, 1, "2"), stats(9, 9) | {"name": "other"}]}
     ).encode()
     after = parse_triton_stats(document, "m", "1")
-    delta = after.since(before)
-    assert (delta.inferences, delta.executions, delta.succeeded) == (80, 20, 20)
-    assert (delta.queue_ns, delta.compute_infer_ns, delta.total_ns) == (4000, 4000, 40000)
-    assert parse_triton_stats(document, "m").succeeded == 31
+    delta = triton_between(before, after)
+    assert (delta["inferences"], delta["executions"], delta["requests"]) == (80, 20, 20)
+    assert (delta["queue_ns"], delta["compute_infer_ns"], delta["total_ns"]) == (4000, 4000, 40000)
+    assert parse_triton_stats(document, "m")["requests"] == 31
     with pytest.raises(BadResult, match="restarted"):
-        before.since(after)
+        triton_between(after, before)
     with pytest.raises(BadResult, match="do not mention"):
         parse_triton_stats(document, "absent")
     with pytest.raises(BadResult, match="not Triton"):
