@@ -24,7 +24,7 @@ from lynxbench.engines.onnx.onnx_inputs import (
     make_feed,
     needs_lengths,
 )
-from lynxbench.engines.onnx.onnx_outputs import answer_seeded, embed_polarity, polarity_feeds
+from lynxbench.engines.onnx.onnx_outputs import answer_seeded, embed_polarity
 from lynxbench.engines.onnx.runtime_profile import RuntimeProfile, judge_execution, parse_profile, write_trace
 from lynxbench.errors import CannotRun, first_line
 from lynxbench.model.attribution import Ceiling
@@ -159,9 +159,9 @@ class OnnxSession:
         run = self._session.run
         tokenizer = find_tokenizer(self._workload.model, self._model.path) if embeds else None
         if tokenizer is not None and self.unit == "sentence":
-            labelled = polarity_feeds(tokenizer, self._signatures, self._batch)
+            labelled = embed_polarity(tokenizer, self._signatures, self._batch, self._answer_name(), run)
             if labelled is not None:
-                return embed_polarity(labelled, self._answer_name(), run)
+                return labelled
         feeds = self._make_feeds([self._workload.seed, OUTPUT_STREAM], -(-OUTPUT_INPUTS // self._batch))
         return answer_seeded(feeds, self._answer_name(), run, embeds=embeds)
 
