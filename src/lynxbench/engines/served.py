@@ -41,14 +41,14 @@ class Exchange:
 
     script: PlainRotation | MarkedRotation | openai.ChatScript
     language: Language
-    asked_output: tuple[int, ...]
-    """Output tokens asked for, by arrival number in turn; empty where nothing is generated."""
     unit: str
-    has_tokens: bool
-    keep_text: bool
-    count: Callable[[str], int] | None
     distinct_prompts: int | None
-    calibration: TokenCalibration | None
+    asked_output: tuple[int, ...] = ()
+    """Output tokens asked for, by arrival number in turn; empty where nothing is generated."""
+    has_tokens: bool = False
+    keep_text: bool = False
+    count: Callable[[str], int] | None = None
+    calibration: TokenCalibration | None = None
 
     def script_of(self, run: int) -> PlainRotation | MarkedRotation | openai.ChatScript:
         """The same requests, marked as those of another run where they are marked."""
@@ -317,13 +317,8 @@ def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Ex
     return Exchange(
         script=PlainRotation(tuple(requests[:1] if repeated else requests)),
         language=kserve.KserveLanguage(),
-        asked_output=(),
         unit="request",
-        has_tokens=False,
-        keep_text=False,
-        count=None,
         distinct_prompts=1 if repeated else engine.prompts,
-        calibration=None,
     )
 
 
