@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from command_line import lynxbench
-from lynxbench.engines.kserve import KserveLanguage, KserveService, NamedTensor, parse_triton_stats, triton_between
+from lynxbench.engines.kserve import KserveLanguage, NamedTensor, parse_triton_stats, triton_between
 from lynxbench.engines.kserve import build_request as build_inference
 from lynxbench.engines.openai import Dialect, Endpoint, OpenAiLanguage, OpenAiReader, Service, build_body, build_request
 from lynxbench.evidence.documents import read_result
@@ -21,6 +21,7 @@ from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import NOTHING, OUTPUT, PlainRotation
 from lynxbench.load.send_schedule import constant
+from lynxbench.model.serving import KserveEngine, TensorInput
 from real_servers import llamacpp_server, triton_server
 from saturations import NOTHING_HELD, assert_honest
 
@@ -245,7 +246,9 @@ def test_wrong_requests_are_counted_and_quoted(llamacpp):
 
 def inference(server, rows, *, model="double", **options):
     values = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
-    return build_inference(KserveService(url=server.url, model=model, **options), [NamedTensor("values", values)])
+    inputs = (TensorInput(name="values", datatype="FP32", shape=(rows, 4)),)
+    engine = KserveEngine(name="kserve", url=server.url, inputs=inputs, **options)
+    return build_inference(engine, model, [NamedTensor("values", values)])
 
 
 def stats_of(server):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from lynxbench.engines.openai import read_key
 from lynxbench.errors import BadInput, BadResult
 from lynxbench.load.response_reading import FAILED, OUTPUT, UNKNOWN_TOKENS
+from lynxbench.model.serving import KserveEngine
 
 DATATYPES: Final[dict[str, str]] = {
     name: name.upper().replace("FLOAT", "FP")
@@ -35,48 +36,31 @@ class NamedTensor:
     """Of texts, where it is not simply their number."""
 
 
-@dataclass(frozen=True, slots=True)
-class KserveService:
-    """A server's address and the model on it."""
-
-    url: str
-    model: str
-    version: str | None = None
-    binary: bool = True
-    outputs: tuple[str, ...] = ()
-    api_key_env: str | None = None
-    """The variable that holds the key; the key itself is never part of this."""
-
-
-def build_request(service: KserveService, inputs: Sequence[NamedTensor]) -> bytes:
+def build_request(engine: KserveEngine, model: str, inputs: Sequence[NamedTensor]) -> bytes:
     """The whole HTTP/1.1 request of one inference."""
-    parts = urlsplit(service.url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadInput(f"server address {service.url!r} must look like http://host:port")
-    if not inputs:
-        raise BadInput("an inference needs at least one input tensor")
-    described = [_describe(tensor, service.binary) for tensor in inputs]
+    parts = urlsplit(engine.url)
+    described = [_describe(tensor, engine.binary) for tensor in inputs]
     tail = b"".join(raw for _, raw in described)
     body: dict[str, object] = {"inputs": [entry for entry, _ in described]}
-    if service.outputs:
+    if engine.outputs:
         body["outputs"] = [
-            {"name": name, "parameters": {"binary_data": True}} if service.binary else {"name": name}
-            for name in service.outputs
+            {"name": name, "parameters": {"binary_data": True}} if engine.binary else {"name": name}
+            for name in engine.outputs
         ]
-    elif service.binary:
+    elif engine.binary:
         body["parameters"] = {"binary_data_output": True}
     head = msgspec.json.encode(body)
-    version = f"/versions/{quote(service.version, safe='')}" if service.version else ""
+    version = f"/versions/{quote(engine.version, safe='')}" if engine.version else ""
     lines = [
-        f"POST {parts.path.rstrip('/')}/v2/models/{quote(service.model, safe='')}{version}/infer HTTP/1.1",
+        f"POST {parts.path.rstrip('/')}/v2/models/{quote(model, safe='')}{version}/infer HTTP/1.1",
         f"Host: {parts.netloc.rpartition('@')[2]}",
-        f"Content-Type: {'application/octet-stream' if service.binary else 'application/json'}",
+        f"Content-Type: {'application/octet-stream' if engine.binary else 'application/json'}",
         f"Content-Length: {len(head) + len(tail)}",
     ]
-    if service.binary:
+    if engine.binary:
         lines.append(f"Inference-Header-Content-Length: {len(head)}")
-    if service.api_key_env is not None:
-        lines.append(f"Authorization: Bearer {read_key(service.api_key_env)}")
+    if engine.api_key_env is not None:
+        lines.append(f"Authorization: Bearer {read_key(engine.api_key_env)}")
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + head + tail
 
 
@@ -84,11 +68,7 @@ def _describe(tensor: NamedTensor, binary: bool) -> tuple[dict[str, object], byt
     """The JSON entry of an input, and its values as bytes where they are sent so."""
     values = tensor.values
     if isinstance(values, np.ndarray):
-        datatype, shape = DATATYPES.get(values.dtype.name), values.shape
-        if datatype is None:
-            raise BadInput(
-                f"input {tensor.name}: type {values.dtype} is not in the protocol; use one of {', '.join(DATATYPES)}"
-            )
+        datatype, shape = DATATYPES[values.dtype.name], values.shape
         if datatype == "FP16" and not binary:
             raise BadInput(f"input {tensor.name}: FP16 has no JSON form in the protocol; send it as binary")
     else:

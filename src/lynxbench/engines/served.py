@@ -287,14 +287,6 @@ class _Writer:
 
 
 def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Exchange:
-    service = kserve.KserveService(
-        url=engine.url,
-        model=model.name,
-        version=engine.version,
-        binary=engine.binary,
-        outputs=engine.outputs,
-        api_key_env=engine.api_key_env,
-    )
     names = {word: name for name, word in kserve.DATATYPES.items()}
     words = read_prompts().split()
     requests = []
@@ -312,7 +304,7 @@ def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Ex
             else:
                 values = random.integers(int(spec.low), int(spec.high), spec.shape, endpoint=True).astype(kind)
             tensors.append(kserve.NamedTensor(spec.name, values))
-        requests.append(kserve.build_request(service, tensors))
+        requests.append(kserve.build_request(engine, model.name, tensors))
     repeated = engine.cache == "allowed"
     return Exchange(
         script=PlainRotation(tuple(requests[:1] if repeated else requests)),
