@@ -19,7 +19,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from lynxbench.attribute.attributing import RESOURCE_FILE, attribute_trace
-from lynxbench.engines.python_resources import Account, account, write_accounts
+from lynxbench.attribute.read.resource_record import ResourceStep
+from lynxbench.engines.python_resources import account, write_accounts
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS
@@ -276,13 +277,13 @@ def measure_ceilings() -> tuple[Ceiling, ...]:
     )
 
 
-def time_steps(step: Step, count: int) -> list[Account]:
+def time_steps(step: Step, count: int) -> list[ResourceStep]:
     """Bare steps, with what the kernel accounted to each."""
     step()
     return [account(lambda _: (step(), 1)[1], index) for index in range(count)]
 
 
-def profile_steps(step: Step, count: int, into: Path) -> list[Account]:
+def profile_steps(step: Step, count: int, into: Path) -> list[ResourceStep]:
     """A trace of that many annotated steps, and what the kernel accounted to them."""
     from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -298,7 +299,7 @@ def profile_steps(step: Step, count: int, into: Path) -> list[Account]:
     return accounts
 
 
-def median_ms(accounts: list[Account]) -> float:
+def median_ms(accounts: list[ResourceStep]) -> float:
     """Milliseconds of the step in the middle."""
     return median(one.wall_ns for one in accounts) / 1e6
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from command_line import lynxbench
-from lynxbench.engines.kserve import KserveLanguage, KserveService, NamedTensor, parse_triton_stats
+from lynxbench.engines.kserve import KserveLanguage, NamedTensor, parse_triton_stats, triton_between
 from lynxbench.engines.kserve import build_request as build_inference
 from lynxbench.engines.openai import Dialect, Endpoint, OpenAiLanguage, OpenAiReader, Service, build_body, build_request
 from lynxbench.evidence.documents import read_result
@@ -21,6 +21,7 @@ from lynxbench.load.load_record import RequestEnd
 from lynxbench.load.plan import ClosedLoop, LoadPlan, OpenLoop, parse_target
 from lynxbench.load.response_reading import NOTHING, OUTPUT, PlainRotation
 from lynxbench.load.send_schedule import constant
+from lynxbench.model.serving import KserveEngine, TensorInput
 from real_servers import llamacpp_server, triton_server
 from saturations import NOTHING_HELD, assert_honest
 
@@ -245,7 +246,9 @@ def test_wrong_requests_are_counted_and_quoted(llamacpp):
 
 def inference(server, rows, *, model="double", **options):
     values = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
-    return build_inference(KserveService(url=server.url, model=model, **options), [NamedTensor("values", values)])
+    inputs = (TensorInput(name="values", datatype="FP32", shape=(rows, 4)),)
+    engine = KserveEngine(name="kserve", url=server.url, inputs=inputs, **options)
+    return build_inference(engine, model, [NamedTensor("values", values)])
 
 
 def stats_of(server):
@@ -258,16 +261,16 @@ def test_triton_answers_and_its_statistics_account_for_it(triton, binary):
     script = PlainRotation((inference(triton, 1, binary=binary), inference(triton, 2, binary=binary)))
     record = run_probe(LoadPlan(parse_target(triton.url), script, KserveLanguage(), ClosedLoop(8, requests=200), 60))
     assert record.counts()["ok"] == record.sent == 200
-    done = stats_of(triton).since(before)
-    assert done.succeeded == 200
-    assert done.inferences == 300  # a request of two rows is two inferences
-    assert 1 < done.inferences / done.executions <= 16  # the dynamic batcher merged requests
+    done = triton_between(before, stats_of(triton))
+    assert done["requests"] == 200
+    assert done["inferences"] == 300  # a request of two rows is two inferences
+    assert 1 < done["inferences"] / done["executions"] <= 16  # the dynamic batcher merged requests
     # What the server accounts for is part of what the client waited for, and most of it.
-    inside_s = done.total_ns / 200 / 1e9
-    parts_ns = done.queue_ns + done.compute_input_ns + done.compute_infer_ns + done.compute_output_ns
+    inside_s = done["total_ns"] / 200 / 1e9
+    parts_ns = done["queue_ns"] + done["compute_input_ns"] + done["compute_infer_ns"] + done["compute_output_ns"]
     assert inside_s < record.latency_s().mean()
-    assert 0.5 * done.total_ns < parts_ns <= 1.05 * done.total_ns
-    assert done.compute_infer_ns / 200 > 2e6  # the model's own wait
+    assert 0.5 * done["total_ns"] < parts_ns <= 1.05 * done["total_ns"]
+    assert done["compute_infer_ns"] / 200 > 2e6  # the model's own wait
 
 
 def test_triton_faults_are_counted(triton):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lynxbench.executor.capture import fields_from_facts
-from lynxbench.executor.environment import ALLOWED_NAMES, ALLOWED_PREFIXES, select_environment
+from lynxbench.executor.system import ALLOWED_NAMES, ALLOWED_PREFIXES, select_environment
 
 QUICK = settings(max_examples=100, deadline=None)
 PREFIX = st.sampled_from(ALLOWED_PREFIXES)

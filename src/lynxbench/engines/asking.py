@@ -35,7 +35,8 @@ def calibrate(engine: OpenAiEngine, service: openai.Service) -> TokenCalibration
         prompt = _MARK + " ".join(words[:count])
         body = openai.build_body(service, prompt, 2, cache_salt="calibration" if service.bypass_cache else "")
         reader = openai.OpenAiReader(keep_text=False)
-        _read(ask(engine, openai.build_request(service, body)), reader)
+        prepared = openai.build_request(service, body)
+        _read(ask(engine, prepared), reader, _address(engine, prepared))
         if reader.input_tokens < 0:
             return TokenCalibration(reader.output_tokens >= 0, 0.0, 0.0)
         counts.append(reader.input_tokens)
@@ -43,20 +44,9 @@ def calibrate(engine: OpenAiEngine, service: openai.Service) -> TokenCalibration
     return TokenCalibration(reader.output_tokens >= 0, slope, counts[0] - slope * SHORT_WORDS)
 
 
-@dataclass(frozen=True, slots=True)
-class WholeAnswer:
-    """A whole answer, status 200."""
-
-    where: str
-    content_type: str
-    data: bytes
-
-
-def ask(engine: ServedEngine, prepared: bytes) -> WholeAnswer:
+def ask(engine: ServedEngine, prepared: bytes) -> HttpAnswer:
     """Send one prepared request and wait for the whole answer; a server that stumbles is asked again."""
-    parts = urlsplit(engine.url)
-    where = f"{parts.scheme}://{parts.netloc}{prepared.split(b' ', 2)[1].decode('ascii')}"
-    problem = ""
+    where, problem = _address(engine, prepared), ""
     for _ in range(TRIES):
         try:
             answer = _post(engine, where, prepared)
@@ -66,7 +56,7 @@ def ask(engine: ServedEngine, prepared: bytes) -> WholeAnswer:
             problem = f"the server does not answer ({_words(error)}); is it running?"
             continue
         if answer.status == 200:
-            return WholeAnswer(where, answer.headers.get_content_type(), answer.body)
+            return answer
         words = " ".join(answer.body[:200].decode("utf-8", "replace").split())
         problem = f"the server answers {answer.status}: {words}"
         if answer.status < 500:
@@ -81,18 +71,23 @@ def _post(engine: ServedEngine, where: str, prepared: bytes) -> HttpAnswer:
     return request("POST", where, body, headers, timeout_s=patience, ca_file=engine.ca_file, verify=engine.verify_tls)
 
 
-def _read(answer: WholeAnswer, reader: openai.OpenAiReader) -> None:
+def _address(engine: ServedEngine, prepared: bytes) -> str:
+    parts = urlsplit(engine.url)
+    return f"{parts.scheme}://{parts.netloc}{prepared.split(b' ', 2)[1].decode('ascii')}"
+
+
+def _read(answer: HttpAnswer, reader: openai.OpenAiReader, where: str) -> None:
     try:
-        if answer.content_type == "text/event-stream":
-            for block in answer.data.replace(b"\r\n", b"\n").split(b"\n\n"):
+        if answer.headers.get_content_type() == "text/event-stream":
+            for block in answer.body.replace(b"\r\n", b"\n").split(b"\n\n"):
                 if block.startswith(b"data: "):
                     reader.event(block[6:])
         else:
-            reader.body(answer.data)
+            reader.body(answer.body)
     except ValueError as error:
-        raise CannotRun(f"{answer.where}: the answer cannot be read: {error}") from None
+        raise CannotRun(f"{where}: the answer cannot be read: {error}") from None
     if reader.failure:
-        raise CannotRun(f"{answer.where}: the server fails: {reader.failure[:200]}")
+        raise CannotRun(f"{where}: the server fails: {reader.failure[:200]}")
 
 
 def _words(error: Exception) -> str:

@@ -14,21 +14,15 @@ import numpy.typing as npt
 from lynxbench.engines.openai import read_key
 from lynxbench.errors import BadInput, BadResult
 from lynxbench.load.response_reading import FAILED, OUTPUT, UNKNOWN_TOKENS
+from lynxbench.model.serving import KserveEngine
 
 DATATYPES: Final[dict[str, str]] = {
-    "bool": "BOOL",
-    "uint8": "UINT8",
-    "uint16": "UINT16",
-    "uint32": "UINT32",
-    "uint64": "UINT64",
-    "int8": "INT8",
-    "int16": "INT16",
-    "int32": "INT32",
-    "int64": "INT64",
-    "float16": "FP16",
-    "float32": "FP32",
-    "float64": "FP64",
-}
+    name: name.upper().replace("FLOAT", "FP")
+    for name in (
+        "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
+        "float16", "float32", "float64",
+    )
+}  # fmt: skip
 """The protocol's names of element types, by numpy's. Text is BYTES and is given as a list of str."""
 
 
@@ -42,48 +36,31 @@ class NamedTensor:
     """Of texts, where it is not simply their number."""
 
 
-@dataclass(frozen=True, slots=True)
-class KserveService:
-    """A server's address and the model on it."""
-
-    url: str
-    model: str
-    version: str | None = None
-    binary: bool = True
-    outputs: tuple[str, ...] = ()
-    api_key_env: str | None = None
-    """The variable that holds the key; the key itself is never part of this."""
-
-
-def build_request(service: KserveService, inputs: Sequence[NamedTensor]) -> bytes:
+def build_request(engine: KserveEngine, model: str, inputs: Sequence[NamedTensor]) -> bytes:
     """The whole HTTP/1.1 request of one inference."""
-    parts = urlsplit(service.url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise BadInput(f"server address {service.url!r} must look like http://host:port")
-    if not inputs:
-        raise BadInput("an inference needs at least one input tensor")
-    described = [_describe(tensor, service.binary) for tensor in inputs]
+    parts = urlsplit(engine.url)
+    described = [_describe(tensor, engine.binary) for tensor in inputs]
     tail = b"".join(raw for _, raw in described)
     body: dict[str, object] = {"inputs": [entry for entry, _ in described]}
-    if service.outputs:
+    if engine.outputs:
         body["outputs"] = [
-            {"name": name, "parameters": {"binary_data": True}} if service.binary else {"name": name}
-            for name in service.outputs
+            {"name": name, "parameters": {"binary_data": True}} if engine.binary else {"name": name}
+            for name in engine.outputs
         ]
-    elif service.binary:
+    elif engine.binary:
         body["parameters"] = {"binary_data_output": True}
     head = msgspec.json.encode(body)
-    version = f"/versions/{quote(service.version, safe='')}" if service.version else ""
+    version = f"/versions/{quote(engine.version, safe='')}" if engine.version else ""
     lines = [
-        f"POST {parts.path.rstrip('/')}/v2/models/{quote(service.model, safe='')}{version}/infer HTTP/1.1",
+        f"POST {parts.path.rstrip('/')}/v2/models/{quote(model, safe='')}{version}/infer HTTP/1.1",
         f"Host: {parts.netloc.rpartition('@')[2]}",
-        f"Content-Type: {'application/octet-stream' if service.binary else 'application/json'}",
+        f"Content-Type: {'application/octet-stream' if engine.binary else 'application/json'}",
         f"Content-Length: {len(head) + len(tail)}",
     ]
-    if service.binary:
+    if engine.binary:
         lines.append(f"Inference-Header-Content-Length: {len(head)}")
-    if service.api_key_env is not None:
-        lines.append(f"Authorization: Bearer {read_key(service.api_key_env)}")
+    if engine.api_key_env is not None:
+        lines.append(f"Authorization: Bearer {read_key(engine.api_key_env)}")
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + head + tail
 
 
@@ -91,11 +68,7 @@ def _describe(tensor: NamedTensor, binary: bool) -> tuple[dict[str, object], byt
     """The JSON entry of an input, and its values as bytes where they are sent so."""
     values = tensor.values
     if isinstance(values, np.ndarray):
-        datatype, shape = DATATYPES.get(values.dtype.name), values.shape
-        if datatype is None:
-            raise BadInput(
-                f"input {tensor.name}: type {values.dtype} is not in the protocol; use one of {', '.join(DATATYPES)}"
-            )
+        datatype, shape = DATATYPES[values.dtype.name], values.shape
         if datatype == "FP16" and not binary:
             raise BadInput(f"input {tensor.name}: FP16 has no JSON form in the protocol; send it as binary")
     else:
@@ -171,18 +144,12 @@ class KserveLanguage:
 # --- Triton's statistics ---------------------------------------------------------------------------------------------
 
 
+TRITON_PHASES = ("queue", "compute_input", "compute_infer", "compute_output")
+
+
 class _Duration(msgspec.Struct):
     count: int = 0
     ns: int = 0
-
-
-class _Durations(msgspec.Struct):
-    success: _Duration = msgspec.field(default_factory=_Duration)
-    queue: _Duration = msgspec.field(default_factory=_Duration)
-    compute_input: _Duration = msgspec.field(default_factory=_Duration)
-    compute_infer: _Duration = msgspec.field(default_factory=_Duration)
-    compute_output: _Duration = msgspec.field(default_factory=_Duration)
-    cache_hit: _Duration = msgspec.field(default_factory=_Duration)
 
 
 class _Model(msgspec.Struct):
@@ -190,37 +157,18 @@ class _Model(msgspec.Struct):
     version: str = ""
     inference_count: int = 0
     execution_count: int = 0
-    inference_stats: _Durations = msgspec.field(default_factory=_Durations)
+    inference_stats: dict[str, _Duration] = {}
 
 
 class _Statistics(msgspec.Struct):
     model_stats: list[_Model]
 
 
-@dataclass(frozen=True, slots=True)
-class TritonStats:
-    """Counters since the server started; take two and subtract."""
+def parse_triton_stats(document: bytes, model: str, version: str | None = None) -> dict[str, int]:
+    """A model's counters from `/v2/models/MODEL/stats`, summed over its versions unless one is named.
 
-    inferences: int
-    executions: int
-    succeeded: int
-    cache_hits: int
-    total_ns: int
-    queue_ns: int
-    compute_input_ns: int
-    compute_infer_ns: int
-    compute_output_ns: int
-
-    def since(self, before: TritonStats) -> TritonStats:
-        """What happened between two readings; a counter that went back means that the server restarted."""
-        differences = {name: getattr(self, name) - getattr(before, name) for name in self.__slots__}
-        if min(differences.values()) < 0:
-            raise BadResult("Triton's counters went backwards: the server was restarted during the run")
-        return TritonStats(**differences)
-
-
-def parse_triton_stats(document: bytes, model: str, version: str | None = None) -> TritonStats:
-    """A model's counters from `/v2/models/MODEL/stats`, summed over its versions unless one is named."""
+    They count since the server started; take two and subtract.
+    """
     try:
         statistics = msgspec.json.decode(document, type=_Statistics)
     except msgspec.DecodeError as error:
@@ -228,15 +176,23 @@ def parse_triton_stats(document: bytes, model: str, version: str | None = None) 
     models = [m for m in statistics.model_stats if m.name == model and version in (None, m.version)]
     if not models:
         raise BadResult(f"Triton's statistics do not mention model {model!r}{f' version {version}' if version else ''}")
-    stats = [m.inference_stats for m in models]
-    return TritonStats(
-        inferences=sum(m.inference_count for m in models),
-        executions=sum(m.execution_count for m in models),
-        succeeded=sum(s.success.count for s in stats),
-        cache_hits=sum(s.cache_hit.count for s in stats),
-        total_ns=sum(s.success.ns for s in stats),
-        queue_ns=sum(s.queue.ns for s in stats),
-        compute_input_ns=sum(s.compute_input.ns for s in stats),
-        compute_infer_ns=sum(s.compute_infer.ns for s in stats),
-        compute_output_ns=sum(s.compute_output.ns for s in stats),
-    )
+
+    def durations(name: str) -> list[_Duration]:
+        return [m.inference_stats.get(name, _Duration()) for m in models]
+
+    return {
+        "requests": sum(part.count for part in durations("success")),
+        "inferences": sum(m.inference_count for m in models),
+        "executions": sum(m.execution_count for m in models),
+        "cache_hits": sum(part.count for part in durations("cache_hit")),
+        "total_ns": sum(part.ns for part in durations("success")),
+        **{f"{phase}_ns": sum(part.ns for part in durations(phase)) for phase in TRITON_PHASES},
+    }
+
+
+def triton_between(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """What happened between two readings; a counter that went back means that the server restarted."""
+    differences = {name: after[name] - before[name] for name in after}
+    if min(differences.values()) < 0:
+        raise BadResult("Triton's counters went backwards: the server was restarted during the run")
+    return differences

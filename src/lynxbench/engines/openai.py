@@ -43,7 +43,6 @@ class Service:
     dialect: Dialect = Dialect.GENERIC
     stream: bool = True
     api_key_env: str | None = None
-    temperature: float = 0.0
     bypass_cache: bool = False
     extra: Mapping[str, object] = field(default_factory=dict)
     """Fields added to every body as they are; they win over ours."""
@@ -58,12 +57,8 @@ class Service:
             raise BadInput("embeddings are not streamed; set stream to false")
 
 
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
-    """One turn of a chat."""
-
-    role: str
-    content: str
+ChatMessage = dict[str, str]
+"""One turn of a chat: its role and its content."""
 
 
 def build_body(
@@ -77,14 +72,14 @@ def build_body(
     dialect, endpoint = service.dialect, service.endpoint
     if endpoint is Endpoint.CHAT:
         body["messages"] = _messages(prompt)
-    elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], ChatMessage):
+    elif prompt and not isinstance(prompt, str) and isinstance(prompt[0], dict):
         raise BadInput(f"endpoint {endpoint} takes text or token ids, not chat messages")
     elif endpoint is Endpoint.COMPLETIONS:
         body["prompt"] = prompt if isinstance(prompt, str) else list(prompt)
     else:
         body["input"] = prompt if isinstance(prompt, str) else list(prompt)
     if endpoint is not Endpoint.EMBEDDINGS:
-        body["temperature"] = service.temperature
+        body["temperature"] = 0.0
         body["stream"] = service.stream
         if service.stream:
             body["stream_options"] = {"include_usage": True}
@@ -132,14 +127,12 @@ def read_key(variable: str) -> str:
     return key
 
 
-def _messages(prompt: str | Sequence[int] | Sequence[ChatMessage]) -> list[dict[str, str]]:
+def _messages(prompt: str | Sequence[int] | Sequence[ChatMessage]) -> list[ChatMessage]:
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    messages = []
-    for message in prompt:
-        if not isinstance(message, ChatMessage):
-            raise BadInput("a chat takes text or messages, not token ids; use the completions endpoint for those")
-        messages.append({"role": message.role, "content": message.content})
+    messages = [message for message in prompt if isinstance(message, dict)]
+    if len(messages) < len(prompt):
+        raise BadInput("a chat takes text or messages, not token ids; use the completions endpoint for those")
     return messages
 
 
@@ -192,8 +185,8 @@ class ChatScript:
             turns = (f"{self._opening(self._run, number)} {turns[0]}", *turns[1:])
         messages = []
         for turn, answer in zip(turns, answers, strict=False):
-            messages += [ChatMessage("user", turn), ChatMessage("assistant", answer)]
-        messages.append(ChatMessage("user", turns[len(answers)]))
+            messages += [{"role": "user", "content": turn}, {"role": "assistant", "content": answer}]
+        messages.append({"role": "user", "content": turns[len(answers)]})
         salt = f"conversation-{number}" if self._service.bypass_cache else ""
         lengths = self._output_tokens
         length = lengths[number % len(lengths)] if isinstance(lengths, Sequence) else lengths

@@ -17,8 +17,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import msgspec
+
+from lynxbench.attribute.read.resource_record import ResourceStep
 
 RESOURCE_SCHEMA = 1
 KIND = "resource"
@@ -31,49 +34,7 @@ _BLOCK_IO_TICKS = 41
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What one step took, and what the kernel counted meanwhile: switches of context, faults, transfers of blocks."""
-
-    wall_ns: int
-    thread_cpu_ns: int
-    process_cpu_ns: int
-    run_queue_ns: int | None
-    block_io_ns: int | None
-    voluntary: int
-    involuntary: int
-    minor_faults: int
-    major_faults: int
-    block_reads: int
-    block_writes: int
-    system_ns: int
-    process_run_queue_ns: int | None = None
-    """All threads' waits for a CPU together: it can exceed the wall time."""
-    threads: int | None = None
-    """How many threads the process had at the end."""
-    effective_threads: float | None = None
-    """How many threads shared the work: (Σ cpu)² / Σ cpu², which is n for n threads that each did as much."""
-
-    def exclusive_ns(self) -> dict[str, int]:
-        """Wall time split into exclusive categories; they add up to it."""
-        compute = min(self.thread_cpu_ns, self.wall_ns)
-        rest = self.wall_ns - compute
-        queueing = min(self.run_queue_ns or 0, rest)
-        rest -= queueing
-        own_input = min(self.block_io_ns or 0, rest)
-        rest -= own_input
-        others = max(self.process_cpu_ns - self.thread_cpu_ns, 0)
-        synchronization = min(others, rest)
-        return {
-            "compute": compute,
-            "queueing": queueing,
-            "input": own_input,
-            "synchronization": synchronization,
-            "idle": rest - synchronization,
-        }
-
-
-def account(step: Callable[[int], int], index: int) -> Account:
+def account(step: Callable[[int], int], index: int) -> ResourceStep:
     """Run one step and read the kernel's counters on both sides of it."""
     threads = _read_threads()
     queue, block = _run_queue_ns(), _block_io_ns()
@@ -88,7 +49,7 @@ def account(step: Callable[[int], int], index: int) -> Account:
     starts = {name: threads.get(name, (0, 0)) for name in threads_end}
     ran_ns = [ran - starts[name][0] for name, (ran, _) in threads_end.items()]
     waited_ns = [waited - starts[name][1] for name, (_, waited) in threads_end.items()]
-    return Account(
+    return ResourceStep(
         wall_ns=end - start,
         thread_cpu_ns=thread_end - thread,
         process_cpu_ns=process_end - process,
@@ -112,11 +73,12 @@ def _effective(ran_ns: list[int]) -> float | None:
     return sum(ran_ns) ** 2 / squares if squares else None
 
 
-def write_accounts(accounts: list[Account], target: str, threads: int, path: Path) -> Path:
+def write_accounts(accounts: list[ResourceStep], target: str, threads: int, path: Path) -> Path:
     """Write the steps and their exclusive totals as JSON."""
+    steps = [msgspec.structs.replace(account, exclusive_ns=account.spent_ns()) for account in accounts]
     totals: Counter[str] = Counter()
-    for account in accounts:
-        totals.update(account.exclusive_ns())
+    for step in steps:
+        totals.update(step.exclusive_ns)
     document = {
         "kind": KIND,
         "version": RESOURCE_SCHEMA,
@@ -127,7 +89,7 @@ def write_accounts(accounts: list[Account], target: str, threads: int, path: Pat
         "exclusive_ns": totals,
         "run_queue_known": all(account.run_queue_ns is not None for account in accounts),
         "block_io_known": all(account.block_io_ns is not None for account in accounts),
-        "steps": [asdict(account) | {"exclusive_ns": account.exclusive_ns()} for account in accounts],
+        "steps": [msgspec.structs.asdict(step) for step in steps],
     }
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return path

@@ -41,14 +41,14 @@ class Exchange:
 
     script: PlainRotation | MarkedRotation | openai.ChatScript
     language: Language
-    asked_output: tuple[int, ...]
-    """Output tokens asked for, by arrival number in turn; empty where nothing is generated."""
     unit: str
-    has_tokens: bool
-    keep_text: bool
-    count: Callable[[str], int] | None
     distinct_prompts: int | None
-    calibration: TokenCalibration | None
+    asked_output: tuple[int, ...] = ()
+    """Output tokens asked for, by arrival number in turn; empty where nothing is generated."""
+    has_tokens: bool = False
+    keep_text: bool = False
+    count: Callable[[str], int] | None = None
+    calibration: TokenCalibration | None = None
 
     def script_of(self, run: int) -> PlainRotation | MarkedRotation | openai.ChatScript:
         """The same requests, marked as those of another run where they are marked."""
@@ -287,14 +287,6 @@ class _Writer:
 
 
 def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Exchange:
-    service = kserve.KserveService(
-        url=engine.url,
-        model=model.name,
-        version=engine.version,
-        binary=engine.binary,
-        outputs=engine.outputs,
-        api_key_env=engine.api_key_env,
-    )
     names = {word: name for name, word in kserve.DATATYPES.items()}
     words = read_prompts().split()
     requests = []
@@ -312,18 +304,13 @@ def _tensors(contract: Contract, engine: KserveEngine, model: ServedModel) -> Ex
             else:
                 values = random.integers(int(spec.low), int(spec.high), spec.shape, endpoint=True).astype(kind)
             tensors.append(kserve.NamedTensor(spec.name, values))
-        requests.append(kserve.build_request(service, tensors))
+        requests.append(kserve.build_request(engine, model.name, tensors))
     repeated = engine.cache == "allowed"
     return Exchange(
         script=PlainRotation(tuple(requests[:1] if repeated else requests)),
         language=kserve.KserveLanguage(),
-        asked_output=(),
         unit="request",
-        has_tokens=False,
-        keep_text=False,
-        count=None,
         distinct_prompts=1 if repeated else engine.prompts,
-        calibration=None,
     )
 
 

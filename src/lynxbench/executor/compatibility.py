@@ -71,38 +71,30 @@ def parse_version(text: str | None) -> Version | None:
     return tuple(int(part) for part in match.group(1).split(".")) if match else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """A pair of axes, and the layer whose owner can change how they fit."""
-
-    subject: str
-    layer: Layer
-
-    def finding(self, verdict: FindingVerdict, reason: str) -> CompatibilityFinding:
-        return CompatibilityFinding(subject=self.subject, verdict=verdict, reason=reason, layer=self.layer)
-
-
 OK, WARNING, BROKEN = FindingVerdict.OK, FindingVerdict.WARNING, FindingVerdict.BROKEN
-_RUNTIME = _Axes("driver x CUDA runtime", Layer.SYSTEM)
-_TOOLKIT = _Axes("toolkit x framework build", Layer.FRAMEWORK)
-_BUILD = _Axes("framework build x device", Layer.FRAMEWORK)
-_DRIVER = _Axes("driver x device", Layer.SYSTEM)
+_Judged = tuple[FindingVerdict, str]
+
+
+def _finding(subject: str, layer: Layer, judged: _Judged) -> CompatibilityFinding:
+    """What was found on a pair of axes, and the layer whose owner can change how they fit."""
+    verdict, reason = judged
+    return CompatibilityFinding(subject=subject, verdict=verdict, reason=reason, layer=layer)
 
 
 def check_cuda(stack: CudaStack) -> tuple[CompatibilityFinding, ...]:
     """Findings on every pair of axes that both sides are known of."""
     if not stack.capabilities and stack.framework_cuda is None and stack.driver is None:
         nothing = f"no NVIDIA device, no driver, {stack.framework or 'no framework'} without CUDA: nothing to match"
-        return (_Axes("cuda", Layer.SYSTEM).finding(OK, nothing),)
+        return (_finding("cuda", Layer.SYSTEM, (OK, nothing)),)
     return (
-        *_driver_and_runtime(stack),
-        *_toolkit_and_framework(stack),
-        *_framework_and_devices(stack),
-        *_driver_and_devices(stack),
+        *(_finding("driver x CUDA runtime", Layer.SYSTEM, judged) for judged in _driver_and_runtime(stack)),
+        *(_finding("toolkit x framework build", Layer.FRAMEWORK, judged) for judged in _toolkit_and_framework(stack)),
+        *(_finding("framework build x device", layer, judged) for layer, judged in _framework_and_devices(stack)),
+        *(_finding("driver x device", Layer.SYSTEM, judged) for judged in _driver_and_devices(stack)),
     )
 
 
-def _driver_and_runtime(stack: CudaStack) -> Iterator[CompatibilityFinding]:
+def _driver_and_runtime(stack: CudaStack) -> Iterator[_Judged]:
     release = stack.framework_cuda or stack.toolkit
     runtime = parse_version(stack.framework_cuda) or parse_version(stack.toolkit)
     if runtime is None:
@@ -110,119 +102,95 @@ def _driver_and_runtime(stack: CudaStack) -> Iterator[CompatibilityFinding]:
     driver, own = parse_version(stack.driver), parse_version(stack.driver_cuda)
     floor = DRIVER_FLOORS.get(runtime[0])
     if driver is None:
-        reason = f"CUDA {release} is installed, but no NVIDIA driver answers: work stays on the CPU"
-        yield _RUNTIME.finding(WARNING, reason)
+        yield WARNING, f"CUDA {release} is installed, but no NVIDIA driver answers: work stays on the CPU"
     elif floor is None:
-        yield _RUNTIME.finding(WARNING, f"no driver floor is known for CUDA {release}")
+        yield WARNING, f"no driver floor is known for CUDA {release}"
     elif driver[0] < floor and stack.forward_compatibility:
-        reason = (
+        yield (
+            WARNING,
             f"driver {stack.driver} is below {floor} for CUDA {release}; it rests on the forward-compatibility "
-            f"package {stack.forward_compatibility} (data-centre devices only)"
+            f"package {stack.forward_compatibility} (data-centre devices only)",
         )
-        yield _RUNTIME.finding(WARNING, reason)
     elif driver[0] < floor:
-        reason = f"CUDA {release} needs driver {floor} or newer; driver {stack.driver} is installed: update the driver"
-        yield _RUNTIME.finding(BROKEN, reason)
+        needed = f"CUDA {release} needs driver {floor} or newer"
+        yield BROKEN, f"{needed}; driver {stack.driver} is installed: update the driver"
     elif own is not None and own[:2] < runtime[:2]:
-        reason = (
+        yield (
+            WARNING,
             f"driver {stack.driver} supports CUDA {stack.driver_cuda}; CUDA {release} runs by minor-version "
-            "compatibility: no PTX of it can be compiled at load, and newer features may be missing"
+            "compatibility: no PTX of it can be compiled at load, and newer features may be missing",
         )
-        yield _RUNTIME.finding(WARNING, reason)
     else:
-        yield _RUNTIME.finding(OK, f"driver {stack.driver} meets the floor {floor} of CUDA {release}")
+        yield OK, f"driver {stack.driver} meets the floor {floor} of CUDA {release}"
 
 
-def _toolkit_and_framework(stack: CudaStack) -> Iterator[CompatibilityFinding]:
+def _toolkit_and_framework(stack: CudaStack) -> Iterator[_Judged]:
     built, toolkit = parse_version(stack.framework_cuda), parse_version(stack.toolkit)
     if built is None or toolkit is None:
         return
-    framework = stack.framework or "the framework"
+    framework, built_for = stack.framework or "the framework", f"built for CUDA {stack.framework_cuda}"
     if toolkit[0] != built[0]:
-        reason = (
-            f"{framework} was built for CUDA {stack.framework_cuda}, the installed toolkit is {stack.toolkit}: "
-            "extensions built here do not load"
-        )
-        yield _TOOLKIT.finding(WARNING, reason)
+        installed = f"the installed toolkit is {stack.toolkit}"
+        yield WARNING, f"{framework} was {built_for}, {installed}: extensions built here do not load"
     elif toolkit[:2] < built[:2]:
-        reason = (
-            f"{framework} was built for CUDA {stack.framework_cuda}, older libraries {stack.toolkit} are installed: "
-            "symbols may be missing"
-        )
-        yield _TOOLKIT.finding(WARNING, reason)
+        installed = f"older libraries {stack.toolkit} are installed"
+        yield WARNING, f"{framework} was {built_for}, {installed}: symbols may be missing"
     else:
-        yield _TOOLKIT.finding(OK, f"{framework} built for CUDA {stack.framework_cuda}, toolkit {stack.toolkit}")
+        yield OK, f"{framework} {built_for}, toolkit {stack.toolkit}"
 
 
-def _framework_and_devices(stack: CudaStack) -> Iterator[CompatibilityFinding]:
-    built = parse_version(stack.framework_cuda)
+def _framework_and_devices(stack: CudaStack) -> Iterator[tuple[Layer, _Judged]]:
+    built, framework = parse_version(stack.framework_cuda), stack.framework
+    own = Layer.FRAMEWORK
     if not stack.capabilities:
         if stack.framework_cuda is not None:
-            reason = f"{stack.framework} is a CUDA {stack.framework_cuda} build; no device is here to run it"
-            yield _BUILD.finding(OK, reason)
-    elif stack.framework is None:
-        yield _BUILD.finding(WARNING, "no framework is installed that could use the devices")
+            yield own, (OK, f"{framework} is a CUDA {stack.framework_cuda} build; no device is here to run it")
+    elif framework is None:
+        yield own, (WARNING, "no framework is installed that could use the devices")
     elif stack.framework_cuda is None:
-        reason = f"{stack.framework} is built without CUDA: it cannot use the devices; install a CUDA build"
-        yield _BUILD.finding(BROKEN, reason)
+        without = f"{framework} is built without CUDA"
+        yield own, (BROKEN, f"{without}: it cannot use the devices; install a CUDA build")
     elif built is None:
-        reason = f"{stack.framework} names its CUDA release as {stack.framework_cuda!r}: nothing can be matched"
-        yield _BUILD.finding(WARNING, reason)
+        named = f"{framework} names its CUDA release as {stack.framework_cuda!r}"
+        yield own, (WARNING, f"{named}: nothing can be matched")
     else:
         for capability in sorted(set(stack.capabilities)):
             device = parse_version(capability)
             if device is None:
                 reason = f"a device names its capability as {capability!r}: nothing can be matched"
-                yield _Axes(_BUILD.subject, Layer.ACCELERATOR).finding(WARNING, reason)
+                yield Layer.ACCELERATOR, (WARNING, reason)
             elif stack.framework_archs is None:
-                yield _by_toolkit(stack, built, capability, device)
+                yield own, _by_toolkit(stack, built, capability, device)
             else:
-                yield _by_archs(stack, built, capability, device, stack.framework_archs)
+                yield own, _by_archs(stack, built, capability, device, stack.framework_archs)
 
 
-def _by_toolkit(stack: CudaStack, built: Version, capability: str, device: Version) -> CompatibilityFinding:
+def _by_toolkit(stack: CudaStack, built: Version, capability: str, device: Version) -> _Judged:
     """Without the architecture list only the release can be judged."""
     if device < DROPPED_BELOW.get(built[0], ()):
-        return _BUILD.finding(BROKEN, f"CUDA {built[0]} no longer supports capability {capability}")
+        return BROKEN, f"CUDA {built[0]} no longer supports capability {capability}"
     first = FIRST_TOOLKIT.get(device)
     if first and built[:2] < first:
-        reason = (
-            f"capability {capability} came with CUDA {first[0]}.{first[1]}; {stack.framework} is built for "
-            f"{stack.framework_cuda}: at best PTX compiled at load"
-        )
-        return _BUILD.finding(WARNING, reason)
-    reason = (
-        f"CUDA {stack.framework_cuda} compiles for capability {capability}; the build's own list is known once it is "
-        "loaded"
-    )
-    return _BUILD.finding(OK, reason)
+        came = f"capability {capability} came with CUDA {first[0]}.{first[1]}"
+        return WARNING, f"{came}; {stack.framework} is built for {stack.framework_cuda}: at best PTX compiled at load"
+    compiles = f"CUDA {stack.framework_cuda} compiles for capability {capability}"
+    return OK, f"{compiles}; the build's own list is known once it is loaded"
 
 
-def _by_archs(
-    stack: CudaStack, built: Version, capability: str, device: Version, archs: tuple[str, ...]
-) -> CompatibilityFinding:
+def _by_archs(stack: CudaStack, built: Version, capability: str, device: Version, archs: tuple[str, ...]) -> _Judged:
     binary = [arch for arch in archs if _binary_runs(arch, device)]
     if binary:
-        return _BUILD.finding(OK, f"{stack.framework} carries {binary[-1]} for capability {capability}")
+        return OK, f"{stack.framework} carries {binary[-1]} for capability {capability}"
     portable = [arch for arch in archs if _ptx_runs(arch, device)]
     own = parse_version(stack.driver_cuda)
     if portable and own and own[:2] < built[:2]:
-        reason = (
-            f"only PTX ({portable[-1]}) fits capability {capability}, and driver {stack.driver} "
-            f"(CUDA {stack.driver_cuda}) cannot compile PTX of CUDA {stack.framework_cuda}"
-        )
-        return _BUILD.finding(BROKEN, reason)
+        driver = f"driver {stack.driver} (CUDA {stack.driver_cuda}) cannot compile PTX of CUDA {stack.framework_cuda}"
+        return BROKEN, f"only PTX ({portable[-1]}) fits capability {capability}, and {driver}"
     if portable:
-        reason = (
-            f"no binary for capability {capability}; PTX ({portable[-1]}) is compiled at first use and misses newer "
-            "instructions"
-        )
-        return _BUILD.finding(WARNING, reason)
-    listed = " ".join(archs) or "none"
-    reason = (
-        f"{stack.framework} carries {listed}: nothing that runs on capability {capability}; install a build that does"
-    )
-    return _BUILD.finding(BROKEN, reason)
+        late = f"PTX ({portable[-1]}) is compiled at first use and misses newer instructions"
+        return WARNING, f"no binary for capability {capability}; {late}"
+    carries = f"{stack.framework} carries {' '.join(archs) or 'none'}"
+    return BROKEN, f"{carries}: nothing that runs on capability {capability}; install a build that does"
 
 
 def parse_arch(arch: str) -> tuple[str, Version, str] | None:
@@ -246,7 +214,7 @@ def _ptx_runs(arch: str, device: Version) -> bool:
     return parsed is not None and parsed[0] == "compute" and not parsed[2] and parsed[1] <= device
 
 
-def _driver_and_devices(stack: CudaStack) -> Iterator[CompatibilityFinding]:
+def _driver_and_devices(stack: CudaStack) -> Iterator[_Judged]:
     own = parse_version(stack.driver_cuda)
     if own is None:
         return
@@ -254,10 +222,10 @@ def _driver_and_devices(stack: CudaStack) -> Iterator[CompatibilityFinding]:
     for capability in sorted(set(stack.capabilities)):
         first = FIRST_TOOLKIT.get(parse_version(capability) or ())
         if first and own[:2] < first:
-            reason = f"{driver} is older than the first release for capability {capability}, CUDA {first[0]}.{first[1]}"
-            yield _DRIVER.finding(BROKEN, reason)
+            release = f"the first release for capability {capability}, CUDA {first[0]}.{first[1]}"
+            yield BROKEN, f"{driver} is older than {release}"
         else:
-            yield _DRIVER.finding(OK, f"{driver} knows capability {capability}")
+            yield OK, f"{driver} knows capability {capability}"
 
 
 def cuda_stack(executor: Executor) -> CudaStack:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, JsonValue, PrivateAttr, model_validator
+from pydantic import AfterValidator, PrivateAttr, model_validator
 from pydantic import Field as Bound
 
 from lynxbench.model.document import Document
@@ -89,13 +89,11 @@ class Declaration(Document):
         parts = {Layer.PROCUREMENT: self.procurement, Layer.FACILITY: self.facility, Layer.DEMAND: self.demand}
         named = [(layer, part.model_dump(mode="json", exclude_none=True)) for layer, part in parts.items()]
         for layer, values in (*named, *self.declared.items()):
+            tier = IN_THE_ID.get(layer, Tier.CONFIGURATION)
             for name, value in values.items():
-                layers.setdefault(layer, {})[name] = self._field(layer, value)
+                field = Field(value=value, source=self._source, status=Status.DECLARED, tier=tier)
+                layers.setdefault(layer, {})[name] = field
         return layers
-
-    def _field(self, layer: Layer, value: JsonValue) -> Field:
-        tier = IN_THE_ID.get(layer, Tier.CONFIGURATION)
-        return Field(value=value, source=self._source, status=Status.DECLARED, tier=tier)
 
 
 SITE = FileForm("a site file", "begin it with `lynxbench: 1`", Declaration)

@@ -148,10 +148,13 @@ def precision_table(executor: Executor) -> tuple[PrecisionSupport, ...]:
     flags = executor.get(Layer.ACCELERATOR, "cpu_flags")
     model = executor.get(Layer.ACCELERATOR, "cpu_model")
     known = [str(flag) for flag in flags] if isinstance(flags, list) else []
-    rows = [_row(f"cpu {model or 'of unknown model'}", p, cpu_precision(known, p)) for p in FORMATS]
+    judged = [(f"cpu {model or 'of unknown model'}", p, cpu_precision(known, p)) for p in FORMATS]
     for device, capability in _gpu_kinds(executor):
-        rows += [_row(device, p, gpu_precision(capability, p)) for p in FORMATS]
-    return tuple(rows)
+        judged += [(device, p, gpu_precision(capability, p)) for p in FORMATS]
+    return tuple(
+        PrecisionSupport(device=device, precision=p, native=native, reason=reason)
+        for device, p, (native, reason) in judged
+    )
 
 
 def _gpu_kinds(executor: Executor) -> list[tuple[str, str]]:
@@ -166,8 +169,3 @@ def _gpu_kinds(executor: Executor) -> list[tuple[str, str]]:
         if capability
     }
     return list(kinds.items())
-
-
-def _row(device: str, precision: str, judged: tuple[Native, str]) -> PrecisionSupport:
-    native, reason = judged
-    return PrecisionSupport(device=device, precision=precision, native=native, reason=reason)

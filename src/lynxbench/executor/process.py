@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from lynxbench.executor.environment import select_environment
 from lynxbench.executor.host import Host, exact_json, explain, format_cpu_list
 from lynxbench.executor.mapped import (
     HashCache,
@@ -26,6 +25,7 @@ from lynxbench.executor.mapped import (
     parse_maps,
 )
 from lynxbench.executor.nvidia import load_nvml, read_links_now
+from lynxbench.executor.system import select_environment
 from lynxbench.model.executor import Field, Status, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 
@@ -108,7 +108,7 @@ def describe_system_libraries(libraries: list[MappedLibrary], host: Host) -> dic
 
 def describe_confinement(host: Host) -> dict[str, Field]:
     """Environment and CPUs of this very process, which whoever started it may have set apart from the host's."""
-    variables: dict[str, JsonValue] = dict(select_environment(host.environ).variables)
+    variables = select_environment(host.environ).variables
     return {
         "process_environment": measured(variables, "allow-listed environment variables of the process"),
         "process_affinity": measured(format_cpu_list(host.affinity()), "sched_getaffinity in the process"),

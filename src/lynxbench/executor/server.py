@@ -24,7 +24,7 @@ from lynxbench.executor.server_on_host import (
     find_server_process,
     redact_command,
 )
-from lynxbench.https import request
+from lynxbench.https import HttpAnswer, request
 from lynxbench.model.executor import Executor, Field, Tier, declared, measured, unreadable
 from lynxbench.model.layers import Layer
 from lynxbench.model.secrets import value_is_credential
@@ -78,14 +78,15 @@ def capture_server(
     layers: Layers = {layer: {} for layer in Layer}
     root = parts.path.rstrip("/").removesuffix("/v1")
     layers[Layer.SERVING].update(_tell(address, root, model, kserve))
-    text = _get(address, f"{root}/metrics")
+    answer = _get(address, f"{root}/metrics")
     counters: dict[str, float] = {}
-    if isinstance(text, str):
-        layers[Layer.SERVING]["server_metrics_unavailable"] = unreadable(text, Tier.STATE)
+    if isinstance(answer, str):
+        layers[Layer.SERVING]["server_metrics_unavailable"] = unreadable(answer, Tier.STATE)
     else:
-        metrics = parse_metrics(text.text)
+        text = answer.body.decode("utf-8", "replace")
+        metrics = parse_metrics(text)
         counters = sum_counters(metrics)
-        layers[Layer.SERVING].update(describe_metrics(metrics, text.text))
+        layers[Layer.SERVING].update(describe_metrics(metrics, text))
     layers[Layer.SERVING]["server_launch"] = (
         declared([*redact_command(list(launch))], "contract, engine.launch")
         if launch
@@ -100,8 +101,7 @@ def capture_server(
         for layer, missing in ((Layer.SERVING, "server_command"), (Layer.RUNTIME, "server_libraries")):
             layers[layer][missing] = unreadable(f"{why}; declare it with --declare or engine.launch")
     statistics = _get(address, f"{root}/v2/models/{model}/stats") if kserve else ""
-    document = None if isinstance(statistics, str) else statistics.text.encode()
-    return CapturedServer(layers, counters, process, local, document)
+    return CapturedServer(layers, counters, process, local, None if isinstance(statistics, str) else statistics.body)
 
 
 def with_server(host: Executor, server: CapturedServer) -> Executor:
@@ -137,12 +137,6 @@ def is_this_host(name: str) -> bool:
 # --- what the server tells -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    text: str
-    server: str
-
-
 def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Field]:
     of_model = f"/v2/models/{model}"
     paths = {"server_version": "/version", "server_models": "/v1/models", "server_properties": "/props"}
@@ -156,14 +150,15 @@ def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Fi
             # A server that lacks an endpoint is no different from itself a minute later.
             fields[name] = unreadable(answer, Tier.STATE)
             continue
-        if answer.server:
-            fields["server_software"] = measured(answer.server, f"Server header of {path}")
+        if software := answer.headers.get("server", ""):
+            fields["server_software"] = measured(software, f"Server header of {path}")
+        text = answer.body.decode("utf-8", "replace")
         try:
-            fields[name] = measured(exact_json(without_changing(json.loads(answer.text))), f"GET {path}")
+            fields[name] = measured(exact_json(without_changing(json.loads(text))), f"GET {path}")
         except ValueError:
             fields[name] = unreadable(f"GET {path}: not JSON", Tier.STATE)
             continue
-        if value_is_credential(answer.text):
+        if value_is_credential(text):
             fields[name] = unreadable(f"GET {path}: withheld, it holds what looks like a credential")
     return fields
 
@@ -177,8 +172,8 @@ def without_changing(value: object) -> object:
     return value
 
 
-def _get(address: Address, path: str) -> _Answer | str:
-    """An answer's text, or why there is none."""
+def _get(address: Address, path: str) -> HttpAnswer | str:
+    """A good answer, or why there is none."""
     parts = urlsplit(address.url)
     try:
         answer = request(
@@ -192,9 +187,7 @@ def _get(address: Address, path: str) -> _Answer | str:
         )
     except OSError as problem:
         return f"GET {path}: {explain(problem)}"
-    if answer.status != 200:
-        return f"GET {path}: status {answer.status}"
-    return _Answer(answer.body.decode("utf-8", "replace"), answer.headers.get("server", ""))
+    return answer if answer.status == 200 else f"GET {path}: status {answer.status}"
 
 
 # --- Prometheus text -------------------------------------------------------------------------------------------------

@@ -11,12 +11,12 @@ import psutil
 from pydantic import JsonValue
 
 from lynxbench.executor.confinement import read_cpu_limit, read_memory_limit
-from lynxbench.executor.environment import select_environment
 from lynxbench.executor.host import Host, explain, format_cpu_list
 from lynxbench.executor.mapped import MappedLibrary, generated_folders, name_libraries, parse_maps
 from lynxbench.executor.nvidia import load_nvml, opened
 from lynxbench.executor.process import describe_cuda, hash_libraries
 from lynxbench.executor.python_packages import FRAMEWORKS
+from lynxbench.executor.system import select_environment
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 from lynxbench.model.secrets import WITHHELD, option_looks_secret, value_is_credential
@@ -155,7 +155,7 @@ def _confinement(pid: int) -> dict[str, Field]:
         fields["server_affinity"] = measured(
             format_cpu_list(process.cpu_affinity() or []), "sched_getaffinity of the server"
         )
-        variables: dict[str, JsonValue] = dict(select_environment(process.environ()).variables)
+        variables = select_environment(process.environ()).variables
         fields["server_environment"] = measured(variables, "allow-listed environment variables of the server")
     except (psutil.Error, OSError) as problem:
         fields["server_environment"] = unreadable(explain(problem))

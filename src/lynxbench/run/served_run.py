@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lynxbench.engines.kserve import parse_triton_stats
+from lynxbench.engines.kserve import parse_triton_stats, triton_between
 from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
 from lynxbench.engines.served import api_key_headers
 from lynxbench.errors import BadResult
@@ -210,17 +210,11 @@ def _triton(contract: Contract, before: CapturedServer, after: CapturedServer) -
     version = getattr(contract.engine, "version", None)
     try:
         first, last = (parse_triton_stats(data, model.name, version) for data in (before.statistics, after.statistics))
-        spent = last.since(first)
+        spent = triton_between(first, last)
     except BadResult:
         return {}
-    parts = ("total", "queue", "compute_input", "compute_infer", "compute_output")
-    return {
-        "triton_requests": float(spent.succeeded),
-        "triton_inferences": float(spent.inferences),
-        "triton_executions": float(spent.executions),
-        "triton_cache_hits": float(spent.cache_hits),
-        **{f"triton_{name}_s": getattr(spent, f"{name}_ns") / 1e9 for name in parts},
-    }
+    seconds = {f"triton_{name.removesuffix('_ns')}_s": ns / 1e9 for name, ns in spent.items() if name.endswith("_ns")}
+    return {f"triton_{name}": float(count) for name, count in spent.items() if not name.endswith("_ns")} | seconds
 
 
 def _drift(before: Executor, after: Executor) -> tuple[FieldChange, ...]:

@@ -12,9 +12,9 @@ import pytest
 
 from lynxbench.attribute.attributing import attribute_trace
 from lynxbench.attribute.judge.process_accounts import judge_accounts, measure_contention
-from lynxbench.attribute.read.resource_record import parse_resource, read_resource
+from lynxbench.attribute.read.resource_record import ResourceStep, parse_resource, read_resource
 from lynxbench.attribute.say.verdict_lines import say_accounts
-from lynxbench.engines.python_resources import Account, account, write_accounts
+from lynxbench.engines.python_resources import account, write_accounts
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound, Category
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
@@ -26,7 +26,7 @@ _SPLIT = (
 )
 
 
-def measure(work: Callable[[], object], path: Path, threads: int = 1) -> tuple[Attribution, list[Account]]:
+def measure(work: Callable[[], object], path: Path, threads: int = 1) -> tuple[Attribution, list[ResourceStep]]:
     """Real accounts around real work, through the door that the pipeline uses."""
     accounts = [account(lambda index: (work(), 1)[1], index) for index in range(5)]
     write_accounts(accounts, "module:function", threads, path)
@@ -55,7 +55,7 @@ def test_a_sleeping_callable_is_idle(tmp_path: Path) -> None:
     """What it slept is idle, to the nanosecond; a busy machine adds a wait for a CPU, which is booked apart."""
     said, accounts = measure(lambda: time.sleep(0.02), tmp_path / "resource.json")
     for step in accounts:
-        split = step.exclusive_ns()
+        split = step.spent_ns()
         assert sum(split.values()) == step.wall_ns
         asleep = split["idle"] + split["synchronization"]  # a thread of the test runner may have worked meanwhile
         assert asleep >= 19 * MS
@@ -88,7 +88,7 @@ def test_waiting_for_an_own_thread_is_synchronization(tmp_path: Path) -> None:
 
     said, accounts = measure(work, tmp_path / "resource.json", threads=4)
     for step in accounts:
-        split = step.exclusive_ns()
+        split = step.spent_ns()
         assert sum(split.values()) == step.wall_ns
         assert split["synchronization"] + split["queueing"] >= 19 * MS
     assert said.shares[Category.SYNCHRONIZATION] > 0
@@ -188,7 +188,7 @@ def test_accounts_of_the_whole_process_are_kept() -> None:
         assert one.process_run_queue_ns is not None
         assert one.process_run_queue_ns >= 0
         assert one.effective_threads is None or 0 < one.effective_threads <= one.threads
-    assert sum(one.exclusive_ns().values()) == one.wall_ns
+    assert sum(one.spent_ns().values()) == one.wall_ns
     assert len(os.sched_getaffinity(0)) >= 1
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lynxbench.attribute.read.resource_record import ResourceStep
 from lynxbench.engines.callable import CallablePythonEngine, CallableSession, resolve
-from lynxbench.engines.python_resources import Account
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job
@@ -241,11 +241,8 @@ def test_profile_of_torch_operators_is_a_trace_with_steps(user_module, tmp_path:
 
 
 def test_waiting_for_own_threads_is_synchronization() -> None:
-    account = Account(
-        wall_ns=100, thread_cpu_ns=30, process_cpu_ns=80, run_queue_ns=10, block_io_ns=None,
-        voluntary=1, involuntary=0, minor_faults=0, major_faults=0, block_reads=0, block_writes=0, system_ns=0,
-    )  # fmt: skip
-    assert account.exclusive_ns() == {"compute": 30, "queueing": 10, "input": 0, "synchronization": 50, "idle": 10}
+    account = ResourceStep(wall_ns=100, thread_cpu_ns=30, process_cpu_ns=80, run_queue_ns=10, voluntary=1)
+    assert account.spent_ns() == {"compute": 30, "queueing": 10, "input": 0, "synchronization": 50, "idle": 10}
 
 
 def test_ceilings_are_plausible_and_named(user_module) -> None:  # type: ignore[no-untyped-def]

@@ -6,7 +6,6 @@ import pickle
 import pytest
 
 from lynxbench.engines.openai import (
-    ChatMessage,
     ChatScript,
     Endpoint,
     OpenAiLanguage,
@@ -38,7 +37,7 @@ def test_bodies_by_endpoint():
     assert "stream_options" not in plain
     vectors = body(service(endpoint=Endpoint.EMBEDDINGS, stream=False), "text", None)
     assert vectors == {"model": "m", "input": "text"}
-    turns = [ChatMessage("user", "a"), ChatMessage("assistant", "b"), ChatMessage("user", "c")]
+    turns = [{"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))]
     assert [m["content"] for m in body(service(), turns)["messages"]] == ["a", "b", "c"]
     with pytest.raises(BadInput):
         body(service(), [1, 2])

@@ -15,7 +15,7 @@ class CategoryCause:
     """How a category reads, and whose it is. `rivals` are other layers that could be behind it, with the reason."""
 
     words: str
-    verb: str
+    """With its verb: `kernel launch and framework dispatch take`."""
     layer: Layer | None
     symptom: Layer | None
     next_step: str
@@ -24,13 +24,12 @@ class CategoryCause:
 
     def takes(self, amount: str) -> str:
         """`launch and dispatch take 58–66 % of a step`."""
-        return f"{self.words} {self.verb} {amount} of a step"
+        return f"{self.words} {amount} of a step"
 
 
 CAUSES: dict[Category, CategoryCause] = {
     Category.COMPUTE: CategoryCause(
-        "arithmetic",
-        "takes",
+        "arithmetic takes",
         Layer.ACCELERATOR,
         Layer.ACCELERATOR,
         "compute in a lower precision, do less arithmetic (a smaller or sparser model), or use faster hardware",
@@ -38,8 +37,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ((Layer.APPLICATION, "a smaller model or a lower precision needs less arithmetic"),),
     ),
     Category.MEMORY_BANDWIDTH: CategoryCause(
-        "moving data between memory and the processor",
-        "takes",
+        "moving data between memory and the processor takes",
         Layer.ACCELERATOR,
         Layer.ACCELERATOR,
         "move fewer bytes (weights in fewer bits, a larger batch for each read of the weights), or use faster memory",
@@ -50,8 +48,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ),
     ),
     Category.TRANSFER: CategoryCause(
-        "copies between host and device",
-        "take",
+        "copies between host and device take",
         Layer.APPLICATION,
         Layer.ACCELERATOR,
         "keep the data on the device; where it must move, copy from pinned memory and overlap it with the work before",
@@ -59,8 +56,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ((Layer.SYSTEM, "a link narrower than it should be, or pageable memory, slows each copy"),),
     ),
     Category.LAUNCH: CategoryCause(
-        "kernel launch and framework dispatch",
-        "take",
+        "kernel launch and framework dispatch take",
         Layer.RUNTIME,
         Layer.SYSTEM,
         "compile the step or replay it as a graph, so that many small operators become few",
@@ -71,8 +67,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ),
     ),
     Category.SYNCHRONIZATION: CategoryCause(
-        "waiting for the device at synchronisation points",
-        "takes",
+        "waiting for the device at synchronisation points takes",
         Layer.APPLICATION,
         Layer.ACCELERATOR,
         "remove the reads of device values inside the step (.item(), .cpu(), printing), or do them once at its end",
@@ -80,8 +75,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ((Layer.FRAMEWORK, "an operator that synchronises on its own"),),
     ),
     Category.ALLOCATOR: CategoryCause(
-        "allocating and freeing memory",
-        "takes",
+        "allocating and freeing memory takes",
         Layer.FRAMEWORK,
         Layer.SYSTEM,
         "reuse buffers between steps, do not empty the cache in the loop, and tune or replace the allocator",
@@ -92,8 +86,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ),
     ),
     Category.INPUT: CategoryCause(
-        "preparing or awaiting the input",
-        "takes",
+        "preparing or awaiting the input takes",
         Layer.APPLICATION,
         Layer.ACCELERATOR,
         "prepare the input off the step's path: load and tokenise in workers ahead of time, and keep a batch ready",
@@ -101,8 +94,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ((Layer.SYSTEM, "slow storage, or too few cores for the input workers"),),
     ),
     Category.COMMUNICATION: CategoryCause(
-        "communication between processes",
-        "takes",
+        "communication between processes takes",
         Layer.SYSTEM,
         Layer.ACCELERATOR,
         "overlap communication with arithmetic, send less (larger shards, fewer bits), or use a faster interconnect",
@@ -113,19 +105,17 @@ CAUSES: dict[Category, CategoryCause] = {
         ),
     ),
     Category.QUEUEING: CategoryCause(
-        "waiting in a queue",
-        "takes",
+        "waiting in a queue takes",
         Layer.DEMAND,
         Layer.SERVING,
         "add capacity or admit fewer requests",
         "more is asked than the executor can serve",
     ),
     Category.NETWORK: CategoryCause(
-        "the network", "takes", Layer.SYSTEM, Layer.SERVING, "shorten the path to the server", "requests travel"
+        "the network takes", Layer.SYSTEM, Layer.SERVING, "shorten the path to the server", "requests travel"
     ),
     Category.IDLE: CategoryCause(
-        "host code outside any operator",
-        "takes",
+        "host code outside any operator takes",
         Layer.APPLICATION,
         Layer.ACCELERATOR,
         "profile the Python code between the operators (with_stack=True) and take it off the step's path",
@@ -133,8 +123,7 @@ CAUSES: dict[Category, CategoryCause] = {
         ((Layer.SYSTEM, "the process was not scheduled, or waited for the operating system"),),
     ),
     Category.UNATTRIBUTED: CategoryCause(
-        "code that shows no operators",
-        "takes",
+        "code that shows no operators takes",
         None,
         None,
         "profile again with more detail: record_shapes=True, and kernel profiling for compiled code",
@@ -143,8 +132,7 @@ CAUSES: dict[Category, CategoryCause] = {
 }
 
 SLOW_KERNELS = CategoryCause(
-    "operators far below the measured ceilings",
-    "take",
+    "operators far below the measured ceilings take",
     Layer.RUNTIME,
     Layer.ACCELERATOR,
     "find out why the fast path is not taken: kernel library, memory layout, number of threads, other load",
@@ -155,8 +143,7 @@ SLOW_KERNELS = CategoryCause(
     ),
 )
 NARROWER = CategoryCause(
-    "products in full 32-bit floating point",
-    "take",
+    "products in full 32-bit floating point take",
     Layer.FRAMEWORK,
     Layer.ACCELERATOR,
     "allow TF32 for products (torch.backends.cuda.matmul.fp32_precision = 'tf32'), and check the accuracy",
@@ -164,8 +151,7 @@ NARROWER = CategoryCause(
     ((Layer.APPLICATION, "the model's owner decides which precision its accuracy bears"),),
 )
 STALLED = CategoryCause(
-    "waiting for a core",
-    "takes",
+    "waiting for a core takes",
     Layer.SYSTEM,
     Layer.RUNTIME,
     "give the process its cores: stop other load, pin threads, and use no more threads than there are cores",
@@ -173,8 +159,7 @@ STALLED = CategoryCause(
     ((Layer.APPLICATION, "the program itself runs more threads than there are cores"),),
 )
 UNFUSED = CategoryCause(
-    "passes over memory that could be merged",
-    "take",
+    "passes over memory that could be merged take",
     Layer.RUNTIME,
     Layer.ACCELERATOR,
     "fuse the chain of passes (compile the step, or use fused operators), so that intermediates never reach memory",
@@ -182,8 +167,7 @@ UNFUSED = CategoryCause(
     ((Layer.APPLICATION, "the model is written as many small passes"),),
 )
 SMALL_KERNELS = CategoryCause(
-    "kernels too small to fill the device",
-    "take",
+    "kernels too small to fill the device take",
     Layer.RUNTIME,
     Layer.ACCELERATOR,
     "fuse the small kernels (compile the step, or use fused operators): each costs its start whatever it does",

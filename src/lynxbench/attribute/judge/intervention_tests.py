@@ -137,20 +137,18 @@ def _propose(
     kind = "cuda" if device.startswith("cuda") else "cpu"
     narrower = _NARROWER[kind].get(precision)
     why = _inapplicable(change, contract, kind, narrower)
-    changed = contract.model_copy(update={"objective": Objective()})  # a changed step owes the objective nothing
-    if why is not None:
-        return InterventionProposal(change, changed, precision, UNKNOWN_INTERVAL, why)
-    predicted = predict_gain(change, attribution.shares, precision, narrower)
-    engine, workload = contract.engine, contract.workload
-    if change is Change.COMPILE:
-        changed = changed.model_copy(update={"engine": engine.model_copy(update={"graph": Graph.COMPILE})})
-    elif change is Change.DOUBLE_BATCH:
-        larger = workload.model_copy(update={"batch": workload.batch * 2})
-        changed = changed.model_copy(update={"workload": larger})
-    elif change is Change.STEP_PRECISION and narrower is not None:
-        stepped = workload.model_copy(update={"precisions": (narrower,)})
-        return InterventionProposal(change, changed.model_copy(update={"workload": stepped}), narrower, predicted)
-    return InterventionProposal(change, changed, precision, predicted)
+    update: dict[str, object] = {"objective": Objective()}  # a changed step owes the objective nothing
+    predicted, workload = UNKNOWN_INTERVAL, contract.workload
+    if why is None:
+        predicted = predict_gain(change, attribution.shares, precision, narrower)
+        if change is Change.COMPILE:
+            update["engine"] = contract.engine.model_copy(update={"graph": Graph.COMPILE})
+        elif change is Change.DOUBLE_BATCH:
+            update["workload"] = workload.model_copy(update={"batch": workload.batch * 2})
+        elif change is Change.STEP_PRECISION and narrower is not None:
+            update["workload"] = workload.model_copy(update={"precisions": (narrower,)})
+            precision = narrower
+    return InterventionProposal(change, contract.model_copy(update=update), precision, predicted, why)
 
 
 def predict_gain(

@@ -62,23 +62,6 @@ def _product(
     return OperatorWork(2.0 * batch * m * n * k, left.footprint + right.footprint + extra, written, left.dtype)
 
 
-def _mm(short: str, call: OperatorCall) -> OperatorWork | None:
-    first = 1 if short.startswith(("addmm", "_addmm")) else 0
-    left, right = call.tensor(first), call.tensor(first + 1)
-    (m, k), (k2, n) = left.sizes, right.sizes
-    if k != k2:
-        return None
-    extra = call.tensor(0).footprint if first and call.arguments[0] else 0
-    return _product(left, right, m, n, k, extra=extra)
-
-
-def _bmm(short: str, call: OperatorCall) -> OperatorWork | None:
-    first = 1 if short in ("baddbmm", "addbmm") else 0
-    left, right = call.tensor(first), call.tensor(first + 1)
-    (batch, m, k), (_, _, n) = left.sizes, right.sizes
-    return _product(left, right, m, n, k, batch)
-
-
 def _mv(short: str, call: OperatorCall) -> OperatorWork | None:
     first = 1 if short == "addmv" else 0
     matrix, vector = call.tensor(first), call.tensor(first + 1)
@@ -115,12 +98,15 @@ def _packed_linear(x: OperandTensor, result: tuple[int, ...]) -> OperatorWork | 
 
 
 def _matmul(short: str, call: OperatorCall) -> OperatorWork | None:
-    left, right = call.tensor(0), call.tensor(1)
+    """Over the last two dimensions; `addmm` and its like add their first operand to the product of the next two."""
+    first = 1 if "add" in short else 0
+    left, right = call.tensor(first), call.tensor(first + 1)
     if len(left.sizes) < 2 or len(right.sizes) < 2 or left.sizes[-1] != right.sizes[-2]:
         return None
     m, k, n = left.sizes[-2], left.sizes[-1], right.sizes[-1]
     batch = max(math.prod(left.sizes[:-2]), math.prod(right.sizes[:-2]))
-    return _product(left, right, m, n, k, batch)
+    extra = call.tensor(0).footprint if "addmm" in short and call.arguments[0] else 0
+    return _product(left, right, m, n, k, batch, extra)
 
 
 def _attention(short: str, call: OperatorCall) -> OperatorWork | None:
@@ -227,12 +213,11 @@ def _gather(short: str, call: OperatorCall) -> OperatorWork | None:
 
 
 _RULES: dict[str, _Rule] = {
-    **dict.fromkeys(("mm", "addmm", "_addmm_activation", "_int_mm", "_scaled_mm"), _mm),
-    **dict.fromkeys(("bmm", "baddbmm", "addbmm"), _bmm),
+    **dict.fromkeys(("mm", "addmm", "_addmm_activation", "_int_mm", "_scaled_mm"), _matmul),
+    **dict.fromkeys(("matmul", "bmm", "baddbmm", "addbmm"), _matmul),
     **dict.fromkeys(("mv", "addmv"), _mv),
     **dict.fromkeys(("dot", "vdot"), _dot),
     "linear": _linear,
-    "matmul": _matmul,
     **dict.fromkeys(("fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"), _fill),
     "copy_": _copy,
     **dict.fromkeys(("cat", "_cat"), _cat),

@@ -75,9 +75,7 @@ class Ceilings:
         computed = DTYPE_PRECISION.get(dtype)
         if computed is Precision.FP32 and self.precision is Precision.TF32:
             computed = Precision.TF32
-        if computed is None:
-            return None
-        return self.named("matmul", computed)
+        return None if computed is None else self.named("matmul", computed)
 
     @property
     def copy_bytes_per_s(self) -> float | None:
@@ -94,15 +92,7 @@ class Ceilings:
         """A ceiling by name and precision; without a precision, the best of that name."""
         named = [c for c in self.all if c.name == name and c.per_s > 0]
         exact = [c.per_s for c in named if c.precision == precision]
-        if exact:
-            return max(exact)
-        if precision is not None:
-            return None
-        return max((c.per_s for c in named), default=None)
-
-    def any_arithmetic_per_s(self) -> float | None:
-        """Some matrix-product ceiling, to tell which side of the roofline binds where the operator's own is missing."""
-        return self.named("matmul", None)
+        return max(exact or [c.per_s for c in named if precision is None], default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +110,8 @@ def attain(work: OperatorWork, ceilings: Ceilings) -> Attainable | None:
     if work.read_bytes >= READ_DOMINATED * work.written_bytes:
         bandwidth = ceilings.read_bytes_per_s
     own = ceilings.arithmetic_per_s(work.dtype)
-    arithmetic = own or ceilings.any_arithmetic_per_s()
+    # Some product's ceiling tells which side of the roofline binds where the operator's own is missing.
+    arithmetic = own or ceilings.named("matmul", None)
     if not bandwidth:
         return None
     memory_ns = work.total_bytes / bandwidth * 1e9

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.attribute.read.chrome_text import SEPARATORS, FileReading, read_pieces, repaired
-from lynxbench.attribute.read.kineto_events import AnyEvent, Args, Decoder, pack_column, stamps_of
+from lynxbench.attribute.read.kineto_events import Args, Decoder, KinetoEvent, pack_column, stamps_of
 from lynxbench.attribute.read.operands import OperatorCall, parse_signature
 from lynxbench.attribute.read.operator_names import is_view
 from lynxbench.attribute.read.trace import DEVICE_KINDS, KIND_OF_CATEGORY, NONE, EventKind, Int32, Trace, distinct
@@ -102,7 +102,7 @@ class _Columns:
         self._parts: dict[str, list[npt.NDArray[Any]]] = {}
         self._whole: dict[str, list[npt.NDArray[Any]]] = {}
 
-    def take(self, events: Sequence[AnyEvent]) -> None:
+    def take(self, events: Sequence[KinetoEvent]) -> None:
         """Append the timed events of a piece."""
         timed = [event for event in events if event.ph == "X"]
         if not timed:
@@ -140,7 +140,7 @@ class _Columns:
         if len(self._parts["kind"]) == PARTS_TOGETHER:
             self._consolidate()
 
-    def _add_words(self, timed: Sequence[AnyEvent]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    def _add_words(self, timed: Sequence[KinetoEvent]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Words by their numbers; each column in one go over the events, which are cold."""
         names, kinds, threads = self._names, self._kinds, self._threads
         name = [names[event.name] for event in timed]

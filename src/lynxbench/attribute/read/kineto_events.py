@@ -46,20 +46,11 @@ class KinetoEvent(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-class ExactEvent(msgspec.Struct, gc=False):
+class ExactEvent(KinetoEvent, gc=False):
     """The same event with its stamps kept as text, for files whose stamps a double would round."""
 
-    ph: str = ""
-    cat: str = ""
-    name: str = ""
-    pid: int | str = 0
-    tid: int | str = 0
-    ts: Raw = ABSENT
-    dur: Raw = ABSENT
-    args: Args | None = None
-
-
-AnyEvent: TypeAlias = "KinetoEvent | ExactEvent"
+    ts: Raw = ABSENT  # type: ignore[assignment]
+    dur: Raw = ABSENT  # type: ignore[assignment]
 
 
 class Decoder:
@@ -67,11 +58,11 @@ class Decoder:
 
     def __init__(self) -> None:
         self.refused = 0
-        self._kind: type[KinetoEvent] | type[ExactEvent] = KinetoEvent
+        self._kind = KinetoEvent
         self._decode = msgspec.json.Decoder(list[KinetoEvent]).decode
         self._looked = False
 
-    def __call__(self, text: bytes) -> list[AnyEvent]:
+    def __call__(self, text: bytes) -> list[KinetoEvent]:
         events = self._tolerant(text)
         if not self._looked and events:
             self._looked = True
@@ -80,12 +71,12 @@ class Decoder:
                 events = self._tolerant(text)
         return events
 
-    def _tolerant(self, text: bytes) -> list[AnyEvent]:
+    def _tolerant(self, text: bytes) -> list[KinetoEvent]:
         try:
-            return self._decode(text)  # type: ignore[return-value]
+            return self._decode(text)
         except msgspec.ValidationError:
             pass
-        events: list[AnyEvent] = []
+        events: list[KinetoEvent] = []
         raw_events = msgspec.json.decode(text, type=list[Raw])
         for raw in raw_events:
             with contextlib.suppress(msgspec.ValidationError):
@@ -99,7 +90,7 @@ def pack_column(values: Sequence[Any], width: type[np.generic]) -> npt.NDArray[A
     return np.frombuffer(struct.pack(f"{len(values)}{np.dtype(width).char}", *values), width)
 
 
-def stamps_of(events: Sequence[AnyEvent]) -> tuple[Int64, Int64, Flags]:
+def stamps_of(events: Sequence[KinetoEvent]) -> tuple[Int64, Int64, Flags]:
     """Starts and durations in whole nanoseconds, and which of them can be used."""
     if isinstance(events[0], ExactEvent):
         pairs = [(_nanoseconds(event.ts, -1), _nanoseconds(event.dur, 0)) for event in events]

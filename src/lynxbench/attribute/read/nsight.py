@@ -62,8 +62,7 @@ def read_nsight(path: Path | str) -> Trace:
         with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
             rows.read(database)
-            devices = [str(name) for (name,) in _rows_of(database, "SELECT name FROM TARGET_INFO_GPU") if name]
-            device = devices[0] if devices else None
+            device = next((str(name) for (name,) in _select(database, "TARGET_INFO_GPU", "name") if name), None)
             counters = _read_counters(database)
     except sqlite3.Error as error:
         rows.pack()
@@ -97,22 +96,21 @@ class _Rows:
         """Device activities, then the host's calls and ranges."""
         listed = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         tables = {str(name) for (name,) in listed}
-        named = database.execute("SELECT id, value FROM StringIds") if "StringIds" in tables else ()
-        self.strings = {int(number): str(text) for number, text in named}
+        self.strings = {int(number): str(text) for number, text in _select(database, "StringIds", "id", "value")}
         if not self.strings and tables & {*KERNEL_TABLES, CALL_TABLE}:
             self.notes.append("the export has no StringIds: what its kernels and calls are named is not known")
         if CALL_TABLE not in tables and "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in tables:
             self.notes.append("the export has no CUDA API calls: waits of the host cannot be told apart")
         where = ("start", "end", "deviceId", "streamId", "correlationId", "bytes")
         for table, (kind, naming) in ACTIVITIES.items():
-            for start, end, device, stream, call, size, *names in _select(database, tables, table, *where, *naming):
+            for start, end, device, stream, call, size, *names in _select(database, table, *where, *naming):
                 name = FIXED_NAMES.get(table) or (_copy_name if kind is EventKind.MEMCPY else self.text)(*names)
                 self.add(kind, name, start, end, (f"device {_whole(device)}", f"stream {_whole(stream)}"), call, size)
-        calls = _select(database, tables, CALL_TABLE, "start", "end", "globalTid", "correlationId", "nameId")
+        calls = _select(database, CALL_TABLE, "start", "end", "globalTid", "correlationId", "nameId")
         for start, end, thread, call, number in calls:
             name = _VERSION_SUFFIX.sub("", self.text(number))
             self.add(EventKind.RUNTIME, name, start, end, _host_thread(thread), call)
-        ranges = _select(database, tables, "NVTX_EVENTS", "start", "end", "globalTid", "eventType", "text", "textId")
+        ranges = _select(database, "NVTX_EVENTS", "start", "end", "globalTid", "eventType", "text", "textId")
         for start, end, thread, form, *texts in ranges:
             if end is not None and (form is None or form in RANGES):  # marks have no end
                 words = self.text(*texts)
@@ -217,10 +215,10 @@ def _missing_bytes(path: Path) -> int:
     return (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big") - path.stat().st_size
 
 
-def _select(database: sqlite3.Connection, tables: set[str], table: str, *wanted: str) -> Iterator[tuple[Any, ...]]:
+def _select(database: sqlite3.Connection, table: str, *wanted: str) -> Iterator[tuple[Any, ...]]:
     """Rows of a table, none where this export lacks it; a column that this version does not have reads as NULL."""
-    if table in tables:
-        known = {str(row[1]) for row in database.execute(f'PRAGMA table_info("{table}")')}
+    known = {str(row[1]) for row in database.execute(f'PRAGMA table_info("{table}")')}
+    if known:
         columns = ", ".join(f'"{name}"' if name in known else "NULL" for name in wanted)
         yield from database.execute(f'SELECT {columns} FROM "{table}"')
 
@@ -241,24 +239,17 @@ def _whole(value: object) -> int:
 
 def _read_counters(database: sqlite3.Connection) -> Counters | None:
     """Samples of `--gpu-metrics-devices`: one row for each metric and time, in percent of what the unit can do."""
-    query = "SELECT typeId, metricId, metricName FROM TARGET_INFO_GPU_METRICS"
-    names = {(type_id, metric): str(name) for type_id, metric, name in _rows_of(database, query)}
-    series: dict[str, tuple[list[int], list[float]]] = {}
-    query = "SELECT timestamp, typeId, metricId, value FROM GPU_METRICS ORDER BY timestamp"
-    for at, type_id, metric, value in _rows_of(database, query) if names else ():
+    listed = _select(database, "TARGET_INFO_GPU_METRICS", "typeId", "metricId", "metricName")
+    names = {(type_id, metric): str(name) for type_id, metric, name in listed}
+    series: dict[str, list[tuple[int, float]]] = {}
+    for at, type_id, metric, value in _select(database, "GPU_METRICS", "timestamp", "typeId", "metricId", "value"):
         name = names.get((type_id, metric))
         if name is not None and isinstance(at, int) and isinstance(value, (int, float)):
-            times, values = series.setdefault(name, ([], []))
-            times.append(at)
-            values.append(float(value))
+            series.setdefault(name, []).append((at, float(value)))
+    in_time = {name: sorted(samples) for name, samples in series.items()}
     return combine_metrics(
-        {name: (np.array(at, dtype=np.int64), np.array(values)) for name, (at, values) in series.items()}
+        {
+            name: (np.array([at for at, _ in samples], dtype=np.int64), np.array([value for _, value in samples]))
+            for name, samples in in_time.items()
+        }
     )
-
-
-def _rows_of(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    """Rows of a query, none where this export lacks the table."""
-    try:
-        yield from database.execute(query)
-    except sqlite3.OperationalError:
-        return

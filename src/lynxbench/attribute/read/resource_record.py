@@ -11,33 +11,43 @@ from lynxbench.model.attribution import Category
 
 
 class ResourceStep(msgspec.Struct, frozen=True):
-    """What one step used, as the operating system counts it."""
+    """What one step took, and what the kernel counted meanwhile: switches of context, faults, transfers of blocks."""
 
     wall_ns: int
     thread_cpu_ns: int
     process_cpu_ns: int
-    exclusive_ns: dict[str, int] | None = None
+    run_queue_ns: int | None = None
+    block_io_ns: int | None = None
     voluntary: int = 0
     involuntary: int = 0
-    major_faults: int = 0
     minor_faults: int = 0
+    major_faults: int = 0
     block_reads: int = 0
     block_writes: int = 0
+    system_ns: int = 0
     process_run_queue_ns: int | None = None
+    """All threads' waits for a CPU together: it can exceed the wall time."""
     threads: int | None = None
+    """How many threads the process had at the end."""
     effective_threads: float | None = None
+    """How many threads shared the work: (Σ cpu)² / Σ cpu², which is n for n threads that each did as much."""
+    exclusive_ns: dict[str, int] | None = None
 
     def spent_ns(self) -> dict[Category, int]:
-        """Wall time by exclusive category; derived from processor time where the record does not split it."""
+        """Wall time by exclusive category, which add up to it; derived where the record does not split it."""
         if self.exclusive_ns is not None:
             return {Category(name): spent for name, spent in self.exclusive_ns.items()}
-        compute = min(self.thread_cpu_ns, self.wall_ns)
-        others = min(max(self.process_cpu_ns - self.thread_cpu_ns, 0), self.wall_ns - compute)
-        return {
-            Category.COMPUTE: compute,
-            Category.SYNCHRONIZATION: others,
-            Category.IDLE: self.wall_ns - compute - others,
-        }
+        rest = self.wall_ns
+        spent: dict[Category, int] = {}
+        for category, ns in (
+            (Category.COMPUTE, self.thread_cpu_ns),
+            (Category.QUEUEING, self.run_queue_ns or 0),
+            (Category.INPUT, self.block_io_ns or 0),
+            (Category.SYNCHRONIZATION, max(self.process_cpu_ns - self.thread_cpu_ns, 0)),
+        ):
+            spent[category] = min(ns, rest)
+            rest -= spent[category]
+        return spent | {Category.IDLE: rest}
 
 
 class ResourceRecord(msgspec.Struct, frozen=True):

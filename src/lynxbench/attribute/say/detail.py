@@ -32,7 +32,7 @@ def describe(book: TimeBook) -> Detail:
         gap=_worst_gap(book),
         points=_points(book),
         movements=_movements(book),
-        arithmetic_per_s=ceilings.named("matmul", ceilings.precision) or ceilings.any_arithmetic_per_s(),
+        arithmetic_per_s=ceilings.named("matmul", ceilings.precision) or ceilings.named("matmul", None),
         bytes_per_s=ceilings.copy_bytes_per_s,
     )
 

@@ -112,7 +112,7 @@ def _utilisation(book: TimeBook, shares: Shares) -> list[str]:
     flops = sum(work.flops * group.calls for group, work in worked if work.intensity > PRODUCT_INTENSITY) / len(book)
     moved = sum(work.total_bytes * group.calls for group, work in worked) / len(book)
     main = max(worked, key=lambda pair: pair[1].flops * pair[0].calls, default=None)
-    peak = book.ceilings.arithmetic_per_s(main[1].dtype if main else "") or book.ceilings.any_arithmetic_per_s()
+    peak = book.ceilings.arithmetic_per_s(main[1].dtype if main else "") or book.ceilings.named("matmul", None)
     if flops > 0 and peak and shares.step_ns > 0:
         rate = flops / shares.step_ns * 1e9
         lines.append(

@@ -24,7 +24,7 @@ from lynxbench.engines.onnx.onnx_inputs import (
     make_feed,
     needs_lengths,
 )
-from lynxbench.engines.onnx.onnx_outputs import answer_seeded, embed_polarity, polarity_feeds
+from lynxbench.engines.onnx.onnx_outputs import answer_seeded, embed_polarity
 from lynxbench.engines.onnx.runtime_profile import RuntimeProfile, judge_execution, parse_profile, write_trace
 from lynxbench.errors import CannotRun, first_line
 from lynxbench.model.attribution import Ceiling
@@ -103,7 +103,7 @@ class OnnxSession:
         self._path = model.path
         if job.precision is Precision.INT8 and model.stored is Precision.FP32:
             self._path, self._toolchain = quantised_copy(model)
-        self._session = self._open_session()
+        self._session = self._open_session(str(self._path))
         self._signatures = [GraphInput(i.name, i.type, tuple(i.shape)) for i in self._session.get_inputs()]
         check_batch(self._signatures, self._batch)
         self._feeds = self._make_feeds([self._workload.seed], INPUT_SETS)
@@ -159,9 +159,9 @@ class OnnxSession:
         run = self._session.run
         tokenizer = find_tokenizer(self._workload.model, self._model.path) if embeds else None
         if tokenizer is not None and self.unit == "sentence":
-            labelled = polarity_feeds(tokenizer, self._signatures, self._batch)
+            labelled = embed_polarity(tokenizer, self._signatures, self._batch, self._answer_name(), run)
             if labelled is not None:
-                return embed_polarity(labelled, self._answer_name(), run)
+                return labelled
         feeds = self._make_feeds([self._workload.seed, OUTPUT_STREAM], -(-OUTPUT_INPUTS // self._batch))
         return answer_seeded(feeds, self._answer_name(), run, embeds=embeds)
 
@@ -174,7 +174,7 @@ class OnnxSession:
 
     def ceilings(self) -> tuple[Ceiling, ...]:
         """ONNX Runtime's own matrix product at this precision (numpy's where it has none); memory's copy and read."""
-        own = measure_runtime_matmul(self._job.precision, self._open_bytes, self._job.threads)
+        own = measure_runtime_matmul(self._job.precision, self._open_session, self._job.threads)
         matmul = own or measure_matmul("float32", Precision.FP32, self._job.threads)
         return (matmul, *measure_streams(self._job.threads))
 
@@ -229,10 +229,7 @@ class OnnxSession:
             options.profile_file_prefix = profile_prefix
         return options
 
-    def _open_session(self, profile_prefix: str | None = None) -> Any:
-        return self._open_bytes(str(self._path), profile_prefix)
-
-    def _open_bytes(self, model: str | bytes, profile_prefix: str | None = None) -> Any:
+    def _open_session(self, model: str | bytes, profile_prefix: str | None = None) -> Any:
         import onnxruntime
 
         wanted = self._spec.provider
@@ -256,7 +253,7 @@ class OnnxSession:
 
     def _profiled(self, steps: int) -> tuple[RuntimeProfile, list[tuple[int, int]]]:
         with tempfile.TemporaryDirectory() as folder:
-            session = self._open_session(str(Path(folder) / "ort"))
+            session = self._open_session(str(self._path), str(Path(folder) / "ort"))
             session.run(self._output_names, self._feeds[0])  # memory is planned in the first call; it is dropped below
             steps_ns: list[tuple[int, int]] = []
             for index in range(steps):

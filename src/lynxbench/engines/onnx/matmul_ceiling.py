@@ -46,21 +46,15 @@ def _operand(dtype: str, random: np.random.Generator) -> npt.NDArray[np.generic]
 
 
 def _graph(operator: str, left: str, right: str) -> bytes:
-    from onnx import TensorProto, helper
+    from onnx import helper
 
-    kinds = {
-        "float32": TensorProto.FLOAT,
-        "float16": TensorProto.FLOAT16,
-        "uint8": TensorProto.UINT8,
-        "int8": TensorProto.INT8,
-    }
     shape = [MATMUL_SIDE, MATMUL_SIDE]
-    out = TensorProto.INT32 if operator == "MatMulInteger" else kinds[left]
-    graph = helper.make_graph(
-        [helper.make_node(operator, ["left", "right"], ["out"])],
-        "product",
-        [helper.make_tensor_value_info(name, kinds[kind], shape) for name, kind in (("left", left), ("right", right))],
-        [helper.make_tensor_value_info("out", out, shape)],
+    kinds = {"left": left, "right": right, "out": "int32" if operator == "MatMulInteger" else left}
+    *operands, out = (
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), shape)
+        for name, kind in kinds.items()
     )
+    node = helper.make_node(operator, ["left", "right"], ["out"])
+    graph = helper.make_graph([node], "product", operands, [out])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
     return bytes(model.SerializeToString())

@@ -28,19 +28,11 @@ _PAST = re.compile(r"past|cache|present", re.IGNORECASE)
 _MASK = re.compile(r"mask", re.IGNORECASE)
 _POSITION = re.compile(r"position", re.IGNORECASE)
 
+_SAME_WORD = ("float16", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool")
 _TYPES: dict[str, str] = {
     "tensor(float)": "float32",
     "tensor(double)": "float64",
-    "tensor(float16)": "float16",
-    "tensor(int64)": "int64",
-    "tensor(int32)": "int32",
-    "tensor(int16)": "int16",
-    "tensor(int8)": "int8",
-    "tensor(uint8)": "uint8",
-    "tensor(uint16)": "uint16",
-    "tensor(uint32)": "uint32",
-    "tensor(uint64)": "uint64",
-    "tensor(bool)": "bool",
+    **{f"tensor({word})": word for word in _SAME_WORD},
 }
 
 

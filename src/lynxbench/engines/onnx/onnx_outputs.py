@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,13 @@ LONGEST_SENTENCE = 64
 """The bundled sentences have at most 110 characters; a longer encoding means a tokenizer that does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledFeeds:
-    """Sentences as a graph takes them, in the order of their labels; so many `rows` of each batch are real."""
+def embed_polarity(
+    tokenizer: Path, signatures: Sequence[GraphInput], batch: int, name: str, run: Run
+) -> Outputs | None:
+    """Vectors of the bundled sentences with their labels and the half each belongs to (split 1 is the one scored).
 
-    feeds: tuple[Feed, ...]
-    rows: tuple[int, ...]
-    labels: npt.NDArray[np.int8]
-    split: npt.NDArray[np.int8]
-
-
-def polarity_feeds(tokenizer: Path, signatures: Sequence[GraphInput], batch: int) -> LabelledFeeds | None:
-    """The bundled labelled sentences in batches; None where the graph wants other inputs or `tokenizers` is missing."""
+    None where the graph wants other inputs or `tokenizers` is missing.
+    """
     if importlib.util.find_spec("tokenizers") is None or any(s.name not in _FED_BY_WORDS for s in signatures):
         return None
     from tokenizers import Tokenizer
@@ -44,33 +38,18 @@ def polarity_feeds(tokenizer: Path, signatures: Sequence[GraphInput], batch: int
     encoder.enable_truncation(LONGEST_SENTENCE if not fixed else min(fixed))
     encoder.enable_padding(length=min(fixed) if fixed else None)
     sentences = read_polarity()
-    feeds: list[Feed] = []
-    rows: list[int] = []
+    parts = []
     for start in range(0, len(sentences), batch):
-        part = sentences[start : start + batch]
-        texts = [sentence.text for sentence in part]
+        texts = [sentence.text for sentence in sentences[start : start + batch]]
         encodings = encoder.encode_batch(texts + texts[-1:] * (batch - len(texts)))  # a fixed batch is filled up
-        feeds.append(
-            {s.name: np.array([getattr(e, _FED_BY_WORDS[s.name]) for e in encodings], s.dtype) for s in signatures}
-        )
-        rows.append(len(part))
-    return LabelledFeeds(
-        tuple(feeds),
-        tuple(rows),
-        np.array([sentence.label for sentence in sentences], np.int8),
-        np.array([sentence.is_test for sentence in sentences], np.int8),
-    )
-
-
-def embed_polarity(labelled: LabelledFeeds, name: str, run: Run) -> Outputs:
-    """Sentence vectors with their labels and the half each belongs to (split 1 is the half that is scored)."""
-    parts = [
-        pooled(np.asarray(run([name], feed)[0]), feed)[:rows]
-        for feed, rows in zip(labelled.feeds, labelled.rows, strict=True)
-    ]
-    vectors = np.concatenate(parts).astype(np.float32)
-    arrays: dict[str, Array] = {"vectors": vectors, "labels": labelled.labels, "split": labelled.split}
-    inputs = f"{len(vectors)} bundled sentences labelled by polarity, sha256 {bundled_sha256(POLARITY)}"
+        feed = {s.name: np.array([getattr(e, _FED_BY_WORDS[s.name]) for e in encodings], s.dtype) for s in signatures}
+        parts.append(pooled(np.asarray(run([name], feed)[0]), feed)[: len(texts)])
+    arrays: dict[str, Array] = {
+        "vectors": np.concatenate(parts).astype(np.float32),
+        "labels": np.array([sentence.label for sentence in sentences], np.int8),
+        "split": np.array([sentence.is_test for sentence in sentences], np.int8),
+    }
+    inputs = f"{len(sentences)} bundled sentences labelled by polarity, sha256 {bundled_sha256(POLARITY)}"
     return Outputs(kind="embedding", arrays=arrays, inputs=inputs)
 
 

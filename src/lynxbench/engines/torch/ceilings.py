@@ -9,9 +9,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from lynxbench.engines.torch.device import last_level_cache_bytes
+from lynxbench.engines.torch.device import last_level_cache_bytes, measure_best_s, time_once_s
 from lynxbench.engines.torch.number_formats import compute_dtype, recipe_for
-from lynxbench.engines.torch.timing import measure_best_s, time_once_s
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.precision import Precision
 

@@ -12,10 +12,9 @@ from functools import partial
 import torch
 from torch import nn
 
-from lynxbench.engines.torch.device import capability, choose_device
+from lynxbench.engines.torch.device import capability, choose_device, measure_best_s
 from lynxbench.engines.torch.model_loading import Source, find_source
 from lynxbench.engines.torch.number_formats import FORMATS, recipe_for, supports
-from lynxbench.engines.torch.timing import measure_best_s
 from lynxbench.model.contract import TorchEngine
 from lynxbench.model.job import Job, Skip
 from lynxbench.model.precision import Precision

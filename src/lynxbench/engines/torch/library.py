@@ -22,11 +22,9 @@ UNUSED = ("is_scipy_available", "is_torch_distributed_available")
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The classes of one architecture by what they are asked to do."""
+    """The classes of one architecture: what their names begin with, and those with a head for a task."""
 
-    module: str
-    config: str
-    bare: str
+    prefix: str
     generate: str | None = None
     classify: str | None = None
 
@@ -34,25 +32,22 @@ class Classes:
         """The class for a task; training uses whichever has a loss."""
         if task in LANGUAGE_TASKS:
             return self.generate
-        by_task = {Task.EMBED: self.bare, Task.CLASSIFY: self.classify}
+        by_task = {Task.EMBED: f"{self.prefix}Model", Task.CLASSIFY: self.classify}
         return by_task.get(task, self.generate or self.classify)
 
 
 KNOWN: dict[str, Classes] = {
-    "llama": Classes("llama", "LlamaConfig", "LlamaModel", generate="LlamaForCausalLM"),
-    "mistral": Classes("mistral", "MistralConfig", "MistralModel", generate="MistralForCausalLM"),
-    "qwen2": Classes("qwen2", "Qwen2Config", "Qwen2Model", generate="Qwen2ForCausalLM"),
-    "bert": Classes("bert", "BertConfig", "BertModel", classify="BertForSequenceClassification"),
-    "resnet": Classes("resnet", "ResNetConfig", "ResNetModel", classify="ResNetForImageClassification"),
-    "vit": Classes("vit", "ViTConfig", "ViTModel", classify="ViTForImageClassification"),
+    "llama": Classes("Llama", generate="LlamaForCausalLM"),
+    "mistral": Classes("Mistral", generate="MistralForCausalLM"),
+    "qwen2": Classes("Qwen2", generate="Qwen2ForCausalLM"),
+    "bert": Classes("Bert", classify="BertForSequenceClassification"),
+    "resnet": Classes("ResNet", classify="ResNetForImageClassification"),
+    "vit": Classes("ViT", classify="ViTForImageClassification"),
 }
 AUTOMATIC: dict[Task, str] = {
-    Task.GENERATE: "AutoModelForCausalLM",
-    Task.PREFILL: "AutoModelForCausalLM",
-    Task.DECODE: "AutoModelForCausalLM",
+    **dict.fromkeys((*LANGUAGE_TASKS, Task.TRAIN_STEP), "AutoModelForCausalLM"),
     Task.EMBED: "AutoModel",
     Task.CLASSIFY: "AutoModelForSequenceClassification",
-    Task.TRAIN_STEP: "AutoModelForCausalLM",
 }
 
 
@@ -82,11 +77,11 @@ def import_model_class(model_type: str, task: Task) -> Any:
     name = known.of(task)
     if name is None:
         raise CannotRun(f"workload.task: a {model_type} model cannot do {task}")
-    return getattr(import_module(f"transformers.models.{known.module}.modeling_{known.module}"), name)
+    return getattr(import_module(f"transformers.models.{model_type}.modeling_{model_type}"), name)
 
 
 def import_config_class(model_type: str) -> Any:
     """The configuration class of a known architecture."""
     quiet_library()
-    known = KNOWN[model_type]
-    return getattr(import_module(f"transformers.models.{known.module}.configuration_{known.module}"), known.config)
+    module = import_module(f"transformers.models.{model_type}.configuration_{model_type}")
+    return getattr(module, f"{KNOWN[model_type].prefix}Config")
