@@ -266,14 +266,11 @@ def openapi_(request: Request) -> Response:
 
 @route("GET", "/static/{name}", OPEN)
 async def static_(name: str) -> Response:
-    file = {
-        shell.style_name(): (shell.style_text, "text/css"),
-        shell.script_name(): (shell.script_text, "text/javascript"),
-    }.get(name)
+    file = next((file for file in (shell.style(), shell.script()) if file.name == name), None)
     if file is None:
         raise HTTPException(404, "no such file")
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return Response(file[0](), media_type=file[1], headers=headers)
+    return Response(file.text, media_type=file.kind, headers=headers)
 
 
 @route("GET", "/healthz", OPEN)

@@ -21,7 +21,7 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.names import find_analysis
-from lynxbench.ledger.queries import OpenRun, list_foreign, open_runs, standings, voice_of
+from lynxbench.ledger.queries import OpenRun, open_runs, standings
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.contract import Contract
@@ -212,9 +212,7 @@ def executors_diff(server: TheServer, a: Asked, b: Asked, all_tiers: bool = Fals
 @route("GET", "/foreign", READ, {"foreign": list[answers.ForeignLine]})
 def foreign(server: TheServer, limit: Limit = 20) -> Response:
     """Results of other tools, with what each fails to state: `lynxbench results foreign --json`."""
-    trust = server.trust
-    entries = list_foreign(server.ledger.log, limit)
-    return answer(listing.foreign_document([(logged, voice_of(logged, trust)) for logged in entries]))
+    return answer(listing.foreign_document(reading.entries_of_kind(server, [EntryKind.FOREIGN.value], limit)))
 
 
 @route("GET", "/decisions", READ, {"decisions": list[answers.EntryLine]})
