@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -78,18 +79,12 @@ def run(
         cwd=Path.cwd() if ship is None else None,
     )
     records = AnalysisRecords(ledger)
-    recorders = records if records.wanted else None
+    carry_out_on = partial(run_ranks, server=server) if ranks else partial(run_fleet, resume=resume)
     with on_fleet.joined(ray, nodes, ship, wait=wait) as fleet, FleetTerminal() as progress:
-        if ranks:
-            state, folder = run_ranks(
-                fleet, agreed, out, nodes=on_fleet.asked_nodes(ray, nodes), options=options, progress=progress,
-                recorders=recorders, server=server,
-            )  # fmt: skip
-        else:
-            state, folder = run_fleet(
-                fleet, agreed, out, nodes=on_fleet.asked_nodes(ray, nodes), options=options, progress=progress,
-                recorders=recorders, resume=resume,
-            )  # fmt: skip
+        state, folder = carry_out_on(
+            fleet, agreed, out, nodes=on_fleet.asked_nodes(ray, nodes), options=options, progress=progress,
+            recorders=records if records.wanted else None,
+        )  # fmt: skip
     _finish(report_fleet(state, folder), folder, as_json, records)
 
 

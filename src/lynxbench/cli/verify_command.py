@@ -44,10 +44,7 @@ def verify(
     """
     path = Path(result)
     if path.is_file() and path.suffix == PACK_SUFFIX:
-        # decisions and their pages are loaded for a pack alone
-        from lynxbench.cli.pack_verify import verify_pack_file
-
-        verify_pack_file(path, as_json)
+        _verify_pack(path, as_json)
         return
     report = _verify_path(path, ledger) if path.exists() else _verify_id(result, ledger)
     recorded = {"seq": _record(report, ledger)} if record else {}
@@ -61,6 +58,29 @@ def verify(
     )
     if not report.holds:
         raise typer.Exit(ExitCode.EVIDENCE_INVALID)
+
+
+def _verify_pack(path: Path, as_json: bool) -> None:
+    """Print what holds; EvidenceInvalid where anything does not."""
+    from lynxbench.decide.packing import verify_pack  # decisions and their pages are loaded for a pack alone
+
+    verified = verify_pack(path, os.environ)
+    pack = verified.pack
+    lines = [f"  {decision.kind}: {decision.sentence}\n" for decision in pack.decisions]
+    signed = f"  {verified.entries} signed entries by {', '.join(verified.teams)}, each with its proof"
+    answer(
+        as_json,
+        lambda: {
+            "holds": True,
+            "title": pack.title,
+            "decisions": [decision.sentence for decision in pack.decisions],
+            "results": list(pack.cites),
+            "entries": verified.entries,
+            "signed_by": list(verified.teams),
+            "origin": verified.origin,
+        },
+        lambda: f"pack holds: {pack.title}\n{''.join(lines)}{signed}; results {', '.join(map(short, pack.cites))}\n",
+    )
 
 
 def _verify_path(path: Path, asked: str | None) -> VerificationReport:
