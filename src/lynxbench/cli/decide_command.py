@@ -163,7 +163,7 @@ def capacity(
         growth=parse_ratio(growth, where="--growth"),
         result=chosen,
     )
-    asked = CapacityDemand(
+    needed = CapacityDemand(
         demand=forecast,
         headroom=parse_ratio(headroom, where="--headroom"),
         failures=failures,
@@ -173,7 +173,7 @@ def capacity(
         nameplate_w=_amount(nameplate, "W", "--nameplate"),
         pue=pue,
     )
-    plan = plan_capacity(chosen, asked, precision)
+    plan = plan_capacity(chosen, needed, precision)
     _finish(_doubted(plan, gathered), as_json, ledger, record)
 
 
@@ -208,7 +208,7 @@ def cost(
         raise BadInput("--plan names its results itself: give a plan, or results with prices")
     gathered = gather(results or [], folders, ledger, os.environ) if plan is None else None
     chosen, gathered = candidates_of(plan, gathered, terms, precision, ledger, os.environ)
-    asked = CostQuestion(
+    question = CostQuestion(
         utilisation=None if utilisation is None else parse_ratio(utilisation, where="--utilisation"),
         demand_per_s=_amount(demand, "requests/s", "--demand"),
         wall_factor=wall_factor,
@@ -217,7 +217,7 @@ def cost(
         regimes=regimes,
         incomparable=incomparable([(candidate.name, candidate.result) for candidate in chosen]),
     )
-    _finish(_doubted(report_cost(chosen, asked), gathered), as_json, ledger, record)
+    _finish(_doubted(report_cost(chosen, question), gathered), as_json, ledger, record)
 
 
 @app.command()

@@ -8,8 +8,8 @@ import typer
 
 from lynxbench.cli import fleet_options as on_fleet
 from lynxbench.cli.analysis_records import AnalysisRecords
-from lynxbench.cli.experiment_command import show_experiment
 from lynxbench.cli.experiment_progress import VisitProgress
+from lynxbench.cli.experiment_show import show_experiment
 from lynxbench.cli.options import AS_JSON, DECLARE, LEDGER
 from lynxbench.executor.declaration import read_declaration
 from lynxbench.experiment.defining import read_definition

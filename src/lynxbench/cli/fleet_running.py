@@ -24,7 +24,7 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import read_declaration
 from lynxbench.fleet.fleet_load import run_load
 from lynxbench.fleet.fleet_report import report_fleet
-from lynxbench.fleet.fleet_run import FleetOptions, environment_of, run_fleet
+from lynxbench.fleet.fleet_run import FleetOptions, run_fleet
 from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
 from lynxbench.fleet.rank_run import run_ranks
 from lynxbench.model.fleet import FleetReport
@@ -71,13 +71,9 @@ def run(
     if ranks and (resume or per_gpu):
         raise BadInput("--ranks is one run over all nodes, one rank a GPU: leave out --resume and --per")
     agreed = read_contract(contract)
-    options = FleetOptions(
-        per_gpu=per_gpu,
-        together=together,
-        declaration=read_declaration(declare) if declare else None,
-        environment=environment_of(env or ()),
-        cwd=Path.cwd() if ship is None else None,
-    )
+    declaration = read_declaration(declare) if declare else None
+    job = on_fleet.job_options(together, ship, env)
+    options = FleetOptions(job.together, job.cwd, job.environment, per_gpu=per_gpu, declaration=declaration)
     records = AnalysisRecords(ledger)
     carry_out_on = partial(run_ranks, server=server) if ranks else partial(run_fleet, resume=resume)
     with on_fleet.joined(ray, nodes, ship, wait=wait) as fleet, FleetTerminal() as progress:

@@ -90,7 +90,7 @@ def serve(
         shown = origin or f"{scheme}://{host}:{bound}"
         tell(f"lynxbench: {shown}  ledger {server.ledger.log.database.name}")
 
-    listen(server, tls_cert=tls_cert, tls_key=tls_key, ready=ready)
+    listen(server, tls_cert, tls_key, ready)
 
 
 def _where(ledger: str | None, database: str | None) -> tuple[Location, str]:
