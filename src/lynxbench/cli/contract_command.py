@@ -186,10 +186,9 @@ def _render_comparison(comparison: ContractComparison, a: str, b: str) -> str:
     if not comparison.differences:
         return f"COMPARABLE: the same contract in meaning, {comparison.before_id}\n"
     lines = [f"{comparison.verdict.upper()}: {a} ({comparison.before_id[:12]}) and {b} ({comparison.after_id[:12]})"]
-    for effect in ("breaks comparability", "does not"):
+    for effect, heading in (("breaks comparability", "breaks comparability"), ("does not", "does not break it")):
         rows = [d for d in comparison.differences if d.effect == effect]
-        if rows:
-            lines += ["", "breaks comparability" if effect == "breaks comparability" else "does not break it"]
+        lines += ["", heading] if rows else []
         for row in rows:
             lines += [f"  {row.key}: {_brief(row.before)} -> {_brief(row.after)}", f"    {row.reason}"]
     return "\n".join(lines) + "\n"

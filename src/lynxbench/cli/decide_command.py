@@ -9,7 +9,7 @@ import typer
 
 from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.lazy_commands import command_group
-from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT, ratio_of
+from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
 from lynxbench.cli.showing import terminal_text
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, report_cost
@@ -32,7 +32,7 @@ from lynxbench.errors import BadInput, BadLedger, ExitCode
 from lynxbench.model.attribution import Category
 from lynxbench.model.contract import Regime
 from lynxbench.model.precision import Precision
-from lynxbench.model.quantities import parse_quantity
+from lynxbench.model.quantities import parse_quantity, parse_ratio
 from lynxbench.report.documents.decision_document import Decision, compose_decision
 from lynxbench.stats.fleets import Balancing
 
@@ -160,12 +160,12 @@ def capacity(
         demand_log,
         window_s=parse_quantity(window, "s", "--window").in_unit("s"),
         percentile=percentile,
-        growth=ratio_of(growth, "--growth"),
+        growth=parse_ratio(growth, where="--growth"),
         result=chosen,
     )
-    asked = CapacityDemand(
+    needed = CapacityDemand(
         demand=forecast,
-        headroom=ratio_of(headroom, "--headroom"),
+        headroom=parse_ratio(headroom, where="--headroom"),
         failures=failures,
         balancing=balancing,
         period_s=parse_quantity(period, "s", "--period").in_unit("s"),
@@ -173,7 +173,7 @@ def capacity(
         nameplate_w=_amount(nameplate, "W", "--nameplate"),
         pue=pue,
     )
-    plan = plan_capacity(chosen, asked, precision)
+    plan = plan_capacity(chosen, needed, precision)
     _finish(_doubted(plan, gathered), as_json, ledger, record)
 
 
@@ -208,8 +208,8 @@ def cost(
         raise BadInput("--plan names its results itself: give a plan, or results with prices")
     gathered = gather(results or [], folders, ledger, os.environ) if plan is None else None
     chosen, gathered = candidates_of(plan, gathered, terms, precision, ledger, os.environ)
-    asked = CostQuestion(
-        utilisation=None if utilisation is None else ratio_of(utilisation, "--utilisation"),
+    question = CostQuestion(
+        utilisation=None if utilisation is None else parse_ratio(utilisation, where="--utilisation"),
         demand_per_s=_amount(demand, "requests/s", "--demand"),
         wall_factor=wall_factor,
         objective=objective,
@@ -217,7 +217,7 @@ def cost(
         regimes=regimes,
         incomparable=incomparable([(candidate.name, candidate.result) for candidate in chosen]),
     )
-    _finish(_doubted(report_cost(chosen, asked), gathered), as_json, ledger, record)
+    _finish(_doubted(report_cost(chosen, question), gathered), as_json, ledger, record)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -23,7 +24,7 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.declaration import read_declaration
 from lynxbench.fleet.fleet_load import run_load
 from lynxbench.fleet.fleet_report import report_fleet
-from lynxbench.fleet.fleet_run import FleetOptions, environment_of, run_fleet
+from lynxbench.fleet.fleet_run import FleetOptions, run_fleet
 from lynxbench.fleet.fleet_traces import analyse_fleet, list_traces
 from lynxbench.fleet.rank_run import run_ranks
 from lynxbench.model.fleet import FleetReport
@@ -70,26 +71,16 @@ def run(
     if ranks and (resume or per_gpu):
         raise BadInput("--ranks is one run over all nodes, one rank a GPU: leave out --resume and --per")
     agreed = read_contract(contract)
-    options = FleetOptions(
-        per_gpu=per_gpu,
-        together=together,
-        declaration=read_declaration(declare) if declare else None,
-        environment=environment_of(env or ()),
-        cwd=Path.cwd() if ship is None else None,
-    )
+    declaration = read_declaration(declare) if declare else None
+    job = on_fleet.job_options(together, ship, env)
+    options = FleetOptions(job.together, job.cwd, job.environment, per_gpu=per_gpu, declaration=declaration)
     records = AnalysisRecords(ledger)
-    recorders = records if records.wanted else None
+    carry_out_on = partial(run_ranks, server=server) if ranks else partial(run_fleet, resume=resume)
     with on_fleet.joined(ray, nodes, ship, wait=wait) as fleet, FleetTerminal() as progress:
-        if ranks:
-            state, folder = run_ranks(
-                fleet, agreed, out, nodes=on_fleet.asked_nodes(ray, nodes), options=options, progress=progress,
-                recorders=recorders, server=server,
-            )  # fmt: skip
-        else:
-            state, folder = run_fleet(
-                fleet, agreed, out, nodes=on_fleet.asked_nodes(ray, nodes), options=options, progress=progress,
-                recorders=recorders, resume=resume,
-            )  # fmt: skip
+        state, folder = carry_out_on(
+            fleet, agreed, out, nodes=on_fleet.asked_nodes(ray, nodes), options=options, progress=progress,
+            recorders=records if records.wanted else None,
+        )  # fmt: skip
     _finish(report_fleet(state, folder), folder, as_json, records)
 
 

@@ -12,8 +12,6 @@ from lynxbench.cli.showing import terminal_text
 from lynxbench.record.formats.foreign_results import ForeignTool, read_foreign
 from lynxbench.report.documents.foreign_document import compose_foreign
 
-TOOL = typer.Option(ForeignTool.AUTO, help="Which other tool wrote the file, where it cannot be told from it.")
-
 
 def foreign(
     file: Path = typer.Argument(

@@ -8,7 +8,6 @@ from pathlib import Path
 import typer
 
 from lynxbench.errors import BadInput
-from lynxbench.model.quantities import parse_ratio
 
 AS_JSON = typer.Option(False, "--json", help="Print one JSON document on standard output, nothing else.")
 LEDGER = typer.Option(None, "--ledger", help="Folder or URL of the ledger, in place of $LYNXBENCH_LEDGER.")
@@ -30,14 +29,6 @@ TOKEN = typer.Option(
 CONTRACT_FILE = typer.Argument(help="A contract file, or the name of a bundled one.")
 CONTRACT = typer.Argument(help="A contract: file, bundled name, id or its unique beginning.")
 RESULT = typer.Argument(help="A result: path, id or its unique beginning.")
-
-
-def ratio_of(text: str, option: str) -> float:
-    """A share that an option gives, such as `5 %`."""
-    try:
-        return parse_ratio(text)
-    except ValueError as error:
-        raise BadInput(f"{option}: {error}") from None
 
 
 def moment_of(text: str, option: str) -> datetime:

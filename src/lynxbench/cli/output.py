@@ -9,21 +9,18 @@ from pathlib import Path
 
 from lynxbench.cli.answers import tell
 from lynxbench.cli.showing import terminal_text
-from lynxbench.evidence.documents import RESULT_FILE, check_samples
-from lynxbench.evidence.sample_file import read_samples
+from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import locate
-from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.result import Result
-from lynxbench.record.recalling import recalled
 from lynxbench.record.recording import LedgerRecorder
 from lynxbench.report.doc import Facts
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_markdown import render_markdown
-from lynxbench.run.run_outcome import TELEMETRY_FILE, Finished
+from lynxbench.run.run_outcome import Finished
 
 
 def write_reports(finished: Finished) -> dict[str, str]:
@@ -64,23 +61,6 @@ def print_result(result: Result, paths: Mapping[str, str], as_json: bool, record
         places |= {"verify": f"lynxbench verify {name}", "contest": f"lynxbench contest {name}"}
     report = compose_result(result)
     print(terminal_text(replace(report, blocks=(*report.blocks, Facts(list(places.items()))))), end="")
-
-
-def render_form(named: str, form: str, ledger: str | None = None) -> str:
-    """A result, named by path or id, as text; plots need its samples, which must be the ones it was made from."""
-    with recalled(named, ledger, os.environ) as recall:
-        result, folder = recall.result, recall.folder
-        standing = () if recall.standing is None else recall.standing.words
-        if form == "html":
-            file = folder / TELEMETRY_FILE
-            telemetry = read_telemetry(file) if file.exists() else None
-            return render_html(compose_result(result, read_samples(check_samples(result, folder)), telemetry, standing))
-    if form == "json":
-        return render_json(result)
-    report = compose_result(result, standing=standing)
-    if form == "md":
-        return render_markdown(report)
-    return terminal_text(report)
 
 
 def _near(path: Path) -> str:

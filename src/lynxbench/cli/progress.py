@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
@@ -22,43 +21,37 @@ class ProgressBar:
     """One bar for everything that is under way, on a terminal alone; lines stand above it, or by themselves."""
 
     def __init__(self, first: str) -> None:
-        self._console = Console(stderr=True)
-        self._progress: Progress | None = None
-        self._first = first
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task(first, total=1.0, rest="")
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
-            self._progress.start()
-            self._task = self._progress.add_task(self._first, total=1.0, rest="")
+        self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
 
     @property
     def drawn(self) -> bool:
         """Whether anybody sees the bar."""
-        return self._progress is not None
+        return not self._progress.disable
 
     def draw(self, **changed: Any) -> None:
         """Its words (`description`), how far it is (`completed`, of 1), what is said of the rest (`rest`)."""
-        if self._progress is not None:
-            self._progress.update(self._task, **changed)
+        self._progress.update(self._task, **changed)
 
     def say(self, line: str) -> None:
         """A line that stays."""
-        if self._progress is not None:
+        if self.drawn:
             self._progress.console.print(line, highlight=False)
         else:
             tell(line)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 
 import typer
 
 from lynxbench.cli.answers import write_page
-from lynxbench.cli.output import render_form
+from lynxbench.cli.showing import terminal_text
+from lynxbench.evidence.documents import check_samples
+from lynxbench.evidence.sample_file import read_samples
+from lynxbench.measure.telemetry import read_telemetry
+from lynxbench.record.recalling import recalled
+from lynxbench.report.documents.result_document import compose_result
+from lynxbench.report.json_document import render_json
+from lynxbench.report.render_html import render_html
+from lynxbench.report.render_markdown import render_markdown
+from lynxbench.run.run_outcome import TELEMETRY_FILE
 
 
 class ReportFormat(StrEnum):
@@ -28,7 +38,22 @@ def report(
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> None:
     """Render a result document; its ids and the hash of its samples are checked first."""
-    text = render_form(result, ReportFormat.JSON.value if as_json else form.value, ledger)
+    text = _rendered(result, ReportFormat.JSON if as_json else form, ledger)
     if output is None:
         print(text, end="")
     write_page(output, lambda: text)
+
+
+def _rendered(named: str, form: ReportFormat, ledger: str | None) -> str:
+    """A result as text; plots need its samples, which must be the ones it was made from."""
+    with recalled(named, ledger, os.environ) as recall:
+        result, folder = recall.result, recall.folder
+        standing = () if recall.standing is None else recall.standing.words
+        if form is ReportFormat.HTML:
+            file = folder / TELEMETRY_FILE
+            telemetry = read_telemetry(file) if file.exists() else None
+            return render_html(compose_result(result, read_samples(check_samples(result, folder)), telemetry, standing))
+    if form is ReportFormat.JSON:
+        return render_json(result)
+    report = compose_result(result, standing=standing)
+    return render_markdown(report) if form is ReportFormat.MARKDOWN else terminal_text(report)

@@ -66,10 +66,10 @@ def serve(
     if (tls_cert is None) != (tls_key is None):
         raise BadInput("give --tls-cert and --tls-key together")
     location, store_at = _where(ledger, database)
-    folder = (
-        Path(location.database.removeprefix("sqlite:///")).parent if location.database.startswith("sqlite:") else None
-    )
-    uploads = (folder or Path(os.environ.get("LYNXBENCH_HOME") or Path.home() / ".local/share/lynxbench")) / "uploads"
+    if location.database.startswith("sqlite:"):
+        folder = Path(location.database.removeprefix("sqlite:///")).parent
+    else:
+        folder = Path(os.environ.get("LYNXBENCH_HOME") or Path.home() / ".local/share/lynxbench")
     settings = ServerSettings(
         host=host,
         port=port,
@@ -78,7 +78,7 @@ def serve(
         behind_proxy=behind_proxy,
         reads_per_s=requests_per_s,
         largest_bundle_bytes=largest_bundle_mb << 20,
-        upload_folder=uploads,
+        upload_folder=folder / "uploads",
         smtp_url=os.environ.get(SMTP_VARIABLE),
         mail_from=os.environ.get("LYNXBENCH_MAIL_FROM", "lynxbench@localhost"),
         environment=dict(os.environ),
@@ -90,7 +90,7 @@ def serve(
         shown = origin or f"{scheme}://{host}:{bound}"
         tell(f"lynxbench: {shown}  ledger {server.ledger.log.database.name}")
 
-    listen(server, tls_cert=tls_cert, tls_key=tls_key, ready=ready)
+    listen(server, tls_cert, tls_key, ready)
 
 
 def _where(ledger: str | None, database: str | None) -> tuple[Location, str]:

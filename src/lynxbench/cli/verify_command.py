@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import typer
@@ -14,12 +13,12 @@ from lynxbench.cli.naming import append_signed
 from lynxbench.cli.options import AS_JSON, LEDGER
 from lynxbench.errors import BadInput, BadLedger, ExitCode, Refused
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
+from lynxbench.ledger.location import NO_LEDGER, opened
 from lynxbench.ledger.names import find_analysis, find_id, looks_like_id
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultVerified
-from lynxbench.model.verification import Check, CheckOutcome, VerificationReport
+from lynxbench.model.verification import CheckOutcome, VerificationReport
 from lynxbench.record.recalling import lay_out, ledger_checks
 from lynxbench.record.recalling_analyses import named_analysis
 from lynxbench.record.recording_analyses import analysis_kind
@@ -44,10 +43,7 @@ def verify(
     """
     path = Path(result)
     if path.is_file() and path.suffix == PACK_SUFFIX:
-        # decisions and their pages are loaded for a pack alone
-        from lynxbench.cli.pack_verify import verify_pack_file
-
-        verify_pack_file(path, as_json)
+        _verify_pack(path, as_json)
         return
     report = _verify_path(path, ledger) if path.exists() else _verify_id(result, ledger)
     recorded = {"seq": _record(report, ledger)} if record else {}
@@ -63,43 +59,51 @@ def verify(
         raise typer.Exit(ExitCode.EVIDENCE_INVALID)
 
 
-def _verify_path(path: Path, asked: str | None) -> VerificationReport:
+def _verify_pack(path: Path, as_json: bool) -> None:
+    """Print what holds; EvidenceInvalid where anything does not."""
+    from lynxbench.decide.packing import verify_pack  # decisions and their pages are loaded for a pack alone
+
+    verified = verify_pack(path, os.environ)
+    pack = verified.pack
+    lines = [f"  {decision.kind}: {decision.sentence}\n" for decision in pack.decisions]
+    signed = f"  {verified.entries} signed entries by {', '.join(verified.teams)}, each with its proof"
+    answer(
+        as_json,
+        lambda: {
+            "holds": True,
+            "title": pack.title,
+            "decisions": [decision.sentence for decision in pack.decisions],
+            "results": list(pack.cites),
+            "entries": verified.entries,
+            "signed_by": list(verified.teams),
+            "origin": verified.origin,
+        },
+        lambda: f"pack holds: {pack.title}\n{''.join(lines)}{signed}; results {', '.join(map(short, pack.cites))}\n",
+    )
+
+
+def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
     """A folder, with what the ledger adds where it is there and knows the result or the analysis."""
     trust = Keyring().trust
-    if analysis_kind(path) is not None:
-        report = verify_analysis_folder(path)
-
-        def analysis_lines(ledger: OpenLedger) -> tuple[Check, ...]:
-            logged = find_analysis(ledger.log, report.result_id)
-            return () if logged is None else ledger_lines(ledger, logged, trust)
-
-        return _with_ledger(report, asked, analysis_lines)
-    report = verify_folder(path, check_envelope(path, trust))
-
-    def result_lines(ledger: OpenLedger) -> tuple[Check, ...]:
-        known = report.result_id and find_result(ledger.log, report.result_id) is not None
-        return ledger_checks(ledger, report.result_id, trust) if known else ()
-
-    return _with_ledger(report, asked, result_lines)
-
-
-def _with_ledger(
-    report: VerificationReport, asked: str | None, lines: Callable[[OpenLedger], tuple[Check, ...]]
-) -> VerificationReport:
-    """A ledger that nobody asked for may be absent."""
+    is_analysis = analysis_kind(path) is not None
+    report = verify_analysis_folder(path) if is_analysis else verify_folder(path, check_envelope(path, trust))
     try:
-        with opened(asked, os.environ) as open_:
-            return report.adding(lines(open_))
+        with opened(ledger, os.environ) as open_:
+            if is_analysis:
+                logged = find_analysis(open_.log, report.result_id)
+                return report if logged is None else report.adding(ledger_lines(open_, logged, trust))
+            known = report.result_id and find_result(open_.log, report.result_id) is not None
+            return report.adding(ledger_checks(open_, report.result_id, trust)) if known else report
     except BadLedger:
-        if asked not in (None, NO_LEDGER):
+        if ledger not in (None, NO_LEDGER):  # one that nobody asked for may be absent
             raise
     return report
 
 
-def _verify_id(named: str, asked: str | None) -> VerificationReport:
+def _verify_id(named: str, ledger: str | None) -> VerificationReport:
     """A result or an analysis out of the ledger, laid out as its run left it."""
     trust = Keyring().trust
-    with opened(asked, os.environ) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+    with opened(ledger, os.environ) as open_, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         analysis = named_analysis(open_, named)
         if analysis is not None:
             return verify_logged(open_, analysis, Path(temporary) / "analysis", trust)
@@ -112,11 +116,11 @@ def _verify_id(named: str, asked: str | None) -> VerificationReport:
         return report.adding(ledger_checks(open_, result_id, trust))
 
 
-def _record(report: VerificationReport, asked: str | None) -> int:
+def _record(report: VerificationReport, ledger: str | None) -> int:
     """Append the verification; a result that the ledger does not hold cannot be spoken of there."""
     if report.subject != "result":
         raise Refused(f"a {report.subject} is made again by whoever wants to know; record what comes of its results")
-    with opened(asked, os.environ) as open_:
+    with opened(ledger, os.environ) as open_:
         if not report.result_id or find_result(open_.log, report.result_id) is None:
             raise Refused(
                 f"{short(report.result_id) or 'this result'}: not in the ledger, so nothing is recorded about it"

@@ -77,7 +77,7 @@ async def account_token(here: Here, request: Request, who: TheCaller, by: TheAut
         if not days.isdecimal() or not 1 <= int(days) <= 3650:
             raise BadInput("a token ends after 1 to 3650 days")
         make_token = server.administration.make_token
-        made = make_token(by, who.name, form.text("label"), form.all("scope"), float(days))
+        made = make_token(by, who.name, form.text("label"), form.getlist("scope"), float(days))
         return account_page(server, who, made.text)
 
     answer = await _submitted(here, work, lambda line: account_page(server, who, "", line))
@@ -168,7 +168,7 @@ def _administering(path: str, change: Callable[[Administration, ChangeAuthor, Fo
 
 def _add_user(administration: Administration, by: ChangeAuthor, form: FormFields) -> None:
     password = form.text("password", 400) or None
-    administration.add_user(by, form.text("name", 200), form.text("team", 200), form.all("scope"), password)
+    administration.add_user(by, form.text("name", 200), form.text("team", 200), form.getlist("scope"), password)
 
 
 def _set_contact(administration: Administration, by: ChangeAuthor, form: FormFields) -> None:

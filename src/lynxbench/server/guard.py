@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, ImmutableMultiDict
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -204,22 +205,15 @@ class Doorkeeper:
             raise HTTPException(403, "this form is out of date; load the page again")
 
 
-class FormFields:
+class FormFields(ImmutableMultiDict[str, str]):
     """The fields of a form, asked for by name."""
-
-    def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        self._pairs = pairs
 
     def text(self, name: str, most: int = MOST_FIELD) -> str:
         """One field; empty where it was not sent."""
-        value = next(iter(self.all(name)), "")
+        value = next(iter(self.getlist(name)), "")
         if len(value) > most:
             raise BadInput(f"{name} has more than {most} characters")
         return value
-
-    def all(self, name: str) -> list[str]:
-        """Every value of a field."""
-        return [value for key, value in self._pairs if key == name]
 
 
 async def read_form(request: Request) -> FormFields:
@@ -261,11 +255,9 @@ def template_of(scope: AsgiScope) -> str:
 
 def remote_of(scope: AsgiScope, server: Server) -> str:
     """From where somebody asks; a proxy's word counts only where one was said to stand before."""
-    client = scope.get("client")
-    if server.settings.behind_proxy:
-        for name, value in scope["headers"]:
-            if name == b"x-forwarded-for":
-                return str(value.decode("latin-1").rpartition(",")[2].strip()[:60])
+    client, forwarded = scope.get("client"), Headers(scope=scope).get("x-forwarded-for")
+    if server.settings.behind_proxy and forwarded is not None:
+        return forwarded.rpartition(",")[2].strip()[:60]
     return str(client[0]) if client else "unknown"
 
 

@@ -17,14 +17,8 @@ GRACE_S = 10
 BACKLOG = 2048
 
 
-def listen(
-    server: Server,
-    *,
-    tls_cert: Path | None = None,
-    tls_key: Path | None = None,
-    ready: Callable[[int], None] | None = None,
-) -> None:
-    """Answer until interrupted."""
+def listen(server: Server, tls_cert: Path | None, tls_key: Path | None, ready: Callable[[int], None]) -> None:
+    """Answer until interrupted; `ready` is told the port once everything is loaded."""
     import uvicorn
 
     from lynxbench.server.app import make_app
@@ -52,8 +46,7 @@ def listen(
     _look_around(server)
     gc.collect()
     gc.freeze()  # what is loaded by now stays: the collector need not walk over it while somebody waits for a page
-    if ready is not None:
-        ready(bound.getsockname()[1])
+    ready(bound.getsockname()[1])
     try:
         asyncio.run(runner.serve(sockets=[bound]))
     finally:

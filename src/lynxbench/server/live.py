@@ -53,8 +53,8 @@ class LiveBoard:
         """Take what a run says; how many events it has said."""
         with self._lock:
             channel = self._channel(run)
-            for at_s, phase, label, value, iterations in events:
-                channel.events.append(LiveEvent(channel.count, at_s, phase, label, value, iterations))
+            for event in events:
+                channel.events.append(LiveEvent(channel.count, *event))
                 channel.count += 1
             return channel.count
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 PREFIX = "lynxbench"
 

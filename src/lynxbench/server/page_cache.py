@@ -65,12 +65,9 @@ class ChangeCounter:
             newest = self._newest()
             if newest == self._last:
                 return False
-            if newest - self._last > STEP:  # an import: everything is new
-                for topic in list(self._generations):
-                    self._generations[topic] += 1
-            else:
-                for topic in self._topics(self._last):
-                    self._generations[topic] += 1
+            imported = newest - self._last > STEP  # then everything is new
+            for topic in list(self._generations) if imported else self._topics(self._last):
+                self._generations[topic] += 1
             self._generations[EVERYTHING] += 1
             self._last = newest
             return True
@@ -98,7 +95,7 @@ class ChangeCounter:
 _NEWEST = select(func.coalesce(func.max(entries.c.seq), -1))
 
 
-class _Kept:
+class _Cached:
     __slots__ = ("at", "generations", "size", "until", "value")
 
     def __init__(self, value: Any, generations: tuple[int, ...], size: int, spent_s: float) -> None:
@@ -113,7 +110,7 @@ class PageCache:
         self._pulse = pulse
         self._most = most_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._cached: OrderedDict[Hashable, _Cached] = OrderedDict()
         self._making: dict[Hashable, threading.Lock] = {}
         self._bytes = 0
         self.hits = 0
@@ -121,18 +118,18 @@ class PageCache:
 
     def peek(self, name: Hashable, topics: Sequence[str]) -> Any | None:
         """What is kept and still true; None where it must be made. Never waits."""
-        kept = self._kept.get(name)
-        if kept is None or not self._holds(kept, topics):
+        cached = self._cached.get(name)
+        if cached is None or not self._holds(cached, topics):
             return None
         self.hits += 1
-        return kept.value
+        return cached.value
 
     def aged(self, name: Hashable, topics: Sequence[str]) -> Any | None:
         """What is kept though it is no longer true, where it lacks nobody's own change and is not too old."""
-        kept = self._kept.get(name)
-        if kept is None or self._lacks_own(kept, topics) or time.monotonic() > kept.until + OLDEST_S:
+        cached = self._cached.get(name)
+        if cached is None or self._lacks_own(cached, topics) or time.monotonic() > cached.until + OLDEST_S:
             return None
-        return kept.value
+        return cached.value
 
     def get(self, name: Hashable, topics: Sequence[str], make: Callable[[], T]) -> T:
         """What is kept and still true, or made now. Whoever comes while it is being made gets what was true before."""
@@ -141,40 +138,40 @@ class PageCache:
             return value
         with self._lock:
             gate = self._making.setdefault(name, threading.Lock())
-        kept = self._kept.get(name)
-        if not gate.acquire(blocking=kept is None):
-            assert kept is not None
-            return cast(T, kept.value)
+        cached = self._cached.get(name)
+        if not gate.acquire(blocking=cached is None):
+            assert cached is not None
+            return cast(T, cached.value)
         try:
-            kept = self._kept.get(name)
-            if kept is not None and self._holds(kept, topics):
-                return cast(T, kept.value)
+            cached = self._cached.get(name)
+            if cached is not None and self._holds(cached, topics):
+                return cast(T, cached.value)
             generations = tuple(self._pulse.generation(topic) for topic in topics)
             self.misses += 1
             began = time.thread_time()
             value = make()
-            self._keep(name, _Kept(value, generations, _size_of(value), time.thread_time() - began))
+            self._keep(name, _Cached(value, generations, _size_of(value), time.thread_time() - began))
             return value
         finally:
             gate.release()
             with self._lock:
                 self._making.pop(name, None)
 
-    def _holds(self, kept: _Kept, topics: Sequence[str]) -> bool:
-        if kept.generations == tuple(self._pulse.generation(topic) for topic in topics):
+    def _holds(self, cached: _Cached, topics: Sequence[str]) -> bool:
+        if cached.generations == tuple(self._pulse.generation(topic) for topic in topics):
             return True
-        return not self._lacks_own(kept, topics) and time.monotonic() < kept.until
+        return not self._lacks_own(cached, topics) and time.monotonic() < cached.until
 
-    def _lacks_own(self, kept: _Kept, topics: Sequence[str]) -> bool:
-        return OWN in topics and kept.generations[topics.index(OWN)] != self._pulse.generation(OWN)
+    def _lacks_own(self, cached: _Cached, topics: Sequence[str]) -> bool:
+        return OWN in topics and cached.generations[topics.index(OWN)] != self._pulse.generation(OWN)
 
-    def _keep(self, name: Hashable, kept: _Kept) -> None:
+    def _keep(self, name: Hashable, cached: _Cached) -> None:
         with self._lock:
-            old = self._kept.pop(name, None)
-            self._bytes += kept.size - (old.size if old else 0)
-            self._kept[name] = kept
-            while self._bytes > self._most and len(self._kept) > 1:
-                _, dropped = self._kept.popitem(last=False)
+            old = self._cached.pop(name, None)
+            self._bytes += cached.size - (old.size if old else 0)
+            self._cached[name] = cached
+            while self._bytes > self._most and len(self._cached) > 1:
+                _, dropped = self._cached.popitem(last=False)
                 self._bytes -= dropped.size
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import Depends, HTTPException, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from lynxbench.errors import BadInput, LynxbenchError
@@ -20,8 +21,7 @@ from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
 from lynxbench.report.render_html import render_html
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.api.request_models import MOST_NUMBER, Named, Seq
-from lynxbench.server.observing import CONTENT_TYPE
+from lynxbench.server.api.request_models import MOST_NUMBER, Analysis, Named, Seq
 from lynxbench.server.page_cache import CLOCK, EVERYTHING, OWN, WORK
 from lynxbench.server.pages import analyses_page as analyses
 from lynxbench.server.pages import claims_page as claims
@@ -38,7 +38,6 @@ from lynxbench.server.rights import API
 from lynxbench.server.routing import OPEN, READ, Routes, TheCaller, TheServer, answer, server_of
 from lynxbench.server.server_state import Server
 
-Analysis = Annotated[str, Path(min_length=4, max_length=200)]
 Short = Annotated[str, Path(max_length=40)]
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """For files that are opened by themselves: nothing in them runs, and they are no part of this site."""
@@ -174,7 +173,7 @@ async def compare_(here: Here, a: str = "", b: str = "", precision: str | None =
         left, right = await here.find(a, "result"), await here.find(b, "result")
         return await here.show((left, right, OWN), compare.compare_page, left, right, chosen)
     except BadInput as error:
-        return here.html(compare.refused_compare(a, b, shown_line(here.server, error)))
+        return here.html(compare.compare_form_page(a, b, shown_line(here.server, error)))
 
 
 @route("GET", "/executors/diff", READ)
@@ -266,14 +265,11 @@ def openapi_(request: Request) -> Response:
 
 @route("GET", "/static/{name}", OPEN)
 async def static_(name: str) -> Response:
-    file = {
-        shell.style_name(): (shell.style_text, "text/css"),
-        shell.script_name(): (shell.script_text, "text/javascript"),
-    }.get(name)
+    file = next((file for file in (shell.style(), shell.script()) if file.name == name), None)
     if file is None:
         raise HTTPException(404, "no such file")
     headers = {"Cache-Control": "public, max-age=31536000, immutable"}
-    return Response(file[0](), media_type=file[1], headers=headers)
+    return Response(file.text, media_type=file.kind, headers=headers)
 
 
 @route("GET", "/healthz", OPEN)
@@ -294,7 +290,7 @@ def readyz_(server: TheServer) -> Response:
 
 @route("GET", "/metrics", READ)
 def metrics_(server: TheServer) -> Response:
-    return Response(server.metrics.render(), media_type=CONTENT_TYPE)
+    return Response(server.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 
 def shown_line(server: Server, error: LynxbenchError) -> str:

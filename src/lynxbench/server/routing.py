@@ -130,7 +130,7 @@ def _content(media: str) -> dict[str, Any]:
 def right_of(route: object) -> Right:
     """The right that a route declares; RuntimeError for one that declares none, which no server starts with."""
     depends = route.dependencies if isinstance(route, APIRoute) else []
-    rights = [each.dependency for each in depends if isinstance(each.dependency, Right)]
+    rights = [needed.dependency for needed in depends if isinstance(needed.dependency, Right)]
     if len(rights) != 1:
         raise RuntimeError(f"{getattr(route, 'path', route)}: a route declares the one right that it needs")
     return rights[0]

@@ -23,7 +23,7 @@ from lynxbench.server.page_cache import OWN, WORK, ChangeCounter, PageCache, Pag
 from lynxbench.server.settings import ServerSettings, refuse_open
 from lynxbench.server.uploads import Uploads
 from lynxbench.watch.json_log import make_log
-from lynxbench.watch.notifying import Courier, CourierSettings
+from lynxbench.watch.notifying import Courier
 from lynxbench.watch.regressions import Watch
 from lynxbench.watch.store import Store
 
@@ -58,8 +58,7 @@ class Server:
         self.scheduler = self.administration.scheduler
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
         self.watch = Watch(self.store, self.ledger)
-        letters = CourierSettings(settings.base_url, settings.smtp_url, settings.mail_from)
-        self.courier = Courier(self.store, letters)
+        self.courier = Courier(self.store, settings.base_url, settings.smtp_url, settings.mail_from)
         self.board = LiveBoard()
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)

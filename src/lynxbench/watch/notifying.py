@@ -82,22 +82,14 @@ class Contacts:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class CourierSettings:
-    """What the courier must know of the server it writes for."""
-
-    base_url: str
-    """How links in messages begin."""
-    smtp_url: str | None = None
-    mail_from: str = "lynxbench@localhost"
-
-
 class Courier:
-    """Sends what waits in the outbox."""
+    """Sends what waits in the outbox; `base_url` is how links in messages begin."""
 
-    def __init__(self, store: Store, settings: CourierSettings) -> None:
+    def __init__(
+        self, store: Store, base_url: str, smtp_url: str | None = None, mail_from: str = "lynxbench@localhost"
+    ) -> None:
         self._store = store
-        self._settings = settings
+        self._base_url, self._smtp_url, self._mail_from = base_url, smtp_url, mail_from
         self._contacts = Contacts(store)
 
     def waiting(self) -> list[tuple[int, str]]:
@@ -138,7 +130,7 @@ class Courier:
         return {"kind": "regression", **asdict(notice), "effect": effect, "evidence": self._links(notice)}
 
     def _links(self, notice: Notice) -> dict[str, str]:
-        base = self._settings.base_url
+        base = self._base_url
         return {
             "before": f"{base}/results/{notice.baseline_id}",
             "after": f"{base}/results/{notice.result_id}",
@@ -158,11 +150,11 @@ class Courier:
             raise BadInput(f"the webhook answered {answer.status}")
 
     def _mail(self, address: str, notice: Notice, text: str) -> None:
-        if not self._settings.smtp_url:
+        if not self._smtp_url:
             raise BadInput(f"no mail server is set; {SMTP_VARIABLE}=smtp://HOST:PORT")
-        parts = urlsplit(self._settings.smtp_url)
+        parts = urlsplit(self._smtp_url)
         message = EmailMessage()
-        message["From"] = self._settings.mail_from
+        message["From"] = self._mail_from
         message["To"] = address
         subject = clean(f"regression: {notice.contract_name} at {notice.place}, {notice.precision}")
         message["Subject"] = subject[:180]

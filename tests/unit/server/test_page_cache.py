@@ -189,7 +189,7 @@ def test_all_who_wait_for_a_page_share_one_making(held: tuple[OpenLedger, object
         waiting += [asyncio.create_task(maker.page(number, (), make)) for number in range(MAKING - 1)]
         await asyncio.sleep(0)
         assert len(maker._tasks) == MAKING
-        cache._kept["aged"].until = cache._kept["aged"].at  # no longer true, and not ten seconds older than that
+        cache._cached["aged"].until = cache._cached["aged"].at  # no longer true, and not ten seconds older than that
         assert await maker.page("aged", (WORK,), make) == "old", "shown as it was while others are being made"
         go_on.set()
         assert await asyncio.gather(*waiting) == ["page"] * len(waiting)

@@ -18,7 +18,7 @@ from lynxbench.server.access import Access, fits, hash_password
 from lynxbench.server.administration import AuditLog, ChangeAuthor
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.uploads import Taken, Uploads
-from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier, CourierSettings
+from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.schedules import LEASE_S, RunState, Scheduler
 from lynxbench.watch.store import Store
@@ -217,7 +217,6 @@ def test_mail_is_sent_once_with_the_evidence(tmp_path: Path) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        settings = CourierSettings("https://bench.example", f"smtp://127.0.0.1:{server.server_address[1]}")
         Contacts(store).put("ops", "mail", "ops@example.org")
         notice = Notice(
             "n" * 32, "c" * 64, "chat\r\nBcc: x@y", "agent a", "fp32", "a" * 64, "b" * 64, "framework", "ops",
@@ -226,7 +225,7 @@ def test_mail_is_sent_once_with_the_evidence(tmp_path: Path) -> None:
         row = {"notice": notice.notice, "channel": "mail", "address": "ops@example.org", "state": "pending"}
         more = {"attempts": 0, "next_at": "2026-01-01T00:00:00.000+00:00", "said": ""}
         store.change(insert(outbox).values({**row, **more}))
-        courier = Courier(store, settings)
+        courier = Courier(store, "https://bench.example", f"smtp://127.0.0.1:{server.server_address[1]}")
         ((number, _),) = courier.waiting()
         assert courier.send(number, notice, "REGRESSED: throughput") == "sent"
         assert courier.send(number, notice, "REGRESSED: throughput") == "sent"
@@ -250,7 +249,7 @@ def test_a_webhook_that_does_not_answer_is_tried_again_and_then_given_up(tmp_pat
     row = {"notice": "n", "channel": "webhook", "address": "http://127.0.0.1:9/closed", "state": "pending"}
     store.change(insert(outbox).values({**row, "attempts": 0, "next_at": long_ago, "said": ""}))
     notice = Notice("n", "c", "chat", "p", "fp32", "a", "b", None, "ops", None, None, None, "", long_ago, None, None)
-    courier = Courier(store, CourierSettings("http://127.0.0.1:8420"))
+    courier = Courier(store, "http://127.0.0.1:8420")
     states = []
     for _ in range(MOST_ATTEMPTS):
         ((number, _name),) = courier.waiting()

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Annotated
 
-from fastapi import Path, Query, Request
+from fastapi import Query, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic_core import to_json
 from sqlalchemy import insert
@@ -21,7 +21,7 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.names import find_analysis
-from lynxbench.ledger.queries import OpenRun, list_foreign, open_runs, standings, voice_of
+from lynxbench.ledger.queries import OpenRun, open_runs, standings
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.contract import Contract
@@ -35,7 +35,7 @@ from lynxbench.record.executor_differences import compared_fields, difference_do
 from lynxbench.record.recalling_analyses import analysis_document, body_of
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.api import answer_models as answers
-from lynxbench.server.api.request_models import MOST_NUMBER, Asked, Claim, Limit, Named, Seq, Word
+from lynxbench.server.api.request_models import MOST_NUMBER, Analysis, Asked, Claim, Limit, Named, Seq, Word
 from lynxbench.server.pages import claims_page as claim_pages
 from lynxbench.server.pages.compare_page import comparison_of, diff_names
 from lynxbench.server.pages.contracts_page import signals_of
@@ -48,7 +48,6 @@ from lynxbench.workload.representative import Likeness, distance
 from lynxbench.workload.request_log import parse_log
 
 BUNDLE_TYPE = "application/x-tar"
-Analysis = Annotated[str, Path(min_length=4, max_length=200)]
 AnalysisAnswer = answers.ExperimentAnswer | answers.TuningAnswer | answers.FleetAnswer
 
 STATE = {"tree_size": int, "root_hash": str}
@@ -212,9 +211,7 @@ def executors_diff(server: TheServer, a: Asked, b: Asked, all_tiers: bool = Fals
 @route("GET", "/foreign", READ, {"foreign": list[answers.ForeignLine]})
 def foreign(server: TheServer, limit: Limit = 20) -> Response:
     """Results of other tools, with what each fails to state: `lynxbench results foreign --json`."""
-    trust = server.trust
-    entries = list_foreign(server.ledger.log, limit)
-    return answer(listing.foreign_document([(logged, voice_of(logged, trust)) for logged in entries]))
+    return answer(listing.foreign_document(reading.entries_of_kind(server, [EntryKind.FOREIGN.value], limit)))
 
 
 @route("GET", "/decisions", READ, {"decisions": list[answers.EntryLine]})
@@ -327,7 +324,7 @@ def _analysis(server: Server, text: str) -> Logged:
 
 def _bundle(server: Server, results: Sequence[str], name: str) -> Response:
     with tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
-        path = FilePath(folder) / "bundle.lynx"
+        path = Path(folder) / "bundle.lynx"
         export_bundle(server.ledger, results, path, server.signing_key(), server.trust, datetime.now(UTC))
         data = path.read_bytes()
     headers = {"Content-Disposition": f'attachment; filename="{name[:12]}.lynx"'}

@@ -30,6 +30,7 @@ def Text(most: int, least: int = 1) -> Any:  # noqa: N802  a type with two numbe
 
 Seq = Annotated[int, Path(ge=0, le=MOST_NUMBER)]
 Named = Annotated[str, Path(min_length=4, max_length=80)]
+Analysis = Annotated[str, Path(min_length=4, max_length=200)]
 Short = Annotated[str, Path(min_length=1, max_length=80)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
 Word = Annotated[str | None, Query(max_length=80)]

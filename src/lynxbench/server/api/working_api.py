@@ -116,8 +116,8 @@ def notices(server: TheServer, contract: Word = None, still: bool = False, limit
     """Regressions, the layer and owner that are suspected, and whether the owner was told."""
     contract_id = reading.named(server, contract, "contract") if contract else None
     listed = server.watch.notices(contract_id=contract_id, still=still, limit=limit)
-    told = server.watch.told([notice.notice for notice in listed])
-    return answer({"notices": [{**asdict(notice), "told": told[notice.notice]} for notice in listed]})
+    deliveries = server.watch.told([notice.notice for notice in listed])
+    return answer({"notices": [{**asdict(notice), "told": deliveries[notice.notice]} for notice in listed]})
 
 
 @route("POST", "/notices/{notice}/accept", CONTEST, Notice)

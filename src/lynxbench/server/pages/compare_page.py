@@ -15,10 +15,13 @@ from lynxbench.server.pages.page_shell import Page, make_page, pair_form, proble
 from lynxbench.server.server_state import Server
 
 
-def compare_form_page(a: str, b: str) -> Page:
-    """Which two?"""
+def compare_form_page(a: str, b: str, problem: str = "") -> Page:
+    """Which two? And why the two that were named cannot be compared."""
     lead = "Name two results by their ids or the beginnings of them. An unsound pair gets no ratio."
-    return make_page(doc.Report("Compare", (doc.Section("which", "Which two", (_form(a, b),)),), lead=lead))
+    wrong = doc.Section("problem", "What is wrong", (problem_note(problem),)) if problem else None
+    blocks = (wrong, doc.Section("which", "Which two", (_form(a, b),)))
+    report = doc.Report("Compare", blocks, lead="These two cannot be compared." if problem else lead)
+    return make_page(report, status=404 if problem else 200)
 
 
 def compare_page(server: Server, a: str, b: str, precision: Precision | None) -> Page:
@@ -53,15 +56,6 @@ def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -
 
     made: Comparison = server.cache.get(("compare", a, b, precision), (a, b), ask)
     return made
-
-
-def refused_compare(a: str, b: str, problem: str) -> Page:
-    """Why two names cannot be compared."""
-    blocks = (
-        doc.Section("problem", "What is wrong", (problem_note(problem),)),
-        doc.Section("which", "Which two", (_form(a, b),)),
-    )
-    return make_page(doc.Report("Compare", blocks, lead="These two cannot be compared."), status=404)
 
 
 def _form(a: str, b: str) -> doc.Embedded:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 from lynxbench import __version__
 from lynxbench.report import doc
@@ -81,7 +82,7 @@ def render_shell(page: Page, viewer: Principal, here: str) -> str:
         tag("meta", name="referrer", content="same-origin"),
         tag("title", f"{page.title} · lynxbench"),
         tag("link", rel="icon", href="data:,"),
-        tag("link", rel="stylesheet", href=f"/static/{style_name()}"),
+        tag("link", rel="stylesheet", href=f"/static/{style().name}"),
     )
     links = []
     for target, name in AROUND:
@@ -101,7 +102,7 @@ def render_shell(page: Page, viewer: Principal, here: str) -> str:
         tag("header", page.header),
         tag("main", page.main, id="content", tabindex="-1"),
         tag("footer", tag("p", f"lynxbench {__version__}. A number never travels without its context.")),
-        tag("script", src=f"/static/{script_name()}", defer=True),
+        tag("script", src=f"/static/{script().name}", defer=True),
     )
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
 
@@ -187,39 +188,37 @@ def _labelled(label: str, name: str, inner: Safe, css: str = "field") -> Safe:
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-@cache
-def style_text() -> str:
-    """The report's style sheet with what pages of the server add."""
-    own = files("lynxbench.server").joinpath("page.css").read_text(encoding="utf-8")
-    return "\n".join((colour_rules(), asset("style.css"), own))
-
-
-@cache
-def script_text() -> str:
-    """The report's script, and the live view."""
-    own = files("lynxbench.server").joinpath("page.js").read_text(encoding="utf-8")
-    return asset("script.js") + own
-
-
-@cache
-def style_name() -> str:
+class StaticFile(NamedTuple):
     """Named by its content: a browser keeps it for ever and still never shows an old one."""
-    return f"{_digest(style_text())}.css"
+
+    name: str
+    text: str
+    kind: str
 
 
 @cache
-def script_name() -> str:
-    """The same for the script."""
-    return f"{_digest(script_text())}.js"
+def style() -> StaticFile:
+    """The report's style sheet with what pages of the server add."""
+    return _static("page.css", f"{colour_rules()}\n{asset('style.css')}\n", "text/css")
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+@cache
+def script() -> StaticFile:
+    """The report's script, and the live view."""
+    return _static("page.js", asset("script.js"), "text/javascript")
+
+
+def _static(own: str, before: str, kind: str) -> StaticFile:
+    text = before + files("lynxbench.server").joinpath(own).read_text(encoding="utf-8")
+    return StaticFile(f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.{own.partition('.')[2]}", text, kind)
 
 
 def standalone_svg(markup: str) -> str:
-    """A plot as a file of its own: its colours inside, nothing that runs; `markup` is ours, and escaped already."""
-    style = (
+    """A plot as an SVG document of its own, with its colours inside and nothing that runs.
+
+    The markup is ours, so every text in it is escaped already.
+    """
+    css = (
         f"{colour_rules()}\n{asset('style.css')}\nsvg{{background:{LIGHT.colours['surface']}}}\n"
         "text{font-family:system-ui,sans-serif}"
     ).replace("]]>", "")
@@ -227,4 +226,4 @@ def standalone_svg(markup: str) -> str:
     box = f' width="{size[1]}" height="{size[2]}"' if size else ""
     opened = markup.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg"{box}', 1)
     first_end = opened.index(">") + 1
-    return opened[:first_end] + f"<style><![CDATA[{style}]]></style>" + opened[first_end:]
+    return opened[:first_end] + f"<style><![CDATA[{css}]]></style>" + opened[first_end:]

@@ -104,14 +104,13 @@ def standing_section(
         doc.Listing(f"lynxbench verify {name}"),
         doc.Listing(f'lynxbench contest {name} --reason "…" && lynxbench push --server URL {name}'),
     )
-    entries = entries_table(about, "Everything that was said about it")
     return doc.Section(
         "standing",
         "Standing",
         (
             doc.Note(strong(said("; ".join(standing.words)))),
             doc.Points([Span(said(check.line), _TONES[check.outcome]) for check in checks], kind=doc.Bullet.OUTCOMES),
-            entries,
+            entries_table(about, "Everything that was said about it"),
             doc.Group("Verify or contest it on your own machine, with your own key", steps),
         ),
     )
