@@ -16,8 +16,6 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
     └── Interrupted                  130   stopped by the user; state kept, resumable
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 

@@ -3,8 +3,6 @@
 What is measured goes over the load driver's own wire, which knows when each byte came.
 """
 
-from __future__ import annotations
-
 import http.client
 import ssl
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The one place where a file that a person wrote is opened: bounded in size, and UTF-8 text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lynxbench.errors import BadFile

@@ -3,8 +3,6 @@
 The order is that of the floors: read a file to columns, tile its steps, judge them, say the verdict.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

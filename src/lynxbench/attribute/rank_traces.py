@@ -4,8 +4,6 @@ In a synchronous step every rank waits for the slowest in the next collective. W
 its step, which is as long as everybody's, but its own work: the step without the communication that nothing hides.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Sequence

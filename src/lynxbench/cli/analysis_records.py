@@ -1,7 +1,5 @@
 """How the runs of an experiment, a tuning or a fleet, and what they say together, come into the ledger."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lynxbench.cli.answers import tell

@@ -1,7 +1,5 @@
 """How a command answers: one JSON document for programs, or text for people."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """`lynxbench change`: one intervention in one layer, expected against measured."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

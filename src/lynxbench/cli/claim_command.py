@@ -1,7 +1,5 @@
 """`lynxbench claim`: what a performance claim fails to state."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`lynxbench compare`: comparability first, then the effect with its interval, then the layers that differ."""
 
-from __future__ import annotations
-
 import os
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`lynxbench contest` and `retract`: doubts and withdrawals are signed entries; nothing is deleted."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """`lynxbench contract`: write, check, show and compare contracts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

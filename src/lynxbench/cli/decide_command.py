@@ -1,7 +1,5 @@
 """`lynxbench decide`: from evidence to a decision that cites it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`lynxbench demo`: worked examples that need no machine but this one."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`lynxbench executor`: the nine layers of this machine, or the difference of two."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """`lynxbench experiment`: factorial experiments over layers."""
 
-from __future__ import annotations
-
 import typer
 
 from lynxbench.cli.answers import answer

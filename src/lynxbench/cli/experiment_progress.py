@@ -1,7 +1,5 @@
 """How far an experiment or a tuning is, in plain lines on standard error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from time import perf_counter
 

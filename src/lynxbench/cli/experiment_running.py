@@ -1,7 +1,5 @@
 """`lynxbench experiment run`: the cells of an experiment, on this machine or on a fleet's nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """`lynxbench experiment show`: what an experiment says, as far as it came."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

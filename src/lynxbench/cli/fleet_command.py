@@ -1,7 +1,5 @@
 """`lynxbench fleet`: one contract on many machines, on Ray."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

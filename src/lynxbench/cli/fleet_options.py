@@ -1,7 +1,5 @@
 """Options of every command that works on a fleet, and the way to its cluster."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout

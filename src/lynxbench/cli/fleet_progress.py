@@ -1,7 +1,5 @@
 """Progress of a whole fleet on standard error: one bar for all on a terminal, a line an event elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic

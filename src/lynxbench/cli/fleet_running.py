@@ -1,7 +1,5 @@
 """`lynxbench fleet run`, `load` and `trace`: what is carried out on a cluster's nodes."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from functools import partial
 from pathlib import Path

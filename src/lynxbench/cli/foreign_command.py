@@ -1,7 +1,5 @@
 """`lynxbench foreign`: a result of another tool, with what it fails to state."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """`lynxbench history` and `signals`: how a contract's figure moved, and whether the whole stack is behind it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`lynxbench key`: a team's keys, and whose signatures count here."""
 
-from __future__ import annotations
-
 import sys
 from datetime import UTC, datetime
 from pathlib import Path

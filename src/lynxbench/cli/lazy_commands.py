@@ -1,7 +1,5 @@
 """Commands that are known by their name and line of help; the module of one is imported when it is asked for."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Mapping
 from importlib import import_module

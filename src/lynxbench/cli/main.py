@@ -1,7 +1,5 @@
 """The command line: verbs that a person remembers, each imported when it is asked for."""
 
-from __future__ import annotations
-
 import sys
 
 import typer

@@ -1,7 +1,5 @@
 """How the commands find what a person names, and sign what a person says."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Options and arguments that several commands take, each defined once, and what is read from their words."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where rendered text goes: files beside the result, and the terminal."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Progress on standard error: a bar with an honest remaining time on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 from rich.console import Console

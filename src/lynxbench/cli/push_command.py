@@ -1,7 +1,5 @@
 """`lynxbench push` and `pull`: results between this machine's ledger and a server."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The reference pages, made from the code: `python -m lynxbench.cli.reference_pages docs/reference`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

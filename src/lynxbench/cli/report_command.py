@@ -1,7 +1,5 @@
 """`lynxbench report`: a result again, in the form asked for."""
 
-from __future__ import annotations
-
 import os
 from enum import StrEnum
 from pathlib import Path

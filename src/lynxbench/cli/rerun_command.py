@@ -1,7 +1,5 @@
 """`lynxbench rerun`: the same contract, executed here, against what the ledger holds."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`lynxbench results`: the ledger."""
 
-from __future__ import annotations
-
 from lynxbench.cli.lazy_commands import command_group
 
 app = command_group(

@@ -1,7 +1,5 @@
 """`lynxbench results export` and `import`: results out of a ledger and into it, with everything about them."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`lynxbench results list`: what the index answers, without opening a document."""
 
-from __future__ import annotations
-
 import os
 
 import typer

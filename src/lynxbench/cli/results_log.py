@@ -1,7 +1,5 @@
 """`lynxbench results log`: state, checkpoints and proofs of the log."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime
 from pathlib import Path

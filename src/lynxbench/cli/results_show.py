@@ -1,7 +1,5 @@
 """`lynxbench results show` and `foreign`: one result with all that was said about it; what other tools measured."""
 
-from __future__ import annotations
-
 import os
 
 from lynxbench.cli.answers import answer, print_document

@@ -1,7 +1,5 @@
 """`lynxbench run`: the main job."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

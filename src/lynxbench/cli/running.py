@@ -1,7 +1,5 @@
 """What the commands that measure do around a run: show how far it is, report it, record it, print it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import typer

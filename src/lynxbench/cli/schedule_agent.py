@@ -1,7 +1,5 @@
 """`lynxbench schedule agent`: asks a server what is due, and carries it out here or on a fleet's nodes."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

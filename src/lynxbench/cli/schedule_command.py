@@ -1,7 +1,5 @@
 """`lynxbench schedule`: contracts on a timetable, and the agents that carry them out."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`lynxbench selfcheck` and `lynxbench demo-server`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """`steady` and `changepoints`: verdicts on a series that anybody measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`lynxbench serve`: the shared page and its API, and who may come in."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

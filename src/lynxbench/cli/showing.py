@@ -1,7 +1,5 @@
 """Reports on the terminal: as wide as it is, in colours where it has some."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """`trace`: attribute profiler traces that anybody recorded."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, fields
 from pathlib import Path

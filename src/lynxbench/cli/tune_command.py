@@ -1,7 +1,5 @@
 """`lynxbench tune`: bounded optimisation under a contract."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """`lynxbench verify`: a result recomputed from its raw samples, an analysis from its results, line by line."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

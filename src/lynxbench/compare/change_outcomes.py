@@ -1,7 +1,5 @@
 """The iteration loop: what a change was expected to do against what it did, and how good expectations are. Pure."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Comparability first; only then the effect, the verdict, and who to ask. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

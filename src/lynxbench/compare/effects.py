@@ -1,7 +1,5 @@
 """Effects with intervals, and the verdict against the budget. Doubt is a verdict."""
 
-from __future__ import annotations
-
 import math
 
 from lynxbench.compare.pair import ComparedPair

@@ -5,8 +5,6 @@ run means with simultaneous intervals, must clear the contract's budget. Is it b
 its distance from the median instance, in robust standard deviations. Only both together make an outlier.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

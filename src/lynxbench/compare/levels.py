@@ -5,8 +5,6 @@ A change point takes the nearest record change within reach; a record change wit
 which may well be none.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

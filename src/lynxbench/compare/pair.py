@@ -1,7 +1,5 @@
 """Two results on their way to a comparison, with what other rooms know about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The rules that concern one precision of both results: what ran, how right, how steady, at which load, how often."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 The numbers are stable: a rule that goes leaves a gap, a new one takes the next number. `docs/reference/` shows them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -4,8 +4,6 @@ Each sign is present, absent, or cannot be told, and then says which data would 
 single team's instrument will find it.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

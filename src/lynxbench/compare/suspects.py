@@ -4,8 +4,6 @@ The ranking is data: fields known to change speed, then other library code, then
 whose change only follows from another field's is counted with that one.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The rules that concern both results as a whole: contracts, versions, record, standing, model."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

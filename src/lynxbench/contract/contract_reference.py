@@ -1,7 +1,5 @@
 """The reference page of the contract, made from its schema so that it cannot fall behind."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

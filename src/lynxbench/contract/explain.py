@@ -1,7 +1,5 @@
 """One line on every key of a contract: what editors show, `contract new` comments and the reference page prints."""
 
-from __future__ import annotations
-
 import tomllib
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """From a file, a bundled name or a stored document to a Contract, or to one line that says why not."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from importlib import resources

@@ -1,7 +1,5 @@
 """JSON Schema of the contract, for editors and for whoever writes contracts by program."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """A commented contract to start from, for each task: what `contract new` writes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A Contract back to YAML text that a person can read and that loads to the same id."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Five things a spec sheet takes for granted, held against the measured workload and the proposed device (R20)."""
 
-from __future__ import annotations
-
 from lynxbench.decide.usable_figures import is_steady, is_usable
 from lynxbench.model.attribution import Attribution, Category
 from lynxbench.model.decisions import AssumptionState, Device, SpecAssumption

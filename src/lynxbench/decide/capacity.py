@@ -1,7 +1,5 @@
 """The size of a fleet from steady-state saturation, simulated with the measured node; never from peak or nameplate."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

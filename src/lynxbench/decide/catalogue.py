@@ -1,7 +1,5 @@
 """The catalogue of accelerators as values: parsed strictly, extended by a file of the user's own."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping

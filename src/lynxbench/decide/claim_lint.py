@@ -1,7 +1,5 @@
 """A claim under the lint: what it states, what is missing, what it could be compared with, what to ask back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal
 

@@ -3,8 +3,6 @@
 A name alone states nothing that a version or a number must carry: "vLLM" is not a stack, "TDP 700 W" is not a power.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """A claim given as keys and values: a YAML file, a peer's result, a row of a results table."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence

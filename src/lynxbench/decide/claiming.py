@@ -1,7 +1,5 @@
 """A performance claim in whatever form to the lint: a peer's result file, an MLPerf row, YAML, or free text."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

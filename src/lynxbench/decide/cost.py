@@ -1,7 +1,5 @@
 """Cost, efficiency and value: three metrics that are never folded into one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

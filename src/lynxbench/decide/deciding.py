@@ -1,7 +1,5 @@
 """Results from files or the ledger to the pure decisions, and what they need beside them: catalogue, prices, logs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources

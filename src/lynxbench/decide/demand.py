@@ -1,7 +1,5 @@
 """What a fleet has to carry: declared, or read from arrivals; peak, percentile and growth."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

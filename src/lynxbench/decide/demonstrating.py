@@ -5,8 +5,6 @@ sealed, signed, recorded, contested, decided, packed. The latency curve was draw
 with gamma service of half a second (0.42 s to the first token), so that capacity has something true to find.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The Pareto front over options, and orders that exist only in a stated regime."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from lynxbench.model.contract import Regime

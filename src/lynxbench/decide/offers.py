@@ -1,7 +1,5 @@
 """What nodes cost: from a plan file, from options, or from what the executor's procurement layer declares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated

@@ -1,7 +1,5 @@
 """What a pack says beside its decisions: how figures were established, and what they cannot say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from lynxbench.model.canonical import short

@@ -1,7 +1,5 @@
 """Power and cooling from measured draw; the nameplate stands beside it."""
 
-from __future__ import annotations
-
 from lynxbench.errors import BadInput
 from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer

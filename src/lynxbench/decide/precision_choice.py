@@ -1,7 +1,5 @@
 """Precision as a decision: speed never without accuracy, native or emulated named, the KV cache apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal

@@ -1,7 +1,5 @@
 """Five questions before hardware is bought, each answered from evidence, or the command that would answer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What an hour of a node costs, owned or rented, and when one costs as much as the other. Money keeps its currency."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which figures of a result a decision may rest on, and what to run where they are missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from lynxbench.errors import BadInput, Refused

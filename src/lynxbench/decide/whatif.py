@@ -1,7 +1,5 @@
 """Other hardware, or a software fix, applied to measured shares: ranges, always marked as an estimate."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple

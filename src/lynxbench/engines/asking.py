@@ -1,7 +1,5 @@
 """One plain request at a time, before the run: whether the server answers at all, and how it counts words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """Which adapter executes a contract's engine. Nothing heavy is imported before an engine is asked for."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint, entry_points
 
 from lynxbench.errors import CannotRun

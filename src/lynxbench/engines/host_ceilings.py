@@ -1,7 +1,5 @@
 """The best this host does on bare numpy kernels, measured now: the envelope that a workload is held against."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The KServe v2 inference language (Triton, MLServer): requests with JSON or binary tensors; Triton's statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -8,8 +8,6 @@ Every nanosecond of a step lands in exactly one of:
     idle             it slept and nothing of this process ran: sleeps, locks, sockets, other processes
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

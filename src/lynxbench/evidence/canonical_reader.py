@@ -3,8 +3,6 @@
 What cannot be written in two ways cannot be changed without its hash and signature changing with it.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Documents on disk: written whole or not at all, read strictly; results held against their own ids."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import TypeVar

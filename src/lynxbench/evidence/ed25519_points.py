@@ -4,8 +4,6 @@ Libraries accept keys of small order, under which one signature holds for many m
 same point. Both are refused here, by arithmetic and not by a list.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Final
 

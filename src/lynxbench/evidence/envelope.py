@@ -4,8 +4,6 @@ https://github.com/secure-systems-lab/dsse, with everything that the specificati
 standard padded base64, no unknown keys, no key twice.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Sequence

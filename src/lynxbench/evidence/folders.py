@@ -1,7 +1,5 @@
 """Folders that runs, experiments, tunings and fleet runs are kept in: named, made, and found again to go on with."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """One person's keys and trust list together: which key signs, and who is trusted, changed under one lock."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The manifest is what a signature reaches the raw files through: the signed entry
 names theirs.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every timed sample of a run in one columnar file that plain numpy reads, identified by its SHA-256."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import zipfile

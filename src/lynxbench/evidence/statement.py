@@ -3,8 +3,6 @@
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files that are written whole or not at all, and locks by which one process at a time changes them."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

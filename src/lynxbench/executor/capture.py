@@ -3,8 +3,6 @@
 No framework is imported for it. What an engine says of itself joins after the run, by the same rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from typing import Any

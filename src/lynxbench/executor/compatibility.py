@@ -4,8 +4,6 @@ Sources: NVIDIA, "CUDA Compatibility" (minor-version and forward compatibility, 
 Guide" (binary compatibility within a major capability, PTX forward only).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What confines the process: control groups, limits, container, virtual machine, its rank; and who the machine is."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket

@@ -4,8 +4,6 @@ Each is a condition to look at, not a verdict on a run: power limit under defaul
 one node that differ, a sharing tenant, CPU time limits, frequency policy, mixed cuDNN, blocking launches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pydantic import JsonValue

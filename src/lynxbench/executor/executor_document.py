@@ -1,7 +1,5 @@
 """The executor as a JSON document: written, and read back with suspicion."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

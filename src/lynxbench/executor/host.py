@@ -1,7 +1,5 @@
 """What a probe may look at. Tests point it at a fake file tree; nothing else in this room opens /proc or /sys."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Native libraries mapped into this process, by stable name and content; hashes are remembered on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

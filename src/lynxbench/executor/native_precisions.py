@@ -4,8 +4,6 @@ A table says what the hardware can do; which kernels ran is decided by the run. 
 compute capability (CUDA C++ Programming Guide, PTX ISA), Intel AMX/AVX-512 and Arm architecture manuals for CPU flags.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from lynxbench.executor.compatibility import Version, parse_version

@@ -3,8 +3,6 @@
 One list a field, one item a device, so that devices of a node can be compared.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """The process that does the work, seen from inside after warm-up: mapped libraries, framework flags, thread pools."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """The accelerator layer without a vendor library: CPU, caches, memory modules, and accelerators on the PCI bus."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct

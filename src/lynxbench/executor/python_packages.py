@@ -1,7 +1,5 @@
 """The framework layer as it lies on disk: Python, every installed distribution, and frameworks' own build stamps."""
 
-from __future__ import annotations
-
 import ast
 import platform
 import re

@@ -1,7 +1,5 @@
 """A server's own process on this host, found by the port it listens on: command, libraries, packages, group, GPUs."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from importlib import metadata

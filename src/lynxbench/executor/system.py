@@ -1,7 +1,5 @@
 """The system layer: operating system, kernel, mitigations, memory policy, clocks, driver, libraries, environment."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """From measured cells to what they say together: effects, shares, orders, owners, and the word."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """From a combination of levels, or a setting of knobs, to what is run: the contract, its surroundings, the server."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """From an experiment file to a Definition, or to one line that says the file, the line, the key and what is right."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Environments of their own for versions under test: made from lock files, used again, known by what is in them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What an experiment comes to: its document, from the runs that its cells left behind."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path

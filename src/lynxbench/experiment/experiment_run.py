@@ -1,7 +1,5 @@
 """The order of an experiment: register, visit the cells block by block in random order, conclude each, analyse all."""
 
-from __future__ import annotations
-
 import math
 import os
 import threading

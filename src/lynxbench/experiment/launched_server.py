@@ -1,7 +1,5 @@
 """A server that is started for one visit with the flags of a cell, and ended with it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ All of them ask for one setting at a time and are told one fresh process's respo
 large; a setting that failed, or that the accuracy gate refused, is told as None. One history gives one answer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

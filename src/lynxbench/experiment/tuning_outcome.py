@@ -1,7 +1,5 @@
 """What a tuning comes to: baseline and tuned side by side from the confirmation alone, and the winner's curse."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The order of a tuning: baseline, trials under the budget, one choice, then confirmation on what was never seen."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 Used by experiments and by the tuner; both leave ordinary runs behind, registered before their first sample.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -5,8 +5,6 @@ node is, it falls on all cells of a block alike, as a drift of time does, and is
 node is lost begins anew on another one: half of it on each would confound cells with nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Terms, findings and the word in sentences that name factors, levels and owners."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 

@@ -1,7 +1,5 @@
 """Objects that live on nodes: started where they are wanted, called and heard from here, ended for certain."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

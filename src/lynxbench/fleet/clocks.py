@@ -5,8 +5,6 @@ question and its arrival; so the offset is known to half the round trip, and the
 (Cristian 1989; the rule NTP's clock filter follows).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns

@@ -1,7 +1,5 @@
 """A Ray cluster seen from lynxbench: its nodes by name, what they have, which of them share a host."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections import Counter

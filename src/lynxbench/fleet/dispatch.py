@@ -4,8 +4,6 @@ A task takes all CPUs (and the GPUs it asks for) of its node from Ray, so that n
 it; nodes of one host take turns unless told otherwise, because Ray's counting knows nothing of hosts.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The book of a fleet run: its state on disk, brought up to date with every event, and the record of every run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path

@@ -4,8 +4,6 @@ The design, the order within blocks and the analysis are those of one machine; w
 run of its own, since a node keeps nothing between visits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

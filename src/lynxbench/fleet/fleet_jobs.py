@@ -4,8 +4,6 @@
 others run and tells it every end; whoever is the source keeps the account.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ clock. How far that clock is from ours is measured before and after the load, wi
 constant a client, so that latencies stay exactly what the client saw.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path

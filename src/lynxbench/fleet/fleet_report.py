@@ -1,7 +1,5 @@
 """Results of many instances into one report: all units accounted for, the spread, and who stands apart."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@ OUT/FLEET/units/UNIT/RUN/      each unit's whole run, as it was sealed on its no
 OUT/FLEET/report.json, .html   what the whole says, written last
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A folder is read where it lies, so it must be one that the workers see (a shared
 object store's prefix is listed here; every worker fetches its own trace, and nothing of it is left behind.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A fresh client whose load is sent from many hosts: `python -m lynxbench.fleet.load_client_process FOLDER`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

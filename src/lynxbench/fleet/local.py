@@ -3,8 +3,6 @@
 Nothing of such a cluster listens beyond loopback, and nothing of it is left at the end.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

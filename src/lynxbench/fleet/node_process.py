@@ -13,8 +13,6 @@ variables around it. It talks through its pipes, one JSON document a line:
 Standard input that closes means that whoever asked is gone: the run ends as after Ctrl-C, and what it has is kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ session is opened and stepped. gloo carries the collectives on CPUs, NCCL where 
 contract's own code to choose; the variables it finds are those of torchrun.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Entries about several results at once: found, read strictly, and held against the analysis that they bring."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Set
 

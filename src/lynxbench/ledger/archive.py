@@ -4,8 +4,6 @@ Nothing is compressed, so nothing can explode; a header that is not the one this
 it links, odd modes, odd names and hidden bytes. `tar tf` reads it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tarfile

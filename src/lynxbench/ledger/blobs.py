@@ -3,8 +3,6 @@
 What is read is hashed again, always: a store can lose a document, it cannot change one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

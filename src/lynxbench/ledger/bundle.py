@@ -8,8 +8,6 @@ entries/NUMBER.json    the signed envelopes, by their number in the exporting le
 blobs/SHA256           the documents
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Checkpoints: a ledger's size and root hash, signed by its keeper, co-signed by whoever else saw the same."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal

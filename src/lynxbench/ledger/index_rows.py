@@ -1,7 +1,5 @@
 """What an entry puts into the index: pure, so that an index can be thrown away and rebuilt from the entries."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The ledger's tables. Entries and tree nodes are the record; everything else is an index that entries rebuild."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import sqlalchemy as sa

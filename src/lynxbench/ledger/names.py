@@ -1,7 +1,5 @@
 """A result, contract, executor, change or analysis by its full id or any unique beginning of it."""
 
-from __future__ import annotations
-
 import re
 
 from sqlalchemy import func, select

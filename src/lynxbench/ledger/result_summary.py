@@ -1,7 +1,5 @@
 """The entry of a result, from its document: the figures by which it is listed, and the hash of each layer."""
 
-from __future__ import annotations
-
 from lynxbench.model.canonical import content_id
 from lynxbench.model.entries import PrecisionSummary, ResultRecorded
 from lynxbench.model.executor import Executor, Tier

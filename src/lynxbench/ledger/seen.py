@@ -1,7 +1,5 @@
 """What this person saw of each ledger last: a log that shrank, forked or was replaced since is noticed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pydantic import ValidationError

@@ -4,8 +4,6 @@ What servers usually send takes the short way; anything else the general one, an
 under every cut of every framing.
 """
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 

@@ -1,7 +1,5 @@
 """Getting to the server: the address once, the TLS context once, connections as they are asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

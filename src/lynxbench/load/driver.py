@@ -1,7 +1,5 @@
 """Runs a probe from its first connection to its last answer, and always ends."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """What an in-process engine must offer to the driver. Engines satisfy this by shape; they do not import it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The event loop and the limits that clients and the ground-truth server run under."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

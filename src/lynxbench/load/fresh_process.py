@@ -1,7 +1,5 @@
 """A fresh process for every repetition: started, watched and ended in order; its own side leaves with its parent."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 For tests, demonstrations and the instrument's self-check. It is no model: every token is " the".
 """
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 from array import array

@@ -1,7 +1,5 @@
 """HTTP/1.1 response framing, read from bytes (RFC 9112): the head, chunk sizes, server-sent events. Pure."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import IntEnum

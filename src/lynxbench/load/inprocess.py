@@ -4,8 +4,6 @@ Nothing but the step lies between the two stamps. Judging happens between iterat
 session times its steps on a device, the host queues them without waiting, and the device's stamps are kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns

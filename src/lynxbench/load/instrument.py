@@ -1,7 +1,5 @@
 """Was the client the limit? A verdict from how the client fared; where it says void, no figure is the server's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ killed process loses at most the sample in flight. Each row ends in its own sequ
 recognised.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import struct

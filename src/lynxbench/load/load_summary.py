@@ -1,7 +1,5 @@
 """Records of a served run as the values a result carries: every request's end, the tokens, the cache, the client."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

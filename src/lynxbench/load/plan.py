@@ -1,7 +1,5 @@
 """What a probe is: where to send, what, when, and when to give up. Picklable, so that processes can share it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """A running open-loop probe that can be asked for its next requests: what the saturation search is fed with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from time import perf_counter_ns, sleep
 

@@ -3,8 +3,6 @@
 While it runs, finished rows can be read and the load can be ended early; the process that watches never sends.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The client's pulse while it drives: how late its event loop comes round, and how much of a core it needs."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from array import array

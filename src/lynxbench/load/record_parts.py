@@ -1,7 +1,5 @@
 """A record taken apart and moved: one client's share of it, and the same record on another clock."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

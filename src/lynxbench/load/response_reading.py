@@ -1,7 +1,5 @@
 """What the driver needs of the language a server speaks. Engines satisfy these shapes; they do not import them."""
 
-from __future__ import annotations
-
 from typing import Final, Protocol
 
 NOTHING: Final = 0

@@ -5,8 +5,6 @@ driver). Short scouts place the capacity on a curve; long probes, just under it 
 is claimed has passed twice, in independent probes. The method stands in docs/methodology/saturation.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Where the capacity lies given all probes so far, and the knee of the measured throughput-latency curve."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ So the bound on the share of misses rests on the *effective* number of requests.
 hold it, is docs/methodology/saturation.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

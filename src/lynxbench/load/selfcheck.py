@@ -3,8 +3,6 @@
 At length when asked for, and quickly before every run, at the run's own load, recorded with the result.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ A schedule is fixed before the first request is sent, so a slow answer never mov
 omission: latency counts from these moments, not from when the client came round to sending).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

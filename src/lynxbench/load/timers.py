@@ -1,7 +1,5 @@
 """Waking up on time: a timer of nanosecond resolution, and a wheel that watches timeouts without a timer a request."""
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Runs the ground-truth server: in the foreground for a demonstration, or beside a measurement in its own process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -3,8 +3,6 @@
 Pure numpy. Definitions, and why each was chosen, are in docs/methodology/accuracy.md.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

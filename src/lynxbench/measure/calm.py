@@ -1,7 +1,5 @@
 """Waiting for a machine that others have left alone, before a process is measured and not while it is."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

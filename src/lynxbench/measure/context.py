@@ -1,7 +1,5 @@
 """The context without which a figure means nothing, in words a reader can check."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 
 from lynxbench.model.contract import Contract, Protocol, Timing, TorchEngine

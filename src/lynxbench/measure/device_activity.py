@@ -1,7 +1,5 @@
 """What the device's own counters say of the counted time. Pure: telemetry and counted spans in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

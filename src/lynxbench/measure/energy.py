@@ -1,7 +1,5 @@
 """What the work drew, and what held the rate under its peak. Pure: telemetry and counted spans in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A series that somebody else measured: CSV or JSON in, named groups of finite values out."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Load, clocks, memory, power and temperature of the host, from the kernel's files and psutil."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

@@ -1,7 +1,5 @@
 """What gives reason to doubt a served run, and what its figures rest on that the requests do not show."""
 
-from __future__ import annotations
-
 from lynxbench.model.contract import Contract
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.quantities import format_duration, format_ratio

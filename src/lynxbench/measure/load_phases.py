@@ -5,8 +5,6 @@ the arrivals' own noise; the arrivals are known, and what they explain is taken 
 one): left is what the server did. A server that falls behind completes steadily while its queue grows: tested apart.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

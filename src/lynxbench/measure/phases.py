@@ -1,7 +1,5 @@
 """Which iterations count: warm-up and transient are found in the series, not assumed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Samples of all processes at one precision → what was measured, with intervals and doubts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

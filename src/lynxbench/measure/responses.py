@@ -1,7 +1,5 @@
 """One number a process: the response that an experiment or a tuner compares."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whether the machine was fit to measure on while samples were counted. Pure: telemetry in, reasons out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """CSV, JSON and JSON-lines text as a table of named columns; what is malformed is one line of BadSeries."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

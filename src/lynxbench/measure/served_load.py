@@ -1,7 +1,5 @@
 """Requests of all runs against a server → throughput, latencies, goodput and whether the objective held."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

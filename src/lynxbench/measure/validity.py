@@ -1,7 +1,5 @@
 """Whether the figures may be used at all: valid, doubtful with reasons, or void."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

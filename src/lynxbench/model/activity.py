@@ -1,7 +1,5 @@
 """How busy a device's units were while samples were counted, and what can hold its clock down, as it says itself."""
 
-from __future__ import annotations
-
 from lynxbench.model.document import Document
 
 POWER_CAP = 0x04

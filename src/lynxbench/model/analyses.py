@@ -1,7 +1,5 @@
 """Experiments, tunings and fleet runs as signed entries: what an entry must say of the analysis that it brings."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection
 

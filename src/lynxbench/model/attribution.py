@@ -1,7 +1,5 @@
 """Where the time went, as a value: exclusive categories, a verdict, and the evidence for it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

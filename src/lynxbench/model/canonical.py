@@ -1,7 +1,5 @@
 """Canonical bytes (RFC 8785) and the SHA-256 ids made from them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

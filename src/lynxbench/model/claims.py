@@ -1,7 +1,5 @@
 """A performance claim under the lint: what it states, what it fails to state, what to ask back."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """What a comparison says: soundness first, then effects with intervals, then the differing layers and their owners."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """What purchase, precision and what-if decisions say. A decision without evidence says so; it never guesses."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """What every stored document is: strict, frozen, without unknown keys."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

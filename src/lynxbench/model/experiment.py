@@ -1,7 +1,5 @@
 """What a factorial experiment found, as a document: other programs may rely on these keys."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

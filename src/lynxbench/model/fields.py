@@ -1,7 +1,5 @@
 """The kinds of value a contract's keys hold: quantities with units, names, texts, counts."""
 
-from __future__ import annotations
-
 import json
 from datetime import date
 from typing import Annotated, Literal, NoReturn

@@ -1,7 +1,5 @@
 """What a validator objects to, turned into one line that names file, line and key and says what would be right."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a fleet run says: every unit accounted for, the spread over instances, and who stands apart and why."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """A contract's results over time: where the level changed with what, declared changes, signs of the whole stack."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from lynxbench.model.comparison import EffectCause, LayerDifference

@@ -1,7 +1,5 @@
 """Causes that an engine can remove for real, to test what an attribution says."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

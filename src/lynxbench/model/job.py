@@ -1,7 +1,5 @@
 """What the pipeline hands to one fresh process, and what that process hands back beside its samples."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from pydantic import JsonValue

@@ -1,7 +1,5 @@
 """The nine layers of an AI executor, and who usually owns each."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """The procurement pack as a document: decisions with everything they rest on, readable without any server."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What capacity and cost decisions say: documents with every figure beside what it rests on."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from lynxbench.model.contract import Regime

@@ -1,7 +1,5 @@
 """Number formats a workload can be executed in, from highest to lowest."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """The requests of one load run as plain columns: what measuring needs of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What looks like a secret, and texts without it. Pure: the environment is passed in."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

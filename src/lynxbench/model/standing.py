@@ -1,7 +1,5 @@
 """What a result stands on: who signed, verified, contested, re-ran or retracted it. Computed, never stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The line says the file, the line, the key, what is wrong and what would be right, for every kind of file alike.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """JSON read with suspicion: no key twice, no NaN, no depth bombs. One reader for every stored document."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Final, NoReturn

@@ -1,7 +1,5 @@
 """What a measured process is given beside its contract: variables, an interpreter of its own, CPUs of its own."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

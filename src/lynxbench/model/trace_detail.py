@@ -1,7 +1,5 @@
 """What a person looks at beside a trace's verdict: computed by `attribute`, drawn by `report`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lynxbench.model.attribution import Category

@@ -1,7 +1,5 @@
 """What bounded optimisation found, as a document: baseline and tuned side by side, and every trial."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from lynxbench.model.document import Bounds, Document

@@ -1,7 +1,5 @@
 """Words that several rooms end in. Doubt is an answer."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """Two results from disk or ledger into one comparison: contracts rule on keys, samples give each process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Two executors, field by field: which fields count, and the document of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from lynxbench.model.executor import Executor, FieldChange, Tier, difference

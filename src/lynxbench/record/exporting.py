@@ -1,7 +1,5 @@
 """Results of the ledger in other programs' formats. Every row carries its context; a figure never leaves alone."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """A contract's past from folders and from the ledger: points, documents, changes."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a ledger says as documents for programs: the same for `--json` and for the server's API."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 

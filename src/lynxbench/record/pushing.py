@@ -1,7 +1,5 @@
 """Results between a machine's ledger and a server: pushed as signed bundles, pulled and verified here."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """A result out of the ledger again: by path, id or unique beginning, with its files laid out as the run left them."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Experiments, tunings and fleet runs out of the ledger again, with every result that they are made from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A result's figures once more, from the raw files in its folder, by the function that the run itself called."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

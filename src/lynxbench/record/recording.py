@@ -3,8 +3,6 @@
 A ledger that fails never costs a run: the folder holds everything, and can be recorded later.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Mapping

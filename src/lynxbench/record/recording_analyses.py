@@ -3,8 +3,6 @@
 The entry brings the analysis itself, what was planned and how far it came; its cells are results of their own.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

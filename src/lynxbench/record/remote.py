@@ -1,7 +1,5 @@
 """A server of lynxbench as a machine talks to it: JSON over HTTP(S), bundles in pieces that are resumed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -1,7 +1,5 @@
 """What a second execution of the same contract says about the first. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

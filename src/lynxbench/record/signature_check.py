@@ -1,7 +1,5 @@
 """The signed entry beside a result, where there is one: who signed it, and that it speaks of these very files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lynxbench.errors import EvidenceInvalid

@@ -1,7 +1,5 @@
 """Stated against recomputed values: exact in words and counts, to the last digits in floating point."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Knows nothing of ledgers: whoever has signatures and inclusion proofs to check adds those lines as `extra_checks`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path

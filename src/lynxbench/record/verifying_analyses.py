@@ -4,8 +4,6 @@ What is planned (cells, order, seeds) follows from the definition; what is concl
 Each result has a verification of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path

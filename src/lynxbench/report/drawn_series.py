@@ -1,7 +1,5 @@
 """Samples thinned for drawing: bins, not statistics. What a figure says comes from the result alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Words and selections that every view of an experiment shares."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import exp, isfinite, log
 

@@ -1,7 +1,5 @@
 """Captured values and their changes in words."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

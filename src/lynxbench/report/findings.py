@@ -1,7 +1,5 @@
 """What a result says, in words that the terminal, Markdown and HTML share. Nothing is computed here."""
 
-from __future__ import annotations
-
 import math
 
 from lynxbench.model.contract import SloMetric

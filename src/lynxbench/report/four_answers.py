@@ -1,7 +1,5 @@
 """The four questions that every report answers (requirement R23), from what the result holds."""
 
-from __future__ import annotations
-
 import math
 
 from lynxbench.model.attribution import Attribution, Bound, Category

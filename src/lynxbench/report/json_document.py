@@ -1,7 +1,5 @@
 """The result as one JSON text for other programs."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """HTML and SVG as text in which escaping is the rule: only what `tag` built, or `raw` vouches for, is markup."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """One colour per layer and per category, in light and in dark; the tests hold every pair to its contrast."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A report as markup: blocks, which the server's pages share, and a page of its own that opens without a network."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

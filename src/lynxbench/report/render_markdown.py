@@ -1,7 +1,5 @@
 """A report as Markdown, for a ticket or a wiki: the same blocks, a plot as its data."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """A report in a terminal: one wrapper of words, one layout of tables, no character that could drive the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Plots of an experiment in characters: effects with their whiskers, and a cube."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Attempts at the processes of a plan: started, watched and read in this one place, and read again from a kept run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

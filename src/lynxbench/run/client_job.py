@@ -1,7 +1,5 @@
 """What a fresh client is told, what it tells besides its requests, and the plan that follows from a contract."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

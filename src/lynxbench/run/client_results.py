@@ -1,7 +1,5 @@
 """What the clients of a served run come to: figures from their records, doubts, and whose time a request is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ Started as `python -m lynxbench.run.client_work FOLDER`. Beside what every fresh
     saturation.json  the search, where there was one
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import AbstractContextManager

@@ -3,8 +3,6 @@
 Everything but what was read live follows from the folder; with the same live evidence the conclusion is the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from lynxbench.evidence.run_folder import RunFolder

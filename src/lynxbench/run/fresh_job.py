@@ -7,8 +7,6 @@
 Whatever a process had measured is there when it is killed.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Runs whose workload is executed on this machine: a fresh process for every precision and repetition."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Proof by intervention: the contract again with one thing changed, in fresh processes, after the measurement."""
 
-from __future__ import annotations
-
 from lynxbench.attribute.judge.intervention_tests import (
     InterventionProposal,
     judge_intervention,

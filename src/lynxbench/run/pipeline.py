@@ -4,8 +4,6 @@ What differs between a workload of this machine and a server that is asked is a 
 `served_run.py`); a process is started and watched in `attempts.py`, and what it comes to is said in `concluding.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

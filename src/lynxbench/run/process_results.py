@@ -1,7 +1,5 @@
 """What the processes of one precision come to, from what they left on disk: figures, doubts, accuracy, attribution."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue

@@ -1,7 +1,5 @@
 """What every order of a run shares: who is told how far it is, and what it ends in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

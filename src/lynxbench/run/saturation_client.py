@@ -1,7 +1,5 @@
 """The search for saturation from a fresh client: a ceiling, open-loop probes, and what was at its limit."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace

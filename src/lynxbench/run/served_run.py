@@ -3,8 +3,6 @@
 The server goes on meanwhile; it is captured before and after. The instrument is proven before the first client.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

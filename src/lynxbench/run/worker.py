@@ -8,8 +8,6 @@ Started as `python -m lynxbench.run.worker FOLDER`. Beside what every fresh proc
 `python -m lynxbench.run.worker FOLDER follow` is one more rank of a run over several, with the variables torchrun sets.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

@@ -1,7 +1,5 @@
 """Teams, users, tokens and sessions. Secrets are kept as hashes, compared in constant time, and shown once."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """What administrators change, written once for the API, the forms and the command line; every change is audited."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar

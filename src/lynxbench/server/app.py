@@ -1,7 +1,5 @@
 """The application: routes, the guard around them, and every deliberate error as one line."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Forms of signed-in people: each is checked for forgery before it comes here, and leaves a line in the audit log."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What stands before every route: whose name is called, how much is sent, who asks, and may they."""
 
-from __future__ import annotations
-
 import hmac
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A submission into the ledger: signed by a key that its team registered, checked whole, all of it or nothing."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keys that teams registered, as the trust list that every page and every submission is judged by."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """What pages and API show, as values: asked of the ledger, kept until it changes."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """How much one caller may ask for: buckets that fill again with time, and never grow without bound."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import OrderedDict

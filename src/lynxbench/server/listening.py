@@ -1,7 +1,5 @@
 """A server that listens, and ends in order."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket

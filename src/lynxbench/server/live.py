@@ -1,7 +1,5 @@
 """Runs in progress: the last minutes of each one's series in memory, streamed to whoever looks."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """The server about itself, for Prometheus: what it counts, how long it takes, and what is read when somebody asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics

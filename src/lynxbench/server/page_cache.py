@@ -6,8 +6,6 @@ page ever takes more than a twentieth of the server's time. While as many pages 
 a page that is ten seconds older than that at most is shown as it is. What people change here themselves shows at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """Pages that are read, and files to take away: addresses to pages, kept while nothing changes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial

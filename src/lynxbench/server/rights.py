@@ -1,7 +1,5 @@
 """Who asks, and what they may do: four scopes, none of which contains another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """How routes are declared: each with the right that it needs and the form of its answer, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 

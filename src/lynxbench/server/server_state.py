@@ -1,7 +1,5 @@
 """Everything a running server holds, and the one thread that looks after what nobody asked for just now."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

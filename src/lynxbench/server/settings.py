@@ -1,7 +1,5 @@
 """How a server was told to run, and the one refusal that comes before it listens."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Bundles on their way in: part files that grow from where they stopped, taken in once they are whole."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The one door through which numbers enter the statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

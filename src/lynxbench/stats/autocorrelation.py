@@ -1,7 +1,5 @@
 """How many independent values a correlated series is worth."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lynxbench.stats.arrays import Floats, Numbers, as_series

@@ -1,7 +1,5 @@
 """Batch means over time windows: units are apportioned exactly and gaps count as gaps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -11,8 +11,6 @@ The constants were chosen on 86 annotated histories, inside a broad plateau; wha
 was checked, is in docs/methodology/change-points.md.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

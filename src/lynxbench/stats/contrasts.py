@@ -4,8 +4,6 @@ An effect is said in full differences: a main effect is after over before, an in
 together do over the product of what each does. On the scale of ratios that is what people ask.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

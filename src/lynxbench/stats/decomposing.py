@@ -5,8 +5,6 @@ joint one, must lie inside ±δ by two one-sided tests. Not decomposable has to 
 over all that was looked at. What is neither is undetermined; absence of proof proves nothing here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

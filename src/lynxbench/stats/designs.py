@@ -4,8 +4,6 @@ Fractions are regular two-level ones (Box and Hunter, Technometrics 3, 1961): a 
 interaction of others, and every word of the group that these generators span is confounded with the mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Intervals are such that autocorrelation does not fool them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

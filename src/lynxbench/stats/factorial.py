@@ -5,8 +5,6 @@ eager one. Those variances are estimated without bias from the residuals (Rao's 
 (1947) and Satterthwaite (1946) do, so that a contrast's interval rests on the cells that it weighs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

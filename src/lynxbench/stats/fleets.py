@@ -5,8 +5,6 @@ the slot that is free first). A node's shape is fitted to its measured latency c
 M/G/k waiting (Allen and Cunneen; Whitt, Queueing Systems 15, 1993), and then checked by simulation.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

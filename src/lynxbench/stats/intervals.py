@@ -1,7 +1,5 @@
 """Intervals of means and of ratios of run means; the unit of repetition is a fresh process, not an iteration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Correlation is no cause. What it adds is order in time: a clock that falls befor
 follows is a symptom.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the mean of their drifts has a narrower interval than any of them, and the same 
 process whose own best guess lies beyond the bound keeps its doubt, so that opposite drifts do not cancel.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Used to hold the saturation search against servers of known capacity (Kleinrock, Queueing Systems I, 1975, 3.5).
 """
 
-from __future__ import annotations
-
 import math
 
 

@@ -1,7 +1,5 @@
 """Outliers are bounded and counted, never silently dropped."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

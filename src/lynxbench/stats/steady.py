@@ -6,8 +6,6 @@ it. Absence of a significant drift is not enough: a short or noisy series is inc
 docs/methodology/steady-state.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ parameters are those of highest marginal likelihood. Where to look next is augme
 Notz and Zeng, 2006): a setting that was measured already is worth less another time, but may be worth it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Percentiles and shares with exact binomial bounds; a tail that the data cannot reach is said to be unresolved."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

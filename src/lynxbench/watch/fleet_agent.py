@@ -4,8 +4,6 @@ A schedule goes on at the node where it was last measured, because its results a
 would be another place. Only a schedule that has none yet, or whose node is gone, goes to the node with the least to do.
 """
 
-from __future__ import annotations
-
 import queue
 import re
 import threading

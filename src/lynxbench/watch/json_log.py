@@ -1,7 +1,5 @@
 """Log lines of servers and agents: Python's own logging, one JSON document a line."""
 
-from __future__ import annotations
-
 import json
 import logging
 from datetime import UTC, datetime

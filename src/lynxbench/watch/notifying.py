@@ -1,7 +1,5 @@
 """Messages to owners: a webhook or an e-mail, once each, with the evidence. Failures are retried and then shown."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -5,8 +5,6 @@ it. What a result is held against stays the same until a better one comes or som
 slide adds up and is seen. A doubtful result with which nothing can soundly be compared gives way to the next one.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Schedules, the agents that poll for them, and every time one was due: run, missed, or kept from overlapping."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The server's own database: opened, brought to this schema, and asked in small transactions."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The server's own tables: who may do what, what is on its way in, what runs when, who was told. Never evidence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, String, Table, Text, UniqueConstraint

@@ -1,7 +1,5 @@
 """When a schedule is due: `every 6 h`, or five fields of cron in UTC. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

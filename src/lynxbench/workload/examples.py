@@ -1,7 +1,5 @@
 """Functions to measure before bringing one's own: `lynxbench.workload.examples:solve_dense` and `:one_millisecond`."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -4,8 +4,6 @@ The values are those that any GGUF runtime computes with; nothing is re-quantise
 order the Llama code of transformers expects (llama.cpp stores the two halves of each head interleaved).
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

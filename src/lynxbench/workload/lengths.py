@@ -1,7 +1,5 @@
 """Lengths drawn from a contract's distribution: the same seed and index give the same length on every machine."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lynxbench.model.workload import EmpiricalLength, FixedLength, LognormalLength, UniformLength

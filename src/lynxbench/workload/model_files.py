@@ -1,7 +1,5 @@
 """Files of models: named by their bytes, and converted ones kept in a folder that appears whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -3,8 +3,6 @@
 The package is located without being imported, since what it imports (a server, a client) is not wanted here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec

@@ -4,8 +4,6 @@
 test builds every shape and holds the two against each other.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

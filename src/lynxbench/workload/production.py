@@ -1,7 +1,5 @@
 """What a production log asks for, as the lengths and arrivals of a contract: fitted, with how well they fit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How far a contract's workload is from a production log, dimension by dimension, against what chance would show."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum

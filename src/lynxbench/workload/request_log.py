@@ -4,8 +4,6 @@ Reads JSON lines and CSV under the names that public traces and servers use: Azu
 GeneratedTokens), Mooncake (timestamp in milliseconds, input_length, output_length), and the usual generic ones.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

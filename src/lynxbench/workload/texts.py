@@ -6,8 +6,6 @@ seed from those of its product reviews that are plain ASCII, 25 to 110 character
 from neutral: 200 of each polarity, split in half.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 from dataclasses import dataclass

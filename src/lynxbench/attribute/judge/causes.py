@@ -1,7 +1,5 @@
 """What each category means: its words, its layer, where the symptom shows, what removes it and what that gains."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Every operator keeps its share of the roofline and gets the new machine's; what 
 the host. A kernel far below its ceiling is held back by something else, and that may stay: the low end of the range.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

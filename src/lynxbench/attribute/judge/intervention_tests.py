@@ -4,8 +4,6 @@ An intervention is the same contract with one thing changed, run in fresh proces
 measurement stand side by side; where they disagree, the measurement wins and the verdict says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ the step: the bytes it must read, the operations it must do, against the same ce
 then split by kernel names alone: products, kernels too short to be anything but fixed cost, and others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -4,8 +4,6 @@ Outputs are not recorded by the profiler; they follow from the inputs by the ope
 element once (a dimension of stride 0 is read once), so the figure is a floor and an efficiency from it never flatters.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

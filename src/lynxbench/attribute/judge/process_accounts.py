@@ -4,8 +4,6 @@ The kernel says exactly whether the calling thread worked, waited for a CPU, for
 something else. It cannot say which operator, so time on a CPU gets no owner, and its verdict is always weak.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

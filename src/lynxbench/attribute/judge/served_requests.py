@@ -1,7 +1,5 @@
 """A verdict on served requests: queueing is demand's or capacity's, prefill arithmetic's, decode bandwidth's."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lynxbench.attribute.judge.causes import CLEAR_LEAD, DOMINANT, MOST_REMOVABLE, NO_GAIN, Judgement, is_close, speedup

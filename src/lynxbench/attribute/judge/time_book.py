@@ -1,7 +1,5 @@
 """A book of exclusive times: each step's nanoseconds by category, operators with work and roofline, and shares."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A roofline says what kernels must do at the least; the counters say what the uni
 judge the step and not its kernels: where they clearly contradict the shapes, they win, and the verdict says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from lynxbench.model.activity import DeviceActivity

@@ -4,8 +4,6 @@ Shares are of time, never credit to a layer. Doubt is an answer: a trace that is
 dominating category gets its shares, and no more certainty than they carry.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 

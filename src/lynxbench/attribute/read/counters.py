@@ -4,8 +4,6 @@ A roofline from shapes says what a kernel must do at the least; a counter says w
 the counter is the measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

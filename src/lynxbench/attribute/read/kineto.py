@@ -1,7 +1,5 @@
 """PyTorch (Kineto) chrome traces, raw or gzip, to typed columns: only the needed fields, in pieces, in nanoseconds."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import struct

@@ -1,7 +1,5 @@
 """One event of a Kineto chrome trace: only the needed fields, decoded tolerantly, its stamps in nanoseconds."""
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Sequence

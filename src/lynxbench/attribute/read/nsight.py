@@ -1,7 +1,5 @@
 """Nsight Systems exports (SQLite) to the columns of a PyTorch trace; versions differ in columns, not in meaning."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What an operator was called with, from the raw texts that the profiler wrote for it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import TypeGuard

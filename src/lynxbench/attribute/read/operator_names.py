@@ -1,7 +1,5 @@
 """What an operator or a device kernel does, by its name: the only thing every trace carries."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from functools import lru_cache

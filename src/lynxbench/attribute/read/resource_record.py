@@ -1,7 +1,5 @@
 """What the operating system accounted to the steps of a callable that no profiler looks into, step by step."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """A profiler trace as plain columns: one row per timed event, nanoseconds kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A trace that contradicts itself (effects before causes, calls that stray) keeps 
 of its stamps are wrong, nobody can say.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a person looks at beside the verdict: steps, the worst gap, the roofline, copies and collectives."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lynxbench.attribute.judge.time_book import CATEGORIES, KERNELS, TimeBook

@@ -1,7 +1,5 @@
 """The figures behind a verdict, in lines a person can check."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

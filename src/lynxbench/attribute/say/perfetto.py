@@ -1,7 +1,5 @@
 """The trace again, for Perfetto and chrome://tracing, with our categories and steps as tracks above it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

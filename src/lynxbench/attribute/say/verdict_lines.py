@@ -1,7 +1,5 @@
 """A verdict in words: the sentence, the next step, the layers that may be behind it, and who owns each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Servers count differently, and none counts everything: what the phases do not explain is shown as unattributed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A trace's steps tiled: every nanosecond to the row at work or to a cause, and the rows that did alike together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ONNX Runtime's bare matrix product at one precision, in a graph of a single node."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from typing import Any

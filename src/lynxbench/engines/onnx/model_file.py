@@ -1,7 +1,5 @@
 """Where the model file is, what its graph says of itself, and its 8-bit form in the cache."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import math

@@ -1,7 +1,5 @@
 """Inputs made from a graph's own signature: seeded, in rotation, inside each table's bounds, and never zeros."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

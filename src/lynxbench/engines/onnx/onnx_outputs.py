@@ -1,7 +1,5 @@
 """What a graph answers on fixed inputs: labelled sentences where it can be given words, seeded numbers otherwise."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ONNX Runtime's own profile, read for two ends: which kernels ran where, and a trace in Kineto's form."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import defaultdict

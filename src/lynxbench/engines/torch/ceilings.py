@@ -1,7 +1,5 @@
 """The best this device does on bare kernels: product, copy, read, links to the host, launches. Not the workload."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial

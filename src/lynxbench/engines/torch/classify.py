@@ -1,7 +1,5 @@
 """Classification of token sequences and images; inputs are prepared before the clock starts where they are drawn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Everything that differs between a CPU and a CUDA device, in one place; bare kernels are timed on either."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Sentence embeddings: mean of the last hidden states over the tokens, normalised to length one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tasks of language models: whole generation, and its two halves (reading a prompt, adding one token to a context)."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from time import perf_counter_ns
 from typing import Any

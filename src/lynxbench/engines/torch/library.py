@@ -6,8 +6,6 @@ engine never uses), takes 6.4 s instead of 8.0 s on two Neoverse-N1 cores. The r
 scan of its own 539 model folders (1 s) and torch._dynamo, which it imports unconditionally (1.5 s).
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from importlib import import_module

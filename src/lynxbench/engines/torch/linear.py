@@ -1,7 +1,5 @@
 """Linear layers in eight bits: how each precision stores weights, scales activations and multiplies."""
 
-from __future__ import annotations
-
 import platform
 import warnings
 from collections.abc import Callable

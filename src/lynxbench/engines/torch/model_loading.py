@@ -1,7 +1,5 @@
 """A model from a package, a preset, a path or a hub, at a dtype, on a device; presets get seeded random weights."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

@@ -3,8 +3,6 @@
 A new precision is an entry of FORMATS and, where weights are stored in another way, a layer in linear.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

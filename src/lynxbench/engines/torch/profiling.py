@@ -1,7 +1,5 @@
 """What ran: a profiler trace for attribution, and the kernels of one step for the verdict native or emulated."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

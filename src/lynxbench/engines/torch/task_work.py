@@ -1,7 +1,5 @@
 """What a task is given and what it offers to the session; how inputs come to the device, and how a step ends."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a model is asked: token windows that rotate through the bundled text, seeded images, labelled sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One training step: forward, backward, AdamW, on rotating batches."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How Alembic runs here: on the connection it is handed, inside its transaction."""
 
-from __future__ import annotations
-
 from alembic import context
 
 attributes = context.config.attributes

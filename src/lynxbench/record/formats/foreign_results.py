@@ -1,7 +1,5 @@
 """Results of other tools, read as foreign evidence: what they say, and what they fail to state."""
 
-from __future__ import annotations
-
 import json
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a foreign file says, gathered: figures under our names, and statements under keys of ours."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

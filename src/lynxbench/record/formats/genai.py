@@ -1,7 +1,5 @@
 """AIPerf and genai-perf: objects of metrics, each `{unit, avg, p50, p99 …}`, with the configuration beside them."""
 
-from __future__ import annotations
-
 from pydantic import JsonValue
 
 from lynxbench.record.formats.foreign_statements import ForeignStatements, finite, part

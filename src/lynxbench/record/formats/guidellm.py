@@ -1,7 +1,5 @@
 """GuideLLM's `benchmarks.json`: one entry a load level; distributions of successful requests with percentiles."""
 
-from __future__ import annotations
-
 from pydantic import JsonValue
 
 from lynxbench.record.formats.foreign_statements import ForeignStatements, finite, part

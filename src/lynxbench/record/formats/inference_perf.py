@@ -1,7 +1,5 @@
 """inference-perf's lifecycle reports: `load_summary`, `successes`, `failures`; seconds, p50 as `median`."""
 
-from __future__ import annotations
-
 from pydantic import JsonValue
 
 from lynxbench.record.formats.foreign_statements import ForeignStatements, finite, part

@@ -1,7 +1,5 @@
 """MLPerf LoadGen's summary (text) and detail (`:::MLLOG` lines): scenario, figure, verdict, latencies."""
 
-from __future__ import annotations
-
 import json
 import re
 

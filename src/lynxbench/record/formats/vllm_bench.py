@@ -1,7 +1,5 @@
 """`vllm bench serve --save-result`: one flat object; latencies in milliseconds as mean_, median_ and p99_ keys."""
 
-from __future__ import annotations
-
 import re
 
 from pydantic import JsonValue

@@ -1,7 +1,5 @@
 """What an attribution says, for results and traces alike: whose it is, the shares, the operators, the evidence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial

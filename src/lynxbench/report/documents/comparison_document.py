@@ -1,7 +1,5 @@
 """A comparison: sound or refused first, then the effects, then whose layer changed."""
 
-from __future__ import annotations
-
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import (
     Comparability,

@@ -1,7 +1,5 @@
 """Decisions and claims: the sentence, then what it rests on."""
 
-from __future__ import annotations
-
 from functools import singledispatch
 
 from lynxbench.model.canonical import short

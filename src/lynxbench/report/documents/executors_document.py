@@ -1,7 +1,5 @@
 """An executor by layer with its owners, and the difference of two."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from lynxbench.executor.compatibility import CompatibilityFinding, FindingVerdict

@@ -1,7 +1,5 @@
 """An experiment: the word first, then cells, effects, orders, what each owner would conclude alone, evidence."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import combinations
 

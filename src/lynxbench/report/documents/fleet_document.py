@@ -1,7 +1,5 @@
 """A fleet: complete or not, who stands apart and why, then every instance and every unit."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

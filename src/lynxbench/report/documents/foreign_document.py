@@ -1,7 +1,5 @@
 """A foreign result: what it fails to state stands above its figures."""
 
-from __future__ import annotations
-
 from lynxbench.model.entries import ForeignImported
 from lynxbench.report import words
 from lynxbench.report.doc import Facts, Report, Table, Tone, Verdict, said

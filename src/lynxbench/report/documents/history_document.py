@@ -1,7 +1,5 @@
 """What a contract's results say over time: its series, its changes with their owners, the signs, what was declared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

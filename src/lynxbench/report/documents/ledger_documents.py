@@ -1,7 +1,5 @@
 """What a ledger holds: lists of results, what was said about one, foreign results, the state of the log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from lynxbench.ledger.checkpoints import Signed

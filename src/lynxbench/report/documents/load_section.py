@@ -1,7 +1,5 @@
 """The load a server was under: every request accounted for, the curve to saturation, the instrument."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from lynxbench.model.contract import SloMetric

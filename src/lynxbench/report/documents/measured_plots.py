@@ -1,7 +1,5 @@
 """Plots of a run: peak against sustained, phases, and the samples themselves with what was read beside them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

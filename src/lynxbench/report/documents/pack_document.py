@@ -1,7 +1,5 @@
 """The procurement pack: decided what and why, then everything it rests on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from lynxbench.model.canonical import short

@@ -1,7 +1,5 @@
 """What a result's figures rest on: the executor by layer, its drift, the whole context, and how to verify it."""
 
-from __future__ import annotations
-
 import json
 
 from lynxbench.model.contract import Contract

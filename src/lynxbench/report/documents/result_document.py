@@ -1,7 +1,5 @@
 """A result: verdict, figures with their context, four questions, load, what was counted, plots, causes, the record."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The verdict on a result, as a manager reads it; a missing steady state always stands beside it."""
 
-from __future__ import annotations
-
 from lynxbench.model.attribution import Attribution, Bound
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict

@@ -1,7 +1,5 @@
 """A trace's attribution: the verdict, steps, the worst gap, the roofline, operators, ranks, faster hardware."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A tuning: the verdict, baseline and tuned side by side, the winner's curse, every trial."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument, TuningVerdict

@@ -1,7 +1,5 @@
 """Bars: where the time goes, what was counted, how near the ceiling, peak against sustained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What every plot is drawn with: scales, ticks, axes, lines. One unit is one CSS pixel at full width."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

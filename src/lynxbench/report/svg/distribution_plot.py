@@ -1,7 +1,5 @@
 """Latencies: the histogram above, the cumulative share below with each percentile and its interval on it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from lynxbench.model.result import Percentile

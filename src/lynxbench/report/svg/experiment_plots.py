@@ -1,7 +1,5 @@
 """Pictures of experiments and tunings: effects with intervals, interactions, the cube of three factors, trials."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A history as a picture: points with their intervals, the level of each segment, and where it changed."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from lynxbench.model.history import History, HistoryPoint

@@ -1,7 +1,5 @@
 """Instances side by side: each one's figure with its interval, and the median of all."""
 
-from __future__ import annotations
-
 from lynxbench.model.fleet import FleetComparison, InstanceRow, InstanceStanding
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, hover, padded, rule, svg, text

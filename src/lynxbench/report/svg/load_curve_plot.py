@@ -1,7 +1,5 @@
 """The throughput-latency curve: every probe's median and tail over its rate, and between which two it stops holding."""
 
-from __future__ import annotations
-
 import math
 
 from lynxbench.model.load_figures import CurvePoint

@@ -1,7 +1,5 @@
 """The rate over time, one strip a process: excluded phases shaded, the sustained figure with its interval across."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

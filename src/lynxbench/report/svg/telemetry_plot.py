@@ -1,7 +1,5 @@
 """What was read beside the run, panel by panel, with throttled stretches as bands."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Stacked bars per step, the timeline around the worst gap, and the roofline: values to SVG."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

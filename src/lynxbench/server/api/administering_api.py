@@ -1,7 +1,5 @@
 """Keys, users, tokens, contacts and the audit log, for administrators and their scripts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Query

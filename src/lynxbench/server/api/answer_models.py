@@ -1,7 +1,5 @@
 """What the API's answers are made of, besides the stored documents of `model`, which stand in them as they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from pydantic import Field

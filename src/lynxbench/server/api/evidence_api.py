@@ -1,7 +1,5 @@
 """Results, contracts, executors, analyses and the log: the same documents as the command line's `--json`."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What the API takes: every field bounded, nothing unknown, no text that a database cannot hold."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import Path, Query

@@ -1,7 +1,5 @@
 """Bundles in, in pieces that can be resumed; taking one in twice changes nothing."""
 
-from __future__ import annotations
-
 import time
 from threading import Lock
 from typing import Annotated

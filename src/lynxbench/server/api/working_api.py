@@ -1,7 +1,5 @@
 """Schedules, agents, runs as they happen, and notices of regressions."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Annotated

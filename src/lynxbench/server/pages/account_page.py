@@ -1,7 +1,5 @@
 """Signing in, and what a person may change about their own account."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from lynxbench.report import doc, words

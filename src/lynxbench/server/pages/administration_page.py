@@ -1,7 +1,5 @@
 """Teams, users, keys, tokens, contacts and the audit log, for administrators."""
 
-from __future__ import annotations
-
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Inline, Span, Tone, code, link, said
 from lynxbench.report.markup import Child, tag

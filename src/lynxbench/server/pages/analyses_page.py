@@ -1,7 +1,5 @@
 """One experiment, tuning or fleet run: the same sections as the command line's page, and what it stands on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from lynxbench.errors import LynxbenchError, NotFound

@@ -1,7 +1,5 @@
 """Claims: what a performance claim states and fails to state, and the questions to send back."""
 
-from __future__ import annotations
-
 import json
 
 from sqlalchemy import insert, select

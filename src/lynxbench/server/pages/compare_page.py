@@ -1,7 +1,5 @@
 """Two results beside each other: comparability first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from lynxbench.errors import BadInput

@@ -1,8 +1,6 @@
 """Contesting a result from its page. A contest is signed by a team's own key, which no server ever holds: the form
 checks what is said, and gives the very command that signs it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from dataclasses import dataclass

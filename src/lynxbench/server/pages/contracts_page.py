@@ -1,7 +1,5 @@
 """One contract: its series with changes marked by layer, the five signs, how like production it is, and its text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Decisions with the evidence they cite, and procurement packs: drawn here from their values, never as sent."""
 
-from __future__ import annotations
-
 import json
 
 from pydantic import TypeAdapter, ValidationError

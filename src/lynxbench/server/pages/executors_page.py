@@ -1,7 +1,5 @@
 """Executors: nine layers with their owners, and the difference of two, field by field."""
 
-from __future__ import annotations
-
 from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.queries import Wanted
 from lynxbench.model.canonical import short

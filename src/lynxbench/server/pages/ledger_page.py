@@ -1,7 +1,5 @@
 """The log itself: its state, checkpoints, every entry with its proof, contests."""
 
-from __future__ import annotations
-
 import json
 
 from lynxbench.evidence.envelope import check_signatures

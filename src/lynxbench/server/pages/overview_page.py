@@ -1,7 +1,5 @@
 """The first page: what needs attention and whose it is, then every contract with its trend and latest verdict."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from lynxbench.model.canonical import short

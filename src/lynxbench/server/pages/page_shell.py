@@ -1,7 +1,5 @@
 """The shell of every page of the server: one head, the same way around everywhere, and nothing from elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

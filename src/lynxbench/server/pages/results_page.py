@@ -1,7 +1,5 @@
 """Results: the list, and one result in the order of its report, verdict first, evidence and standing last."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

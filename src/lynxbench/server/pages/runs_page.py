@@ -1,7 +1,5 @@
 """Schedules, agents, every time one was due, and a run in progress as it happens."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from lynxbench.errors import BadInput

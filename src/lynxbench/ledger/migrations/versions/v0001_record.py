@@ -4,8 +4,6 @@ Going down takes both away and keeps the entries; coming up again rebuilds the t
 tables at once (`Database.migrate`), so that no migration creates what no ledger is without.
 """
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

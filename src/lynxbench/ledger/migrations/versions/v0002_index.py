@@ -1,7 +1,5 @@
 """The index, made from the entries alone, in the form it has now. Going down drops it and loses nothing."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

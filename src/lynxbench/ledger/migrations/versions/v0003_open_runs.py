@@ -1,7 +1,5 @@
 """Runs without an end in a table of their own: every run is registered, and only few of them are open."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """What was agreed and changed on a contract is found without looking at its results, of which there are thousands."""
 
-from __future__ import annotations
-
 from alembic import op
 
 revision = "0004"

@@ -1,7 +1,5 @@
 """The first tables. A new database has all of them at once (`Database.migrate`), as they are now."""
 
-from __future__ import annotations
-
 from alembic import op
 
 revision = "0001"

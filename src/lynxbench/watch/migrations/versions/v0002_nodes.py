@@ -1,7 +1,5 @@
 """A run of an agent that works for a fleet has a node."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 
