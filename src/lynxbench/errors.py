@@ -17,6 +17,8 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
 """
 
 from enum import IntEnum
+from pathlib import Path
+from typing import Self
 
 
 class ExitCode(IntEnum):
@@ -106,6 +108,11 @@ class Interrupted(LynxbenchError):
     """Stopped by the user. What was measured is kept and `run --resume` goes on from there."""
 
     exit_code = ExitCode.INTERRUPTED
+
+    @classmethod
+    def while_kept_in(cls, folder: Path) -> Self:
+        """An experiment or a tuning that was stopped."""
+        return cls(f"interrupted; what was measured is kept in {folder}. Go on with the same command and --resume")
 
 
 def first_line(error: BaseException) -> str:

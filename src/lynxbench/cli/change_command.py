@@ -92,7 +92,7 @@ def measure(
 
 @app.command("list")
 def list_(
-    contract: str = CONTRACT,
+    contract: str = CONTRACT,  # as for `signals`: the parser reads a command's options off its own signature
     folders: list[Path] = FOLDERS,
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,

@@ -27,6 +27,7 @@ def run(
         max=1440,
         help="Minutes that each visit may wait for others to leave the machine alone.",
     ),
+    # The options of a fleet, as for an agent: the parser reads a command's options off its own signature.
     ray: str | None = on_fleet.TO_RAY,
     nodes: str | None = on_fleet.TO_NODES,
     together: bool = on_fleet.TOGETHER,

@@ -139,10 +139,7 @@ class Experiment:
             self.visit_all()
             self._end_runs()
         except KeyboardInterrupt:
-            raise Interrupted(
-                f"interrupted; what was measured is kept in {self.folder.path}. "
-                "Go on with the same command and --resume"
-            ) from None
+            raise Interrupted.while_kept_in(self.folder.path) from None
         finally:
             self.folder.set(spent_s=self.folder.state.spent_s + perf_counter() - began)
         values = kept_values(self.folder, self.cells)

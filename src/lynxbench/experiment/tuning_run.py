@@ -110,10 +110,7 @@ class _Tuning:
                 self._search(began, before_s)
             self._confirm()
         except KeyboardInterrupt:
-            raise Interrupted(
-                f"interrupted; what was measured is kept in {self.folder.path}. "
-                "Go on with the same command and --resume"
-            ) from None
+            raise Interrupted.while_kept_in(self.folder.path) from None
         finally:
             self.folder.set(spent_s=before_s + perf_counter() - began)
         document = describe_tuning(self.folder, self.space, datetime.now(UTC))

@@ -36,8 +36,9 @@ from lynxbench.measure.calm import wait_until_calm
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Scalar
-from lynxbench.model.job import Job, JobReport
+from lynxbench.model.job import JobReport
 from lynxbench.model.surroundings import VariableName
+from lynxbench.run.fresh_job import job_of
 from lynxbench.run.pipeline import run_contract
 
 REQUEST_FILE = "request.json"
@@ -154,14 +155,7 @@ class RankedProgress(PipeProgress):
         if self._following != slot.index:
             self._following = slot.index
             assert self._run is not None
-            registration = self._run.registration
-            job = Job(
-                index=slot.index,
-                restart=slot.restart,
-                contract=registration.contract,
-                precision=slot.precision,
-                threads=registration.threads,
-            )
+            job = job_of(self._run.registration, slot)
             self._line.ask(ranks={"start": job.model_dump_json(by_alias=True)})
         super().watch(slot, stage, iterations, spent_s)
 

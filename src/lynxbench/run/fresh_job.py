@@ -15,9 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lynxbench.errors import LynxbenchError
+from lynxbench.evidence.run_folder import Registration, Slot
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import leave_with_parent
-from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.secrets import secret_values, withhold
 
 JOB_FILE = "job.json"
@@ -25,6 +26,17 @@ REPORT_FILE = "report.json"
 STAGE_FILE = "stage"
 FINISHED_FILE = "finished"
 TRACEBACK_FILE = "traceback.txt"
+
+
+def job_of(registration: Registration, slot: Slot) -> Job:
+    """What the fresh process of a slot is told to do; extra passes are added by whoever wants them."""
+    return Job(
+        index=slot.index,
+        restart=slot.restart,
+        contract=registration.contract,
+        precision=slot.precision,
+        threads=registration.threads,
+    )
 
 
 def say_stage(folder: Path, stage: str) -> None:

@@ -19,7 +19,7 @@ from lynxbench.model.contract import Contract, TorchEngine
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Tier, difference
 from lynxbench.model.interventions import InterventionScope
-from lynxbench.model.job import Job, JobReport, JobStatus
+from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.precision import Precision, reference_of
 from lynxbench.model.result import PrecisionResult
 from lynxbench.model.serving import ServedEngine
@@ -27,6 +27,7 @@ from lynxbench.model.surroundings import Surroundings
 from lynxbench.model.workload import ClosedArrival
 from lynxbench.run.attempts import Attempt, FreshProcess
 from lynxbench.run.concluding import Conclusion, LiveEvidence
+from lynxbench.run.fresh_job import job_of
 from lynxbench.run.intervening import WORKER, intervene
 from lynxbench.run.run_outcome import Progress
 from lynxbench.workload.model_files import cache_root
@@ -75,18 +76,15 @@ class InProcessStrategy:
         around = registration.surroundings
         torch = isinstance(registration.contract.engine, TorchEngine)
         known = read_ceilings(registration.executor.executor_id) if first and torch else ()
-        job = Job(
-            index=slot.index,
-            restart=slot.restart,
-            contract=registration.contract,
-            precision=slot.precision,
-            threads=registration.threads,
-            take_outputs=first,
-            take_profile=first,
-            take_ceilings=first,
-            known_ceilings=ceilings_for(known, slot.precision),
-            reference_step_s=_reference_step_s(attempts),
-            own_packages=around is not None and around.interpreter is not None,
+        job = job_of(registration, slot).model_copy(
+            update={
+                "take_outputs": first,
+                "take_profile": first,
+                "take_ceilings": first,
+                "known_ceilings": ceilings_for(known, slot.precision),
+                "reference_step_s": _reference_step_s(attempts),
+                "own_packages": around is not None and around.interpreter is not None,
+            }
         )
         return FreshProcess(WORKER, job, job.threads, around, self._beside)
 

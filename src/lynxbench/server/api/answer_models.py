@@ -36,7 +36,7 @@ class StandingAnswer(AnswerModel):
 
 
 class ListedResult(AnswerModel):
-    """A result in a list."""
+    """A result in a list: the ledger's own row, declared again, since what the API answers is a promise of its own."""
 
     result_id: str
     run_id: str
