@@ -27,7 +27,7 @@ protocol:
   restarts: 5
   steady: {drift: 20 %, window: 250 ms}
   min_duration: 1500 ms
-  limit: 3 s
+  limit: 20 s
   foreign_load: 100 %
 owners: {runtime: "the runtime people"}
 policy: {regression: 5 %}

@@ -17,7 +17,7 @@ from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from experiments import EXPERIMENT, UPGRADING, VERSIONS, WORK
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from hosted import TEAM, Caller, World, hosted, make_world
-from lynxbench.cli.experiment_command import Records
+from lynxbench.cli.analysis_records import AnalysisRecords
 from lynxbench.cli.experiment_progress import VisitProgress
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadInput, Interrupted
@@ -101,7 +101,7 @@ def test_an_interrupted_experiment_goes_on_and_a_lost_nodes_block_begins_anew(
     defined, out, records = (
         read_definition(str(bench / "cells.yaml")),
         tmp_path / "out",
-        Records(str(tmp_path / "ledger")),
+        AnalysisRecords(str(tmp_path / "ledger")),
     )
     options = JobOptions(together=True, cwd=bench)
     first = Acting(lambda visits: sum(node == DOOMED for _, _, node in visits) == 2, interrupt)

@@ -33,16 +33,17 @@ _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def account(step: Callable[[int], int], index: int) -> ResourceStep:
-    """Run one step and read the kernel's counters on both sides of it."""
-    threads = _read_threads()
-    queue, block = _run_queue_ns(), _block_io_ns()
-    before = resource.getrusage(resource.RUSAGE_SELF)
+    """Run one step and read the kernel's counters on both sides of it.
+
+    The wait for a CPU is read next to the clocks: a wait between the readings would be counted as the step's.
+    """
+    threads, block = _read_threads(), _block_io_ns()
+    before, queue = resource.getrusage(resource.RUSAGE_SELF), _run_queue_ns()
     process, thread, start = time.process_time_ns(), time.thread_time_ns(), time.perf_counter_ns()
     step(index)
     end, thread_end, process_end = time.perf_counter_ns(), time.thread_time_ns(), time.process_time_ns()
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    queue_end, block_end = _run_queue_ns(), _block_io_ns()
-    threads_end = _read_threads()
+    queue_end, after = _run_queue_ns(), resource.getrusage(resource.RUSAGE_SELF)
+    block_end, threads_end = _block_io_ns(), _read_threads()
     # Threads that lived to the end; those that ended took their counts with them.
     starts = {name: threads.get(name, (0, 0)) for name in threads_end}
     ran_ns = [ran - starts[name][0] for name, (ran, _) in threads_end.items()]
