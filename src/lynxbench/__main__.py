@@ -1,6 +1,15 @@
-"""`python -m lynxbench` is the same program as `lynxbench`."""
+"""The program `lynxbench`, which `python -m lynxbench` is too."""
 
-from lynxbench.cli.main import main
+import gc
+
+
+def main() -> None:
+    """The command line, loaded without looking for garbage among what is just being made; a command puts that on."""
+    gc.disable()
+    from lynxbench.cli.main import main as command_line
+
+    command_line()
+
 
 if __name__ == "__main__":
     main()

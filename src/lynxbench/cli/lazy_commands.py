@@ -40,7 +40,10 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context in which the command itself is invoked."""
-        return self.load().make_context(info_name, args, parent, **extra)
+        context = self.load().make_context(info_name, args, parent, **extra)
+        if not isinstance(context.command, TyperGroup) or context.command.invoke_without_command:
+            gc.enable()  # the program came here without it
+        return context
 
 
 def command_group(sentence: str, table: Table | None = None, *, no_args_is_help: bool = True) -> typer.Typer:
@@ -51,6 +54,13 @@ def command_group(sentence: str, table: Table | None = None, *, no_args_is_help:
             super().__init__(**settings)
             for key, line in (table or {}).items():
                 self.add_command(LazyCommand(key, line))
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            """A command of the group; one that is loaded with it is about to begin."""
+            command = super().get_command(ctx, cmd_name)
+            if not isinstance(command, LazyCommand):
+                gc.enable()
+            return command
 
     return typer.Typer(
         help=sentence,
