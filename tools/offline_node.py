@@ -4,7 +4,7 @@
     python3 tools/offline_node.py run --out OUT [--within 540] there: contracts one after the other, evidence into OUT
     python tools/offline_node.py unpack OUT --into results/h200   here again: one bundle a result
 
-Needs nothing but Python: the node's own torch, transformers, numpy, scipy, typer, rich and nvidia-ml-py are used as
+Needs nothing but Python: the node's own torch, transformers, numpy, scipy, uvloop and nvidia-ml-py are used as
 they are. `run` goes on where it stopped when it is called again with the same --state. What it leaves in OUT is a
 summary, a log, and one archive in parts of limited size, in one flat folder.
 """
@@ -38,6 +38,8 @@ CARRIED = (
     "cryptography",
     "sqlalchemy",
     "alembic",
+    "typer",
+    "prometheus-client",
 )
 """What lynxbench needs beside what machines with PyTorch have; their own dependencies come along."""
 LARGEST_SITE_BYTES = 52 << 20
