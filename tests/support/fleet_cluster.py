@@ -18,7 +18,6 @@ from lynxbench.fleet.cluster import Fleet, connected, wait_for
 @contextmanager
 def loopback_fleet(nodes: int, *, confined: bool = False) -> Iterator[Fleet]:
     """A driver on the first of so many nodes, the third `confined` to a single CPU; nothing of it left afterwards."""
-    before = {process.pid for process in psutil.process_iter()}
     support = str(Path(answer.__code__.co_filename).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", support, prepend=os.pathsep)  # tasks of the tests are found on the nodes
@@ -30,8 +29,10 @@ def loopback_fleet(nodes: int, *, confined: bool = False) -> Iterator[Fleet]:
             wait_for(joined, nodes, 60)
             yield joined
     assert not folder.exists()
-    left = [one for one in psutil.process_iter(["name", "status"]) if one.pid not in before]
-    assert [p.info for p in left if "ray" in p.info["name"] and p.info["status"] != psutil.STATUS_ZOMBIE] == []
+    processes = psutil.process_iter(["name", "status", "environ"])  # another test may have a cluster of its own
+    ours = [process.info for process in processes if (process.info["environ"] or {}).get("RAY_TMPDIR") == str(folder)]
+    left = [info for info in ours if "ray" in info["name"] and info["status"] != psutil.STATUS_ZOMBIE]
+    assert [info["name"] for info in left] == []
 
 
 def listening() -> list[str]:
