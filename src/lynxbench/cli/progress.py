@@ -77,7 +77,7 @@ class TerminalProgress(ProgressBar):
 
     def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
         """A process is at work."""
-        label = f"{slot.precision.value} {slot.restart + 1}/{self._contract.protocol.restarts} · {stage}"
+        label = f"{self._name(slot)} · {stage}"
         left_s = self._left_s(slot, spent_s)
         if self.drawn:
             passed_s = sum(seconds for _, seconds in self._done) + spent_s
@@ -100,6 +100,11 @@ class TerminalProgress(ProgressBar):
             self.say(f"  {slot.precision.value} {slot.restart + 1}: failed: {report.error}")
         elif report.skip is not None:
             self.say(f"  {slot.precision.value}: {report.skip.reason}")
+        elif not self.drawn and not self._last_stage.startswith(self._name(slot)):
+            self.say(f"  {self._name(slot)} · measured in {duration_text(spent_s)}")  # over before it was looked at
+
+    def _name(self, slot: Slot) -> str:
+        return f"{slot.precision.value} {slot.restart + 1}/{self._contract.protocol.restarts}"
 
     def note(self, text: str) -> None:
         """A step between processes."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 _USUAL = frozenset(vars(logging.makeLogRecord({})))
-"""What every record has; everything else was given with it."""
+"""What every record has; everything else was given with it, or is a library's own note, which begins with `_`."""
 
 
 class JsonFormatter(logging.Formatter):
@@ -15,7 +15,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, whatever the fields hold."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        fields = {name: value for name, value in vars(record).items() if name not in _USUAL}
+        fields = {name: value for name, value in vars(record).items() if name not in _USUAL and name[0] != "_"}
         line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **fields}
         return json.dumps(line, ensure_ascii=False, default=str)
 

@@ -59,7 +59,7 @@ def test_a_follower_steps_until_it_is_stopped(tmp_path: Path) -> None:
         host.close()
     assert told["rank"] == 1
     assert told["steps"] >= 20
-    assert told["median_step_ms"] == pytest.approx(10, rel=0.6)
+    assert told["median_step_ms"] == pytest.approx(40, rel=0.6)
     assert not child.is_running()
 
 

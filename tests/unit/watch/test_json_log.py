@@ -20,6 +20,12 @@ def test_a_log_line_is_one_json_document() -> None:
     assert set(line) == {"at", "level", "event", "path", "status"}
 
 
+def test_what_a_library_notes_on_every_record_is_not_shown() -> None:
+    out = io.StringIO()
+    make_log("test", out).info("request", extra={"_ray_timestamp_ns": 1, "path": "/"})
+    assert json.loads(out.getvalue()).keys() == {"at", "level", "event", "path"}
+
+
 def test_whoever_writes_is_named_on_each_line() -> None:
     out = io.StringIO()
     logging.LoggerAdapter(make_log("test", out), {"agent": "rack-1"}).warning("%s is late", "nightly")
