@@ -26,8 +26,8 @@ from lynxbench.decide.demonstrating import demo_results
 from lynxbench.load.saturation import find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.model.contract import Contract
-from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.result import Result
+from lynxbench.run.saturation_client import saturation_record
 from lynxbench.stats.fleets import Balancing
 from simulated_queues import Queue, Server, deterministic, exponential, hyperexponential, lognormal
 from simulated_queues import _kernel as queue_kernel
@@ -81,34 +81,7 @@ def measure(server: Server, seed: int) -> Result:
     rng = np.random.default_rng((seed, 11))
     ceiling = server.servers * rng.normal(1, 0.02)
     found = find_saturation(lambda rate: Queue(server, rate, rng), ceiling, server.bound)
-    curve = tuple(
-        CurvePoint(
-            rate_per_s=p.rate_per_s,
-            outcome=p.outcome.value,
-            why=p.why,
-            scout=p.scout,
-            requests=p.requests,
-            seconds=p.seconds,
-            p50_s=p.p50_s,
-            p99_s=p.p99_s,
-            goodput_per_s=p.goodput_per_s,
-        )
-        for p in found.curve()
-    )
-    passed = found.passed_per_s
-    record = SaturationRecord(
-        passed_per_s=passed,
-        failed_per_s=found.failed_per_s,
-        failed_outcome=None if found.failed_outcome is None else found.failed_outcome.value,
-        confirmed=found.confirmed,
-        goodput_per_s=found.goodput_per_s(),
-        knee_per_s=None,
-        ceiling_per_s=ceiling,
-        probe_s=found.seconds,
-        note=found.note,
-        saturated="",
-        curve=curve,
-    )
+    record = saturation_record(found, ceiling, "")
     example = demo_results()[0]
     body = example.contract.canonical()
     percentile = 100 * (1 - server.bound.violations)

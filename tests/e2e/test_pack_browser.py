@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from browsers import Look, launched_browser
-from lynxbench.decide.deciding import Gathered, compare_cited
-from lynxbench.decide.demonstrating import decide_demo, demo_results
-from lynxbench.decide.pack_words import limitations_of, methodology_for
-from lynxbench.model.packs import Pack
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.render_html import render_html
+from packed import example_pack
 
 PROBE = """() => {
   const root = document.documentElement;
@@ -26,20 +23,7 @@ PROBE = """() => {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The worked example's pack as a page."""
-    results = demo_results()
-    decisions = decide_demo(Gathered(results))
-    pack = Pack(
-        title="Should the chat service move to H200?",
-        made_at="2026-11-15T08:00:00+00:00",
-        lynxbench_version="0",
-        decided_by="ML platform",
-        decisions=decisions,
-        comparison=compare_cited(results[:2], {}),
-        results=results,
-        standings=(),
-        methodology=methodology_for(decisions),
-        limitations=limitations_of(decisions, results),
-    )
+    pack = example_pack("Should the chat service move to H200?")
     made = tmp_path_factory.mktemp("pack")
     (made / "pack.html").write_text(render_html(compose_pack(pack)), encoding="utf-8")
     return made

@@ -18,7 +18,7 @@ from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_reco
 from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
 from lynxbench.load.processes import drive
-from lynxbench.load.saturation import SearchRule, find_saturation
+from lynxbench.load.saturation import Saturation, SearchRule, find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
@@ -71,7 +71,14 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
     )
     saturation = find_saturation(start, ceiling_per_s, bounds, rule)
     saturated = watch.describe(saturation.failed_per_s)
-    document = SaturationRecord(
+    document = saturation_record(saturation, ceiling_per_s, saturated)
+    write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
+    return merge(records()), saturated
+
+
+def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: str) -> SaturationRecord:
+    """What a search found, as a result keeps it."""
+    return SaturationRecord(
         passed_per_s=saturation.passed_per_s,
         failed_per_s=saturation.failed_per_s,
         failed_outcome=None if saturation.failed_outcome is None else saturation.failed_outcome.value,
@@ -97,8 +104,6 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
             for p in saturation.curve()
         ),
     )
-    write_text(folder / SATURATION_FILE, document.model_dump_json(indent=1))
-    return merge(records()), saturated
 
 
 def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, folder: Path) -> float:

@@ -86,8 +86,14 @@ def test_passwords_tokens_and_sessions(store: Store) -> None:
     found = access.by_session(session)
     assert found is not None
     assert (found.name, found.team) == ("ada", "ml")
+    again, another = access.by_session(session), access.sign_in("ada", "a long enough password")
+    assert again is not None
+    assert another is not None
+    other = access.by_session(another)
+    assert other is not None
+    assert found.csrf == again.csrf, "forms of one session carry one secret"
+    assert len({found.csrf, other.csrf, session, another}) == 4, "which is neither another session's nor its own name"
     assert len(found.csrf) > 40
-    assert found.csrf != session
     token = access.make_token("ada", "push", READ)
     assert token.text not in repr(token)
     holder = access.by_token(token.text)

@@ -4,35 +4,20 @@ import re
 
 import pytest
 
-from lynxbench.decide.deciding import Gathered, compare_cited
-from lynxbench.decide.demonstrating import INVENTED, decide_demo, demo_results
-from lynxbench.decide.pack_words import limitations_of, methodology_for
+from lynxbench.decide.demonstrating import INVENTED
 from lynxbench.model.packs import Pack
 from lynxbench.report.doc import Table
 from lynxbench.report.documents.decision_document import TITLES, compose_decision, decision_blocks
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_terminal import render_terminal
+from packed import example_pack
 
 
 @pytest.fixture(scope="module")
 def pack() -> Pack:
     """The worked example, without a ledger."""
-    results = demo_results()
-    decisions = decide_demo(Gathered(results))
-    return Pack(
-        title="<b>Should we?</b>",
-        made_at="2026-11-15T08:00:00+00:00",
-        lynxbench_version="0",
-        decided_by="ML platform",
-        decisions=decisions,
-        comparison=compare_cited(results[:2], {}),
-        results=results,
-        standings=(),
-        methodology=methodology_for(decisions),
-        limitations=limitations_of(decisions, results),
-        invented=INVENTED,
-    )
+    return example_pack("<b>Should we?</b>", INVENTED)
 
 
 def test_it_reads_back_as_the_same_document(pack: Pack) -> None:
