@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from lynxbench.model.comparison import ContractDifference
 from lynxbench.model.contract import Contract, Division
 from lynxbench.model.precision import reference_of
+from lynxbench.tables import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,70 +63,14 @@ def _judge_precisions(before: Contract, after: Contract) -> KeyRule | None:
     return KeyRule(False, "the same precisions in another order") if set(left) == set(right) else None
 
 
-def _breaks(reason: str) -> KeyRule:
-    return KeyRule(True, reason)
-
-
-def _does_not(reason: str) -> KeyRule:
-    return KeyRule(False, reason)
-
-
+_JUDGES: Mapping[str, Callable[[Contract, Contract], KeyRule | None]] = {
+    "regime": _if_tuned("it is what the tuner aimed at"),
+    "workload.precisions": _judge_precisions,
+    "objective": _if_tuned("it bounded what the tuner chose"),
+}
 RULES: Mapping[str, KeyRule] = {
-    "lynxbench": _breaks("keys may mean something else in another version of the format"),
-    "name": _does_not("a label"),
-    "question": _does_not("says why it is measured, not how"),
-    "regime": KeyRule(
-        False,
-        "says which figure leads; every figure is measured in every regime",
-        "a contract allows tuning: the regime is what the tuner aims at",
-        _if_tuned("it is what the tuner aimed at"),
-    ),
-    "agreed": _does_not("who agreed does not change what they agreed to"),
-    "workload.task": _breaks("another task is other work"),
-    "workload.model": _breaks("another model is other work"),
-    "workload.model.path": _breaks("another path may hold another model; only the recorded hashes can tell"),
-    "workload.model.revision": _breaks("another revision may hold other weights"),
-    "workload.precisions": KeyRule(
-        False,
-        "results are one for each precision; those in both stand beside each other",
-        "no precision is in both, or the highest (the accuracy reference) differs",
-        _judge_precisions,
-    ),
-    "workload.batch": _breaks("throughput and latency both move with the batch"),
-    "workload.input_tokens": _breaks("other input lengths are other work"),
-    "workload.output_tokens": _breaks("other output lengths are other work"),
-    "workload.arrival": _breaks("queueing and batching move with the arrivals"),
-    "workload.seed": _breaks("another seed draws other inputs (and other weights for a preset)"),
-    "engine": _does_not("the engine is part of the executor: it is what a comparison shows, and it is listed with it"),
-    "engine.endpoint": _breaks("another endpoint is other work"),
-    "engine.stream": _breaks("streamed and whole answers are different work, and have different latencies"),
-    "engine.cache": _breaks("what the server's cache may keep changes the work it does"),
-    "engine.prompts": _breaks("prompts that repeat more or less often meet another cache"),
-    "engine.turns": _breaks("longer conversations carry longer inputs"),
-    "engine.think": _breaks("pauses change how many requests are in flight"),
-    "engine.request": _breaks("other request fields may ask for other work"),
-    "engine.inputs": _breaks("other tensors are other work"),
-    "engine.timeouts": _breaks("another patience counts other requests as failed"),
-    "engine.instrument": _breaks("looser bounds accept runs in which the client was slower"),
-    "objective": KeyRule(
-        False,
-        "judges the latencies at this load as met or missed; it does not change them",
-        "a contract allows tuning: the objective bounds what the tuner may choose",
-        _if_tuned("it bounded what the tuner chose"),
-    ),
-    "protocol.version": _breaks("the method gives the number another meaning"),
-    "protocol.restarts": _does_not(
-        "fewer restarts give a wider interval, not another number; under 5 there is no verdict"
-    ),
-    "protocol.steady": _breaks("another test of steadiness counts other time; the peak is the best window"),
-    "protocol.min_duration": _breaks("a shorter run hides what heat and power limits do later"),
-    "protocol.limit": _does_not("only how long an inconclusive run is extended"),
-    "protocol.confidence": _does_not("intervals at one confidence can be computed from the run means of both"),
-    "protocol.emulated_limit": _does_not("only which emulated precisions are skipped"),
-    "protocol.foreign_load": _breaks("a looser bound accepts runs that others slowed down"),
-    "optimisation": _breaks("different room for tuning gives different numbers on the same stack"),
-    "owners": _does_not("who is told, not what is measured"),
-    "policy": _does_not("judges the numbers; it does not change them"),
+    key: KeyRule(effect == "breaks", reason, *exception, judge=_JUDGES.get(key))
+    for key, (effect, reason, *exception) in read_table("contract/differences.toml").items()
 }
 """The longest matching key decides; a test holds that every key of a contract has a rule."""
 

@@ -9,44 +9,12 @@ from lynxbench.errors import BadInput
 from lynxbench.model.file_nodes import nodes_from_json
 from lynxbench.model.strict_file import validate
 from lynxbench.model.workload import Task
+from lynxbench.tables import read_table
 
-USUAL_MODELS: dict[Task, str] = {
-    Task.GENERATE: "package:smollm2-135m-instruct",
-    Task.PREFILL: "package:smollm2-135m-instruct",
-    Task.DECODE: "package:smollm2-135m-instruct",
-    Task.EMBED: "package:all-minilm-l6-v2",
-    Task.CLASSIFY: "preset:bert-base",
-    Task.TRAIN_STEP: "preset:smollm2-135m",
-    Task.CALLABLE: "callable:lynxbench.workload.examples:solve_dense",
-}
+_TABLE = read_table("contract/template.toml")
+USUAL_MODELS: dict[Task, str] = {task: _TABLE["tasks"][task]["model"] for task in Task}
 """Each runs on any machine, without a network."""
-
-_QUESTIONS: dict[Task, str] = {
-    Task.GENERATE: "How many tokens a second does this machine sustain, within the objective below?",
-    Task.PREFILL: "How many prompt tokens a second does this machine read, within the objective below?",
-    Task.DECODE: "How many tokens a second does this machine add to such contexts, within the objective below?",
-    Task.EMBED: "How many inputs a second does this machine embed, within the objective below?",
-    Task.CLASSIFY: "How many inputs a second does this machine classify, within the objective below?",
-    Task.TRAIN_STEP: "How many samples a second does this machine train on?",
-    Task.CALLABLE: "How long does one call of this function take on this machine?",
-}
-_ACCURACY: dict[Task, dict[str, str]] = {
-    Task.GENERATE: {"metric": "perplexity", "largest_loss": "1 %"},
-    Task.PREFILL: {"metric": "perplexity", "largest_loss": "1 %"},
-    Task.DECODE: {"metric": "perplexity", "largest_loss": "1 %"},
-    Task.EMBED: {"metric": "cosine", "largest_loss": "1 %"},
-    Task.CLASSIFY: {"metric": "top1", "largest_loss": "1 %"},
-    Task.TRAIN_STEP: {"metric": "relative-error", "largest_loss": "5 %"},
-    Task.CALLABLE: {"metric": "relative-error", "largest_loss": "1 %"},
-}
-SERVERS: dict[str, dict[str, object]] = {
-    "openai": {"name": "openai", "url": "http://127.0.0.1:8000/v1"},
-    "kserve": {
-        "name": "kserve",
-        "url": "http://127.0.0.1:8000",
-        "inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 8]}],
-    },
-}
+SERVERS: dict[str, dict[str, object]] = _TABLE["servers"]
 """Engines that are asked over HTTP: an address to replace by one's own."""
 _HEADER = """\
 # A lynxbench contract: what is measured and how, agreed before the first sample is taken.
@@ -57,7 +25,7 @@ _VISION = re.compile(r"preset:(resnet|vit)-")
 
 
 def render_template(
-    task: str = "generate",
+    task: Task = Task.GENERATE,
     model: str = "",
     engine: str = "",
     name: str = "",
@@ -72,26 +40,25 @@ def render_template(
     `workload` holds keys that something else has decided, such as a production log, and `remarks` what is to be said
     about them at the top.
     """
-    wanted = _parse_task(task)
     if url and engine not in SERVERS:
         raise BadInput(f"--url goes with a server (--engine {' or '.join(SERVERS)}), not with {engine or 'torch'}")
     served = engine in SERVERS
-    model = model or ("served:my-model" if served else USUAL_MODELS[wanted])
+    model = model or ("served:my-model" if served else USUAL_MODELS[task])
     document = {
         "lynxbench": 1,
-        "name": name or f"my-{wanted}",
-        "question": _QUESTIONS[wanted],
-        "regime": "latency" if wanted is Task.CALLABLE else "throughput",
+        "name": name or f"my-{task}",
+        "question": _TABLE["tasks"][task]["question"],
+        "regime": "latency" if task is Task.CALLABLE else "throughput",
         "agreed": [{"team": "ML platform engineering"}, {"team": "infrastructure SRE"}],
-        "workload": {**_workload(wanted, model), **_that_fit(wanted, workload or {})},
-        "engine": {**_engine(wanted, engine), **({"url": url} if url else {})},
-        "objective": {"slo": [_slo(wanted)]},
+        "workload": {**_workload(task, model), **_that_fit(task, workload or {})},
+        "engine": {**_engine(task, engine), **({"url": url} if url else {})},
+        "objective": {"slo": [_slo(task)]},
         "protocol": {} if served else {"emulated_limit": "10 min"},
-        "policy": {} if served else {"accuracy": _ACCURACY[wanted]},
+        "policy": {} if served else {"accuracy": _TABLE["tasks"][task]["accuracy"]},
     }
     # Only the options can be wrong here, so the key is named and no line of a file that does not exist yet.
     contract = validate(nodes_from_json(document, file), "contract new", CONTRACT)
-    hidden = frozenset({"input_tokens"} if wanted is Task.CALLABLE else ())
+    hidden = frozenset({"input_tokens"} if task is Task.CALLABLE else ())
     header = _HEADER.format(file=file) + "".join(f"# {remark}\n" for remark in remarks)
     return header + "\n" + render_contract(contract, Explained(hidden))
 
@@ -110,13 +77,6 @@ def parse_model(text: str) -> dict[str, str]:
         f"--model {text!r}: say where it comes from: package:NAME, preset:NAME, path:PATH, hub:OWNER/NAME, "
         "served:NAME or callable:module:function"
     )
-
-
-def _parse_task(text: str) -> Task:
-    try:
-        return Task(text)
-    except ValueError:
-        raise BadInput(f"--task {text!r} is not one of {', '.join(Task)}") from None
 
 
 def _workload(task: Task, model: str) -> dict[str, object]:

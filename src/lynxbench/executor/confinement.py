@@ -6,22 +6,12 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lynxbench.executor.host import Host, Probe, format_cpu_list, parse_cpu_list
+from lynxbench.executor.host import KNOWN, Host, Probe, format_cpu_list, parse_cpu_list
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 
 NO_LIMIT_BYTES = 1 << 60
 """cgroup v1 writes its page-rounded largest integer for "no limit"; no machine has an exbibyte."""
-CONTAINER_MARKS: tuple[tuple[str, str], ...] = (
-    ("kubepods", "kubernetes"), ("docker", "docker"), ("containerd", "containerd"), ("libpod", "podman"),
-    ("lxc", "lxc"), ("crio", "cri-o"), ("machine.slice", "systemd-nspawn"),
-)  # fmt: skip
-HYPERVISORS: tuple[tuple[str, str], ...] = (
-    ("amazon ec2", "aws nitro"), ("google", "google compute engine"), ("microsoft", "hyper-v"), ("vmware", "vmware"),
-    ("qemu", "kvm"),
-    ("kvm", "kvm"), ("xen", "xen"), ("innotek", "virtualbox"), ("virtualbox", "virtualbox"), ("openstack", "kvm"),
-    ("digitalocean", "kvm"), ("nebius", "kvm"), ("firecracker", "firecracker"),
-)  # fmt: skip
 PEERS_VARIABLE = "LYNXBENCH_PEER_EXECUTORS"
 """Executor ids of the other ranks' machines, as a JSON list: their difference is a difference of the whole."""
 
@@ -138,7 +128,7 @@ def _container(host: Host) -> Field:
         if host.path(file).exists():
             return measured(name, file)
     groups = host.text_or("/proc/1/cgroup") + host.text_or("/proc/self/cgroup")
-    for mark, name in CONTAINER_MARKS:
+    for mark, name in KNOWN["confinement"]["containers"]:
         if mark in groups:
             return measured(name, "/proc/1/cgroup")
     return measured("none seen", "/.dockerenv, /run/.containerenv, /proc/1/cgroup")
@@ -153,7 +143,7 @@ def _virtual_machine(host: Host) -> Field:
         line.startswith("flags") and " hypervisor" in line for line in host.text_or("/proc/cpuinfo").splitlines()
     )
     metal = ".metal" in dmi
-    for mark, name in HYPERVISORS:
+    for mark, name in KNOWN["confinement"]["hypervisors"]:
         if mark in dmi.lower() and not metal and (flagged or mark != "google"):
             return measured(name, "/sys/class/dmi/id")
     if flagged:

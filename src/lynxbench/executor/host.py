@@ -8,14 +8,16 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from lynxbench.model.canonical import EXACT_INTEGER, finite_or_none
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
+from lynxbench.tables import read_table
 
 PSEUDONYM_DIGITS = 16
 """64 bits: two machines of a fleet collide with probability under 1e-10 for a million machines."""
 SALT_VARIABLE = "LYNXBENCH_SALT"
-LARGEST_EXACT_INTEGER = 2**53 - 1
-"""Beyond it a JSON number is not the same number everywhere (RFC 8785 refuses it)."""
+KNOWN = read_table("executor/known.toml")
+"""What probes look for, and what it is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,9 @@ def exact_json(value: object) -> JsonValue:
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):
-        return value if abs(value) <= LARGEST_EXACT_INTEGER else str(value)
+        return value if abs(value) <= EXACT_INTEGER else str(value)
     if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
+        return finite_or_none(value)
     if isinstance(value, Mapping):
         return {str(key): exact_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

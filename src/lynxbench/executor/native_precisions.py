@@ -7,6 +7,7 @@ compute capability (CUDA C++ Programming Guide, PTX ISA), Intel AMX/AVX-512 and 
 from collections.abc import Iterable
 
 from lynxbench.executor.compatibility import Version, parse_version
+from lynxbench.executor.host import KNOWN
 from lynxbench.model.document import Document
 from lynxbench.model.executor import Executor
 from lynxbench.model.layers import Layer
@@ -15,18 +16,7 @@ from lynxbench.model.precision import Native, Precision
 FORMATS: tuple[str, ...] = ("fp64", *(precision.value for precision in Precision), "int4", "fp6", "fp4")
 
 TENSOR_CORE_INPUTS: dict[Version, frozenset[str]] = {
-    (7, 0): frozenset({"fp16"}),
-    (7, 2): frozenset({"fp16", "int8"}),
-    (7, 5): frozenset({"fp16", "int8", "int4"}),
-    (8, 0): frozenset({"fp16", "bf16", "tf32", "int8", "int4", "fp64"}),
-    (8, 6): frozenset({"fp16", "bf16", "tf32", "int8", "int4"}),
-    (8, 7): frozenset({"fp16", "bf16", "tf32", "int8", "int4"}),
-    (8, 9): frozenset({"fp16", "bf16", "tf32", "int8", "int4", "fp8"}),
-    (9, 0): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp64"}),
-    (10, 0): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4", "fp64"}),
-    (10, 3): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4", "fp64"}),
-    (12, 0): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4"}),
-    (12, 1): frozenset({"fp16", "bf16", "tf32", "int8", "fp8", "fp6", "fp4"}),
+    tuple(map(int, capability.split("."))): frozenset(inputs) for capability, inputs in KNOWN["tensor_cores"].items()
 }
 
 
@@ -79,39 +69,6 @@ def _tensor_inputs(version: Version) -> frozenset[str] | None:
     return TENSOR_CORE_INPUTS[max(kin)] if kin else None
 
 
-_X86_NATIVE: dict[str, tuple[tuple[str, str], ...]] = {
-    "bf16": (("amx_bf16", "AMX bf16 tiles"), ("avx512_bf16", "AVX-512 bf16 dot product")),
-    "fp16": (("amx_fp16", "AMX fp16 tiles"), ("avx512_fp16", "AVX-512 fp16 arithmetic")),
-    "int8": (
-        ("amx_int8", "AMX int8 tiles"),
-        ("avx512_vnni", "AVX-512 VNNI dot product"),
-        ("avx_vnni", "AVX VNNI dot product"),
-    ),
-}
-_ARM_NATIVE: dict[str, tuple[tuple[str, str], ...]] = {
-    "bf16": (
-        ("sme2", "SME matrix units"),
-        ("svebf16", "SVE bf16 dot product"),
-        ("bf16", "Neon bf16 dot product and matrix multiply"),
-    ),
-    "fp16": (("asimdhp", "Neon half-precision arithmetic"),),
-    "int8": (
-        ("svei8mm", "SVE int8 matrix multiply"),
-        ("i8mm", "Neon int8 matrix multiply"),
-        ("asimddp", "Neon int8 dot product"),
-    ),
-}
-_X86_MISSING: dict[str, str] = {
-    "bf16": "neither amx_bf16 nor avx512_bf16: widened to fp32 in software",
-    "int8": "no VNNI or AMX: multiply-add sequences without an int8 dot product",
-}
-_ARM_MISSING: dict[str, str] = {
-    "bf16": "no bf16 flag: widened to fp32 in software",
-    "fp16": "no asimdhp flag: widened to fp32 in software",
-    "int8": "neither i8mm nor asimddp: widened multiply-adds",
-}
-
-
 def cpu_precision(flags: Iterable[str], precision: str) -> tuple[Native, str]:
     """How a CPU with those flags executes a format."""
     known = frozenset(flags)
@@ -123,14 +80,14 @@ def cpu_precision(flags: Iterable[str], precision: str) -> tuple[Native, str]:
         return Native.NATIVE, f"{wide} arithmetic"
     if precision == "int8-weight-only":
         return Native.NATIVE, "stored in 8 bits, computed natively in fp32"
-    for flag, words in (_ARM_NATIVE if arm else _X86_NATIVE).get(precision, ()):
+    kind = "arm" if arm else "x86"
+    for flag, words in KNOWN[f"{kind}_native"].get(precision, {}).items():
         if flag in known:
             return Native.NATIVE, f"{flag}: {words}"
     if precision == "fp16" and not arm:
         convert = "f16c converts only" if "f16c" in known else "not even conversions (f16c)"
         return Native.EMULATED, f"neither amx_fp16 nor avx512_fp16; {convert}: computed in fp32"
-    missing = (_ARM_MISSING if arm else _X86_MISSING).get(precision)
-    if missing:
+    if missing := KNOWN[f"{kind}_missing"].get(precision):
         return Native.EMULATED, missing
     return Native.UNSUPPORTED, f"no {precision} arithmetic on this CPU"
 

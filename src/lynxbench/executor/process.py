@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from lynxbench.executor.host import Host, exact_json, explain, format_cpu_list
+from lynxbench.executor.host import KNOWN, Host, exact_json, explain, format_cpu_list
 from lynxbench.executor.mapped import (
     HashCache,
     MappedLibrary,
@@ -32,16 +32,6 @@ _OPENMP = re.compile(r"^lib(gomp|iomp5|omp)\b")
 _THREAD_POOL = re.compile(
     r"^lib(gomp|iomp5|omp|tbb|tbbmalloc|openblas\w*|mkl_\w+|blis\w*|scipy_openblas\w*|nvpl\w*|arm_compute\w*)\b"
 )
-CUDA_LIBRARIES: tuple[str, ...] = (
-    "libcudart", "libcublas", "libcublasLt", "libcudnn", "libcufft", "libcusparse", "libcusolver", "libnccl",
-    "libnvrtc", "libnvinfer", "libcuda", "libcupti",
-)  # fmt: skip
-_WHEEL_OF: dict[str, str] = {
-    "libcudart": "nvidia-cuda-runtime", "libcublas": "nvidia-cublas", "libcublasLt": "nvidia-cublas",
-    "libcudnn": "nvidia-cudnn", "libcufft": "nvidia-cufft", "libcusparse": "nvidia-cusparse",
-    "libcusolver": "nvidia-cusolver", "libnccl": "nvidia-nccl", "libnvrtc": "nvidia-cuda-nvrtc",
-    "libcupti": "nvidia-cuda-cupti",
-}  # fmt: skip
 
 
 def capture_process(
@@ -135,7 +125,7 @@ def describe_cuda(libraries: Iterable[MappedLibrary]) -> dict[str, JsonValue]:
     versions: dict[str, JsonValue] = {}
     for library in libraries:
         stem, _, rest = _bare(library.name).partition(".so")
-        if stem not in CUDA_LIBRARIES:
+        if stem not in KNOWN["libraries"]:
             continue
         version = _bare(os.path.realpath(library.path)).partition(".so.")[2] or rest.lstrip(".")
         if library.origin == "bundled" and version.count(".") < 2:
@@ -145,9 +135,10 @@ def describe_cuda(libraries: Iterable[MappedLibrary]) -> dict[str, JsonValue]:
 
 
 def _wheel_version(stem: str) -> str | None:
-    for suffix in ("", "-cu13", "-cu12", "-cu11") if stem in _WHEEL_OF else ():
+    wheel = KNOWN["libraries"][stem]
+    for suffix in ("", "-cu13", "-cu12", "-cu11") if wheel else ():
         with suppress(metadata.PackageNotFoundError):
-            return metadata.version(f"{_WHEEL_OF[stem]}{suffix}")
+            return metadata.version(f"{wheel}{suffix}")
     return None
 
 
@@ -159,51 +150,14 @@ def cudnn_origin(libraries: Iterable[MappedLibrary]) -> str:
     return origins.pop() if len(origins) == 1 else "mixed"
 
 
-TORCH_QUESTIONS: dict[str, str] = {
-    "torch_version": "__version__",
-    "torch_git": "version.git_version",
-    "torch_cuda": "version.cuda",
-    "torch_hip": "version.hip",
-    "torch_build": "__config__.show()",
-    "torch_threads": "get_num_threads()",
-    "torch_interop_threads": "get_num_interop_threads()",
-    "torch_cpu_capability": "backends.cpu.get_cpu_capability()",
-    "torch_float32_matmul_precision": "get_float32_matmul_precision()",
-    "torch_default_dtype": "get_default_dtype()",
-    "torch_deterministic": "are_deterministic_algorithms_enabled()",
-    "torch_quantized_engine": "backends.quantized.engine",
-    "torch_mkldnn_available": "backends.mkldnn.is_available()",
-    "torch_mkldnn_enabled": "backends.mkldnn.enabled",
-    "torch_mkl_available": "backends.mkl.is_available()",
-    "torch_openmp_available": "backends.openmp.is_available()",
-    "torch_tf32_matmul": "backends.cuda.matmul.allow_tf32",
-    "torch_tf32_cudnn": "backends.cudnn.allow_tf32",
-    "torch_fp16_reduced_reduction": "backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
-    "torch_bf16_reduced_reduction": "backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-    "torch_cudnn_enabled": "backends.cudnn.enabled",
-    "torch_cudnn_benchmark": "backends.cudnn.benchmark",
-    "torch_cudnn_deterministic": "backends.cudnn.deterministic",
-}
-"""Field and where PyTorch keeps it; `()` calls. None of these initialises a device."""
-CUDA_READY_QUESTIONS: dict[str, str] = {
-    "torch_cudnn": "backends.cudnn.version()",
-    "torch_nccl": "cuda.nccl.version()",
-}
-"""Asked only once the process itself has initialised CUDA."""
 ATTENTION_SWITCHES = {"flash": "flash", "memory-efficient": "mem_efficient", "math": "math", "cudnn": "cudnn"}
 """Backends of scaled-dot-product attention, and what PyTorch calls the switch of each."""
-ONNXRUNTIME_QUESTIONS: dict[str, str] = {
-    "onnxruntime_version": "__version__",
-    "onnxruntime_providers": "get_available_providers()",
-    "onnxruntime_device": "get_device()",
-    "onnxruntime_build": "get_build_info()",
-}
 
 
 def describe_torch(torch: Any) -> dict[str, Field]:
     """PyTorch as it is set in this process; asking must neither initialise a device nor warn."""
     source = "torch, in this process"
-    fields = {name: _ask(torch, path, source) for name, path in TORCH_QUESTIONS.items()}
+    fields = {name: _ask(torch, path, source) for name, path in KNOWN["torch"].items()}
     build = fields["torch_build"].value
     if isinstance(build, str):
         digest = hashlib.sha256(build.encode()).hexdigest()
@@ -214,13 +168,13 @@ def describe_torch(torch: Any) -> dict[str, Field]:
         listed = archs.value.split() if isinstance(archs.value, str) else None
         fields["torch_cuda_archs"] = archs if listed is None else measured([*listed], source)
     if _ask(torch, "cuda.is_initialized()", source).value is True:
-        fields.update({name: _ask(torch, path, source) for name, path in CUDA_READY_QUESTIONS.items()})
+        fields.update({name: _ask(torch, path, source) for name, path in KNOWN["torch_with_cuda"].items()})
     return fields
 
 
 def describe_onnxruntime(runtime: Any) -> dict[str, Field]:
     """ONNX Runtime as it is loaded in this process."""
-    return {name: _ask(runtime, path, "onnxruntime, in this process") for name, path in ONNXRUNTIME_QUESTIONS.items()}
+    return {name: _ask(runtime, path, "onnxruntime, in this process") for name, path in KNOWN["onnxruntime"].items()}
 
 
 def _sdp_backends(torch: Any) -> Field:

@@ -7,32 +7,14 @@ from collections import Counter
 
 from pydantic import JsonValue
 
-from lynxbench.executor.host import Host, Probe, explain
+from lynxbench.executor.host import KNOWN, Host, Probe, explain
 from lynxbench.executor.system import parse_meminfo
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 
 GIB = 1 << 30
-ARM_PARTS: dict[tuple[int, int], str] = {
-    (0x41, 0xD03): "Cortex-A53", (0x41, 0xD07): "Cortex-A57", (0x41, 0xD08): "Cortex-A72", (0x41, 0xD0B): "Cortex-A76",
-    (0x41, 0xD0C): "Neoverse-N1", (0x41, 0xD40): "Neoverse-V1", (0x41, 0xD49): "Neoverse-N2",
-    (0x41, 0xD4F): "Neoverse-V2", (0x41, 0xD83): "Neoverse-V3AE", (0x41, 0xD84): "Neoverse-V3",
-    (0x41, 0xD8E): "Neoverse-N3", (0x41, 0xD42): "Cortex-A78AE", (0x46, 0x001): "A64FX", (0x48, 0xD01): "Kunpeng-920",
-    (0xC0, 0xAC3): "Ampere-1", (0xC0, 0xAC4): "Ampere-1A", (0x6D, 0xD49): "Azure Cobalt 100",
-}  # fmt: skip
-"""Implementer and part number (Arm MIDR_EL1), as the kernel prints them."""
-RELEVANT_FLAGS: frozenset[str] = frozenset({
-    "sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni",
-    "avx_vnni_int8", "avx512_bf16", "avx512_fp16", "avx_ne_convert", "amx_tile", "amx_bf16", "amx_int8",
-    "amx_fp16", "avx10", "hypervisor", "asimd", "asimdhp", "fphp", "asimddp", "asimdfhm", "bf16", "i8mm", "sve",
-    "sve2", "svebf16", "svei8mm", "sme", "sme2", "atomics", "constant_tsc", "nonstop_tsc",
-})  # fmt: skip
 ACCELERATOR_CLASSES: tuple[str, ...] = ("0x0300", "0x0302", "0x0380", "0x1200")
 """PCI classes: VGA, 3D and other display controllers, processing accelerators."""
-ACCELERATOR_VENDORS: dict[str, str] = {
-    "0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel", "0x1da3": "Habana", "0x1d0f": "Amazon", "0x1ae0": "Google",
-    "0x17cb": "Qualcomm", "0x1e52": "Tenstorrent",
-}  # fmt: skip
 _MEMORY_DEVICE = 17
 _SPEED_IN_EXTENDED_FIELD = 0xFFFF
 
@@ -47,7 +29,7 @@ def read_cpu(host: Host) -> dict[str, Field]:
         "cpu_model": _known(describe_cpu(first), source),
         "cpu_stepping": _known(_stepping(first), source),
         "cpu_microcode": _known(first.get("microcode"), source),
-        "cpu_flags": measured([flag for flag in flags if flag in RELEVANT_FLAGS], source)
+        "cpu_flags": measured([flag for flag in flags if flag in KNOWN["processor"]["flags"]], source)
         if flags
         else unreadable(f"no flags in {source}"),
         "cpu_flags_sha256": _known(hashlib.sha256(" ".join(flags).encode()).hexdigest() if flags else None, source),
@@ -74,10 +56,11 @@ def describe_cpu(cpu: dict[str, str]) -> str | None:
     if "model name" in cpu:
         return " ".join(cpu["model name"].split())
     try:
-        key = (int(cpu["CPU implementer"], 16), int(cpu["CPU part"], 16))
+        implementer, part = int(cpu["CPU implementer"], 16), int(cpu["CPU part"], 16)
     except (KeyError, ValueError):
         return None
-    return ARM_PARTS.get(key, f"implementer {key[0]:#x} part {key[1]:#x}")
+    named: str | None = KNOWN["processor"]["arm_parts"].get(f"{implementer:#04x} {part:#05x}")
+    return named or f"implementer {implementer:#x} part {part:#x}"
 
 
 def _stepping(cpu: dict[str, str]) -> str | None:
@@ -185,7 +168,7 @@ def read_pci(host: Host) -> dict[str, Field]:
     links: list[JsonValue] = []
     nodes: list[JsonValue] = []
     for device in host.names("/sys/bus/pci/devices/*"):
-        vendor = ACCELERATOR_VENDORS.get(host.text_or(f"{device}/vendor"))
+        vendor = KNOWN["processor"]["accelerator_vendors"].get(host.text_or(f"{device}/vendor"))
         if vendor is None or not host.text_or(f"{device}/class").startswith(ACCELERATOR_CLASSES):
             continue
         now, most = (

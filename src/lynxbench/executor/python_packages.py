@@ -12,16 +12,11 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from lynxbench.executor.host import Host, Probe
+from lynxbench.executor.host import KNOWN, Host, Probe
 from lynxbench.model.canonical import content_id
 from lynxbench.model.executor import Field, measured
 from lynxbench.model.layers import Layer
 
-FRAMEWORKS: tuple[str, ...] = (
-    "torch", "transformers", "onnxruntime", "onnxruntime-gpu", "vllm", "sglang", "tensorrt", "tensorrt-llm", "triton",
-    "tensorflow", "jax", "jaxlib", "flash-attn", "flashinfer-python", "xformers", "bitsandbytes", "torchao",
-    "accelerate", "deepspeed", "optimum", "openvino", "tokenizers", "safetensors", "numpy", "ray",
-)  # fmt: skip
 _ONNXRUNTIME_STAMP = (
     "onnxruntime/capi/build_and_package_info.py",
     {"cuda_version": "cuda", "package_name": "package"},
@@ -59,7 +54,7 @@ def read_distributions(_host: Host) -> dict[str, Field]:
         "distributions": measured(versions, "importlib.metadata"),
         "distributions_sha256": measured(content_id(versions), "SHA-256 over distributions"),
     }
-    for name in FRAMEWORKS:
+    for name in KNOWN["packages"]["frameworks"]:
         if name in installed:
             fields[name.replace("-", "_")] = measured(installed[name].version, "importlib.metadata")
             if name in BUILD_STAMPS:

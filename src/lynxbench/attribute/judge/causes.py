@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
+from lynxbench.tables import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,155 +27,16 @@ class CategoryCause:
         return f"{self.words} {amount} of a step"
 
 
-CAUSES: dict[Category, CategoryCause] = {
-    Category.COMPUTE: CategoryCause(
-        "arithmetic takes",
-        Layer.ACCELERATOR,
-        Layer.ACCELERATOR,
-        "compute in a lower precision, do less arithmetic (a smaller or sparser model), or use faster hardware",
-        "operators run near the measured arithmetic ceiling",
-        ((Layer.APPLICATION, "a smaller model or a lower precision needs less arithmetic"),),
-    ),
-    Category.MEMORY_BANDWIDTH: CategoryCause(
-        "moving data between memory and the processor takes",
-        Layer.ACCELERATOR,
-        Layer.ACCELERATOR,
-        "move fewer bytes (weights in fewer bits, a larger batch for each read of the weights), or use faster memory",
-        "operators run near the measured memory ceiling",
-        (
-            (Layer.APPLICATION, "a larger batch or weights in fewer bits move fewer bytes for each unit of work"),
-            (Layer.RUNTIME, "fused operators write fewer intermediate results"),
-        ),
-    ),
-    Category.TRANSFER: CategoryCause(
-        "copies between host and device take",
-        Layer.APPLICATION,
-        Layer.ACCELERATOR,
-        "keep the data on the device; where it must move, copy from pinned memory and overlap it with the work before",
-        "the program places its data on the other side of the link",
-        ((Layer.SYSTEM, "a link narrower than it should be, or pageable memory, slows each copy"),),
-    ),
-    Category.LAUNCH: CategoryCause(
-        "kernel launch and framework dispatch take",
-        Layer.RUNTIME,
-        Layer.SYSTEM,
-        "compile the step or replay it as a graph, so that many small operators become few",
-        "the step consists of operators too small for what starting each of them costs",
-        (
-            (Layer.APPLICATION, "a larger batch gives each operator more work for the same dispatch"),
-            (Layer.FRAMEWORK, "the framework's cost of dispatching one operator"),
-        ),
-    ),
-    Category.SYNCHRONIZATION: CategoryCause(
-        "waiting for the device at synchronisation points takes",
-        Layer.APPLICATION,
-        Layer.ACCELERATOR,
-        "remove the reads of device values inside the step (.item(), .cpu(), printing), or do them once at its end",
-        "the program asks for a value before it may go on",
-        ((Layer.FRAMEWORK, "an operator that synchronises on its own"),),
-    ),
-    Category.ALLOCATOR: CategoryCause(
-        "allocating and freeing memory takes",
-        Layer.FRAMEWORK,
-        Layer.SYSTEM,
-        "reuse buffers between steps, do not empty the cache in the loop, and tune or replace the allocator",
-        "memory is asked for and given back inside the step",
-        (
-            (Layer.APPLICATION, "the program creates and drops temporary tensors in every step"),
-            (Layer.SYSTEM, "the operating system's page handling makes each allocation dear"),
-        ),
-    ),
-    Category.INPUT: CategoryCause(
-        "preparing or awaiting the input takes",
-        Layer.APPLICATION,
-        Layer.ACCELERATOR,
-        "prepare the input off the step's path: load and tokenise in workers ahead of time, and keep a batch ready",
-        "the step cannot start before its input is there",
-        ((Layer.SYSTEM, "slow storage, or too few cores for the input workers"),),
-    ),
-    Category.COMMUNICATION: CategoryCause(
-        "communication between processes takes",
-        Layer.SYSTEM,
-        Layer.ACCELERATOR,
-        "overlap communication with arithmetic, send less (larger shards, fewer bits), or use a faster interconnect",
-        "the step waits for data of other processes",
-        (
-            (Layer.ACCELERATOR, "topology and link speed bound each exchange"),
-            (Layer.APPLICATION, "the way the model is split decides how much is exchanged"),
-        ),
-    ),
-    Category.QUEUEING: CategoryCause(
-        "waiting in a queue takes",
-        Layer.DEMAND,
-        Layer.SERVING,
-        "add capacity or admit fewer requests",
-        "more is asked than the executor can serve",
-    ),
-    Category.NETWORK: CategoryCause(
-        "the network takes", Layer.SYSTEM, Layer.SERVING, "shorten the path to the server", "requests travel"
-    ),
-    Category.IDLE: CategoryCause(
-        "host code outside any operator takes",
-        Layer.APPLICATION,
-        Layer.ACCELERATOR,
-        "profile the Python code between the operators (with_stack=True) and take it off the step's path",
-        "nothing the framework knows of runs for long stretches inside the step",
-        ((Layer.SYSTEM, "the process was not scheduled, or waited for the operating system"),),
-    ),
-    Category.UNATTRIBUTED: CategoryCause(
-        "code that shows no operators takes",
-        None,
-        None,
-        "profile again with more detail: record_shapes=True, and kernel profiling for compiled code",
-        "the trace does not say what runs there",
-    ),
-}
+def _cause(keys: dict[str, Any]) -> CategoryCause:
+    layer, symptom = (Layer(keys[name]) if name in keys else None for name in ("layer", "symptom"))
+    rivals = tuple((Layer(name), reason) for name, reason in keys.get("rivals", {}).items())
+    return CategoryCause(keys["words"], layer, symptom, keys["next_step"], keys["why"], rivals)
 
-SLOW_KERNELS = CategoryCause(
-    "operators far below the measured ceilings take",
-    Layer.RUNTIME,
-    Layer.ACCELERATOR,
-    "find out why the fast path is not taken: kernel library, memory layout, number of threads, other load",
-    "the same machine ran bare kernels many times faster in this run",
-    (
-        (Layer.SYSTEM, "more threads than cores, other processes, or a low clock slow every kernel"),
-        (Layer.APPLICATION, "shapes or layouts that no fast kernel exists for"),
-    ),
-)
-NARROWER = CategoryCause(
-    "products in full 32-bit floating point take",
-    Layer.FRAMEWORK,
-    Layer.ACCELERATOR,
-    "allow TF32 for products (torch.backends.cuda.matmul.fp32_precision = 'tf32'), and check the accuracy",
-    "the device multiplies the same numbers several times faster in TF32, which is switched off",
-    ((Layer.APPLICATION, "the model's owner decides which precision its accuracy bears"),),
-)
-STALLED = CategoryCause(
-    "waiting for a core takes",
-    Layer.SYSTEM,
-    Layer.RUNTIME,
-    "give the process its cores: stop other load, pin threads, and use no more threads than there are cores",
-    "single calls take many times as long as others with the same operands",
-    ((Layer.APPLICATION, "the program itself runs more threads than there are cores"),),
-)
-UNFUSED = CategoryCause(
-    "passes over memory that could be merged take",
-    Layer.RUNTIME,
-    Layer.ACCELERATOR,
-    "fuse the chain of passes (compile the step, or use fused operators), so that intermediates never reach memory",
-    "each pass runs near the memory ceiling, but most of what it moves is an intermediate result",
-    ((Layer.APPLICATION, "the model is written as many small passes"),),
-)
-SMALL_KERNELS = CategoryCause(
-    "kernels too small to fill the device take",
-    Layer.RUNTIME,
-    Layer.ACCELERATOR,
-    "fuse the small kernels (compile the step, or use fused operators): each costs its start whatever it does",
-    "the step's least work takes far less than the step, and most of the rest is the fixed cost of small kernels",
-    (
-        (Layer.APPLICATION, "a larger batch gives each kernel more work for the same start"),
-        (Layer.FRAMEWORK, "operators written as many passes where one kernel would do"),
-    ),
+
+_TABLE = {name: _cause(keys) for name, keys in read_table("attribute/judge/causes.toml").items()}
+CAUSES: dict[Category, CategoryCause] = {category: _TABLE[category] for category in Category}
+SLOW_KERNELS, NARROWER, STALLED, UNFUSED, SMALL_KERNELS = (
+    _TABLE[name] for name in ("slow_kernels", "narrower", "stalled", "unfused", "small_kernels")
 )
 
 

@@ -8,6 +8,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound, Category
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
+from lynxbench.tables import read_table
 
 FEWEST_REQUESTS = 5
 """With fewer, one odd request decides the split."""
@@ -28,56 +29,10 @@ class PhaseCause:
 
 
 PHASES: dict[str, PhaseCause] = {
-    "queueing": PhaseCause(
-        Category.QUEUEING,
-        Bound.DEMAND,
-        Layer.DEMAND,
-        "requests wait in the server's queue before anything works on them",
-        "add capacity (replicas, batch limits) or admit fewer requests; a faster kernel shortens the queue only as far "
-        "as it raises capacity",
-    ),
-    "prefill": PhaseCause(
-        Category.COMPUTE,
-        Bound.UNDETERMINED,
-        Layer.ACCELERATOR,
-        "prompts are read through in products of many rows: arithmetic",
-        "shorten or cache prompts, chunk the prefill, compute in a lower precision, or use faster hardware",
-    ),
-    "decode": PhaseCause(
-        Category.MEMORY_BANDWIDTH,
-        Bound.UNDETERMINED,
-        Layer.ACCELERATOR,
-        "every token reads all weights once for a few rows: memory bandwidth",
-        "serve more streams a step, store weights and cache in fewer bits, or use faster memory",
-    ),
-    "inference": PhaseCause(
-        Category.UNATTRIBUTED,
-        Bound.UNDETERMINED,
-        Layer.ACCELERATOR,
-        "the model itself runs, and the server does not say what binds it",
-        "profile the model in process, or give a trace of the server to `lynxbench attribute`",
-    ),
-    "batching": PhaseCause(
-        Category.LAUNCH,
-        Bound.SOFTWARE,
-        Layer.SERVING,
-        "the server works around the model: validation, copies, scheduling between steps",
-        "profile the server's own process; a newer version or fewer features on the path removes it",
-    ),
-    "network": PhaseCause(
-        Category.NETWORK,
-        Bound.SOFTWARE,
-        Layer.SYSTEM,
-        "the client waits longer than the server counts",
-        "shorten the path: keep-alive, a nearer client, a proxy less",
-    ),
-    "unexplained": PhaseCause(
-        Category.UNATTRIBUTED,
-        Bound.UNDETERMINED,
-        Layer.SERVING,
-        "the server counts this time in no phase",
-        "profile the server's process: the time lies between its phases",
-    ),
+    phase: PhaseCause(
+        Category(keys["category"]), Bound(keys["bound"]), Layer(keys["layer"]), keys["why"], keys["next_step"]
+    )
+    for phase, keys in read_table("attribute/judge/phases.toml").items()
 }
 
 

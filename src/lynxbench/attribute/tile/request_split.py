@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lynxbench.errors import BadInput
+from lynxbench.tables import read_table
 
 TGI_BATCHES = tuple(f'tgi_batch_inference_duration_sum{{method="{method}"}}' for method in ("prefill", "decode"))
 """TGI counts a request's inference as one, and its batches by phase."""
@@ -30,50 +31,9 @@ class ServerPhases:
     """Seconds in one unit of the sums."""
 
 
-SERVERS: tuple[ServerPhases, ...] = (
-    ServerPhases(
-        "vLLM",
-        "vllm:",
-        total=("vllm:e2e_request_latency_seconds_sum",),
-        count="vllm:e2e_request_latency_seconds_count",
-        queue=("vllm:request_queue_time_seconds_sum",),
-        prefill=("vllm:request_prefill_time_seconds_sum",),
-        decode=("vllm:request_decode_time_seconds_sum",),
-        first_token=("vllm:time_to_first_token_seconds_sum",),
-    ),
-    ServerPhases(
-        "SGLang",
-        "sglang:",
-        total=("sglang:e2e_request_latency_seconds_sum",),
-        count="sglang:e2e_request_latency_seconds_count",
-        queue=("sglang:queue_time_seconds_sum", "sglang:request_queue_time_seconds_sum"),
-        first_token=("sglang:time_to_first_token_seconds_sum",),
-    ),
-    ServerPhases(
-        "TGI",
-        "tgi_",
-        total=("tgi_request_duration_sum",),
-        count="tgi_request_duration_count",
-        queue=("tgi_request_queue_duration_sum",),
-        decode=("tgi_request_inference_duration_sum",),
-        other=("tgi_request_validation_duration_sum",),
-    ),
-    ServerPhases(
-        "llama.cpp",
-        "llamacpp:",
-        prefill=("llamacpp:prompt_seconds_total",),
-        decode=("llamacpp:tokens_predicted_seconds_total",),
-    ),
-    ServerPhases(
-        "Triton",
-        "nv_inference",
-        total=("nv_inference_request_duration_us",),
-        count="nv_inference_request_success",
-        queue=("nv_inference_queue_duration_us",),
-        decode=("nv_inference_compute_infer_duration_us",),
-        other=("nv_inference_compute_input_duration_us", "nv_inference_compute_output_duration_us"),
-        scale=1e-6,
-    ),
+SERVERS: tuple[ServerPhases, ...] = tuple(
+    ServerPhases(**{key: tuple(value) if isinstance(value, list) else value for key, value in keys.items()})
+    for keys in read_table("attribute/tile/servers.toml")["servers"]
 )
 
 

@@ -10,7 +10,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.entries import ForeignImported
 from lynxbench.reading import read_text
 from lynxbench.record.formats import genai, guidellm, inference_perf, mlperf, vllm_bench
-from lynxbench.record.formats.foreign_statements import ForeignStatements
+from lynxbench.record.formats.foreign_statements import TABLE, ForeignStatements
 
 LARGEST_BYTES = 256 << 20
 """vLLM's detailed results hold every token time; larger files are not results."""
@@ -39,25 +39,7 @@ JSON_READERS = {
 """In the order of trial: the most telling key first."""
 TOOLS = (*JSON_READERS, ForeignTool.MLPERF)
 
-CONTEXT: dict[str, tuple[str, ...]] = {
-    "a contract agreed before the run": (),
-    "the model": ("model",),
-    "the weights' hash": (),
-    "the precision": ("precision",),
-    "the accuracy": ("accuracy",),
-    "the executor (hardware, driver, libraries)": ("executor",),
-    "batch, concurrency or rate": ("concurrency", "rate_per_s", "batch"),
-    "input and output lengths": ("input_tokens_mean", "scenario"),
-    "how tokens were counted": ("tokenizer", "token_source"),
-    "the cache regime": (),
-    "failed requests": ("failed",),
-    "what was excluded (warm-up, transient)": ("warmup",),
-    "a steady-state verdict": ("steady",),
-    "restarts in fresh processes": ("restarts",),
-    "an interval of the figures": ("interval",),
-    "that the client was not the limit": ("schedule_delay",),
-    "when it ran": ("started_at",),
-}
+CONTEXT: dict[str, list[str]] = TABLE["context"]
 """What a sound claim states, and the keys that count as stating it; no tool's format has a place for the rest."""
 
 

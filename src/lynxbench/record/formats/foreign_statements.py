@@ -2,13 +2,17 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import JsonValue
 
 from lynxbench.model.figures import Figure
+from lynxbench.tables import read_table
 
+TABLE = read_table("record/formats/foreign.toml")
+"""Where each tool's file says what."""
 LONGEST_TEXT = 2000
 _PERCENTILE = re.compile(r"p(\d+(?:\.\d+)?)")
 
@@ -20,6 +24,15 @@ class ForeignStatements:
     tool: str
     figures: dict[str, Figure] = field(default_factory=dict)
     stated: dict[str, JsonValue] = field(default_factory=dict)
+
+    def take(self, document: JsonValue, table: Mapping[str, Any], prefix: str = "") -> None:
+        """Keep what a table knows the places of in a document; the `prefix` goes before the names of its figures."""
+        for name, (unit, path) in table.get("figures", {}).items():
+            self.figure(prefix + name, at(document, path), unit)
+        for name, paths in table.get("states", {}).items():
+            self.state(name, _first(at(document, path) for path in paths))
+        for name, paths in table.get("numbers", {}).items():
+            self.state(name, _first(finite(at(document, path)) for path in paths))
 
     def figure(self, name: str, value: object, unit: str, scale: float = 1.0) -> None:
         """Keep a figure if it is a finite number; foreign figures come without intervals."""
@@ -51,10 +64,16 @@ def finite(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def part(document: object, *keys: str) -> JsonValue:
-    """A nested value, None where any step is missing."""
-    for key in keys:
+def at(document: object, path: str) -> JsonValue:
+    """The value that a path of keys leads to, None where any step is missing."""
+    for key in path.split("."):
         if not isinstance(document, Mapping):
             return None
         document = document.get(key)
     return document  # type: ignore[return-value]
+
+
+def _first(values: Iterable[JsonValue]) -> JsonValue:
+    """The first value that is more than zero or nothing; else the first that is there at all."""
+    known = [value for value in values if value is not None]
+    return next(filter(None, known), known[0] if known else None)

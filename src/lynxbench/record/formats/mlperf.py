@@ -5,8 +5,9 @@ import re
 
 from pydantic import JsonValue
 
-from lynxbench.record.formats.foreign_statements import ForeignStatements, finite
+from lynxbench.record.formats.foreign_statements import TABLE, ForeignStatements, finite
 
+WORDS = TABLE["mlperf"]
 _LINE = re.compile(r"^\s*(?P<key>[^:\n]+?)\s*:\s*(?P<value>.+?)\s*$")
 _LATENCY = re.compile(
     r"(?:mean|(?P<percentile>\d+(?:\.\d+)?)(?:th)? percentile) "
@@ -14,32 +15,8 @@ _LATENCY = re.compile(
     re.I,
 )
 """LoadGen says `first token latency` and `time to output token`, its mean `Time per Output Token`."""
-RATES = {
-    "samples per second": ("sample throughput", "samples/s"),
-    "completed samples per second": ("sample throughput", "samples/s"),
-    "scheduled samples per second": ("scheduled samples", "samples/s"),
-    "tokens per second": ("output throughput", "tokens/s"),
-    "completed tokens per second": ("output throughput", "tokens/s"),
-    "qps w/ loadgen overhead": ("query throughput", "queries/s"),
-}
-TEXTS = {"sut name": "system", "scenario": "scenario", "mode": "mode"}
 PARAMETERS = ("samples_per_query", "target_qps", "min_duration (ms)", "min_query_count", "qsl_rng_seed",
               "sample_index_rng_seed", "schedule_rng_seed", "performance_sample_count")  # fmt: skip
-DETAIL_RATES = {
-    "result_samples_per_second": ("sample throughput", "samples/s"),
-    "result_completed_samples_per_sec": ("sample throughput", "samples/s"),
-    "result_tokens_per_second": ("output throughput", "tokens/s"),
-    "result_completed_tokens_per_second": ("output throughput", "tokens/s"),
-    "result_qps_with_loadgen_overhead": ("query throughput", "queries/s"),
-}
-DETAIL_VALUES = {
-    "effective_scenario": "scenario",
-    "requested_scenario": "scenario",
-    "loadgen_version": "loadgen_version",
-    "test_datetime": "started_at",
-    "sut_name": "system",
-}
-DETAIL_NUMBERS = {"effective_target_qps": "rate_per_s", "effective_samples_per_query": "batch"}
 _DETAIL_LATENCY = re.compile(
     r"result_(?P<first>first_token_)?(?:mean|(?P<percentile>\d+\.\d+)_percentile)_latency_ns"
     r"|result_(?P<token>time_(?:per|to)_output_token_)(?:mean|(?P<at>\d+\.\d+)_percentile_ns)"
@@ -67,13 +44,13 @@ def _summary(text: str) -> ForeignStatements | None:
 
 def _summary_line(stated: ForeignStatements, key: str, value: str) -> None:
     lower = key.lower()
-    if lower in RATES:
-        name, unit = RATES[lower]
+    if lower in WORDS["rates"]:
+        name, unit = WORDS["rates"][lower]
         stated.figure(name, _number(value), unit)
     elif (latency := _LATENCY.fullmatch(key)) is not None:
         stated.figure(_latency_name(latency), _number(value), "ms", 1e-6)
-    elif lower in TEXTS:
-        stated.state(TEXTS[lower], value)
+    elif lower in WORDS["texts"]:
+        stated.state(WORDS["texts"][lower], value)
     elif lower == "result is":
         stated.state("valid", value == "VALID")
     elif lower.endswith("satisfied"):
@@ -102,17 +79,17 @@ def _detail(text: str) -> ForeignStatements | None:
 
 
 def _detail_line(stated: ForeignStatements, key: str, value: JsonValue) -> None:
-    if key in DETAIL_RATES:
-        name, unit = DETAIL_RATES[key]
+    if key in WORDS["detail_rates"]:
+        name, unit = WORDS["detail_rates"][key]
         stated.figure(name, value, unit)
     elif (latency := _DETAIL_LATENCY.fullmatch(key)) is not None:
         stated.figure(_latency_name(latency), value, "ms", 1e-6)
     elif key == "result_validity":
         stated.state("valid", value == "VALID")
-    elif key in DETAIL_VALUES:
-        stated.state(DETAIL_VALUES[key], value)
-    elif key in DETAIL_NUMBERS:
-        stated.state(DETAIL_NUMBERS[key], finite(value))
+    elif key in WORDS["detail_values"]:
+        stated.state(WORDS["detail_values"][key], value)
+    elif key in WORDS["detail_numbers"]:
+        stated.state(WORDS["detail_numbers"][key], finite(value))
 
 
 def _latency_name(match: re.Match[str]) -> str:
