@@ -3,22 +3,12 @@
 import typer
 
 from lynxbench.cli.answers import answer
-from lynxbench.cli.lazy_commands import command_group
+from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON
 from lynxbench.errors import BadInput
 from lynxbench.experiment.defining import bundled_experiments, read_bundled_experiment, read_definition
 
-app = command_group(
-    "Factorial experiments over layers.",
-    {
-        "run=experiment_running": (
-            "Run every cell in fresh processes, in random order, block by block; then say what the cells say together."
-        ),
-        "show=experiment_show": "Show what an experiment found; an unfinished one as far as it came.",
-        "list=experiment_command": "List the bundled experiments.",
-        "template=experiment_command": "Print a bundled experiment as it is written, to start from.",
-    },
-)
+app = command_group("Factorial experiments over layers.", COMMANDS["experiment"])
 
 
 def list_(as_json: bool = AS_JSON) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.answers import answer, write_page
-from lynxbench.cli.lazy_commands import command_group
+from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON, RECORDING_LEDGER
 from lynxbench.cli.showing import terminal_text
 from lynxbench.errors import ExitCode
@@ -18,21 +18,7 @@ from lynxbench.record.recalling import recalled
 from lynxbench.report.documents.fleet_document import compose_fleet
 from lynxbench.report.render_html import render_html
 
-app = command_group(
-    "One contract on many machines, on Ray.",
-    {
-        "run=fleet_running": (
-            "Run a contract on every node, each alone; record each result; say who stands apart and why."
-        ),
-        "show=fleet_command": "Show a fleet run again, or hold results of one contract against each other as a fleet.",
-        "load=fleet_running": (
-            "Ask a server from clients on many hosts: one schedule, split; clocks measured; every sample merged."
-        ),
-        "trace=fleet_running": (
-            "Analyse the traces of many ranks in parallel: stragglers, exposed communication, how ranks differ."
-        ),
-    },
-)
+app = command_group("One contract on many machines, on Ray.", COMMANDS["fleet"])
 
 
 def show(

@@ -1,7 +1,6 @@
 """Commands that are known by their name and line of help; the module of one is imported when it is asked for."""
 
 import gc
-from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any, cast
@@ -10,11 +9,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-Table = Mapping[str, str]
-"""The first sentence of each command's help, in the order of the help; a test holds it against the command itself.
+from lynxbench.tables import read_table
 
-The key is `name=module` below `lynxbench.cli`, for the function of that name there (`list_` for `list`); or `name`
-alone, for `app` or that function in `name_command`."""
+COMMANDS: dict[str, dict[str, str]] = read_table("cli/commands.toml")
+"""By group: where each command's function is, and the first sentence of its help."""
 
 
 class LazyCommand(TyperCommand):
@@ -46,7 +44,7 @@ class LazyCommand(TyperCommand):
         return context
 
 
-def command_group(sentence: str, table: Table | None = None, *, no_args_is_help: bool = True) -> typer.Typer:
+def command_group(sentence: str, table: dict[str, str] | None = None, *, no_args_is_help: bool = True) -> typer.Typer:
     """A group of commands: of those in the table, and of those that its module adds."""
 
     class TabledGroup(TyperGroup):

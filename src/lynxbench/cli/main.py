@@ -6,54 +6,12 @@ import typer
 from typer.main import get_command
 
 from lynxbench import __version__
-from lynxbench.cli.lazy_commands import Table, command_group
+from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.errors import ExitCode, LynxbenchError
-
-COMMANDS: Table = {
-    "run": "Capture, measure, attribute, record, report.",
-    "report": "Render a result document; its ids and the hash of its samples are checked first.",
-    "selfcheck": "Measure the load instrument itself: its ceiling and the error of its stamps on this machine.",
-    "demo-server=selfcheck_command": (
-        "Serve the OpenAI language on a known schedule, without a model: for trying lynxbench and for testing clients."
-    ),
-    "trace": "Say where the time of a step goes, which layer and owner it points to, and what removing it would gain.",
-    "steady=series_command": (
-        "Say whether a series has reached steady state, and how its sustained level compares with its burst."
-    ),
-    "changepoints=series_command": "Find the places where the level of a history changed.",
-    "verify": (
-        "Recompute ids, hashes, figures and verdicts from the raw samples; of an experiment, a tuning or a fleet run, "
-        "the whole analysis from the results that it cites."
-    ),
-    "rerun": "Execute a result's contract here and say whether it is reproduced.",
-    "contest": "Say, signed, that you do not accept a result, and why; it follows the result from now on.",
-    "retract=contest_command": "Take back a result of your own team, with the reason; it stays in the record, marked.",
-    "compare": "Compare two results: sound or refused, then the effect, the verdict, and whose layer changed.",
-    "history": "Show how a contract's figure moved, and tie each change to what changed in the record.",
-    "signals=history_command": "Look for the five signs that a problem belongs to the whole stack.",
-    "foreign": "Read a result of another tool as foreign evidence: what it says, and what it fails to state.",
-    "claim": "Find the contexts that a performance claim lacks, grade it, and write the questions to send back.",
-    "tune": "Turn the contract's knobs within its budget; report what fresh processes and unseen seeds confirm.",
-    "push": "Send results to a server, with everything that was said about them; again sends only what is new.",
-    "pull=push_command": (
-        "Fetch a result with everything about it, or an analysis with all its results; verify and take in."
-    ),
-    "contract": "Write, check, show and compare contracts.",
-    "executor": "The nine layers of this machine, or a difference of two.",
-    "decide": "From evidence to a decision that cites it.",
-    "demo": "Worked examples that need no machine but this one.",
-    "change": "One intervention in one layer, expected against measured.",
-    "experiment": "Factorial experiments over layers.",
-    "fleet": "One contract on many machines, on Ray.",
-    "results": "The ledger: list, show, export, import, prove.",
-    "serve": "The shared page and its API, and who may come in.",
-    "schedule": "Contracts on a timetable, and the agents that run them.",
-    "key": "A team's signing keys, and whose signatures count here.",
-}
 
 app = command_group(
     "Measure AI performance under a contract, attribute the time to a layer and its owner, decide from evidence.",
-    COMMANDS,
+    COMMANDS["lynxbench"],
 )
 
 

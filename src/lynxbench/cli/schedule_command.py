@@ -6,21 +6,13 @@ from typing import Any
 import typer
 
 from lynxbench.cli.answers import answer
-from lynxbench.cli.lazy_commands import command_group
+from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON, CONTRACT_FILE, SERVER, TOKEN
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadInput
 from lynxbench.record.remote import remote_from
 
-app = command_group(
-    "Contracts on a timetable, and the agents that run them.",
-    {
-        "add=schedule_command": "Put a contract on a timetable, or change one that is there.",
-        "list=schedule_command": "Schedules, agents, and what came of the newest runs.",
-        "remove=schedule_command": "Take a schedule away; what came of it stays in the book.",
-        "agent=schedule_agent": "Ask a server what is due, run it here, say how it goes, and push the result.",
-    },
-)
+app = command_group("Contracts on a timetable, and the agents that run them.", COMMANDS["schedule"])
 
 
 def add(

@@ -17,33 +17,10 @@ import numpy as np
 
 from lynxbench.errors import BadInput
 from lynxbench.model.samples import Float64, Int64
+from lynxbench.tables import read_table
 
-ARRIVAL = (
-    "arrival",
-    "arrival_s",
-    "arrival_ms",
-    "arrival_time",
-    "arrived_at",
-    "timestamp",
-    "timestamp_ms",
-    "time",
-    "ts",
-)
-INPUT = ("prompt_tokens", "input_tokens", "input_length", "prompt_length", "contexttokens", "num_prompt_tokens")
-OUTPUT = (
-    "completion_tokens", "output_tokens", "output_length", "generatedtokens", "generated_tokens", "num_output_tokens",
-)  # fmt: skip
-DURATION = (
-    "duration",
-    "duration_s",
-    "duration_ms",
-    "latency",
-    "latency_s",
-    "latency_ms",
-    "e2e_latency",
-    "e2e_latency_s",
-)
-SESSION = ("session", "session_id", "conversation", "conversation_id", "chat_id")
+COLUMNS: dict[str, list[str]] = read_table("workload/data/log_columns.toml")
+"""What each column may be called, in lower case; the first that is there is taken."""
 LONGEST_LENGTH = 1_000_000
 """Tokens of one request that a contract can express; more is an error in the log."""
 _NOT_SECONDS = 1e11
@@ -169,14 +146,12 @@ def _csv_rows(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object
 
 
 def _find_columns(row: Mapping[str, object], where: str) -> _Columns:
-    def named(names: tuple[str, ...]) -> str | None:
-        return next((name for name in names if name in row), None)
-
-    arrival, prompt = named(ARRIVAL), named(INPUT)
+    named = {column: next((name for name in names if name in row), None) for column, names in COLUMNS.items()}
+    arrival, prompt = named["arrival"], named["input"]
     if arrival is None or prompt is None:
-        missing, names = ("arrival time", ARRIVAL) if arrival is None else ("prompt length", INPUT)
-        raise BadInput(f"{where}: has no {missing}; name that column one of {', '.join(names)}")
-    return _Columns(arrival, prompt, named(OUTPUT), named(DURATION), named(SESSION))
+        missing, column = ("arrival time", "arrival") if arrival is None else ("prompt length", "input")
+        raise BadInput(f"{where}: has no {missing}; name that column one of {', '.join(COLUMNS[column])}")
+    return _Columns(arrival, prompt, named["output"], named["duration"], named["session"])
 
 
 def _parse_row(
