@@ -1,13 +1,13 @@
 """How a command answers: one JSON document for programs, or text for people."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lynxbench.errors import BadInput
 from lynxbench.evidence.whole_files import write_text
+from lynxbench.model.canonical import plain_json
 from lynxbench.model.document import Document
 
 
@@ -21,7 +21,7 @@ def answer(as_json: bool, document: Document | Callable[[], object], text: Calla
 
 def print_document(document: object) -> None:
     """One JSON document; what is not known is null."""
-    print(json.dumps(_plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(plain_json(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def places_text(places: Mapping[str, str]) -> str:
@@ -44,11 +44,3 @@ def write_page(path: Path | None, page: Callable[[], str]) -> None:
 def tell(line: str) -> None:
     """A message beside the answer: it never stands on standard output."""
     print(line, file=sys.stderr, flush=True)
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -6,7 +6,7 @@ import typer
 
 from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.options import AS_JSON
-from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
+from lynxbench.engines.openai import OpenAiLanguage, build_probe
 from lynxbench.errors import ExitCode
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.selfcheck import check_instrument, render_selfcheck
@@ -18,13 +18,8 @@ def selfcheck(
     quick: bool = typer.Option(False, "--quick", help="Shorter probes: about 10 seconds instead of 30."),
 ) -> None:
     """Measure the load instrument itself: its ceiling and the error of its stamps on this machine."""
-
-    def build(url: str, tokens: int) -> bytes:
-        service = Service(url=url, model="ground-truth")
-        return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
-
     tell("measuring the instrument against the bundled server …")
-    check = check_instrument(OpenAiLanguage(), build, quick)
+    check = check_instrument(OpenAiLanguage(), build_probe, quick)
     answer(as_json, check.document, lambda: render_selfcheck(check) + "\n")
     if not check.good:
         raise typer.Exit(ExitCode.VERDICT_NO)

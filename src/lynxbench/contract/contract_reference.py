@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from importlib.resources import files
 
 from lynxbench.contract.diff import RULES
 from lynxbench.contract.schema import contract_schema
@@ -9,49 +10,26 @@ from lynxbench.model.file_problems import Schema, resolved
 from lynxbench.model.layers import DEFAULT_OWNERS, WHAT_IT_HOLDS, Layer
 from lynxbench.model.quantities import DURATIONS, RATES, RATIOS
 
-_INTRODUCTION = """\
-# The contract, key by key
-
-This page is made from the schema by `lynxbench.contract.contract_reference`; do not edit it. To renew it:
-
-```
-python -m lynxbench.contract.contract_reference > docs/reference/contract.md
-```
-
-A contract is one YAML 1.2 document. Unknown keys, duplicate keys, tags, merge keys (`<<`), a second document and
-values that cannot be are refused with file, line, key and what would be right. Small aliases (`*name`) are allowed.
-Keys marked **required** have no default. `lynxbench contract schema` prints the same as JSON Schema for editors.
-"""
-
 
 def render_reference() -> str:
     """The whole page as Markdown."""
     schema = contract_schema()
-    parts = [_INTRODUCTION, _units(), *_section("The contract", schema)]
+    parts = list(_section("The contract", schema))
     for name, title in _below(schema, "", set()):
         parts.extend(_section(title, schema["$defs"][name]))
-    parts += [_owners(), _rules()]
-    return "\n".join(parts)
-
-
-def _units() -> str:
-    rows = [
-        ("duration", ", ".join(DURATIONS), "`90 s`, `1.5 min`, `250 ms`"),
-        ("ratio", ", ".join(RATIOS), "`5 %`"),
-        ("rate", ", ".join(RATES), "`12 /s`, `600 /min`"),
+    owners = [f"| `{layer}` | {WHAT_IT_HOLDS[layer]} | {DEFAULT_OWNERS[layer]} |" for layer in Layer]
+    rules = [
+        f"| `{key}` | {'**breaks**' if rule.breaks else 'does not'} | {rule.reason} | {rule.exception} |"
+        for key, rule in RULES.items()
     ]
-    lines = [f"| {kind} | {units} | {examples} |" for kind, units, examples in rows]
-    return "\n".join(
-        [
-            "## Quantities",
-            "",
-            "A quantity is written with its unit; a bare number is refused. `90 s` and `1.5 min` mean the same.",
-            "",
-            "| quantity | units | examples |",
-            "|---|---|---|",
-            *lines,
-            "",
-        ]
+    template = (files("lynxbench.contract") / "reference.md").read_text(encoding="utf-8")
+    return template.format(
+        durations=", ".join(DURATIONS),
+        ratios=", ".join(RATIOS),
+        rates=", ".join(RATES),
+        sections="\n".join(parts),
+        owners="\n".join(owners),
+        rules="\n".join(rules),
     )
 
 
@@ -136,31 +114,6 @@ def _default(value: Schema) -> str:
     if default is None or isinstance(default, dict):
         return "see below" if default else "none"
     return f"`{default}`" if isinstance(default, str) else f"`{json.dumps(default)}`"
-
-
-def _owners() -> str:
-    rows = [f"| `{layer}` | {WHAT_IT_HOLDS[layer]} | {DEFAULT_OWNERS[layer]} |" for layer in Layer]
-    return "\n".join(["## `owners`", "", "| layer | what it holds | usual owner |", "|---|---|---|", *rows, ""])
-
-
-def _rules() -> str:
-    rows = [
-        f"| `{key}` | {'**breaks**' if rule.breaks else 'does not'} | {rule.reason} | {rule.exception} |"
-        for key, rule in RULES.items()
-    ]
-    return "\n".join(
-        [
-            "## What a difference does to comparability",
-            "",
-            "`lynxbench contract diff A B` judges every key that differs by the longest key here that fits it.",
-            "The thought behind the rules is in [methodology](../methodology/contract.md).",
-            "",
-            "| key | a difference | because | it breaks all the same where |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
 
 
 if __name__ == "__main__":

@@ -117,6 +117,12 @@ def build_request(service: Service, body: bytes) -> bytes:
     return "\r\n".join(lines).encode("ascii") + b"\r\n\r\n" + body
 
 
+def build_probe(url: str, tokens: int) -> bytes:
+    """A request to the bundled server, by which the instrument itself is measured."""
+    service = Service(url=url, model="ground-truth")
+    return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
+
+
 def read_key(variable: str) -> str:
     """The key an environment variable holds; CannotRun where it holds none."""
     key = os.environ.get(variable, "").strip()

@@ -15,6 +15,7 @@ from lynxbench.attribute.attributing import TraceAnalysis, TraceSettings
 from lynxbench.attribute.rank_traces import SUFFIXES, RankReport, find_traces, gather_ranks, try_rank
 from lynxbench.errors import BadInput, CannotRun
 from lynxbench.fleet.cluster import Fleet, one_line
+from lynxbench.ledger.blobs import open_store
 
 CALLS_A_WORKER = 500
 """A worker process is replaced after so many traces: what an allocator keeps for itself does not add up. Fewer would
@@ -107,7 +108,7 @@ def peak_rss_bytes() -> int:
 
 
 def _fetched(trace: str, folder: Path, settings: TraceSettings) -> TraceAnalysis | str:
-    system, path = _store(trace)
+    system, path = open_store(trace)
     local = folder / PurePosixPath(path).name
     try:
         system.get_file(path, str(local))
@@ -117,7 +118,7 @@ def _fetched(trace: str, folder: Path, settings: TraceSettings) -> TraceAnalysis
 
 
 def _list_prefix(url: str) -> list[str]:
-    system, path = _store(url)
+    system, path = open_store(url)
     scheme = url.partition("://")[0]
     try:
         listed: Iterable[str] = system.find(path)
@@ -127,15 +128,3 @@ def _list_prefix(url: str) -> list[str]:
     if not traces:
         raise BadInput(f"{url}: holds no traces ({', '.join(SUFFIXES)}); give the prefix they were exported to")
     return [trace if "://" in trace else f"{scheme}://{trace}" for trace in traces]
-
-
-def _store(url: str) -> tuple[Any, str]:
-    try:
-        import fsspec
-    except ModuleNotFoundError:
-        raise BadInput(f"{url}: needs fsspec; pip install 'lynxbench[s3]'") from None
-    try:
-        system, path = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:
-        raise BadInput(f"{url}: {error}; pip install 'lynxbench[s3]', or give a folder") from None
-    return system, str(path)

@@ -104,19 +104,24 @@ class FolderBlobs:
             _sync_folder(folder.parent)
 
 
+def open_store(url: str) -> tuple[Any, str]:
+    """A file system of fsspec, and the path in it; BadInput says what to install."""
+    try:
+        import fsspec
+    except ModuleNotFoundError:
+        raise BadInput(f"{url}: needs fsspec; pip install 'lynxbench[s3]'") from None
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise BadInput(f"{url}: {error}; pip install 'lynxbench[s3]', or give a folder") from None
+    return system, str(path)
+
+
 class UrlBlobs:
     """URL/ab/cdef… through fsspec: s3://bucket/prefix, gs://…, memory://…"""
 
     def __init__(self, url: str) -> None:
-        try:
-            import fsspec
-        except ModuleNotFoundError:
-            raise BadInput(f"{url}: needs fsspec; pip install 'lynxbench[s3]'") from None
-        try:
-            self._system: Any
-            self._system, self._root = fsspec.core.url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise BadInput(f"{url}: {error}; pip install 'lynxbench[s3]', or give a folder") from None
+        self._system, self._root = open_store(url)
         self._url = url
 
     def put(self, data: bytes) -> str:

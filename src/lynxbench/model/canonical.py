@@ -117,7 +117,7 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def plain_json(value: JsonValue) -> JsonValue:
+def plain_json(value: Any) -> Any:
     """The same value with null for every NaN and infinity."""
     if isinstance(value, float):
         return finite_or_none(value)

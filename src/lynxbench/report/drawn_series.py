@@ -131,7 +131,7 @@ def _spans(counted: CountedProcess) -> tuple[PhaseSpan, ...]:
         cuts = np.flatnonzero(np.diff(phases)) + 1
         starts, ends = np.concatenate([[0], cuts]), np.concatenate([cuts, [len(phases)]])
         it = samples.iterations
-        taken = counted_rows(counted)
+        taken = counted.counted
         spans += [
             PhaseSpan(
                 Phase(int(phases[a])),
@@ -144,19 +144,13 @@ def _spans(counted: CountedProcess) -> tuple[PhaseSpan, ...]:
     return tuple(spans)
 
 
-def counted_rows(counted: CountedProcess) -> npt.NDArray[np.bool_]:
-    """The iterations behind the figures: the steady ones; without a steady state, all after warm-up."""
-    steady = counted.phase == Phase.STEADY
-    return np.asarray(steady if steady.any() else counted.phase >= Phase.TRANSIENT, dtype=np.bool_)
-
-
 def counted_ms(counted: CountedProcess, metric: str, *, served: bool = False) -> Float64:
     """The counted latencies of one process in milliseconds: per iteration, to the first token, or between tokens.
 
     A server's marks are events, which are not tokens and may have been read together: there a request's mean is taken.
     """
     samples = counted.samples
-    steady = counted_rows(counted)
+    steady = counted.counted
     if metric == SloMetric.LATENCY or not len(samples.marks.at_ns):
         return np.asarray(samples.iterations.seconds[steady] * 1e3, dtype=np.float64)
     if served and metric == SloMetric.TIME_PER_TOKEN:

@@ -223,7 +223,8 @@ class HtmlRenderer:
         files_ = list(block.links)
         if not files_:
             file = f"{block.name}.csv"
-            data.append(_file_link(title, "Data as CSV", csv_link(block.head, block.rows), file))
+            place = "data:text/csv;charset=utf-8," + quote(csv_text(block.head, block.rows), safe=",.-_")
+            data.append(_file_link(title, "Data as CSV", place, file))  # the data itself: nothing is fetched
             files_ = [("Plot as SVG", f"{self.plots_at}/{block.name}.svg")] if self.plots_at else []
         data += [_file_link(title, name, place, True) for name, place in files_]
         caption = tag("figcaption", tag("h3", title), tag("p", self.inline(block.caption)))
@@ -274,13 +275,13 @@ def asset(name: str) -> str:
     return files("lynxbench.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def csv_link(head: Sequence[str], rows: Iterable[Sequence[doc.Datum]]) -> str:
-    """The data itself as a link: nothing is fetched."""
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[doc.Datum]]) -> str:
+    """Plotted data for a spreadsheet."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
     writer.writerows([[_csv_cell(value) for value in row] for row in rows])
-    return "data:text/csv;charset=utf-8," + quote(out.getvalue(), safe=",.-_")
+    return out.getvalue()
 
 
 def _csv_cell(value: doc.Datum) -> str:

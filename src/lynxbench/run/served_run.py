@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lynxbench.engines.kserve import parse_triton_stats, triton_between
-from lynxbench.engines.openai import OpenAiLanguage, Service, build_body, build_request
+from lynxbench.engines.openai import OpenAiLanguage, build_probe
 from lynxbench.engines.served import api_key_headers
 from lynxbench.errors import BadResult
 from lynxbench.evidence.run_folder import CLIENT_THREADS, RunFolder, Slot
@@ -171,12 +171,7 @@ def _fly(run: RunFolder, hosts: int) -> None:
         load = OpenLoop(load.offsets_ns[::hosts])
     else:
         load = replace(load, concurrency=max(1, load.concurrency // hosts))
-
-    def build(url: str, tokens: int) -> bytes:
-        service = Service(url=url, model="ground-truth")
-        return build_request(service, build_body(service, "How fast is the instrument itself?", tokens))
-
-    flown = measure_preflight(OpenAiLanguage(), build, load, protocol.min_duration_s)
+    flown = measure_preflight(OpenAiLanguage(), build_probe, load, protocol.min_duration_s)
     write_text(run.path / PREFLIGHT_FILE, flown.model_dump_json(indent=1))
 
 

@@ -94,7 +94,7 @@ class Uploads:
             raise Refused(f"the next byte is {upload.received_bytes}, not {offset}; go on from there")
         if offset + len(data) > upload.size_bytes:
             raise BadInput(f"{offset + len(data)} bytes of a bundle that was announced with {upload.size_bytes}")
-        file = self.file(upload)
+        file = self._part(upload.upload_id)
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
             with os.fdopen(descriptor, "ab") as stream:
@@ -109,11 +109,11 @@ class Uploads:
         """The bundle's file, proven to be the one that was announced."""
         if upload.received_bytes != upload.size_bytes:
             raise Refused(f"{upload.received_bytes} of {upload.size_bytes} bytes are here; send the rest first")
-        file = self.file(upload)
+        file = self._part(upload.upload_id)
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if digest != upload.sha256:
-            self.discard(upload)
+            self.discard(upload.upload_id)
             raise EvidenceInvalid("the bytes that came are not those that were announced; send the bundle again")
         return file
 
@@ -121,16 +121,13 @@ class Uploads:
         """The bundle is in the ledger; its part is not needed any more."""
         chosen = update(uploads).where(uploads.c.upload_id == upload.upload_id)
         self._store.change(chosen.values(state=DONE, outcome=json.dumps(asdict(outcome))))
-        self.file(upload).unlink(missing_ok=True)
+        self._part(upload.upload_id).unlink(missing_ok=True)
         return self.get(upload.upload_id, upload.team)
 
-    def discard(self, upload: Upload) -> None:
+    def discard(self, upload_id: str) -> None:
         """Forget an upload and its bytes."""
-        self._forget(upload.upload_id)
-
-    def file(self, upload: Upload) -> Path:
-        """Where its bytes are; the name is ours, never the sender's."""
-        return self._part(upload.upload_id)
+        self._store.change(delete(uploads).where(uploads.c.upload_id == upload_id))
+        self._part(upload_id).unlink(missing_ok=True)
 
     def count_open(self) -> int:
         """Bundles on their way."""
@@ -149,11 +146,8 @@ class Uploads:
             select(uploads.c.upload_id).where(uploads.c.state == OPEN, uploads.c.made_at < later_text(-KEPT_OPEN_S))
         )
         for row in old:
-            self._forget(row.upload_id)
-
-    def _forget(self, upload_id: str) -> None:
-        self._store.change(delete(uploads).where(uploads.c.upload_id == upload_id))
-        self._part(upload_id).unlink(missing_ok=True)
+            self.discard(row.upload_id)
 
     def _part(self, upload_id: str) -> Path:
+        """Where its bytes are; the name is ours, never the sender's."""
         return self._folder / f"{upload_id}.part"

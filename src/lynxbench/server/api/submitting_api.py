@@ -76,7 +76,7 @@ def finish(
 def discard(server: TheServer, who: TheCaller, by: TheAuthor, upload: Short) -> Response:
     """Forget a bundle that is on its way."""
     held = server.uploads.get(upload, who.team)
-    server.audit.carry_out(by, "discard bundle", held.sha256[:12], server.uploads.discard, held)
+    server.audit.carry_out(by, "discard bundle", held.sha256[:12], server.uploads.discard, held.upload_id)
     return answer({"discarded": held.upload_id})
 
 

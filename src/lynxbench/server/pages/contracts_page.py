@@ -1,7 +1,5 @@
 """One contract: its series with changes marked by layer, the five signs, how like production it is, and its text."""
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 
@@ -19,6 +17,7 @@ from lynxbench.report.doc import Inline, Span, Style, Tone, chip, code, link, re
 from lynxbench.report.documents.history_document import changes_section, series_section, signals_section
 from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import agreement_blocks
+from lynxbench.report.render_html import csv_text
 from lynxbench.report.svg.canvas import WIDE
 from lynxbench.report.svg.history_plot import draw_levels
 from lynxbench.server import ledger_views as reading
@@ -81,14 +80,11 @@ def series_file(history: History, form: str) -> tuple[str, str]:
         return standalone_svg(draw_levels(history, f"{history.contract}, {history.precision}", WIDE)), "image/svg+xml"
     if form == "json":
         return history.model_dump_json(), "application/json"
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("started", "result", "executor", "estimate", "low", "high", "unit"))
-    for point in history.points:
-        bounds = ["" if value is None else f"{value:.6g}" for value in (point.estimate, point.low, point.high)]
-        unit = "'" + point.unit if point.unit[:1] in "=+-@\t" else point.unit
-        writer.writerow((point.started_at, point.result_id, point.executor_id, *bounds, unit))
-    return out.getvalue(), "text/csv"
+    rows = [
+        (p.started_at, p.result_id, p.executor_id, p.estimate, words.or_nan(p.low), words.or_nan(p.high), p.unit)
+        for p in history.points
+    ]
+    return csv_text(("started", "result", "executor", "estimate", "low", "high", "unit"), rows), "text/csv"
 
 
 @reading.cached()
