@@ -9,18 +9,9 @@ from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
 from lynxbench.cli.showing import terminal_text
+from lynxbench.decide import deciding
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, report_cost
-from lynxbench.decide.deciding import (
-    Gathered,
-    ask_purchase,
-    candidates_of,
-    claimed_requests,
-    demand_of,
-    gather,
-    incomparable,
-    read_catalogue,
-)
 from lynxbench.decide.offers import terms_from_options
 from lynxbench.decide.packing import make_pack, record_decision
 from lynxbench.decide.precision_choice import decide_precisions
@@ -65,11 +56,11 @@ def purchase(
 ) -> None:
     """Answer five questions before hardware is bought. Exit code 1 when three or more have no evidence."""
     names = [*(results or []), *test]
-    gathered = gather(names, folders, ledger, os.environ, contract)
-    tests = [result.result_id for result in gather(test, [], ledger, os.environ).results] if test else []
-    decision, _ = ask_purchase(
+    gathered = deciding.gather(names, folders, ledger, os.environ, contract)
+    tests = [result.result_id for result in deciding.gather(test, [], ledger, os.environ).results] if test else []
+    decision, _ = deciding.ask_purchase(
         gathered,
-        read_catalogue(catalogue),
+        deciding.read_catalogue(catalogue),
         proposed=proposed,
         contract=contract,
         tests=tests,
@@ -98,11 +89,11 @@ def whatif(
     as_json: bool = AS_JSON,
 ) -> None:
     """Estimate what other hardware, or a software fix, would gain on measured shares of time."""
-    gathered = gather([result], [], ledger, os.environ)
-    on_test = gather([tested], [], ledger, os.environ).results[0] if tested is not None else None
+    gathered = deciding.gather([result], [], ledger, os.environ)
+    on_test = deciding.gather([tested], [], ledger, os.environ).results[0] if tested is not None else None
     estimate = estimate_whatif(
         gathered.results[0],
-        read_catalogue(catalogue),
+        deciding.read_catalogue(catalogue),
         hardware=hardware,
         fix=fix,
         with_fix=with_fix,
@@ -123,7 +114,7 @@ def precision(
     as_json: bool = AS_JSON,
 ) -> None:
     """Say per precision go, no-go or not measured, with speed, memory, energy and accuracy side by side."""
-    gathered = gather(results or [], folders, ledger, os.environ, contract)
+    gathered = deciding.gather(results or [], folders, ledger, os.environ, contract)
     decision = decide_precisions(one_contract(gathered.results, contract))
     _finish(_doubted(decision, gathered), as_json, ledger, record)
 
@@ -150,9 +141,9 @@ def capacity(
     as_json: bool = AS_JSON,
 ) -> None:
     """Size a fleet from steady-state saturation, simulate it, and show what a plan from peak figures gets wrong."""
-    gathered = gather([result], [], ledger, os.environ)
+    gathered = deciding.gather([result], [], ledger, os.environ)
     chosen = gathered.results[0]
-    forecast = demand_of(
+    forecast = deciding.demand_of(
         _amount(demand, "requests/s", "--demand"),
         _amount(mean_demand, "requests/s", "--mean-demand"),
         demand_log,
@@ -167,7 +158,7 @@ def capacity(
         failures=failures,
         balancing=balancing,
         period_s=parse_quantity(period, "s", "--period").in_unit("s"),
-        claimed_per_s=claimed_requests(claimed, chosen, precision),
+        claimed_per_s=deciding.claimed_requests(claimed, chosen, precision),
         nameplate_w=_amount(nameplate, "W", "--nameplate"),
         pue=pue,
     )
@@ -204,8 +195,8 @@ def cost(
     )
     if plan is not None and results:
         raise BadInput("--plan names its results itself: give a plan, or results with prices")
-    gathered = gather(results or [], folders, ledger, os.environ) if plan is None else None
-    chosen, gathered = candidates_of(plan, gathered, terms, precision, ledger, os.environ)
+    gathered = deciding.gather(results or [], folders, ledger, os.environ) if plan is None else None
+    chosen, gathered = deciding.candidates_of(plan, gathered, terms, precision, ledger, os.environ)
     question = CostQuestion(
         utilisation=None if utilisation is None else parse_ratio(utilisation, where="--utilisation"),
         demand_per_s=_amount(demand, "requests/s", "--demand"),
@@ -213,7 +204,7 @@ def cost(
         objective=objective,
         rank=rank,
         regimes=regimes,
-        incomparable=incomparable([(candidate.name, candidate.result) for candidate in chosen]),
+        incomparable=deciding.incomparable([(candidate.name, candidate.result) for candidate in chosen]),
     )
     _finish(_doubted(report_cost(chosen, question), gathered), as_json, ledger, record)
 
@@ -255,7 +246,7 @@ def _finish(decision: Decision, as_json: bool, ledger: str | None, record: bool,
         tell(f"lynxbench: {note}")
 
 
-def _doubted(decision: Decision, gathered: Gathered) -> Decision:
+def _doubted(decision: Decision, gathered: deciding.Gathered) -> Decision:
     doubts = gathered.doubts(getattr(decision, "cites", ()))
     if not doubts:
         return decision

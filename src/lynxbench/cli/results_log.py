@@ -13,16 +13,7 @@ from lynxbench.errors import BadInput
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.whole_files import write_text
-from lynxbench.ledger.checkpoints import (
-    MAX_CHECKPOINT_BYTES,
-    Signed,
-    cosign,
-    prove_against,
-    prove_stored,
-    sign_checkpoint,
-    stored_checkpoints,
-    verify_checkpoint,
-)
+from lynxbench.ledger import checkpoints
 from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.record.listing import log_document
 from lynxbench.report.documents.ledger_documents import compose_log
@@ -48,18 +39,18 @@ def log(
         if accept:
             open_.seen.accept(open_.log)
         if against is not None:
-            signed = verify_checkpoint(_read(against), keyring.trust)
-            prove_against(open_.log, signed.checkpoint)
+            signed = checkpoints.verify_checkpoint(_read(against), keyring.trust)
+            checkpoints.prove_against(open_.log, signed.checkpoint)
             proven.append(f"begins with the {signed.checkpoint.tree_size} entries of {against}")
         if verify:
             proven.append(_recompute(open_))
         if cosigned is not None:
-            signed = cosign(open_.log, _read(cosigned), keyring.signing_key(now).key, now)
+            signed = checkpoints.cosign(open_.log, _read(cosigned), keyring.signing_key(now).key, now)
             _write(cosigned, signed)
             proven.append(f"{cosigned} co-signed")
         if checkpoint is not None:
-            _write(checkpoint, sign_checkpoint(open_.log, keyring.signing_key(now).key, now))
-        stored = stored_checkpoints(open_.log, SHOWN_CHECKPOINTS)
+            _write(checkpoint, checkpoints.sign_checkpoint(open_.log, keyring.signing_key(now).key, now))
+        stored = checkpoints.stored_checkpoints(open_.log, SHOWN_CHECKPOINTS)
         shown = tuple(_with_signers(signed, keyring) for signed in stored)
         state = (open_.log.database.name, open_.log.origin, open_.log.head(), shown, "; ".join(proven) or None)
     answer(as_json, lambda: log_document(*state), lambda: terminal_text(compose_log(*state)))
@@ -67,23 +58,23 @@ def log(
 
 def _recompute(ledger: OpenLedger) -> str:
     head = ledger.log.recompute()
-    checked = prove_stored(ledger.log)
+    checked = checkpoints.prove_stored(ledger.log)
     return f"{head.size} entries and {checked} checkpoints recomputed: all as recorded"
 
 
-def _with_signers(signed: Signed, keyring: Keyring) -> Signed:
+def _with_signers(signed: checkpoints.Signed, keyring: Keyring) -> checkpoints.Signed:
     checked = check_signatures(signed.envelope, keyring.trust, payload_type=signed.envelope.payload_type)
-    return Signed(signed.checkpoint, signed.envelope, checked.signers)
+    return checkpoints.Signed(signed.checkpoint, signed.envelope, checked.signers)
 
 
-def _write(path: Path, signed: Signed) -> None:
+def _write(path: Path, signed: checkpoints.Signed) -> None:
     write_text(path, signed.envelope.to_bytes().decode("utf-8"))
 
 
 def _read(path: Path) -> Envelope:
     try:
         with path.open("rb") as stream:
-            data = stream.read(MAX_CHECKPOINT_BYTES + 1)
+            data = stream.read(checkpoints.MAX_CHECKPOINT_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}; give a file of `results log --checkpoint`") from error
     return parse_envelope(data.rstrip(b"\n"))

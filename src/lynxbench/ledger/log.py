@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
+from lynxbench.ledger import merkle
 from lynxbench.ledger.database import Database
 from lynxbench.ledger.index_rows import IndexRows, Row, entry_columns, index_rows
 from lynxbench.ledger.ledger_tables import (
@@ -24,16 +25,6 @@ from lynxbench.ledger.ledger_tables import (
     properties,
     results,
     subjects,
-)
-from lynxbench.ledger.merkle import (
-    HASH_BYTES,
-    Frontier,
-    ReadNode,
-    TreeNode,
-    leaf_hash,
-    prove_consistency,
-    prove_inclusion,
-    read_frontier,
 )
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, EntryKind, ResultRecorded
@@ -119,7 +110,7 @@ class Ledger:
             known = _known(connection, leaves)
             frontier, now = _frontier(connection), datetime.now(UTC).isoformat(timespec="milliseconds")
             fresh: list[tuple[Row, Entry]] = []
-            completed: list[TreeNode] = []
+            completed: list[merkle.TreeNode] = []
             for row, entry in incoming:
                 if row["leaf"] not in known:
                     _refuse_second_result(connection, entry, [other for _, other in fresh])
@@ -159,7 +150,7 @@ class Ledger:
 
     def known(self, envelopes: Sequence[Envelope]) -> set[Envelope]:
         """Those that the log has already."""
-        leaves = {leaf_hash(envelope.to_bytes()): envelope for envelope in envelopes}
+        leaves = {merkle.leaf_hash(envelope.to_bytes()): envelope for envelope in envelopes}
         with self.database.reading() as connection:
             return {leaves[leaf] for leaf in _known(connection, list(leaves))}
 
@@ -184,18 +175,18 @@ class Ledger:
         with self.database.reading() as connection:
             head = _head(connection)
             known = min(earlier, head.size)
-            return head, _with_nodes(connection, lambda read: prove_consistency(read, known, head.size))
+            return head, _with_nodes(connection, lambda read: merkle.prove_consistency(read, known, head.size))
 
     def recompute(self) -> TreeHead:
         """Recompute the tree from the envelopes' bytes; EvidenceInvalid where anything stored differs from it."""
-        frontier, expected_nodes = Frontier(), 0
+        frontier, expected_nodes = merkle.Frontier(), 0
         with self.database.reading() as connection:
             streamed = connection.execution_options(yield_per=MAX_ENTRIES_READ)
             for row in streamed.execute(select(entries).order_by(entries.c.seq)):
                 if row.seq != frontier.size:
                     raise EvidenceInvalid(f"{self.database.name}: entry {frontier.size} is missing from the log")
                 data = row.envelope
-                leaf = leaf_hash(data) if isinstance(data, bytes) else b""
+                leaf = merkle.leaf_hash(data) if isinstance(data, bytes) else b""
                 if leaf != row.leaf:
                     raise EvidenceInvalid(f"{self.database.name}: entry {row.seq} was changed after it was recorded")
                 entry = open_entry(parse_envelope(data))
@@ -285,14 +276,14 @@ def batched(items: Sequence[T]) -> Iterator[Sequence[T]]:
     return (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
 
 
-def _proofs(read: ReadNode, numbers: Sequence[int], whole: int) -> list[Proof]:
-    head = TreeHead(whole, read_frontier(read, whole).root)
-    return [Proof(seq, read(0, seq), head, prove_inclusion(read, seq, whole)) for seq in numbers]
+def _proofs(read: merkle.ReadNode, numbers: Sequence[int], whole: int) -> list[Proof]:
+    head = TreeHead(whole, merkle.read_frontier(read, whole).root)
+    return [Proof(seq, read(0, seq), head, merkle.prove_inclusion(read, seq, whole)) for seq in numbers]
 
 
-def _frontier(connection: Connection) -> Frontier:
+def _frontier(connection: Connection) -> merkle.Frontier:
     size = _within(connection, None)
-    return _with_nodes(connection, lambda read: read_frontier(read, size))
+    return _with_nodes(connection, lambda read: merkle.read_frontier(read, size))
 
 
 def _within(connection: Connection, size: int | None) -> int:
@@ -307,7 +298,7 @@ def _head(connection: Connection) -> TreeHead:
     return TreeHead(frontier.size, frontier.root)
 
 
-def _with_nodes(connection: Connection, use: Callable[[ReadNode], T]) -> T:
+def _with_nodes(connection: Connection, use: Callable[[merkle.ReadNode], T]) -> T:
     """Whatever is computed from tree nodes, with all of them fetched together: first which ones, then their hashes."""
     places: dict[tuple[int, int], None] = {}
 
@@ -323,7 +314,7 @@ def _with_nodes(connection: Connection, use: Callable[[ReadNode], T]) -> T:
 
     def read(level: int, position: int) -> bytes:
         digest = digests.get((level, position))
-        if not isinstance(digest, bytes) or len(digest) != HASH_BYTES:
+        if not isinstance(digest, bytes) or len(digest) != merkle.HASH_BYTES:
             raise EvidenceInvalid(f"the ledger's tree lacks node {position} of level {level}; it was damaged")
         return digest
 
@@ -351,7 +342,7 @@ def _nodes_statement(places: Iterable[tuple[int, int]]) -> str:
 def _incoming(envelope: Envelope) -> tuple[Row, Entry]:
     data, entry = envelope.to_bytes(), open_entry(envelope)
     signers = " ".join(signature.keyid for signature in envelope.signatures)
-    return {"leaf": leaf_hash(data), "envelope": data, "signers": signers, **entry_columns(entry)}, entry
+    return {"leaf": merkle.leaf_hash(data), "envelope": data, "signers": signers, **entry_columns(entry)}, entry
 
 
 def _logged(seq: int, logged_at: str, envelope: object) -> Logged:

@@ -14,19 +14,14 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import standings
-from lynxbench.model.figures import Figure
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.record.recalling import result_document
+from lynxbench.tables import read_table
 
 LABELS = ("result_id", "contract_id", "contract", "executor_id", "precision", "batch", "load", "validity", "standing")
 """Context that every sample of a metric carries."""
-COLUMNS = (
-    "result_id", "run_id", "started_at", "finished_at", "contract_id", "contract", "executor_id", "instance_id",
-    "task", "model", "engine", "graph", "precision", "native", "batch", "load", "input_tokens", "output_tokens",
-    "division", "regime", "restarts", "unit", "throughput_low", "throughput", "throughput_high", "peak",
-    "latency_p50_ms", "latency_p99_ms", "steady", "counted_s", "accuracy_verdict", "accuracy_loss", "validity",
-    "validity_reasons", "standing", "bottleneck", "bound", "layer", "owner", "samples_sha256", "lynxbench_version",
-)  # fmt: skip
+TABLE = read_table("record/export.toml")
+COLUMNS: tuple[str, ...] = tuple(TABLE["columns"])
 MLFLOW_EXPERIMENT = "lynxbench"
 _UNSAFE_CELL = re.compile(r"^[=+\-@\t\r]")
 Standings = Mapping[str, str]
@@ -123,13 +118,8 @@ def write_parquet(results: Iterable[Result], path: Path, standing: Standings = M
     except ImportError:
         raise BadInput("Parquet needs pyarrow: install lynxbench[export]") from None
     rows = rows_of(results, standing)
-    numbers = {"batch", "restarts"}
-    fractions = {
-        "throughput_low", "throughput", "throughput_high", "peak", "latency_p50_ms", "latency_p99_ms", "counted_s",
-        "accuracy_loss",
-    }  # fmt: skip
     schema = pa.schema([
-        (name, pa.int64() if name in numbers else pa.float64() if name in fractions else pa.string())
+        (name, pa.int64() if name in TABLE["whole"] else pa.float64() if name in TABLE["fractions"] else pa.string())
         for name in COLUMNS
     ])  # fmt: skip
     try:
@@ -171,55 +161,23 @@ def _log_rows(client: Any, rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _row(result: Result, measured: PrecisionResult) -> dict[str, Any]:
-    at = result.conditions
-    attribution = measured.attribution or result.attribution
-    return {
-        "result_id": result.result_id,
-        "run_id": result.run_id,
-        "started_at": result.started_at,
-        "finished_at": result.finished_at,
-        "contract_id": result.contract_id,
-        "contract": result.contract.name,
-        "executor_id": result.executor_id,
-        "instance_id": result.instance_id,
-        "task": at.task,
-        "model": at.model,
-        "engine": at.engine,
-        "graph": at.graph,
-        "precision": measured.precision.value,
-        "native": measured.native.value,
-        "batch": at.batch,
-        "load": at.load,
-        "input_tokens": at.input_tokens,
-        "output_tokens": at.output_tokens,
-        "division": at.division,
-        "regime": at.regime,
-        "restarts": measured.restarts,
-        "unit": measured.throughput.unit if measured.throughput else None,
-        "throughput_low": _bound(measured.throughput, "low"),
-        "throughput": _bound(measured.throughput, "estimate"),
-        "throughput_high": _bound(measured.throughput, "high"),
-        "peak": _bound(measured.peak, "estimate"),
+    roots = {"result": result, "measured": measured, "attribution": measured.attribution or result.attribution}
+    made = {
         "latency_p50_ms": _percentile(measured, 50.0),
         "latency_p99_ms": _percentile(measured, 99.0),
-        "steady": measured.steady.verdict.value if measured.steady else None,
-        "counted_s": measured.steady.counted_s if measured.steady else None,
-        "accuracy_verdict": measured.accuracy.verdict if measured.accuracy else None,
-        "accuracy_loss": measured.accuracy.loss if measured.accuracy else None,
-        "validity": measured.validity.verdict.value,
         "validity_reasons": "; ".join(measured.validity.reasons) or None,
-        "bottleneck": attribution.bottleneck.value if attribution else None,
-        "bound": attribution.bound.value if attribution else None,
-        "layer": attribution.layer.value if attribution and attribution.layer else None,
-        "owner": attribution.owner if attribution else None,
-        "samples_sha256": result.samples.sha256,
-        "lynxbench_version": result.lynxbench_version,
+        "standing": None,
     }
+    return {name: _found(roots, place) if place else made[name] for name, place in TABLE["columns"].items()}
 
 
-def _bound(figure: Figure | None, name: str) -> float | None:
-    value = None if figure is None else getattr(figure, name)
-    return None if value is None else float(value)
+def _found(roots: Mapping[str, object], place: str) -> Any:
+    """The value at a dotted place; None where something on the way is not known."""
+    root, *names = place.split(".")
+    value: Any = roots[root]
+    for name in names:
+        value = None if value is None else getattr(value, name)
+    return value.value if isinstance(value, StrEnum) else value
 
 
 def _percentile(measured: PrecisionResult, percentile: float) -> float | None:

@@ -4,16 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from lynxbench.attribute.judge.causes import (
-    CAUSES,
-    CLEAR_LEAD,
-    NARROWER,
-    SLOW_KERNELS,
-    SMALL_KERNELS,
-    STALLED,
-    UNFUSED,
-    Judgement,
-)
+from lynxbench.attribute.judge import causes
 from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.served_requests import PHASES
 from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
@@ -30,10 +21,10 @@ TOP_OPERATORS = 15
 Owner = Callable[[Layer], str]
 
 _OF_CAUSE = {
-    SLOW_KERNELS: ", by operators far below the ceiling measured on this machine",
-    UNFUSED: ", much of it for intermediate results that fused operators avoid",
-    SMALL_KERNELS: ", much of it in kernels too small to fill the device",
-    NARROWER: ", in full fp32 although the device is several times faster in TF32",
+    causes.SLOW_KERNELS: ", by operators far below the ceiling measured on this machine",
+    causes.UNFUSED: ", much of it for intermediate results that fused operators avoid",
+    causes.SMALL_KERNELS: ", much of it in kernels too small to fill the device",
+    causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }
 _OF_ACCOUNT: dict[Category, str] = {
     Category.COMPUTE: "a processor is at work for {0} of a step",
@@ -62,7 +53,7 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
     layer = cause.layer if certain else None
     sentence = _sentence(draft, shares, damaged)
     next_step = "profile again: this trace is damaged or incomplete" if damaged else cause.next_step
-    if cause is UNFUSED and figures.fusion.attention and not damaged:
+    if cause is causes.UNFUSED and figures.fusion.attention and not damaged:
         next_step = "use a fused attention kernel (scaled_dot_product_attention), so that the scores never reach memory"
     return Attribution(
         bottleneck=draft.bottleneck,
@@ -88,21 +79,21 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
 def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool) -> str:
     share, cause = shares.of[draft.bottleneck], draft.cause
     amount = _percent(share)
-    text = CAUSES[draft.bottleneck].takes(amount)
+    text = causes.CAUSES[draft.bottleneck].takes(amount)
     if damaged:
         return f"undetermined: the trace is damaged or incomplete; in what is left, {text}"
     if cause in _OF_CAUSE:
         text += _OF_CAUSE[cause]
-    elif cause is STALLED:
-        text = STALLED.takes(amount)
-    elif cause.words == STALLED.words:
+    elif cause is causes.STALLED:
+        text = causes.STALLED.takes(amount)
+    elif cause.words == causes.STALLED.words:
         text += f", and threads ready to run wait for a CPU: {draft.reason}"
     elif draft.bound is Bound.HARDWARE:
         text += ", by operators near the ceiling measured on this machine"
     if draft.reason and (draft.bound is Bound.UNDETERMINED or draft.reason.startswith("at their ceilings")):
         text += f"; {draft.reason}"
     if draft.weak:
-        close = share.estimate - CLEAR_LEAD
+        close = share.estimate - causes.CLEAR_LEAD
         level = [c.value for c in shares.of if c is not draft.bottleneck and shares.estimate(c) > close]
         text += f" (weak: no category dominates{', level with ' + ' and '.join(level) if level else ''})"
     return f"{_lead(draft.bound)}: {text}"
@@ -121,8 +112,8 @@ def _behind(draft: VerdictDraft, shares: Shares) -> dict[Layer, str]:
     for layer, reason in (*draft.rivals, *draft.cause.rivals):
         reasons.setdefault(layer, reason)
     for category in sorted(shares.of, key=lambda c: -shares.estimate(c)):
-        cause = CAUSES[category]
-        if category is draft.bottleneck or cause.layer is None or shares.estimate(category) < CLEAR_LEAD:
+        cause = causes.CAUSES[category]
+        if category is draft.bottleneck or cause.layer is None or shares.estimate(category) < causes.CLEAR_LEAD:
             continue
         reasons.setdefault(cause.layer, cause.takes(_percent(shares.of[category])))
     return reasons
@@ -157,7 +148,7 @@ def _top_operators(book: TimeBook) -> tuple[OperatorTime, ...]:
 
 
 def say_accounts(
-    record: ResourceRecord, contention: Contention | None, judgement: Judgement, *, owner: Owner
+    record: ResourceRecord, contention: Contention | None, judgement: causes.Judgement, *, owner: Owner
 ) -> Attribution:
     """The attribution of a callable's steps."""
     top = judgement.bottleneck
@@ -170,7 +161,7 @@ def say_accounts(
 
 
 def say_requests(
-    split: RequestSplit, judgement: Judgement, moving: Sequence[Correlation] = (), *, owner: Owner
+    split: RequestSplit, judgement: causes.Judgement, moving: Sequence[Correlation] = (), *, owner: Owner
 ) -> Attribution:
     """The attribution of served requests, with the telemetry that moves with their latency."""
     phase, layer = split.longest, PHASES[split.longest].layer
@@ -182,7 +173,7 @@ def say_requests(
 
 
 def _attribution(
-    judgement: Judgement, owner: Owner, sentence: str, evidence: tuple[str, ...], wall_ms: float, steps: int
+    judgement: causes.Judgement, owner: Owner, sentence: str, evidence: tuple[str, ...], wall_ms: float, steps: int
 ) -> Attribution:
     return Attribution(
         bottleneck=judgement.bottleneck,

@@ -6,52 +6,45 @@ from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, quiet, said
 from lynxbench.report.markup import tag
 from lynxbench.server.access import LEAST_PASSWORD, MOST_LABEL, MOST_PASSWORD, Token
-from lynxbench.server.pages.page_shell import (
-    Page,
-    form,
-    hidden_field,
-    make_page,
-    problem_note,
-    row_form,
-    scope_boxes,
-    text_field,
-)
+from lynxbench.server.pages import page_shell as shell
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.server_state import Server
 
 
-def sign_in_page(form_secret: str, target: str, problem: str = "") -> Page:
+def sign_in_page(form_secret: str, target: str, problem: str = "") -> shell.Page:
     """Name and password."""
-    fields = form(
+    fields = shell.form(
         "/signin",
-        hidden_field("csrf", form_secret),
-        hidden_field("next", target),
-        text_field("Name", "name", autocomplete="username", required=True, autocapitalize="none", spellcheck="false"),
-        text_field("Password", "password", type="password", autocomplete="current-password", required=True),
+        shell.hidden_field("csrf", form_secret),
+        shell.hidden_field("next", target),
+        shell.text_field(
+            "Name", "name", autocomplete="username", required=True, autocapitalize="none", spellcheck="false"
+        ),
+        shell.text_field("Password", "password", type="password", autocomplete="current-password", required=True),
         tag("button", "Sign in", class_="primary"),
         method="post",
         class_="narrow",
     )
-    who = doc.Section("signin", "Who are you?", (problem_note(problem), fields))
+    who = doc.Section("signin", "Who are you?", (shell.problem_note(problem), fields))
     lead = "Everything here is read and written under a name."
-    return make_page(doc.Report("Sign in", (who,), lead=lead), status=403 if problem else 200)
+    return shell.make_page(doc.Report("Sign in", (who,), lead=lead), status=403 if problem else 200)
 
 
-def account_page(server: Server, viewer: Principal, made: str = "", problem: str = "") -> Page:
+def account_page(server: Server, viewer: Principal, made: str = "", problem: str = "") -> shell.Page:
     """Tokens of one's own, and the password."""
     facts: tuple[Fact, ...] = (
         ("Name", said(viewer.name)),
         ("Team", said(viewer.team)),
         ("May", scopes_in_words(viewer.scopes)),
     )
-    blocks: list[doc.Block] = [doc.Section("me", "You", (doc.Facts(facts), problem_note(problem)))]
+    blocks: list[doc.Block] = [doc.Section("me", "You", (doc.Facts(facts), shell.problem_note(problem)))]
     if viewer.via == "session":
         if made:
             once = doc.Note("It is shown this once. Keep it where secrets are kept.")
             blocks.insert(0, doc.Section("made", "Your new token", (once, doc.Listing(made))))
         held = tokens_table(server.access.tokens(viewer.name), viewer, "/account/tokens/revoke")
         blocks += [doc.Section("tokens", "Tokens", (held,)), _new_token(viewer), _password(viewer)]
-    return make_page(doc.Report("Account", blocks))
+    return shell.make_page(doc.Report("Account", blocks))
 
 
 def tokens_table(held: list[Token], viewer: Principal, action: str) -> doc.Table:
@@ -60,7 +53,7 @@ def tokens_table(held: list[Token], viewer: Principal, action: str) -> doc.Table
     for token in held:
         state: Inline = quiet(f"revoked {words.moment_text(token.revoked_at or '')}")
         if token.revoked_at is None:
-            state = row_form(viewer, action, "Revoke", f"Revoke token {token.label}", token_id=token.token_id)
+            state = shell.row_form(viewer, action, "Revoke", f"Revoke token {token.label}", token_id=token.token_id)
         made, ends = words.moment_text(token.made_at), words.moment_text(token.expires_at or "") or "never"
         rows.append((said(token.label), said(token.user), scopes_in_words(token.scopes), made, ends, state))
     return doc.Table(("Label", "User", "May", "Made", "Ends", "State"), rows, empty="None.")
@@ -72,11 +65,11 @@ def scopes_in_words(scopes: Collection[AccessScope]) -> str:
 
 
 def _new_token(viewer: Principal) -> doc.Section:
-    fields = form(
+    fields = shell.form(
         "/account/tokens",
-        text_field("Label", "label", required=True, maxlength=MOST_LABEL, placeholder="what it is for"),
-        text_field("Days until it ends", "days", type="number", min=1, max=3650, value=90, required=True),
-        scope_boxes("It may", viewer.scopes),
+        shell.text_field("Label", "label", required=True, maxlength=MOST_LABEL, placeholder="what it is for"),
+        shell.text_field("Days until it ends", "days", type="number", min=1, max=3650, value=90, required=True),
+        shell.scope_boxes("It may", viewer.scopes),
         tag("button", "Make a token"),
         viewer=viewer,
     )
@@ -85,11 +78,11 @@ def _new_token(viewer: Principal) -> doc.Section:
 
 
 def _password(viewer: Principal) -> doc.Section:
-    fields = form(
+    fields = shell.form(
         "/account/password",
         tag("input", type="hidden", name="username", autocomplete="username", value=viewer.name),
-        text_field("Password now", "old", type="password", autocomplete="current-password", required=True),
-        text_field(
+        shell.text_field("Password now", "old", type="password", autocomplete="current-password", required=True),
+        shell.text_field(
             f"New password, at least {LEAST_PASSWORD} characters",
             "new",
             type="password",
