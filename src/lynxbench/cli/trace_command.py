@@ -169,17 +169,7 @@ def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
         ],
     }
     if view.ranks:
-        document["ranks"] = [
-            {
-                "rank": row.number,
-                "step_ms": row.step_ms,
-                "own_ms": row.own_ms,
-                "exposed_communication_ms": row.exposed_ms,
-                "bottleneck": row.bottleneck,
-                "note": row.note,
-            }
-            for row in view.ranks
-        ]
+        document["ranks"] = [asdict(row) for row in view.ranks]
         document["straggler"] = report.straggler
         document["rank_findings"] = list(report.lines)
     return document

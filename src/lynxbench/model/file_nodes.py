@@ -29,7 +29,9 @@ from ruamel.yaml.reader import ReaderError
 
 from lynxbench.errors import BadFile
 from lynxbench.model.canonical import EXACT_INTEGER
+from lynxbench.tables import read_table
 
+WORDS = read_table("model/file_words.toml")
 LARGEST_FILE_BYTES = 1 << 20
 """A person writes far less; a recorded length list of 100 000 entries still fits."""
 MOST_NODES = 150_000
@@ -55,15 +57,6 @@ _ODD_NUMBER = re.compile(r"0[xob][0-9a-fA-F]+|[-+]?[0-9]+(_[0-9]+)+")
 _CORE = "tag:yaml.org,2002:"
 _QUOTE = "or quote it as text"
 _QUOTE_IT = "quote what is meant as text"
-_REMEDIES = {
-    "mapping values are not allowed": "align the keys, and quote a text that holds a colon",
-    "expected <block end>": "align the keys of a mapping and the dashes of a list",
-    "end of stream": "close what is opened here",
-    "<stream end>": "close what is opened here",
-    "could not find expected ':'": "write `key: value`",
-    "expected ',' or": "close what is opened here, and put commas between its parts",
-}
-"""What would be right, by words of the parser."""
 _TOO_LARGE = f"is too large a number; the largest is {EXACT_INTEGER}, {_QUOTE}"
 
 
@@ -171,7 +164,7 @@ def _syntax_problem(error: MarkedYAMLError, text: str, line: int) -> str:
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in str(error.problem):
         return "a tab is used to indent; YAML wants spaces"
     words = _one_line(" ".join(str(part) for part in (error.context, error.problem) if part))
-    remedy = next((remedy for part, remedy in _REMEDIES.items() if part in words), _QUOTE_IT)
+    remedy = next((remedy for part, remedy in WORDS["remedies"].items() if part in words), _QUOTE_IT)
     return f"is not YAML: {words}; {remedy}"
 
 

@@ -7,62 +7,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lynxbench.model.file_nodes import FileNode, shown
+from lynxbench.model.file_nodes import WORDS, FileNode, shown
 from lynxbench.model.quantities import format_duration, format_rate, format_ratio
 
 Schema = dict[str, Any]
 Detail = Mapping[str, Any]
 """One objection as the validator gives it."""
 
-PATTERN_WORDS: dict[str, str] = {
-    r"^[a-z0-9][a-z0-9._-]{0,62}$": "use lower-case letters, digits, '.', '_' and '-', at most 63 of them",
-    r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$": "control characters are not allowed",
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$": "write the day as YYYY-MM-DD",
-    r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$": "write it as module:function",
-    r"^(auto|cpu|cuda(:\d+)?)$": "use auto, cpu, cuda or cuda:N",
-    r"^[a-z][a-z0-9_]{0,62}$": "use lower-case letters, digits and '_', at most 63 of them",
-    r"^[A-Za-z_][A-Za-z0-9_]{0,127}$": "name an environment variable, such as MALLOC_ARENA_MAX",
-    r"^[A-Z]{3}$": "write three capital letters of ISO 4217, such as EUR",
-    r"^[0-9a-f]{64}$": "write 64 lower-case hex digits, as `sha256sum FILE` prints them",
-}
-"""What a pattern asks for, in words; a test holds that every pattern of a file's keys has its words."""
-
+PATTERN_WORDS: dict[str, str] = WORDS["patterns"]
 _UNITS: dict[str, Callable[[float], str]] = {
     "%$": format_ratio,
     "/(s|min|h)$": format_rate,
     "|s|min|h)$": format_duration,
 }
-_BOUNDS = {
-    "greater_than": ("above", "gt"),
-    "greater_than_equal": ("at least", "ge"),
-    "less_than": ("below", "lt"),
-    "less_than_equal": ("at most", "le"),
-}
-_SIZES = {
-    "string_too_short": ("at least", "min_length"),
-    "string_too_long": ("at most", "max_length"),
-    "too_short": ("at least", "min_length"),
-    "too_long": ("at most", "max_length"),
-}
-_WANTED = {
-    "int_": "a whole number",
-    "float_": "a number",
-    "string_type": "a text",
-    "bool_": "true or false",
-    "model_": "a mapping of keys",
-    "dict_": "a mapping of keys",
-    "tuple_": "a list",
-    "list_": "a list",
-}
-_MEMBERS = {
-    "boolean": "true, false",
-    "integer": "a number",
-    "number": "a number",
-    "string": "a text",
-    "array": "a list",
-    "object": "a mapping of keys",
-}
-"""What a union's members are called in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +140,7 @@ class _Explainer:
 
     def _union(self, place: _Place) -> str:
         members = [self._resolved(member).get("type", "object") for member in self._resolved(place.schema)["anyOf"]]
-        words = list(dict.fromkeys(_MEMBERS[kind] for kind in members if kind != "null"))
+        words = list(dict.fromkeys(WORDS["members"][kind] for kind in members if kind != "null"))
         return f"must be {_choice(words)}, not {_written(place.node)}"
 
     def _missing(self, place: _Place) -> str:
@@ -247,18 +204,18 @@ class _Explainer:
 
 
 def _out_of_bounds(kind: str, context: Detail, schema: Schema, written: str) -> str:
-    if kind in _BOUNDS:
-        word, name = _BOUNDS[kind]
+    if kind in WORDS["bounds"]:
+        word, name = WORDS["bounds"][kind]
         return f"must be {word} {_in_unit(context[name], schema)}, not {written}"
-    if kind in _SIZES:
-        word, name = _SIZES[kind]
+    if kind in WORDS["sizes"]:
+        word, name = WORDS["sizes"][kind]
         singular, plural = ("character", "characters") if kind.startswith("string") else ("entry", "entries")
         return f"must have {word} {context[name]} {singular if context[name] == 1 else plural}"
     return ""
 
 
 def _wrong_type(kind: str, node: FileNode, written: str) -> str:
-    wanted = next((word for prefix, word in _WANTED.items() if kind.startswith(prefix)), "")
+    wanted = next((word for prefix, word in WORDS["wanted"].items() if kind.startswith(prefix)), "")
     if not wanted:
         return ""
     hint = "; put it in quotes" if wanted == "a text" and node.value is not None else ""

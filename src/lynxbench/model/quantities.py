@@ -13,15 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lynxbench.errors import BadQuantity, Refused
+from lynxbench.tables import read_table
 
 Dimension = tuple[tuple[str, int], ...]
 """Base unit and exponent, sorted by name, without zeros; empty for a bare number."""
 
 HOUR_S = 3600.0
-DAY_S = 24 * HOUR_S
-YEAR_S = 365.25 * DAY_S
+YEAR_S = 365.25 * 24 * HOUR_S
 """The Julian year, as astronomers and most amortisation tables have it."""
-KWH_J = 3.6e6
 LONGEST_TEXT = 64
 """Characters; no quantity a person writes is longer, and an error message may repeat it."""
 SIGNIFICANT_DIGITS = 12
@@ -31,49 +30,16 @@ RATES = ("/s", "/min", "/h")
 RATIOS = ("%",)
 """What a contract's quantities are written in; every unit of a list has its meaning from the table below."""
 
+_TABLE = read_table("model/units.toml")
 _UNITS: dict[str, tuple[float, Mapping[str, int]]] = {
-    **{name: (scale, {"s": 1}) for name, scale in {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}.items()},
-    **dict.fromkeys(("min", "minute", "minutes"), (60.0, {"s": 1})),
-    **dict.fromkeys(("h", "hour", "hours"), (HOUR_S, {"s": 1})),
-    **dict.fromkeys(("d", "day", "days"), (DAY_S, {"s": 1})),
-    **dict.fromkeys(("month", "months"), (YEAR_S / 12, {"s": 1})),
-    **dict.fromkeys(("year", "years", "yr"), (YEAR_S, {"s": 1})),
-    "mJ": (1e-3, {"J": 1}),
-    "J": (1.0, {"J": 1}),
-    "kJ": (1e3, {"J": 1}),
-    "MJ": (1e6, {"J": 1}),
-    "Wh": (HOUR_S, {"J": 1}),
-    "kWh": (KWH_J, {"J": 1}),
-    "MWh": (KWH_J * 1e3, {"J": 1}),
-    "W": (1.0, {"J": 1, "s": -1}),
-    "kW": (1e3, {"J": 1, "s": -1}),
-    "MW": (1e6, {"J": 1, "s": -1}),
-    **{f"{prefix}{name}": (scale, {kind: 1})
-       for kind, names in {
-           "token": ("token", "tokens"),
-           "request": ("request", "requests", "req", "query", "queries"),
-           "image": ("image", "images"),
-           "sample": ("sample", "samples"),
-           "sequence": ("sequence", "sequences"),
-           "step": ("step", "steps"),
-           "call": ("call", "calls"),
-           "iteration": ("iteration", "iterations"),
-           "node": ("node", "nodes"),
-       }.items()
-       for name in names
-       for prefix, scale in {"": 1.0, "k": 1e3, "M": 1e6}.items()},
-    **dict.fromkeys(("B", "byte", "bytes"), (1.0, {"byte": 1})),
-    "GB": (1e9, {"byte": 1}),
-    "GiB": (float(1 << 30), {"byte": 1}),
-    "%": (0.01, {}),
-}  # fmt: skip
-
-CURRENCIES = frozenset((
-    "AED", "ARS", "AUD", "BDT", "BGN", "BHD", "BRL", "CAD", "CHF", "CLP", "CNY", "COP", "CZK", "DKK", "EGP", "EUR",
-    "GBP", "GHS", "HKD", "HUF", "IDR", "ILS", "INR", "ISK", "JPY", "KES", "KRW", "KWD", "KZT", "LKR", "MAD", "MXN",
-    "MYR", "NGN", "NOK", "NZD", "OMR", "PEN", "PHP", "PKR", "PLN", "QAR", "RON", "RSD", "RUB", "SAR", "SEK", "SGD",
-    "THB", "TND", "TRY", "TWD", "TZS", "UAH", "USD", "UYU", "VND", "XAF", "XOF", "ZAR",
-))  # fmt: skip
+    name: (size, group["counts"]) for group in _TABLE["units"] for name, size in group["sizes"].items()
+} | {
+    f"{prefix}{name}": (scale, {kind: 1})
+    for kind, names in _TABLE["counted"].items()
+    for name in names
+    for prefix, scale in {"": 1.0, "k": 1e3, "M": 1e6}.items()
+}
+CURRENCIES: frozenset[str] = frozenset(_TABLE["currencies"])
 """ISO 4217 codes that are taken; a sign such as $ names several currencies and is refused."""
 
 _TEXT = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([^\s0-9].*|)")

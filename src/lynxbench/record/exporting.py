@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest
 
 from lynxbench.errors import BadInput
 from lynxbench.evidence.trust import TrustList
@@ -79,7 +82,7 @@ def render_csv(results: Iterable[Result], standing: Standings = MappingProxyType
 def render_openmetrics(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> str:
     """OpenMetrics text (Prometheus reads it): gauges with bounds, each sample labelled with its context."""
     rows = rows_of(results, standing)
-    lines: list[str] = []
+    families: list[Metric] = []
     for name, unit, about, columns in (
         (
             "lynxbench_throughput_per_second",
@@ -95,19 +98,15 @@ def render_openmetrics(results: Iterable[Result], standing: Standings = MappingP
         ),
         ("lynxbench_counted_seconds", "seconds", "Steady seconds behind the figures.", {"": "counted_s"}),
     ):
-        lines.append(f"# TYPE {name} gauge")
-        if unit:
-            lines.append(f"# UNIT {name} {unit}")
-        lines.append(f"# HELP {name} {about}")
+        family = Metric(name, about, "gauge", unit)
         for row in rows:
+            labels = {key: "" if row[key] is None else str(row[key]) for key in (*LABELS, "unit")}
             for bound, column in columns.items():
-                if row[column] is None:
-                    continue
-                labels = {key: row[key] for key in LABELS} | {"unit": row["unit"]}
-                if bound:
-                    labels["bound" if unit == "" else "percentile"] = bound
-                lines.append(f"{name}{{{_labels(labels)}}} {float(row[column])!r}")
-    return "\n".join([*lines, "# EOF"]) + "\n"
+                which = {"bound" if unit == "" else "percentile": bound} if bound else {}
+                if row[column] is not None:
+                    family.add_sample(name, labels | which, row[column])
+        families.append(family)
+    return bytes(generate_latest(SimpleNamespace(collect=lambda: families))).decode()  # type: ignore[no-untyped-call]
 
 
 def write_parquet(results: Iterable[Result], path: Path, standing: Standings = MappingProxyType({})) -> int:
@@ -190,11 +189,3 @@ def _cell(value: object) -> object:
     if isinstance(value, str) and _UNSAFE_CELL.match(value):
         return "'" + value
     return value
-
-
-def _labels(labels: Mapping[str, object]) -> str:
-    def escaped(value: object) -> str:
-        text = "" if value is None else str(value)
-        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-    return ",".join(f'{key}="{escaped(value)}"' for key, value in labels.items())

@@ -12,13 +12,10 @@ from lynxbench.attribute.judge.roofline import Ceilings, attain
 from lynxbench.attribute.judge.time_book import KERNELS, OperatorGroup
 from lynxbench.model.attribution import Category, Ceiling
 from lynxbench.model.interval import Interval
+from lynxbench.tables import read_table
 
-FOLLOWS: Mapping[Category, str] = {
-    Category.COMPUTE: "compute",
-    Category.MEMORY_BANDWIDTH: "bandwidth",
-    **dict.fromkeys((Category.TRANSFER, Category.COMMUNICATION, Category.NETWORK), "link"),
-    **dict.fromkeys((Category.LAUNCH, Category.ALLOCATOR, Category.SYNCHRONIZATION, Category.INPUT), "host"),
-}
+_CAUSES = read_table("attribute/judge/causes.toml")
+FOLLOWS: Mapping[Category, str | None] = {category: _CAUSES[category].get("follows") for category in Category}
 """The part of a machine that a category's time goes with."""
 
 
@@ -77,7 +74,7 @@ def _by_category(category: Category, swap: Swap) -> Interval:
 
     An operator near the other side of the roofline may gain from neither; overheads do not follow a ceiling.
     """
-    part = FOLLOWS.get(category)
+    part = FOLLOWS[category]
     left = 1.0 / getattr(swap, part) if part is not None else 1.0
     half = 1.0 - (1.0 - left) / 2
     return Interval(min(left, half), left, max(left, half))

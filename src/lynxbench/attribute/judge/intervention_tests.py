@@ -15,6 +15,7 @@ from lynxbench.model.interventions import Change, InterventionScope
 from lynxbench.model.precision import Precision
 from lynxbench.model.workload import Task
 from lynxbench.stats.intervals import ratio_interval
+from lynxbench.tables import read_table
 
 AGREEMENT = 1.25
 """A gain beyond the predicted range by this factor overturns a bound: profiles and short runs are as noisy."""
@@ -25,26 +26,16 @@ WIDE = 2.0
 UNSTABLE = 1.5
 """Unchanged processes that differ by this factor say that the machine changed, not the step."""
 
-TESTS: Mapping[Category, tuple[Change, ...]] = {
-    Category.LAUNCH: (Change.REPLAY, Change.COMPILE, Change.DOUBLE_BATCH),
-    Category.ALLOCATOR: (Change.COMPILE, Change.REPLAY),
-    Category.INPUT: (Change.PRESTAGE,),
-    Category.TRANSFER: (Change.NO_TRANSFER, Change.PIN, Change.PRESTAGE),
-    Category.SYNCHRONIZATION: (Change.NO_SYNC,),
-    Category.IDLE: (Change.PRESTAGE, Change.NO_SYNC, Change.REPLAY),
-    Category.COMPUTE: (Change.STEP_PRECISION, Change.DOUBLE_BATCH, Change.COMPILE),
-    Category.MEMORY_BANDWIDTH: (Change.DOUBLE_BATCH, Change.STEP_PRECISION, Change.COMPILE),
-    Category.UNATTRIBUTED: (Change.PRESTAGE, Change.COMPILE),
-}
+_CAUSES = read_table("attribute/judge/causes.toml")
+
+
+def _changes(key: str) -> dict[Category, tuple[Change, ...]]:
+    return {category: tuple(Change[name] for name in _CAUSES[category].get(key, ())) for category in Category}
+
+
+TESTS = _changes("tests")
 """Which changes speak for or against a bottleneck, the most direct one first."""
-DECIDING: Mapping[Category, tuple[Change, ...]] = {
-    Category.LAUNCH: (Change.REPLAY, Change.COMPILE),
-    Category.ALLOCATOR: (Change.COMPILE, Change.REPLAY),
-    Category.INPUT: (Change.PRESTAGE,),
-    Category.TRANSFER: (Change.NO_TRANSFER, Change.PRESTAGE),
-    Category.SYNCHRONIZATION: (Change.NO_SYNC,),
-    Category.MEMORY_BANDWIDTH: (Change.DOUBLE_BATCH,),
-}
+DECIDING = _changes("decided_by")
 """Those that remove the bottleneck itself: their gain replaces the predicted one. The first that ran decides."""
 
 HALVED_BY_A_BATCH = 0.5
@@ -123,7 +114,7 @@ def propose_interventions(
     """What to try: the changes that test the bottleneck, the most direct first, or all; those that cannot say why."""
     if not isinstance(contract.engine, TorchEngine | OnnxEngine):
         return ()
-    changes = TESTS.get(attribution.bottleneck, ())
+    changes = TESTS[attribution.bottleneck]
     if scope is not InterventionScope.VERDICT:
         changes = (*changes, *(change for change in Change if change not in changes))
     return tuple(_propose(change, contract, attribution, precision, device) for change in changes)
@@ -224,7 +215,7 @@ def with_interventions(
         )
         return attribution.model_copy(update={**update, "weak": True, "evidence": (*attribution.evidence, *lines)})
     measured = {proposal.change: intervention for proposal, intervention in done if intervention.measured.known}
-    deciding = () if _says_nothing(attribution) else DECIDING.get(attribution.bottleneck, ())
+    deciding = () if _says_nothing(attribution) else DECIDING[attribution.bottleneck]
     test = next((measured[change] for change in deciding if change in measured), None)
     doubled = measured.get(Change.DOUBLE_BATCH)
     if test is not None:

@@ -7,28 +7,13 @@ from typing import TypeGuard
 import msgspec
 
 from lynxbench.model.precision import Precision
+from lynxbench.tables import read_table
 
 NOT_TENSORS = frozenset({"", "Scalar", "ScalarList", "GenericList", "None"})
 """Words in `Input type` that stand for arguments without storage."""
-_BY_SIZE: dict[int, tuple[str, ...]] = {
-    1: ("signed char", "unsigned char", "char", "bool", "c10::qint8", "c10::quint8", "int8", "uint8"),
-    2: ("c10::BFloat16", "c10::Half", "short", "short int", "float16", "bfloat16", "int16", "uint16"),
-    4: ("float", "int", "int32", "uint32"),
-    8: ("double", "long int", "long", "long long", "c10::complex<float>", "int64", "uint64"),
-    16: ("c10::complex<double>",),
-}
-_BY_PRECISION: dict[Precision, tuple[str, ...]] = {
-    Precision.FP32: ("float",),
-    Precision.BF16: ("c10::BFloat16", "bfloat16"),
-    Precision.FP16: ("c10::Half", "float16"),
-    Precision.INT8: ("signed char", "c10::qint8", "c10::quint8", "int8", "uint8"),
-    Precision.FP8: ("c10::Float8_e4m3fn", "c10::Float8_e5m2", "float8e4m3fn", "float8e5m2"),
-}
-"""Element types in the words of PyTorch and of ONNX Runtime."""
-DTYPE_PRECISION = {word: precision for precision, words in _BY_PRECISION.items() for word in words}
-ITEM_BYTES = {word: size for size, words in _BY_SIZE.items() for word in words} | dict.fromkeys(
-    _BY_PRECISION[Precision.FP8], 1
-)
+_TYPES = read_table("attribute/read/element_types.toml")
+DTYPE_PRECISION = {word: Precision(name) for name, words in _TYPES["precisions"].items() for word in words}
+ITEM_BYTES = {word: int(size) for size, words in _TYPES["bytes"].items() for word in words}
 DEFAULT_ITEM_BYTES = 4
 """For lists of tensors, whose element type the profiler does not record."""
 

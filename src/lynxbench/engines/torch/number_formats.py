@@ -1,6 +1,6 @@
-"""What the engine knows of a precision, in one table: what it computes in, what it needs, how it is quantised.
+"""What the engine knows of a precision: what it computes in, what it needs, how it is quantised.
 
-A new precision is an entry of FORMATS and, where weights are stored in another way, a layer in linear.py.
+A new precision is an entry of formats.toml and, where weights are stored in another way, a layer in linear.py.
 """
 
 import re
@@ -11,25 +11,18 @@ from typing import Any
 import torch
 from torch import nn
 
+from lynxbench.engines.torch import linear
 from lynxbench.engines.torch.device import capability, set_float32_products
-from lynxbench.engines.torch.linear import (
-    PACKED_ROWS,
-    Fp8Dynamic,
-    Int8DynamicCpu,
-    Int8DynamicCuda,
-    Int8WeightOnly,
-    QuantisedLinear,
-    choose_quantised_engine,
-)
 from lynxbench.errors import CannotRun
 from lynxbench.model.precision import Precision
+from lynxbench.tables import read_table
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How linear layers are quantised on one kind of device; `{engine}` is torch's library of quantised kernels."""
 
-    layer: Callable[[Any, torch.dtype], QuantisedLinear]
+    layer: Callable[[Any, torch.dtype], linear.QuantisedLinear]
     words: str
     toolchain: str
     product: str
@@ -63,63 +56,20 @@ class NumberFormat:
         return self.kernels is not None and re.search(self.kernels, kernel, re.IGNORECASE) is not None
 
 
-_JET = r"nvjet_(?:sm\d+_)?"
-_DYNAMIC = "int8 weights (scale per channel) and activations (scale per token)"
-_WEIGHT_ONLY = (
-    "int8 weights (scale per channel) in all linear layers, output head included, multiplied in the wider format"
-)
-_DEQUANTISED = "linear on int8 weights, dequantised"
+def _format(keys: dict[str, Any]) -> NumberFormat:
+    return NumberFormat(
+        getattr(torch, keys.get("dtype", "float32")),
+        tuple(keys["capability"]) if "capability" in keys else None,
+        keys.get("kernels"),
+        {
+            device: Recipe(**(recipe | {"layer": getattr(linear, recipe["layer"])}))
+            for device, recipe in keys.get("quantised", {}).items()
+        },
+    )
+
+
 FORMATS: dict[Precision, NumberFormat] = {
-    Precision.FP32: NumberFormat(kernels=rf"sgemm|f32f32_f32f32|gemv.*float|simt|{_JET}sss"),
-    Precision.TF32: NumberFormat(capability=(8, 0), kernels=rf"tf32|s1688gemm|{_JET}ss[^s]"),
-    Precision.FP16: NumberFormat(
-        torch.float16, (7, 0), rf"[^b]f16f16|h16(?:88|816)|hgemm|__half|[^b]fp16|(?:gemm|tensorop)_f16|{_JET}h"
-    ),
-    Precision.BF16: NumberFormat(torch.bfloat16, (8, 0), rf"bf16|bfloat16|{_JET}t"),
-    Precision.FP8: NumberFormat(
-        capability=(8, 9),
-        kernels=rf"e4m3|qmma|f8f8|fp8|float8|{_JET}q",
-        quantised={
-            "cuda": Recipe(
-                Fp8Dynamic,
-                "e4m3 weights and activations (scale per tensor) in linear layers except the output head",
-                toolchain="torch._scaled_mm",
-                product="torch._scaled_mm e4m3",
-                multiple=16,
-                head=False,
-            )
-        },
-    ),
-    Precision.INT8: NumberFormat(
-        capability=(7, 5),
-        kernels=r"i8i8|imma|s8s8|int8|i16832|i8816|gemm_s8",
-        quantised={
-            "cpu": Recipe(
-                Int8DynamicCpu,
-                f"{_DYNAMIC} in all linear layers, output head included",
-                toolchain="torch quantized::linear_dynamic, {engine}",
-                product="quantized::linear_dynamic ({engine})",
-            ),
-            "cuda": Recipe(
-                Int8DynamicCuda,
-                f"{_DYNAMIC} in linear layers, output head included",
-                toolchain="torch._int_mm",
-                product="torch._int_mm",
-                multiple=8,
-            ),
-        },
-    ),
-    Precision.INT8_WEIGHT_ONLY: NumberFormat(
-        quantised={
-            "cpu": Recipe(
-                Int8WeightOnly,
-                _WEIGHT_ONLY,
-                toolchain=f"torch._weight_int8pack_mm up to {PACKED_ROWS} rows, else dequantised",
-                product=_DEQUANTISED,
-            ),
-            "cuda": Recipe(Int8WeightOnly, _WEIGHT_ONLY, toolchain="dequantised per call", product=_DEQUANTISED),
-        }
-    ),
+    Precision(name): _format(keys) for name, keys in read_table("engines/torch/formats.toml").items()
 }
 
 
@@ -148,8 +98,8 @@ def recipe_for(precision: Precision, device: torch.device) -> Recipe | None:
     if recipes and device.type not in recipes:
         raise CannotRun(f"{precision} has no kernels for {device.type} here (only for {', '.join(recipes)})")
     recipe = recipes.get(device.type)
-    if recipe is not None and recipe.layer is Int8DynamicCpu:
-        choose_quantised_engine()
+    if recipe is not None and recipe.layer is linear.Int8DynamicCpu:
+        linear.choose_quantised_engine()
     return recipe
 
 
@@ -170,7 +120,7 @@ def prepare(model: Any, precision: Precision, device: torch.device) -> Prepared:
     quantised, left = _replace_linears(model, recipe, dtype)
     others = f"embeddings, norms and attention products in {str(dtype).removeprefix('torch.')}"
     words = f"{recipe.words}; {others}" + (f"; left as they were: {', '.join(left)}" if left else "")
-    toolchain = recipe.toolchain.format(engine=torch.backends.quantized.engine)
+    toolchain = recipe.toolchain.format(engine=torch.backends.quantized.engine, rows=linear.PACKED_ROWS)
     return Prepared(dtype, words, toolchain, products, quantised, total)
 
 

@@ -27,10 +27,10 @@ CAPTION = "Every nanosecond belongs to exactly one category. The profiler's cost
 class RankRow:
     """One rank beside the others."""
 
-    number: int
+    rank: int
     step_ms: float | None
     own_ms: float | None
-    exposed_ms: float | None
+    exposed_communication_ms: float | None
     bottleneck: str
     note: str
 
@@ -161,10 +161,10 @@ def _ranks(view: TraceView) -> doc.Section | None:
         return None
     rows = [
         (
-            str(row.number),
+            str(row.rank),
             words.digits(row.step_ms),
             words.digits(row.own_ms),
-            words.digits(row.exposed_ms),
+            words.digits(row.exposed_communication_ms),
             said(row.bottleneck),
             said(row.note),
         )
