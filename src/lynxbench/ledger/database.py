@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from lynxbench.errors import BadLedger, NotFound
+from lynxbench.tables import read_table
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -284,26 +285,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if exclusive else "BEGIN")
 
 
-_CAUSES = (
-    ("database or disk is full", "the disk is full; nothing was recorded. Free some space and try again"),
-    ("No space left on device", "the disk is full; nothing was recorded. Free some space and try again"),
-    (
-        "disk I/O error",
-        "the disk refused to write (full, or over its quota?); nothing was recorded. Try again after it",
-    ),
-    ("database is locked", "another writer holds the ledger for more than a minute; try again"),
-    ("attempt to write a readonly", "the ledger may not be written by you; ask its owner for write permission"),
-    ("readonly database", "the ledger may not be written by you; ask its owner for write permission"),
-    ("unable to open database file", "cannot be opened; is the folder there, and may you write in it?"),
-    ("file is not a database", "not a ledger: the file is not an SQLite database"),
-    ("malformed", "the file is damaged; restore it from a copy and import your run folders again"),
-    ("append-only", "refused by the database: the ledger is append-only"),
-)
-
-
 def _explain(error: SQLAlchemyError) -> str:
     message = " ".join(str(getattr(error, "orig", None) or error).split())
-    for mark, explanation in _CAUSES:
-        if mark in message:
-            return explanation
-    return message[:300]
+    explanations: dict[str, str] = read_table("ledger/database_errors.toml")
+    return next((explanation for mark, explanation in explanations.items() if mark in message), message[:300])

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from lynxbench.errors import BadInput
+from lynxbench.tables import read_table
 
 
 class ModelFamily(StrEnum):
@@ -23,14 +24,8 @@ class ModelFamily(StrEnum):
     VISION = "vision"
 
 
-FAMILY_OF_TYPE: dict[str, ModelFamily] = {
-    "llama": ModelFamily.DECODER,
-    "mistral": ModelFamily.DECODER,
-    "qwen2": ModelFamily.DECODER,
-    "bert": ModelFamily.ENCODER,
-    "resnet": ModelFamily.VISION,
-    "vit": ModelFamily.VISION,
-}
+ARCHITECTURES = read_table("workload/data/architectures.toml")
+FAMILY_OF_TYPE = {name: ModelFamily(keys["family"]) for name, keys in ARCHITECTURES.items()}
 """By the `model_type` of a config.json."""
 
 TASKS_OF_FAMILY: dict[ModelFamily, tuple[str, ...]] = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from lynxbench.errors import CannotRun
 from lynxbench.model.workload import LANGUAGE_TASKS, Task
+from lynxbench.workload.presets import ARCHITECTURES
 
 UNUSED = ("is_scipy_available", "is_torch_distributed_available")
 """Availability checks of transformers that gate imports nothing here needs."""
@@ -35,12 +36,7 @@ class Classes:
 
 
 KNOWN: dict[str, Classes] = {
-    "llama": Classes("Llama", generate="LlamaForCausalLM"),
-    "mistral": Classes("Mistral", generate="MistralForCausalLM"),
-    "qwen2": Classes("Qwen2", generate="Qwen2ForCausalLM"),
-    "bert": Classes("Bert", classify="BertForSequenceClassification"),
-    "resnet": Classes("ResNet", classify="ResNetForImageClassification"),
-    "vit": Classes("ViT", classify="ViTForImageClassification"),
+    name: Classes(keys["prefix"], keys.get("generate"), keys.get("classify")) for name, keys in ARCHITECTURES.items()
 }
 AUTOMATIC: dict[Task, str] = {
     **dict.fromkeys((*LANGUAGE_TASKS, Task.TRAIN_STEP), "AutoModelForCausalLM"),
