@@ -61,7 +61,7 @@ class TraceAnalysis:
     """An attribution, what a person looks at beside it, and what other hardware would gain (estimates)."""
 
     attribution: Attribution
-    detail: Detail | None
+    detail: Detail
     swaps: tuple[SwapGain, ...]
 
 
@@ -88,7 +88,7 @@ def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None 
     if isinstance(source, ResourceRecord):
         attribution = _attribute_record(source, settings.owner)
         gains = tuple(estimate_swap(attribution.shares, swap) for swap in settings.swaps)
-        return TraceAnalysis(attribution, None, gains)
+        return TraceAnalysis(attribution, Detail(), gains)
     ceilings = Ceilings(settings.ceilings, settings.precision or infer_precision(source))
     attribution, book = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
     if perfetto is not None:

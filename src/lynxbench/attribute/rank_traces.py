@@ -119,7 +119,7 @@ def try_rank(path: Path, settings: TraceSettings) -> TraceAnalysis | str:
 
 
 def _number(path: Path, analysis: TraceAnalysis | None, otherwise: int) -> int:
-    if analysis is not None and analysis.detail is not None and analysis.detail.rank is not None:
+    if analysis is not None and analysis.detail.rank is not None:
         return analysis.detail.rank
     match = _RANK.search(path.name)
     return int(match.group(1) or match.group(2)) if match else otherwise

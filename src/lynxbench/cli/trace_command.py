@@ -117,27 +117,16 @@ def view_of(report: RankReport) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
     main = report.main
     assert main.analysis is not None
-    attribution, detail, swaps = main.analysis.attribution, main.analysis.detail, main.analysis.swaps
-    values: dict[str, Any] = {}
-    if detail is not None:
-        values = {
-            "steps": detail.steps,
-            "gap": detail.gap,
-            "dots": detail.points,
-            "movements": detail.movements,
-            "arithmetic_per_s": detail.arithmetic_per_s,
-            "bytes_per_s": detail.bytes_per_s,
-        }
+    attribution, swaps = main.analysis.attribution, main.analysis.swaps
     several = len(report.ranks) > 1
     return TraceView(
         source=f"{len(report.ranks)} ranks, rank {main.number} shown" if several else Path(main.source).name,
-        device=detail.device if detail is not None else "cpu",
         attribution=attribution,
+        detail=main.analysis.detail,
         swaps=tuple((swap.swap.words, swap.gain) for swap in swaps),
         swap_sentence=compare_swaps(swaps, attribution.gain_if_removed, f"the fix ({attribution.next_step})"),
         ranks=tuple(_row(rank, report) for rank in report.ranks) if several else (),
         rank_lines=report.lines,
-        **values,
     )
 
 
@@ -156,7 +145,7 @@ def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
         "attribution": attribution,
         "wall_ms_per_step": attribution["wall_ms_per_step"],
         "steps": attribution["steps"],
-        "device": view.device,
+        "device": view.detail.device,
         "what_if": [{"change": name, "gain": asdict(gain), "estimate_only": True} for name, gain in view.swaps],
         "movements": [
             {
@@ -165,7 +154,7 @@ def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
                 "exposed_ms_per_step": row.exposed_ms_per_step,
                 "bytes_per_s": row.bytes_per_s,
             }
-            for row in view.movements
+            for row in view.detail.movements
         ],
     }
     if view.ranks:

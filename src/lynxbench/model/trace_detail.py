@@ -67,15 +67,12 @@ class Movement:
 class Detail:
     """Small enough to travel between processes, whatever the trace weighed."""
 
-    source: str
-    device: str
-    rank: int | None
-    raw_bytes: int
-    events: int
-    steps: tuple[StepTime, ...]
-    gap: WorstGap | None
-    points: tuple[RooflinePoint, ...]
-    movements: tuple[Movement, ...]
-    arithmetic_per_s: float | None
-    bytes_per_s: float | None
+    device: str = "cpu"
+    rank: int | None = None
+    steps: tuple[StepTime, ...] = ()
+    gap: WorstGap | None = None
+    points: tuple[RooflinePoint, ...] = ()
+    movements: tuple[Movement, ...] = ()
+    arithmetic_per_s: float | None = None
+    bytes_per_s: float | None = None
     """The ceilings that the roofline is drawn with."""

@@ -56,8 +56,6 @@ class LengthFit:
     """Largest share of requests on the wrong side of a length."""
     tokens: float
     """Share of tokens that would have to move (Wasserstein distance over the mean)."""
-    rejected: tuple[str, ...]
-    """Simpler families that did not fit, with their distance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,22 +177,19 @@ def fit_length(values: Int64) -> LengthFit:
     """The simplest of fixed, uniform and truncated log-normal that is near enough, or the recorded lengths."""
     low, high = int(values.min()), int(values.max())
     if low == high:
-        return LengthFit(FixedLength(distribution="fixed", value=low), len(values), 0.0, 0.0, ())
-    rejected: list[str] = []
+        return LengthFit(FixedLength(distribution="fixed", value=low), len(values), 0.0, 0.0)
     nearest = max(FAMILY_KS, KS_95 / math.sqrt(effective_count(values)))
     uniform = UniformLength(distribution="uniform", low=low, high=high)
     for family in (uniform, _fit_lognormal(values)):
         if family is None:
-            rejected.append("lognormal: its median would lie outside the recorded lengths")
             continue
         ks, tokens = _ks(family, values), token_distance(family, values)
         if ks <= nearest and tokens <= FAMILY_TOKENS + nearest:
-            return LengthFit(family, len(values), ks, tokens, tuple(rejected))
-        rejected.append(f"{family.distribution}: {ks:.0%} of requests on the wrong side of a length")
+            return LengthFit(family, len(values), ks, tokens)
     places = (np.arange(min(EMPIRICAL_VALUES, len(values))) + 0.5) / min(EMPIRICAL_VALUES, len(values))
     quantiles = np.sort(values)[(places * len(values)).astype(np.int64)]
     length = EmpiricalLength(distribution="empirical", values=tuple(int(value) for value in quantiles))
-    return LengthFit(length, len(values), _ks(length, values), token_distance(length, values), tuple(rejected))
+    return LengthFit(length, len(values), _ks(length, values), token_distance(length, values))
 
 
 def length_cdf(length: Length, at: Int64 | Float64) -> Float64:

@@ -69,7 +69,6 @@ def test_communication_behind_kernels_is_not_exposed(write_trace: Write, make_ev
     assert exposed.exposed_ms == pytest.approx(0.3, rel=0.02)
     assert hidden.exposed_ms == pytest.approx(0.0, abs=1e-6)
     assert hidden.analysis is not None
-    assert hidden.analysis.detail is not None
     (collectives,) = hidden.analysis.detail.movements
     assert collectives.name == "collectives"
     assert collectives.ms_per_step == pytest.approx(0.3, rel=0.02)

@@ -64,7 +64,7 @@ def read_trace(path: Path | str) -> Trace:
         )
     # No damage is tolerated: an event that is missing may be the one that mattered.
     damaged = not reading.complete or bool(notes)
-    return _with_packed_results(columns.trace(str(path), _parse_head(reading.head), reading.raw_bytes, notes, damaged))
+    return _with_packed_results(columns.trace(str(path), _parse_head(reading.head), notes, damaged))
 
 
 def _parse_head(head: bytes) -> _Head:
@@ -185,7 +185,7 @@ class _Columns:
         self._parts.setdefault(key, []).append(column)
         return column
 
-    def trace(self, source: str, head: _Head, raw_bytes: int, notes: tuple[str, ...], damaged: bool) -> Trace:
+    def trace(self, source: str, head: _Head, notes: tuple[str, ...], damaged: bool) -> Trace:
         """The finished columns, in an order that does not depend on the order in the file."""
         if self._parts:
             self._consolidate()
@@ -203,7 +203,6 @@ class _Columns:
             threads=tuple(threads),
             signatures=tuple(parse_signature(*key.split(SEPARATOR)) for key in keys),
             device=next((device.name for device in head.devices if device.name), None),
-            raw_bytes=raw_bytes,
             notes=notes,
             damaged=damaged,
             rank=head.distributed.rank if head.distributed is not None else None,

@@ -176,7 +176,6 @@ class _Rows:
             signature=np.full(len(table), NONE, dtype=np.int32),
             nbytes=nbytes,
             device=device,
-            raw_bytes=source.stat().st_size,
             notes=tuple(self.notes),
             damaged=bool(self.notes),
             counters=counters,

@@ -77,7 +77,6 @@ class Trace:
     signature: Int32
     nbytes: Int64
     device: str | None
-    raw_bytes: int
     notes: tuple[str, ...]
     damaged: bool
     rank: int | None = None

@@ -21,11 +21,8 @@ def describe(book: TimeBook) -> Detail:
     """The details of an attributed trace."""
     trace, ceilings = book.tiling.trace, book.ceilings
     return Detail(
-        source=trace.source,
         device=trace.device or "cpu",
         rank=trace.rank,
-        raw_bytes=trace.raw_bytes,
-        events=len(trace),
         steps=_steps(book),
         gap=_worst_gap(book),
         points=_points(book),

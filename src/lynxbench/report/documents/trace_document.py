@@ -6,7 +6,7 @@ from functools import partial
 from lynxbench import __version__
 from lynxbench.model.attribution import Attribution, Category
 from lynxbench.model.interval import Interval
-from lynxbench.model.trace_detail import Movement, RooflinePoint, StepTime, WorstGap
+from lynxbench.model.trace_detail import Detail
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Depth, Tone, said
 from lynxbench.report.documents.attribution_blocks import (
@@ -40,15 +40,9 @@ class TraceView:
     """Everything that is shown of a trace: plain values, already computed."""
 
     source: str
-    device: str
     attribution: Attribution
+    detail: Detail
     version: str = __version__
-    steps: tuple[StepTime, ...] = ()
-    gap: WorstGap | None = None
-    dots: tuple[RooflinePoint, ...] = ()
-    arithmetic_per_s: float | None = None
-    bytes_per_s: float | None = None
-    movements: tuple[Movement, ...] = ()
     swaps: tuple[tuple[str, Interval], ...] = ()
     swap_sentence: str = ""
     ranks: tuple[RankRow, ...] = ()
@@ -71,13 +65,13 @@ def compose_trace(view: TraceView) -> doc.Report:
                 cause_facts(attribution),
             ),
             doc.Section("time", "Categories", (replace(shares_plot([("step", attribution.shares)]), caption=CAPTION),)),
-            _steps(view),
-            _gap(view),
+            _steps(view.detail),
+            _gap(view.detail),
             _roofline(view),
             doc.Section("operators", "Operators and kernels", (operators_table(attribution),))
             if attribution.operators
             else None,
-            _movements(view),
+            _movements(view.detail),
             _ranks(view),
             _swaps(view),
             doc.Section("evidence", "Evidence", evidence_points(attribution)),
@@ -86,7 +80,7 @@ def compose_trace(view: TraceView) -> doc.Report:
         brand="lynxbench trace report",
         facts=(
             ("Trace", said(view.source)),
-            ("Device", said(view.device)),
+            ("Device", said(view.detail.device)),
             ("Steps", f"{words.count(attribution.steps, 'step')} of {step}"),
         ),
         version=view.version,
@@ -94,35 +88,36 @@ def compose_trace(view: TraceView) -> doc.Report:
     )
 
 
-def _steps(view: TraceView) -> doc.Section | None:
-    if len(view.steps) < 2:
+def _steps(detail: Detail) -> doc.Section | None:
+    if len(detail.steps) < 2:
         return None
-    present = [c for c in Category if any(step.spent_ms.get(c, 0.0) > 0 for step in view.steps)]
-    rows = [(step.index, step.ms, *(step.spent_ms.get(c, 0.0) for c in present)) for step in view.steps]
+    present = [c for c in Category if any(step.spent_ms.get(c, 0.0) > 0 for step in detail.steps)]
+    rows = [(step.index, step.ms, *(step.spent_ms.get(c, 0.0) for c in present)) for step in detail.steps]
     head = ("step", "ms", *(category.value for category in present))
     caption = "As profiled. A step that differs from its neighbours is where to look first."
-    drawing, legend = partial(draw_steps, view.steps), category_key(present)
+    drawing, legend = partial(draw_steps, detail.steps), category_key(present)
     plot = doc.Plot("step-bars", "Step by step", caption, drawing, head, rows, legend=legend)
     return doc.Section("steps", "Steps", (plot,))
 
 
-def _gap(view: TraceView) -> doc.Section | None:
-    if view.gap is None:
+def _gap(detail: Detail) -> doc.Section | None:
+    if detail.gap is None:
         return None
-    rows = [(part.lane, words.clean(part.name), part.start_us, part.dur_us) for part in view.gap.stretches]
+    rows = [(part.lane, words.clean(part.name), part.start_us, part.dur_us) for part in detail.gap.stretches]
     caption = "Between the dashed rules no kernel works: the longest such stretch, with what runs around it."
-    head, drawing = ("lane", "name", "start µs", "µs"), partial(draw_gap, view.gap)
+    head, drawing = ("lane", "name", "start µs", "µs"), partial(draw_gap, detail.gap)
     return doc.Section(
         "gap", "Worst gap", (doc.Plot("gap-timeline", "Around the worst gap", caption, drawing, head, rows),)
     )
 
 
 def _roofline(view: TraceView) -> doc.Section | None:
-    if not view.dots or not view.arithmetic_per_s or not view.bytes_per_s:
+    detail = view.detail
+    if not detail.points or not detail.arithmetic_per_s or not detail.bytes_per_s:
         return None
     rows = [
         (words.clean(dot.name), dot.category.value, dot.intensity, dot.per_s, dot.attainable_per_s, dot.share)
-        for dot in view.dots
+        for dot in detail.points
     ]
     declared = any(ceiling.how.startswith("declared") for ceiling in view.attribution.ceilings)
     roof = "declared for bare kernels of such a device" if declared else "what bare kernels reached on this machine"
@@ -131,14 +126,14 @@ def _roofline(view: TraceView) -> doc.Section | None:
         "share of the step; one above the roof worked from a cache."
     )
     head = ("operator", "bound by", "operations a byte", "operations a second", "attainable", "share")
-    drawing = partial(draw_roofline, view.dots, view.arithmetic_per_s, view.bytes_per_s)
-    legend = category_key(c for c in Category if any(dot.category is c for dot in view.dots))
+    drawing = partial(draw_roofline, detail.points, detail.arithmetic_per_s, detail.bytes_per_s)
+    legend = category_key(c for c in Category if any(dot.category is c for dot in detail.points))
     plot = doc.Plot("roofline-plot", "Operators under the roof", caption, drawing, head, rows, legend=legend)
     return doc.Section("roofline", "Roofline", (plot,))
 
 
-def _movements(view: TraceView) -> doc.Section | None:
-    if not view.movements:
+def _movements(detail: Detail) -> doc.Section | None:
+    if not detail.movements:
         return None
     rows = [
         (
@@ -147,7 +142,7 @@ def _movements(view: TraceView) -> doc.Section | None:
             words.digits(row.exposed_ms_per_step),
             words.scaled_text(row.bytes_per_s, "B/s") if row.bytes_per_s else "unknown",
         )
-        for row in view.movements
+        for row in detail.movements
     ]
     lead = "Exposed: no kernel ran meanwhile. What is hidden behind kernels costs the step nothing."
     table = doc.Table(

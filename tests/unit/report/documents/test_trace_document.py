@@ -7,7 +7,7 @@ import re
 from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
-from lynxbench.model.trace_detail import Movement, RooflinePoint, StepTime, Stretch, WorstGap
+from lynxbench.model.trace_detail import Detail, Movement, RooflinePoint, StepTime, Stretch, WorstGap
 from lynxbench.report.documents.trace_document import RankRow, TraceView, compose_trace
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_terminal import render_terminal
@@ -31,6 +31,15 @@ GAP = WorstGap(
 DOTS = (
     RooflinePoint("aten::mm", Category.COMPUTE, 120.0, 8e13, 1e14, 0.5),
     RooflinePoint(HOSTILE, Category.MEMORY_BANDWIDTH, 0.2, 4e11, 8e11, 0.1),
+)
+DETAIL = Detail(
+    device="NVIDIA H200",
+    steps=STEPS,
+    gap=GAP,
+    points=DOTS,
+    movements=(Movement("Memcpy HtoD (Pageable -> Device)", 2.0, 1.0, 3e7), Movement("x", 1, 0, None)),
+    arithmetic_per_s=1e14,
+    bytes_per_s=4e12,
 )
 
 
@@ -62,15 +71,9 @@ def attribution(layer: Layer | None = Layer.RUNTIME) -> Attribution:
 def view(**changes: object) -> TraceView:
     values: dict[str, object] = {
         "source": f"trace {HOSTILE}.json",
-        "device": "NVIDIA H200",
         "version": "1",
         "attribution": attribution(),
-        "steps": STEPS,
-        "gap": GAP,
-        "dots": DOTS,
-        "arithmetic_per_s": 1e14,
-        "bytes_per_s": 4e12,
-        "movements": (Movement("Memcpy HtoD (Pageable -> Device)", 2.0, 1.0, 3e7), Movement("x", 1, 0, None)),
+        "detail": DETAIL,
         "swaps": (("compute ×2", Interval(1.0, 1.02, 1.06)),),
         "swap_sentence": "estimate: compute ×2 gains at most 6 %; the fix gains 1.5 to 3.3×",
         "ranks": (RankRow(0, 3.0, 2.0, 1.0, "launch", "straggles"), RankRow(1, None, None, None, "not read", "cut")),
@@ -100,10 +103,7 @@ def test_what_is_missing_is_left_out() -> None:
     bare = page_of(
         view(
             attribution=attribution(None).model_copy(update={"operators": (), "candidates": ()}),
-            steps=(),
-            gap=None,
-            dots=(),
-            movements=(),
+            detail=Detail(),
             swaps=(),
             ranks=(),
             rank_lines=(),
