@@ -69,7 +69,7 @@ _JUDGES: Mapping[str, Callable[[Contract, Contract], KeyRule | None]] = {
     "objective": _if_tuned("it bounded what the tuner chose"),
 }
 RULES: Mapping[str, KeyRule] = {
-    key: KeyRule(effect == "breaks", reason, *exception, judge=_JUDGES.get(key))
+    key: KeyRule(effect == "breaks", reason, "".join(exception), _JUDGES.get(key))
     for key, (effect, reason, *exception) in read_table("contract/differences.toml").items()
 }
 """The longest matching key decides; a test holds that every key of a contract has a rule."""

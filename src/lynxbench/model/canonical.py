@@ -117,7 +117,7 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def plain_json(value: Any) -> Any:
+def plain_json(value: object) -> JsonValue:
     """The same value with null for every NaN and infinity."""
     if isinstance(value, float):
         return finite_or_none(value)
@@ -125,4 +125,4 @@ def plain_json(value: Any) -> Any:
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain_json(item) for item in value]
-    return value
+    return value  # type: ignore[return-value]  # what is no container is a scalar

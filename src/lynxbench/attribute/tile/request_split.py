@@ -6,6 +6,8 @@ Servers count differently, and none counts everything: what the phases do not ex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pydantic import TypeAdapter
+
 from lynxbench.errors import BadInput
 from lynxbench.tables import read_table
 
@@ -31,10 +33,7 @@ class ServerPhases:
     """Seconds in one unit of the sums."""
 
 
-SERVERS: tuple[ServerPhases, ...] = tuple(
-    ServerPhases(**{key: tuple(value) if isinstance(value, list) else value for key, value in keys.items()})
-    for keys in read_table("attribute/tile/servers.toml")["servers"]
-)
+SERVERS = TypeAdapter(tuple[ServerPhases, ...]).validate_python(read_table("attribute/tile/servers.toml")["servers"])
 
 
 @dataclass(frozen=True, slots=True)

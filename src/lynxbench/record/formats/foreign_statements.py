@@ -76,4 +76,4 @@ def at(document: object, path: str) -> JsonValue:
 def _first(values: Iterable[JsonValue]) -> JsonValue:
     """The first value that is more than zero or nothing; else the first that is there at all."""
     known = [value for value in values if value is not None]
-    return next(filter(None, known), known[0] if known else None)
+    return next((value for value in known if value), known[0] if known else None)
