@@ -299,7 +299,10 @@ def _standing(
     if len(figures.run_means) < FEWEST_RESTARTS or not ratio.known:
         return InstanceStanding.UNKNOWN, f"{len(figures.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
     if ratio.low <= 1 + budget and ratio.high >= 1 - budget:
-        return InstanceStanding.TYPICAL, ""
+        usual = max(math.exp(OUTLYING * USUAL_SIGMA), 1 + budget)  # what identical ones spread, or what nobody minds
+        if ratio.inside(1 / usual, usual):
+            return InstanceStanding.TYPICAL, ""
+        return InstanceStanding.UNKNOWN, f"its interval reaches beyond ±{usual - 1:.1%}: more restarts would place it"
     if count < 3:
         return InstanceStanding.DIFFERS, "of two instances neither is the outlier"
     if abs(off) < OUTLYING * sigma:
@@ -342,5 +345,5 @@ def _sentence(compared: FleetComparison) -> str:
     if differing:
         return f"{spread}; {len(differing)} differ for certain, none beyond the fleet's own spread"
     if any(row.standing is InstanceStanding.UNKNOWN for row in rows):
-        return f"{spread}; not every instance has the {FEWEST_RESTARTS} restarts that a verdict needs"
+        return f"{spread}; not every instance has the restarts that would place it"
     return f"{spread}; none stands apart"

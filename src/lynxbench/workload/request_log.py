@@ -43,7 +43,7 @@ DURATION = (
     "e2e_latency",
     "e2e_latency_s",
 )
-SESSION = ("session", "session_id", "conversation", "conversation_id", "chat_id")
+SESSION = ("session", "session_id", "conversation", "conversation_id", "chat_id", "user", "user_id")
 LONGEST_LENGTH = 1_000_000
 """Tokens of one request that a contract can express; more is an error in the log."""
 _NOT_SECONDS = 1e11
@@ -108,7 +108,7 @@ def parse_log(text: str, source: str = "<log>") -> RequestLog:
             milliseconds = columns.arrival.endswith("_ms") or columns.input == "input_length"
         table.append(_parse_row(row, columns, milliseconds, where))
         if columns.session:
-            sessions.append(str(row.get(columns.session, "")))
+            sessions.append(str(row.get(columns.session) or f"\0{line}"))  # without a name it stands alone
     if columns is None or len(table) < 2:
         raise BadInput(f"{source}: holds {len(table)} requests; a workload needs at least 2")
     return _sorted_log(source, table, sessions, columns)
