@@ -193,8 +193,7 @@ def purchases(rng: Rng, runs: int) -> Iterator[Promise]:
     few = max(20, runs // 4)
 
     def decided(factor: float, width: float) -> tuple[str, str]:
-        truth, place = 42 * factor, rng.random()
-        low = truth * (1 - width * place)
+        low = 42 * factor / (1 + width) ** rng.random()  # the pair holds the truth, anywhere in it
         tested = _tested(low, low * (1 + width))
         decision, _ = ask_purchase(Gathered((today, tested)), catalogue, proposed="h200", remeasured_by="x")
         return decision.answers[3].says, decision.supported

@@ -207,14 +207,14 @@ def node_capacity(node: QueueNode, limit_s: float, violations: float, rng: np.ra
     """The largest rate at which a simulated node keeps the share beyond the limit; 0 where one at rest does not."""
     low, high = 0.0, node.ceiling_per_s
     seed = int(rng.integers(1 << 31))
-    for _ in range(9):  # to 0.2 % of the ceiling; the same random numbers at every rate, so that noise cancels
+    for _ in range(10):  # to 0.1 % of the ceiling; the same random numbers at every rate, so that noise cancels
         middle = (low + high) / 2
-        late = _late(node, middle, 64, 2500, limit_s, np.random.default_rng(seed))
+        late = _late(node, middle, 256, 1000, limit_s, np.random.default_rng(seed))
         if late.mean() <= violations:
             low = middle
         else:
             high = middle
-    return low
+    return (low + high) / 2 if low > 0 else 0.0
 
 
 def fit_node(

@@ -23,7 +23,13 @@ from lynxbench.model.workload import (
     Workload,
 )
 from lynxbench.stats.autocorrelation import effective_count
-from lynxbench.workload.production import arrival_burstiness, concurrency, length_cdf, token_distance
+from lynxbench.workload.production import (
+    STEADY_GAPS,
+    arrival_burstiness,
+    concurrency,
+    length_cdf,
+    token_distance,
+)
 from lynxbench.workload.request_log import RequestLog
 from lynxbench.workload.time_scales import SCALES_S, day_shape, dispersion, expected_dispersion, stamp_step_s
 
@@ -254,7 +260,7 @@ def _arrivals(arrival: Arrival, log: RequestLog, turns: int) -> list[Dimension]:
         return [_missing("burstiness", "the contract is a closed loop and has none"), _open_at_once(arrival, log)]
     burst = arrival_burstiness(log)
     wanted = _variation(arrival, burst.by)
-    larger = max(wanted, burst.variation, 1e-9)
+    larger = max(wanted, burst.variation, STEADY_GAPS / BURST_LIMIT)  # two clocks are alike, whatever their jitter
     away, noise = abs(wanted - burst.variation) / larger, CHANCE * burst.error / larger
     says = f"log: coefficient of variation {burst.variation:.2f} (by {burst.by}); contract: {wanted:.2f}"
     measure = "relative difference of the gaps' coefficient of variation"

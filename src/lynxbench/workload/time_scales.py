@@ -7,6 +7,7 @@ happens over that length; a Poisson stream has 1 at every scale.
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -19,6 +20,9 @@ CALM = 0.25
 """Added before logarithms are taken: a quarter of Poisson's dispersion and none at all queue alike."""
 COARSE = 0.2
 """Share of simultaneous arrivals from which on the stamps' own step is looked for."""
+LONG = 200.0
+"""Arrivals of a window in which a renewal process shows the dispersion of its gaps."""
+RENEWALS = 200_000
 DAY_S = 86_400.0
 HOURS = 24
 
@@ -45,8 +49,8 @@ class Dispersion:
         """
         if self.windows < 3 or self.mean <= 0:
             return math.inf
-        spread = math.sqrt(2 / (self.windows - 1) + expected / (self.windows * self.mean))
-        return expected * spread / (expected + CALM) if expected > 0 else CALM * spread
+        index = max(expected, CALM)
+        return index / (index + CALM) * math.sqrt(2 / (self.windows - 1) + index / (self.windows * self.mean))
 
 
 def dispersion(arrival_s: Float64, span_s: float, scale_s: float, step_s: float = 0.0) -> Dispersion:
@@ -80,15 +84,23 @@ def expected_dispersion(arrival: Arrival, mean: float, turns: int) -> tuple[floa
         part = mean - math.floor(mean)
         index = part * (1 - part) / mean if mean > 0 else 1.0
     elif isinstance(arrival, GammaArrival):
-        # A stationary renewal process has cv² + (1 − cv⁴) / 6m in long windows (Cox, Renewal Theory, 1962, § 4.5).
-        squared = arrival.variation**2
-        index = min(max(squared + (1 - squared**2) / (6 * max(mean, 1e-9)), min(1.0, squared)), max(1.0, squared))
+        index = arrival.variation**2  # in long windows; in shorter ones as it comes out
+        if 0 < mean < LONG:
+            times = _renewals(arrival.variation)
+            index = dispersion(times, float(times[-1]), mean).index
     elif isinstance(arrival, BurstArrival):
         index = float(arrival.size)
     elif isinstance(arrival, RampArrival):
         middle = (arrival.from_per_s + arrival.to_per_s) / 2
         index = 1 + mean * (arrival.to_per_s - arrival.from_per_s) ** 2 / 12 / middle**2
     return index, index * turns  # turns of one conversation are together in windows that are long enough
+
+
+@cache
+def _renewals(variation: float) -> Float64:
+    """Arrivals one apart on average, with gamma gaps."""
+    gaps = np.random.default_rng(0).gamma(1 / variation**2, variation**2, RENEWALS)
+    return np.cumsum(gaps)
 
 
 def day_shape(arrival_s: Float64, span_s: float) -> Float64 | None:
