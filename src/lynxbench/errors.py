@@ -30,6 +30,7 @@ class ExitCode(IntEnum):
     REFUSED = 3
     CANNOT_RUN = 4
     EVIDENCE_INVALID = 5
+    UNPROVEN = 6
     INTERRUPTED = 130
 
 

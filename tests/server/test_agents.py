@@ -26,9 +26,9 @@ from lynxbench.server.rights import API, AccessScope
 CONTRACT = (
     QUICK_CONTRACT.replace("name: spin", "name: spin-nightly")
     .replace("restarts: 2", "restarts: 5")
-    .replace("window: 20 ms", "window: 100 ms")
-    .replace("min_duration: 400 ms", "min_duration: 800 ms")
-    .replace("limit: 600 ms", "limit: 1 s")
+    .replace("window: 20 ms", "window: 250 ms")
+    .replace("min_duration: 400 ms", "min_duration: 1500 ms")
+    .replace("limit: 600 ms", "limit: 20 s")
 )
 STEADY = """\
 import time

@@ -29,7 +29,8 @@ def compare(
 ) -> None:
     """Compare two results: sound or refused, then the effect, the verdict, and whose layer changed.
 
-    Exit code 1 when B regressed, 3 when the two are incomparable: then no ratio is given.
+    Exit code 1 when B regressed, 3 when the two are incomparable: then no ratio is given. 6 when a side is doubtful or
+    not shown to be steady: the figures stand, no verdict rests on them, and what to measure again is said.
     """
     comparison = compare_named(a, b, precision, ledger)
     answer(as_json, comparison, lambda: terminal_text(compose_comparison(comparison)))
@@ -37,6 +38,8 @@ def compare(
         raise typer.Exit(ExitCode.REFUSED)
     if comparison.verdict is EffectVerdict.REGRESSED:
         raise typer.Exit(ExitCode.VERDICT_NO)
+    if comparison.verdict is EffectVerdict.UNPROVEN:
+        raise typer.Exit(ExitCode.UNPROVEN)
 
 
 def compare_named(a: str, b: str, precision: Precision | None, ledger: str | None) -> Comparison:

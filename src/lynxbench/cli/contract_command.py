@@ -38,7 +38,7 @@ def new(
     if from_log is not None:
         # numpy is loaded for a log alone: contracts are checked and shown in many hooks, and should be at once
         from lynxbench.workload.production import fit_log
-        from lynxbench.workload.representative import distance
+        from lynxbench.workload.representative import hold_against
         from lynxbench.workload.request_log import read_log
 
         log = read_log(from_log)
@@ -63,7 +63,7 @@ def new(
         raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
     document: dict[str, object] = {"file": str(file), "name": contract.name, "contract_id": contract.contract_id}
     if log is not None and fitted is not None:
-        likeness = distance(contract.workload, log)
+        likeness = hold_against(contract, log)
         document |= {"log": fitted.document(), "likeness": likeness.document()}
     written = f"{file}: written; next: edit it, then lynxbench contract check {file}\n"
     answer(as_json, lambda: document, lambda: (likeness.render() if likeness else "") + written)
@@ -83,7 +83,7 @@ def check(
     """
     log, differs = None, False
     if against_log is not None:  # numpy for a log alone, as in `new`
-        from lynxbench.workload.representative import Likeness, distance
+        from lynxbench.workload.representative import Likeness, hold_against
         from lynxbench.workload.request_log import read_log
 
         log = read_log(against_log)
@@ -98,7 +98,7 @@ def check(
         row: dict[str, object] = {"file": file, "ok": True, "name": contract.name, "contract_id": contract.contract_id}
         text = f"{file}: ok  {contract.name}  {contract.contract_id}\n"
         if log is not None:
-            likeness = distance(contract.workload, log)
+            likeness = hold_against(contract, log)
             differs = differs or likeness.verdict is Likeness.DIFFERS
             row["likeness"] = likeness.document()
             text += likeness.render()

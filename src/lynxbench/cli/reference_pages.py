@@ -14,11 +14,13 @@ from lynxbench.errors import ExitCode
 
 _EXIT_MEANINGS = {
     ExitCode.DONE: "done",
-    ExitCode.VERDICT_NO: "a verdict says no: void, not steady, contracts or executors that differ",
+    ExitCode.VERDICT_NO: "a verdict says no: regressed, not reproduced, void, not steady, contracts that differ",
     ExitCode.BAD_INPUT: "wrong usage or bad input; one line says what, where and what would be right",
     ExitCode.REFUSED: "refused: the answer would be unsound, such as a comparison of what is not comparable",
     ExitCode.CANNOT_RUN: "this executor cannot run this contract; the line says what is missing",
     ExitCode.EVIDENCE_INVALID: "evidence does not verify",
+    ExitCode.UNPROVEN: "unproven: `compare` shows figures that would decide, and a side is doubtful or not shown to be "
+    "steady. Not a pass: *To settle it* and `sound_if` say what to measure again",
     ExitCode.INTERRUPTED: "interrupted; what was measured is kept and `--resume` goes on",
 }
 

@@ -16,6 +16,8 @@ from lynxbench.model.layers import Layer
 
 _RANGE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:×|x)?\s*(?:\.\.|…|–|-)\s*([0-9]*\.?[0-9]+)\s*(?:×|x)?\s*")
 LARGEST_FACTOR = 1e6
+MARGIN = 0.02
+"""Within this of the expected range, or of no change at all, counts as there: what a rerun tolerates, too."""
 
 
 def parse_expectation(text: str) -> Interval:
@@ -30,15 +32,18 @@ def parse_expectation(text: str) -> Interval:
 
 
 def judge_expectation(expected: Interval, measured: Interval) -> ChangeVerdict:
-    """Expected against measured: only intervals that leave no doubt give a verdict."""
+    """Expected against measured: the whole interval in the range, beyond it, or neither."""
     if not measured.known:
         return ChangeVerdict.INCONCLUSIVE
-    if measured.low > expected.high:
+    low, high = expected.low * (1 - MARGIN), expected.high / (1 - MARGIN)
+    if measured.inside(low, high):
+        return ChangeVerdict.AS_EXPECTED
+    if measured.low > high:
         return ChangeVerdict.MORE
-    if measured.high < expected.low:
-        return ChangeVerdict.NO_EFFECT if measured.low <= 1 <= measured.high else ChangeVerdict.LESS
-    inside = expected.low <= measured.estimate <= expected.high
-    return ChangeVerdict.AS_EXPECTED if inside else ChangeVerdict.INCONCLUSIVE
+    if measured.high < low:
+        nothing = measured.inside(1 - MARGIN, 1 / (1 - MARGIN))
+        return ChangeVerdict.NO_EFFECT if nothing else ChangeVerdict.LESS
+    return ChangeVerdict.INCONCLUSIVE
 
 
 def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMeasured:
@@ -48,6 +53,7 @@ def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMe
         raise Refused(f"before and after are incomparable ({rules}): no effect is given")
     row = next(compared for compared in comparison.per_precision if compared.precision is comparison.precision)
     throughput = next(effect for effect in row.effects if effect.higher_is_better)
+    doubtful = any(r.outcome == "doubts" and r.precision in (None, row.precision) for r in comparison.rules)
     return ChangeMeasured(
         change_id=declared.change_id,
         contract_id=declared.contract_id,
@@ -55,7 +61,7 @@ def measure_change(declared: ChangeDeclared, comparison: Comparison) -> ChangeMe
         after=comparison.b.result_id,
         precision=comparison.precision,
         effect=throughput.ratio,
-        verdict=judge_expectation(declared.expected, throughput.ratio),
+        verdict=ChangeVerdict.INCONCLUSIVE if doubtful else judge_expectation(declared.expected, throughput.ratio),
         layers_differing=tuple(difference.layer for difference in comparison.layers if difference.weight in COUNTS),
     )
 

@@ -25,10 +25,17 @@ from lynxbench.model.result import PrecisionResult, Result
 
 WORST_FIRST = (
     EffectVerdict.REGRESSED,
+    EffectVerdict.UNPROVEN,
     EffectVerdict.INCONCLUSIVE,
     EffectVerdict.WITHIN_BUDGET,
     EffectVerdict.IMPROVED,
 )
+ALONE = {
+    EffectVerdict.REGRESSED: "a loss beyond the budget",
+    EffectVerdict.IMPROVED: "a gain beyond the budget",
+    EffectVerdict.WITHIN_BUDGET: "no loss beyond the budget",
+}
+"""What the interval alone would show; a doubtful side keeps it from being a verdict."""
 
 
 def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comparison:
@@ -65,7 +72,7 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
         confidence=confidence,
         per_precision=tuple(rows),
         cause=None if comparability is Comparability.INCOMPARABLE else cause,
-        sound_if=tuple(dict.fromkeys(_remedy(f) for f in findings if f.outcome is RuleVerdict.BREAKS)),
+        sound_if=tuple(dict.fromkeys(_remedy(f) for f in findings if f.outcome is not RuleVerdict.DIFFERS)),
         rules_checked=tuple(rule.number for rule in RULES),
     )
 
@@ -114,12 +121,21 @@ def _row(
         precision=precision,
         comparability=Comparability.WITH_DIFFERENCES if whole or here else Comparability.COMPARABLE,
         leading=leading,
-        effects=effects_at(pair, precision, budget, confidence),
+        effects=tuple(_withheld(e, [*whole, *here]) for e in effects_at(pair, precision, budget, confidence)),
         accuracy=_accuracy_words(a, b),
     )
     decisive = leading_effect(row)  # None: a latency leads and neither it nor the median is resolved in both
     verdict = EffectVerdict.INCONCLUSIVE if decisive is None else decisive.verdict
     return row.model_copy(update={"verdict": verdict})
+
+
+def _withheld(effect: Effect, findings: Iterable[RuleFinding]) -> Effect:
+    """A doubtful side shows its figures; it convicts nobody, clears nobody and is not celebrated."""
+    doubt = next((finding for finding in findings if finding.outcome is RuleVerdict.DOUBTS), None)
+    if doubt is None or effect.verdict not in ALONE:
+        return effect
+    why = f"the interval alone shows {ALONE[effect.verdict]}; {doubt.said}. To settle it: {_remedy(doubt)}"
+    return effect.model_copy(update={"verdict": EffectVerdict.UNPROVEN, "why": why})
 
 
 def _accuracy_words(a: PrecisionResult | None, b: PrecisionResult | None) -> str:
@@ -164,7 +180,8 @@ def _outcomes(findings: Iterable[RuleFinding]) -> list[RuleOutcome]:
         )
         for finding in findings
     ]
-    return sorted(listed, key=lambda outcome: (outcome.outcome is not RuleVerdict.BREAKS, outcome.rule))
+    severity = (RuleVerdict.BREAKS, RuleVerdict.DOUBTS, RuleVerdict.DIFFERS)
+    return sorted(listed, key=lambda outcome: (severity.index(outcome.outcome), outcome.rule))
 
 
 def _remedy(finding: RuleFinding) -> str:

@@ -42,6 +42,8 @@ KNOWN_SPREAD = 8
 USUAL_SIGMA = 0.01
 """With fewer, the spread is taken to be at least this: nominally identical accelerators differ by several percent from
 end to end (Sinha et al., SC22), so a percent of standard deviation is no news."""
+TYPICAL_WITHIN = 0.05
+"""An instance is typical whose whole interval lies this near to the others: identical ones spread as much."""
 MOST_SPLITS = 8
 PLACEMENT = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"})
 """Which device a run was given is no property of the device."""
@@ -299,7 +301,10 @@ def _standing(
     if len(figures.run_means) < FEWEST_RESTARTS or not ratio.known:
         return InstanceStanding.UNKNOWN, f"{len(figures.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
     if ratio.low <= 1 + budget and ratio.high >= 1 - budget:
-        return InstanceStanding.TYPICAL, ""
+        margin = max(TYPICAL_WITHIN, budget)
+        if ratio.inside(1 - margin, 1 + margin):
+            return InstanceStanding.TYPICAL, ""
+        return InstanceStanding.UNKNOWN, f"its interval reaches beyond ±{margin:.0%}: more restarts would place it"
     if count < 3:
         return InstanceStanding.DIFFERS, "of two instances neither is the outlier"
     if abs(off) < OUTLYING * sigma:
@@ -342,5 +347,5 @@ def _sentence(compared: FleetComparison) -> str:
     if differing:
         return f"{spread}; {len(differing)} differ for certain, none beyond the fleet's own spread"
     if any(row.standing is InstanceStanding.UNKNOWN for row in rows):
-        return f"{spread}; not every instance has the {FEWEST_RESTARTS} restarts that a verdict needs"
+        return f"{spread}; not every instance has the restarts that would place it"
     return f"{spread}; none stands apart"

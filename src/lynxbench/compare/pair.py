@@ -69,3 +69,8 @@ def breaks(rule: str, words: str, remedy: str = "") -> RuleFinding:
 def differs(rule: str, words: str) -> RuleFinding:
     """A difference that is listed and leaves the pair comparable."""
     return RuleFinding(rule, RuleVerdict.DIFFERS, words)
+
+
+def doubts(rule: str, words: str, remedy: str) -> RuleFinding:
+    """A side whose figures may be shown and may not decide."""
+    return RuleFinding(rule, RuleVerdict.DOUBTS, words, remedy)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
+from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs, doubts
 from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
 from lynxbench.model.contract import AccuracyPolicy
 from lynxbench.model.load_figures import LoadFigures
@@ -110,7 +110,7 @@ def _validity(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
     elif figures.throughput is None or figures.throughput.estimate is None:
         yield breaks("R08", f"{label} has no figure")
     elif figures.validity.verdict is ValidityVerdict.DOUBTFUL:
-        yield differs("R08", f"{label} is doubtful: {reasons}")
+        yield doubts("R08", f"{label} is doubtful: {reasons}", f"measure {label} again without it ({reasons})")
 
 
 def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
@@ -128,7 +128,8 @@ def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
         remedy = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit), or remove what moves it"
         yield breaks("R09", f"{label} never reached steady state: {steady.reason}{moved}", remedy)
     else:
-        yield differs("R09", f"{label}: steady state could not be shown: {steady.reason}{moved}")
+        remedy = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit)"
+        yield doubts("R09", f"{label}: steady state could not be shown: {steady.reason}{moved}", remedy)
 
 
 def _restarts(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:

@@ -19,6 +19,8 @@ class ComparabilityRule:
     """When it stays comparable and the difference is listed; empty where there is no such case."""
     reason: str
     remedy: str
+    doubts: str = ""
+    """When the figures are shown and no verdict rests on them; empty where there is no such case."""
 
 
 RULES: tuple[ComparabilityRule, ...] = (
@@ -90,20 +92,22 @@ RULES: tuple[ComparabilityRule, ...] = (
     ComparabilityRule(
         "R08",
         "validity",
-        "Neither run is void.",
+        "Neither run is void or doubtful.",
         "a run or its figure at this precision is void",
-        "a run is doubtful",
-        "A void run's figures are nobody's; a doubtful one's carry their reasons with them.",
-        "measure the void one again, without what voided it",
+        "",
+        "A void run's figures are nobody's; a doubtful one's carry their reasons with them, and convict nobody.",
+        "measure the void or doubtful one again, without what made it so",
+        "a run or its figure at this precision is doubtful (foreign load, throttling, failed processes …)",
     ),
     ComparabilityRule(
         "R09",
         "steadiness",
         "Both reached steady state.",
         "one was found not to be steady",
-        "for one it could not be shown either way",
+        "",
         "A drifting level has no value that a ratio could be taken of.",
         "run the unsteady one longer (a higher limit), or remove what moves it",
+        "for one it could not be shown either way",
     ),
     ComparabilityRule(
         "R10",
@@ -237,7 +241,8 @@ def render_rules() -> str:
         "",
         "`lynxbench compare A B` holds a pair against these rules before any ratio is given. A rule that *breaks* "
         "makes the pair incomparable: no ratio is given, and the exit code is 3. One that *differs* leaves it "
-        "comparable, with the difference listed. The reasons are told at more length in "
+        "comparable, with the difference listed. One that *doubts* leaves the figures and takes the verdict: it is "
+        "`unproven`, and the exit code is 6. The reasons are told at more length in "
         "[comparability](../methodology/comparability.md).",
         "",
     ]
@@ -245,6 +250,7 @@ def render_rules() -> str:
         lines += [f"## {rule.number} {rule.name}", "", rule.asks, ""]
         lines += [f"- **Breaks** when {rule.breaks}."] if rule.breaks else ["- Never breaks."]
         lines += [f"- **Differs** when {rule.differs}."] if rule.differs else []
+        lines += [f"- **Doubts** when {rule.doubts}."] if rule.doubts else []
         lines += [f"- **Why**: {rule.reason}", f"- **Sound if** you {rule.remedy}.", ""]
     lines += ["## Which contract key falls under which rule", "", "| key | rule |", "|---|---|"]
     lines += [f"| `{key}` | {number} {BY_NUMBER[number].name} |" for key, number in RULE_OF_KEY.items()]

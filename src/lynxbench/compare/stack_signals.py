@@ -6,7 +6,7 @@ single team's instrument will find it.
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lynxbench.compare.comparing import compare_pair
@@ -116,9 +116,8 @@ def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
     pairs = [(a, b) for (a, before), (b, after) in itertools.pairwise(layered) if before != after]
     if not pairs:
         return _unknown(1, name, "no layer changed between two results", "results from before and after a change")
-    judged = 0
-    for a, b, comparison in _decided(record, pairs):
-        judged += 1
+    decided, open_pairs = _decided(record, pairs)
+    for a, b, comparison in decided:
         if comparison.verdict is not EffectVerdict.REGRESSED:
             continue
         changed = {difference.layer for difference in comparison.layers if difference.weight in COUNTS}
@@ -129,20 +128,21 @@ def _symptom_elsewhere(record: Record, results: Sequence[Result]) -> Signal:
                 f"(owner {b.contract.owner(shows)})"
             )
             return _signal(1, name, True, words, (a.result_id, b.result_id))
-    if not judged:
-        return _unknown(
-            1, name, f"{len(pairs)} changes, none with a verdict", "at least 5 restarts before and after each change"
-        )
-    words = f"{judged} changes with a verdict: none regressed in another layer than the one that changed"
-    return _signal(1, name, False, words, (b.result_id for _, b in pairs[-judged:]))
+    if open_pairs or not decided:
+        words = f"{len(decided)} changes with a verdict, {open_pairs} without"
+        return _unknown(1, name, words, "at least 5 restarts in valid, steady runs before and after each change")
+    words = f"{len(decided)} changes with a verdict: none regressed in another layer than the one that changed"
+    return _signal(1, name, False, words, (b.result_id for _, b, _ in decided))
 
 
-def _decided(record: Record, pairs: Sequence[tuple[Result, Result]]) -> Iterator[tuple[Result, Result, Comparison]]:
-    """The newest pairs whose comparison has a verdict."""
-    for a, b in pairs[-MOST_PAIRS:]:
-        comparison = record.compare(a, b)
-        if comparison.verdict not in (None, EffectVerdict.INCONCLUSIVE):
-            yield a, b, comparison
+def _decided(
+    record: Record, pairs: Sequence[tuple[Result, Result]]
+) -> tuple[list[tuple[Result, Result, Comparison]], int]:
+    """The newest pairs whose comparison has a verdict, and how many could have one and have none."""
+    compared = [(a, b, record.compare(a, b)) for a, b in pairs[-MOST_PAIRS:]]
+    sound = [row for row in compared if row[2].verdict is not None]
+    decided = [row for row in sound if row[2].verdict not in (EffectVerdict.INCONCLUSIVE, EffectVerdict.UNPROVEN)]
+    return decided, len(sound) - len(decided)
 
 
 def _shows_in(result: Result) -> Layer | None:
@@ -157,13 +157,15 @@ def _words(layers: Iterable[Layer]) -> str:
 def _moderate_utilisation(record: Record, results: Sequence[Result]) -> Signal:
     name = "moderate utilisation with low throughput"
     seen = []
+    unsure = 0
     for result in reversed(results):
         busy, how = _busy_share(record, result)
         gain = None if result.attribution is None else result.attribution.gain_if_removed
         if busy is None or gain is None or not gain.known:
             continue
-        moderate, low = MODERATE[0] <= busy <= MODERATE[1], gain.low >= LOW_THROUGHPUT_GAIN
-        if moderate and low:
+        moderate = MODERATE[0] <= busy <= MODERATE[1]
+        unsure += moderate and gain.low < LOW_THROUGHPUT_GAIN <= gain.high
+        if moderate and gain.low >= LOW_THROUGHPUT_GAIN:
             words = (
                 f"{short(result.result_id)}: {how} {busy:.0%}, and removing its bottleneck would give "
                 f"{gain.low:.2f}–{gain.high:.2f}×"
@@ -174,6 +176,9 @@ def _moderate_utilisation(record: Record, results: Sequence[Result]) -> Signal:
         return _unknown(
             2, name, "no result knows both its busy share and what its bottleneck costs", "a result with an attribution"
         )
+    if unsure:
+        words = f"{unsure} of {len(seen)} results are moderately busy and may gain {LOW_THROUGHPUT_GAIN}×, or not"
+        return _unknown(2, name, words, "the bottleneck removed for real (an intervention), or a longer trace")
     shares = [busy for _, busy in seen]
     words = f"{len(seen)} results: busy {min(shares):.0%} to {max(shares):.0%}, none both moderate and low"
     return _signal(2, name, False, words, (identity for identity, _ in seen))
@@ -194,7 +199,7 @@ def _all_fine_slo_fails(record: Record, results: Sequence[Result]) -> Signal:
     for result in reversed(results):
         for figures in result.per_precision:
             verdicts = {slo.verdict for slo in figures.slo}
-            if not verdicts or verdicts == {"unresolved"}:
+            if not verdicts or ("unresolved" in verdicts and "missed" not in verdicts):
                 continue
             fine, wrong = _instruments(record, result, figures)
             judged.append(result.result_id)
@@ -256,12 +261,16 @@ def _swap_gained_less(record: Record, results: Sequence[Result]) -> Signal:
             return _signal(4, name, True, words, (outcome.change_id, outcome.before, outcome.after))
     decided = [outcome for outcome in swaps if outcome.verdict is not ChangeVerdict.INCONCLUSIVE]
     compared: list[str] = []
+    unsure = len(swaps) - len(decided)
     for a, b in list(itertools.pairwise(results))[-MOST_PAIRS:]:
         promised = _promised_gain(a, b)
         if promised is None:
             continue
         comparison = record.compare(a, b)
         if comparison.effect is None or not comparison.effect.known or comparison.figure != "throughput":
+            continue
+        if comparison.verdict is EffectVerdict.UNPROVEN or comparison.effect.low < promised <= comparison.effect.high:
+            unsure += 1
             continue
         compared += [a.result_id, b.result_id]
         if promised > 1 and comparison.effect.high < promised:
@@ -270,13 +279,16 @@ def _swap_gained_less(record: Record, results: Sequence[Result]) -> Signal:
                 f"and gained {comparison.effect.low:.2f}–{comparison.effect.high:.2f}×"
             )
             return _signal(4, name, True, words, (a.result_id, b.result_id))
-    if not decided and not compared:
+    if not decided and not compared and not unsure:
         return _unknown(
             4,
             name,
             "no swap of hardware was measured",
             "results before and after a swap, with ceilings or a declared expectation (change declare)",
         )
+    if unsure:
+        words = f"{unsure} swaps may have gained what was expected of them, or less"
+        return _unknown(4, name, words, "more restarts before and after the swap, in valid and steady runs")
     evidence = [*(outcome.change_id for outcome in decided), *compared]
     return _signal(4, name, False, "hardware swaps gained what was expected of them", evidence)
 
@@ -297,9 +309,8 @@ def _identical_differ(record: Record, results: Sequence[Result]) -> Signal:
     if not pairs:
         words = f"{len(newest)} instance{'' if len(newest) == 1 else 's'} measured, no two of one kind"
         return _unknown(5, name, words, "the same contract on two machines of one kind")
-    judged = []
-    for a, b, comparison in _decided(record, pairs):
-        judged.append((a, b))
+    decided, open_pairs = _decided(record, pairs)
+    for a, b, comparison in decided:
         if comparison.verdict is EffectVerdict.WITHIN_BUDGET or comparison.effect is None:
             continue
         fields = [f"{c.layer}.{c.name}" for c in changes_between(a, b) if any(word in c.name for word in PLACEMENT)]
@@ -310,10 +321,11 @@ def _identical_differ(record: Record, results: Sequence[Result]) -> Signal:
             f"[{effect.low - 1:+.1%}, {effect.high - 1:+.1%}]; {why}"
         )
         return _signal(5, name, True, words, (a.result_id, b.result_id))
-    if not judged:
-        return _unknown(5, name, f"{len(pairs)} pairs, none with a verdict", "at least 5 restarts on each instance")
-    words = f"{len(judged)} pairs of one kind are within the budget of each other"
-    return _signal(5, name, False, words, (result.result_id for pair in judged for result in pair))
+    if open_pairs or not decided:
+        words = f"{len(decided)} pairs with a verdict, {open_pairs} without"
+        return _unknown(5, name, words, "at least 5 restarts on each instance, in valid and steady runs")
+    words = f"{len(decided)} pairs of one kind are within the budget of each other"
+    return _signal(5, name, False, words, (result.result_id for a, b, _ in decided for result in (a, b)))
 
 
 def _nominally_identical(a: Result, b: Result) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from lynxbench.compare.pair import ComparedPair, ComparedSide, RuleFinding, breaks, differs
+from lynxbench.compare.pair import ComparedPair, ComparedSide, RuleFinding, breaks, differs, doubts
 from lynxbench.compare.rules import rule_of_key
 from lynxbench.model.comparison import ContractDifference
 from lynxbench.model.executor import Executor, Status
@@ -54,6 +54,13 @@ def _validity(side: ComparedSide) -> Iterator[RuleFinding]:
     validity = side.result.validity
     if validity.verdict is ValidityVerdict.VOID:
         yield breaks("R08", f"{side.label} is void: {'; '.join(validity.reasons) or 'no reason given'}")
+    elif validity.verdict is ValidityVerdict.DOUBTFUL:
+        names = tuple(f"{figures.precision.value}: " for figures in side.result.per_precision)
+        # What is said of one precision is judged there; the rest concerns every figure of the run.
+        reasons = [reason for reason in validity.reasons if not reason.startswith(names)]
+        if reasons or not validity.reasons:
+            why = "; ".join(reasons) or "no reason given"
+            yield doubts("R08", f"{side.label} is doubtful: {why}", f"measure {side.label} again without it ({why})")
 
 
 def _record(side: ComparedSide) -> Iterator[RuleFinding]:

@@ -5,6 +5,7 @@ from lynxbench.model.attribution import Attribution, Category
 from lynxbench.model.decisions import AssumptionState, Device, SpecAssumption
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.verdicts import SteadyVerdict
 
 MOSTLY = 0.5
 """Share of the step at which it is bound by one thing."""
@@ -100,7 +101,8 @@ def _stable(figures: PrecisionResult, device: Device, tested: Result | None) -> 
 
 def _regime(figures: PrecisionResult) -> tuple[AssumptionState, str]:
     if not is_steady(figures):
-        return BROKEN, (figures.steady and figures.steady.reason) or "no steady state was shown"
+        drifts = figures.steady is not None and figures.steady.verdict is SteadyVerdict.NOT_STEADY
+        return BROKEN if drifts else UNKNOWN, (figures.steady and figures.steady.reason) or "no steady state was shown"
     if figures.governed_by is not None:
         return BROKEN, f"held down by {figures.governed_by.cause}"
     peak, held = figures.peak, figures.sustained

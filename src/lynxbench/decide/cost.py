@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lynxbench.decide.front import FIGURES, is_left_out, mark_front, rank_options
-from lynxbench.decide.power_plan import ACCELERATOR_ONLY, measured_draw
+from lynxbench.decide.power_plan import energy_boundary, measured_draw
 from lynxbench.decide.tenure import Rates, Terms, break_even, price_tenures
 from lynxbench.decide.usable_figures import measured_precision
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Regime
 from lynxbench.model.figures import Figure
+from lynxbench.model.interval import Interval
 from lynxbench.model.planning import (
     CandidateCost,
     CostReport,
@@ -24,7 +25,7 @@ from lynxbench.model.planning import (
 )
 from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import Quantity, parse_unit, quantity, rate_unit, words_of
-from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.result import Percentile, PrecisionResult, Result
 
 PER_MILLION = 1e6
 
@@ -192,7 +193,7 @@ def _efficiency(figures: PrecisionResult, rate: Figure, draw: Figure | None, wal
     inverse = [None if not part else 1 / (part * factor) for part in (energy.high, energy.estimate, energy.low)]
     figure = Figure(low=inverse[0], estimate=inverse[1], high=inverse[2], unit=f"{work}/J")
     per_watt = figure.model_copy(update={"unit": f"{rate.unit}/W"})  # a unit a joule is a unit a second a watt
-    boundary = f"at the wall: counters × {factor:g}, declared" if wall else ACCELERATOR_ONLY
+    boundary = f"at the wall: counters × {factor:g}, declared" if wall else energy_boundary(figures)
     return EnergyEfficiency(per_joule=figure, per_watt=per_watt, boundary=boundary)
 
 
@@ -223,6 +224,7 @@ def _option(row: _Judged, tenure: Tenure | None, unit: str) -> Option:
     capacity, _ = _within_objective(figures)
     hour = None if tenure is None else tenure.per_hour.estimate
     per_joule = cost.efficiency.per_joule
+    tail = _tail(figures)
     return Option(
         name=cost.name if tenure is None else f"{cost.name} ({tenure.kind})",
         result_id=cost.result_id,
@@ -230,11 +232,13 @@ def _option(row: _Judged, tenure: Tenure | None, unit: str) -> Option:
         precision=figures.precision,
         tenure="no price" if tenure is None else tenure.kind,
         throughput=row.rate,
-        latency_p99_ms=_tail(figures),
+        latency_p99_ms=None if tail is None else tail.estimate,
+        latency_p99_bounds=_bounds(tail) if tail is not None and tail.resolved else None,
         accuracy_loss=None if accuracy is None else accuracy.loss,
         accuracy="not measured" if accuracy is None else accuracy.verdict,
         cost=None if tenure is None else _per_work(tenure, row.rate, cost.utilisation, unit),
         per_joule=None if per_joule is None else per_joule.estimate,
+        per_joule_bounds=None if per_joule is None else _bounds(per_joule),
         value=capacity * cost.utilisation * 3600 / hour if capacity is not None and hour else None,
         on_front=False,
     )
@@ -258,12 +262,18 @@ def _per_work(tenure: Tenure, rate: Figure, utilisation: float, unit: str) -> Mo
     )
 
 
-def _tail(figures: PrecisionResult) -> float | None:
+def _tail(figures: PrecisionResult) -> Percentile | None:
     for metric in ("time-to-first-token", "latency"):
         for percentile in figures.latency_ms.get(metric, ()):
             if percentile.percentile == 99 and percentile.estimate is not None:
-                return percentile.estimate
+                return percentile
     return None
+
+
+def _bounds(figure: Figure | Percentile) -> Interval | None:
+    """Its interval, where it has one."""
+    low, estimate, high = figure.low, figure.estimate, figure.high
+    return None if low is None or estimate is None or high is None else Interval(low, estimate, high)
 
 
 def _rankings(options: Sequence[Option], question: CostQuestion) -> tuple[Ranking, ...]:
@@ -277,12 +287,21 @@ def _rankings(options: Sequence[Option], question: CostQuestion) -> tuple[Rankin
 def _sentence(judged: Sequence[_Judged], rankings: Sequence[Ranking], question: CostQuestion) -> str:
     chosen = next((ranking for ranking in rankings if ranking.asked), None)
     if chosen is not None and chosen.order:
-        return f"for the objective {chosen.regime}, {chosen.order[0]} comes first, by {chosen.by}"
+        first = chosen.order[0]
+        if first not in chosen.level:
+            return f"for the objective {chosen.regime}, {first} comes first, by {chosen.by}"
+        others = ", ".join(chosen.level[first])
+        return f"for the objective {chosen.regime}, undetermined: {first} is level with {others}, by {chosen.by}"
     if question.regimes:
-        firsts = {ranking.regime.value: ranking.order[0] for ranking in rankings if ranking.order}
-        return "no objective was asked for: " + "; ".join(f"{regime}: {name} first" for regime, name in firsts.items())
+        firsts = {ranking.regime.value: _first(ranking) for ranking in rankings if ranking.order}
+        return "no objective was asked for: " + "; ".join(f"{regime}: {words}" for regime, words in firsts.items())
     many = f"{len(judged)} candidates" if len(judged) > 1 else judged[0].cost.name
     return f"{many}: cost, efficiency and value stand apart; no order is given without an objective"
+
+
+def _first(ranking: Ranking) -> str:
+    first, others = ranking.order[0], ranking.level.get(ranking.order[0], ())
+    return f"{first} level with {', '.join(others)}" if others else f"{first} first"
 
 
 def _cautions(judged: Sequence[_Judged], question: CostQuestion) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from lynxbench.model.planning import PowerPlan
 from lynxbench.model.quantities import quantity, rate_unit
 from lynxbench.model.result import PrecisionResult, Result
 
-ACCELERATOR_ONLY = "accelerators' own energy counters; the rest of the node is not in it"
+EVERY_DEVICE = "energy counters of all accelerators and packages together: the result does not say which were its own"
 NAMEPLATE_FIELDS = ("gpu_power_limit_default_w", "gpu_power_limit_max_w")
 
 
@@ -20,6 +20,14 @@ def measured_draw(figures: PrecisionResult) -> Figure | None:
     watts = work.in_unit("W")  # Refused where joules a token meet requests a second
     bounds = [None if part is None else part * rate.estimate * watts for part in (energy.low, energy.high)]
     return Figure(low=bounds[0], estimate=energy.estimate * rate.estimate * watts, high=bounds[1], unit="W")
+
+
+def energy_boundary(figures: PrecisionResult) -> str:
+    """Whose energy a result's figure is."""
+    beside = figures.energy_beside
+    if beside is None:
+        return EVERY_DEVICE
+    return f"energy counters of {', '.join(beside.devices)} ({beside.how}); the rest of the node is not in it"
 
 
 def nameplate_of(result: Result) -> tuple[float | None, str]:
@@ -48,7 +56,7 @@ def plan_power(
     fleet = None if draw is None else draw.scaled(nodes / 1e3, "kW")
     return PowerPlan(
         measured_w_per_node=draw,
-        measured_how=ACCELERATOR_ONLY if draw is not None else "no energy was measured in this result",
+        measured_how=energy_boundary(figures) if draw is not None else "no energy was measured in this result",
         nameplate_w_per_node=nameplate,
         nameplate_how=how,
         pue=pue,

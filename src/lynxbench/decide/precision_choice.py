@@ -15,7 +15,9 @@ from lynxbench.model.result import Percentile, PrecisionResult, Result
 from lynxbench.model.workload import LANGUAGE_TASKS
 
 KV_FIELDS = ("kv_cache_dtype", "kv_cache_precision", "cache_dtype")
-Verdict = Literal["go", "no-go", "not measured"]
+Verdict = Literal["go", "no-go", "undetermined", "not measured"]
+NO_FASTER = 0.02
+"""A speed-up that lies whole below this is none to speak of."""
 METRICS = ("time-per-token", "time-to-first-token", "latency")
 
 
@@ -50,10 +52,10 @@ def policy_words(contract: Contract) -> str:
 def _line(
     figures: PrecisionResult, result: Result, reference: PrecisionResult | None, results: Sequence[Result]
 ) -> PrecisionLine:
-    verdict, why = _verdict(figures, result)
     usable = is_usable(result, figures)
     metric, tail = _tail(figures) if usable else ("", None)
     loss, how = _loss(figures.precision, results)
+    verdict, why = _verdict(figures, result, loss)
     executed = figures.executed
     return PrecisionLine(
         precision=figures.precision,
@@ -76,7 +78,7 @@ def _line(
     )
 
 
-def _verdict(figures: PrecisionResult, result: Result) -> tuple[Verdict, str]:
+def _verdict(figures: PrecisionResult, result: Result, spread: Interval | None) -> tuple[Verdict, str]:
     if figures.skipped is not None:
         return "not measured", figures.skipped.reason
     if not is_usable(result, figures):
@@ -93,6 +95,14 @@ def _verdict(figures: PrecisionResult, result: Result) -> tuple[Verdict, str]:
     missed = [slo for slo in figures.slo if slo.verdict == "missed"]
     if verdict == "go" and missed:
         return "no-go", f"accurate enough, and misses p{missed[0].percentile:g} {missed[0].metric}"
+    unresolved = [slo for slo in figures.slo if slo.verdict == "unresolved"]
+    if verdict == "go" and unresolved:
+        bound = f"p{unresolved[0].percentile:g} {unresolved[0].metric}"
+        return "undetermined", f"accurate enough, and whether it keeps {bound} is unresolved: run it longer"
+    policy = result.contract.policy.accuracy
+    if policy is not None and spread is not None and spread.low <= policy.largest_loss < spread.high:
+        words = f"losses from {spread.low:.2%} to {spread.high:.2%} lie on both sides of {policy.largest_loss:.2%}"
+        return "undetermined", f"{words}: more results would tell"
     loss = "" if figures.accuracy.loss is None else f"loss {figures.accuracy.loss:.2%}"
     slower = ", but emulated: it may be slower than a native one" if figures.native is Native.EMULATED else ""
     return verdict, f"{loss or 'by the policy'}{slower}"
@@ -164,9 +174,16 @@ def _sentence(lines: Sequence[PrecisionLine]) -> str:
     if go:
         best = max(go, key=lambda line: line.speedup.estimate if line.speedup else 0.0)
         assert best.speedup is not None
-        faster = best.speedup.low > 1
-        word = f"{best.speedup.estimate:.2f}× the reference" if faster else "no faster than the reference"
-        return f"go: {best.precision} keeps the policy at {word}"
+        low, high = best.speedup.low, best.speedup.high
+        word = f"{best.speedup.estimate:.2f}× the reference, faster or slower undetermined"
+        if low > 1:
+            word = f"{best.speedup.estimate:.2f}× [{low:.2f}, {high:.2f}] the reference"
+        elif high < 1 + NO_FASTER:
+            word = "no faster than the reference"
+        rivals = [line for line in go if line is not best]
+        level = [line.precision.value for line in rivals if line.speedup and not line.speedup.high < low]
+        beside = f"; level with {', '.join(level)}" if level else ""
+        return f"go: {best.precision} keeps the policy at {word}{beside}"
     verdicts = ", ".join(f"{line.precision} {line.verdict}" for line in lower)
     return (
         f"stay with the reference: {verdicts}" if verdicts else "one precision was measured: there is nothing to choose"

@@ -22,8 +22,8 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.workload import SaturatingArrival
 
-SAME_CEILING = 0.05
-"""Two saturation points nearer than the search's own pair (5 %) are the same ceiling."""
+SAME_CEILING = 0.10
+"""Two ceilings are the same within this, and another beyond it: two pairs of 5 % each cannot show less."""
 TITLES = ("saturation today", "where time goes", "swap against fix", "test instance", "re-measurement")
 QUESTIONS = (
     "What does today's hardware sustain at the production saturation point?",
@@ -77,7 +77,10 @@ def decide_purchase(proposal: PurchaseProposal) -> PurchaseDecision:
     )
     open_ones = sum(not answer.answered for answer in answers)
     ratio = _ratio(today, tested)
+    doubts = [_doubt(point) for point in (today, tested) if point is not None and _doubt(point)]
     supported, because = _supported(open_ones, attributed, proposal, ratio)
+    if doubts and open_ones < UNANSWERED_LIMIT:
+        supported, because = "undecided", f"{'; '.join(doubts)}: measure again without that"
     cites = dict.fromkeys(name for answer in answers for name in answer.evidence)
     return PurchaseDecision(
         sentence=_sentence(open_ones, supported, because),
@@ -163,7 +166,9 @@ def _test_instance(today: _Point | None, tested: _Point | None, proposal: Purcha
         return _open(3, "nothing to hold it against: today's saturation is not measured", command)
     ratio = _ratio(today, tested)
     assert ratio is not None
-    return _answer(3, f"{tested.words}: {_ceiling_words(ratio)}", (today.result.result_id, tested.result.result_id))
+    told, words = _ceiling(ratio)
+    evidence = today.result.result_id, tested.result.result_id
+    return _answer(3, f"{tested.words}: {words}", evidence, "" if told else command)
 
 
 def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
@@ -213,14 +218,22 @@ def _ratio(today: _Point | None, tested: _Point | None) -> Interval | None:
     return Interval(tested.low / today.high, middle, tested.high / today.low)
 
 
-def _ceiling_words(ratio: Interval) -> str:
+def _ceiling(ratio: Interval) -> tuple[bool, str]:
+    """Whether the pairs tell the two ceilings apart or level, and the words for it."""
     if not ratio.known:
-        return "another precision than today's: not held against it"
-    if ratio.low > 1 + SAME_CEILING:
-        return f"higher, {ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}] today's"
-    if ratio.high < 1 - SAME_CEILING:
-        return f"lower, {ratio.estimate:.2f}× today's"
-    return f"the same ceiling ({ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}])"
+        return False, "another precision than today's: not held against it"
+    bounds = f"{ratio.estimate:.2f}× [{ratio.low:.2f}, {ratio.high:.2f}]"
+    if ratio.inside(1 - SAME_CEILING, 1 + SAME_CEILING):
+        return True, f"the same ceiling within {SAME_CEILING:.0%} ({bounds})"
+    if ratio.low > 1 + SAME_CEILING or ratio.high < 1 - SAME_CEILING:
+        return True, f"{'higher' if ratio.low > 1 else 'lower'}, {bounds} today's"
+    return False, f"undetermined: {bounds} today's is neither within {SAME_CEILING:.0%} nor beyond it"
+
+
+def _doubt(point: _Point) -> str:
+    """Why nothing may rest on a saturation point that can be shown; empty where nothing speaks against it."""
+    doubted = [part.validity for part in (point.figures, point.result) if part.validity.verdict != "valid"]
+    return f"{short(point.result.result_id)} is doubtful ({'; '.join(doubted[0].reasons)})" if doubted else ""
 
 
 def _attribution(results: Sequence[Result]) -> tuple[Result, Attribution] | None:
@@ -241,15 +254,17 @@ def _supported(
     software = attributed is not None and attributed[1].bound is Bound.SOFTWARE
     measured = ratio is not None and ratio.known
     if measured and ratio is not None and ratio.high <= 1 + SAME_CEILING:
-        reason = f"the test instance reaches {ratio.estimate:.2f}× of today's saturation"
+        reason = f"the test instance reaches at most {ratio.high:.2f}× of today's saturation"
         return ("software first", f"{reason}, and software bounds it") if software else ("neither", reason)
     fix = None if proposal.whatif is None else proposal.whatif.fix
     swap = _swap_gain(proposal, ratio)
     if software and fix is not None and swap is not None:
-        best = max((gain.estimate for gain in fix.measured.values()), default=fix.gain.estimate)
-        if best >= swap.estimate:
-            gains = f"the software fix gains {best:.2f}×, the swap {swap.estimate:.2f}×"
+        best = max(fix.measured.values(), key=lambda gain: gain.low, default=fix.gain)
+        gains = f"the software fix gains {gain_words(best)}, the swap {gain_words(swap)}"
+        if best.low >= swap.high:
             return "software first", f"{gains}, before any money"
+        if best.high > swap.low:
+            return "undecided", f"{gains}: which of them gains more is undetermined; run the fix, or a test instance"
     if swap is not None and swap.low > 1 + SAME_CEILING:
         how = "measured on a test instance" if measured else "an estimate: question 4 would measure it"
         return "purchase", f"the swap gains at least {swap.low:.2f}× ({how})"

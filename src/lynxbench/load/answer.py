@@ -29,6 +29,7 @@ _LENGTH, _CHUNKED = int(Framing.LENGTH), int(Framing.CHUNKED)
 UNTIL_CLOSE = int(Framing.UNTIL_CLOSE)
 _OK = int(RequestEnd.OK)
 _STREAM_ERROR = int(RequestEnd.STREAM_ERROR)
+_EMPTY = int(RequestEnd.EMPTY_ANSWER)
 
 # One event in one chunk is what servers send: one pass of the regular-expression engine cuts a read into those.
 # Whatever else follows falls into the second alternative whole, so that nothing is skipped, and takes the general way.
@@ -241,14 +242,18 @@ class AnswerStream(ABC):
                     self._note_outputs(outputs, now)
             if head.framing == UNTIL_CLOSE and not self.reader.finished and outcome == _OK:
                 outcome = int(RequestEnd.RESET)  # nothing but the answer itself can say that it is whole
-        else:
-            what = self.reader.body(b"".join(self._body), head.inference_header_bytes)
+        elif body := b"".join(self._body):
+            what = self.reader.body(body, head.inference_header_bytes)
             if what == FAILED:
                 outcome = _STREAM_ERROR
             elif what == OUTPUT:
                 self._note_outputs(1, now)
         if outcome == _STREAM_ERROR:
             self._say(f"stream error: {self.reader.failure[:200]}")
+        elif outcome == _OK and not self._events:
+            outcome = _EMPTY
+            claimed = f", {self.reader.output_tokens} tokens by its usage" if self.reader.output_tokens > 0 else ""
+            self._say(f"empty answer: {head.status} without output{claimed}")
         self._finish(outcome, reusable=complete and head.keep_alive)
 
     def _reset(self) -> None:

@@ -39,6 +39,8 @@ class RequestEnd(IntEnum):
     """Still unanswered when the run's drain bound passed; neither success nor the server's failure."""
     UNSENT = 11
     """Due, but never written to a socket."""
+    EMPTY_ANSWER = 12
+    """A 200 response without any output: nothing was served, and there is no first token to time."""
 
     @property
     def word(self) -> str:

@@ -58,7 +58,10 @@ class ProbeStream:
 
 
 def row_latency_s(rows: Int64, metric: SloMetric) -> Float64:
-    """One latency of finished rows from the scheduled arrival; infinite where it failed, 0 where it has none."""
+    """One latency of finished rows from the scheduled arrival; infinite where it failed or no token came.
+
+    A time per token is 0 where there is a single one.
+    """
 
     def column(name: str) -> Int64:
         return rows[:, _PLACE[name]]
@@ -67,7 +70,8 @@ def row_latency_s(rows: Int64, metric: SloMetric) -> Float64:
     if metric is SloMetric.LATENCY:
         value = (column("last_ns") - column("scheduled_ns")) / 1e9
     elif metric is SloMetric.TIME_TO_FIRST_TOKEN:
-        value = np.where(column("first_token_ns") > 0, (column("first_token_ns") - column("scheduled_ns")) / 1e9, 0.0)
+        ok &= column("first_token_ns") > 0
+        value = (column("first_token_ns") - column("scheduled_ns")) / 1e9
     else:
         several = (column("output_tokens") > 1) & (column("first_token_ns") > 0)
         spent = (column("last_ns") - column("first_token_ns")) / 1e9

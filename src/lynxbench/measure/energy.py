@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.measure.run_conditions import Span
-from lynxbench.model.activity import POWER_CAP, THERMAL, THROTTLE_REASONS
+from lynxbench.model.activity import POWER_CAP, THERMAL, THROTTLE_REASONS, EnergyBeside
 from lynxbench.model.figures import Figure
 from lynxbench.model.result import Governor
 from lynxbench.model.samples import CountedProcess, Float64, Int64, Telemetry
@@ -16,6 +16,9 @@ SHORTEST_ENERGY_S = 10.0
 """Counters tick slowly and GPU power is sampled part of the time; less than this in all gives no energy figure."""
 SHORTEST_PART_S = 2.0
 """… and a process in which the counter was read over less than this is left out."""
+PACKAGE = "package"
+IN_USE = 0.01
+"""Share of the counted time in which a kernel ran, from which on a device was used: an idle one shows none at all."""
 
 VIOLATIONS = {
     "power_violation_ns": THROTTLE_REASONS[POWER_CAP],
@@ -34,15 +37,76 @@ def counted_span_ns(process: CountedProcess) -> Span:
     return int(iterations.start_ns[chosen][0]), int(iterations.end_ns[chosen][-1])
 
 
-def energy_per_unit(telemetry: Telemetry | None, processes: Sequence[CountedProcess], unit: str) -> Figure | None:
-    """Joules a unit from the energy counters of all devices together; None where none could be read.
+def energy_per_unit(
+    telemetry: Telemetry | None, processes: Sequence[CountedProcess], unit: str, *, every_device: bool = False
+) -> Figure | None:
+    """Joules a unit of the devices that the run itself used; None where their counters could not be read.
+
+    `every_device` adds up all counters of the machine, as results before edition 3 of the rules did.
+    """
+    if telemetry is None:
+        return None
+    devices = _devices(telemetry) if every_device else own_devices(telemetry, processes)[0]
+    return _spent(telemetry, devices, processes, unit)
+
+
+def energy_beside(telemetry: Telemetry | None, processes: Sequence[CountedProcess], unit: str) -> EnergyBeside | None:
+    """Whose energy the figure is, and what the package and other devices drew meanwhile; None without counters."""
+    if telemetry is None or not _devices(telemetry):
+        return None
+    own, how = own_devices(telemetry, processes)
+    others = tuple(name for name in _devices(telemetry) if name not in (*own, PACKAGE))
+    return EnergyBeside(
+        devices=own,
+        how=how,
+        package_j_per_unit=_spent(telemetry, (PACKAGE,), processes, unit),
+        other_devices=others,
+        other_devices_j_per_unit=_spent(telemetry, others, processes, unit),
+    )
+
+
+def own_devices(telemetry: Telemetry, processes: Sequence[CountedProcess]) -> tuple[tuple[str, ...], str]:
+    """The devices that the run's processes worked on, and how that is known; the package where no accelerator was."""
+    inside = _inside(telemetry, [counted_span_ns(process) for process in processes])
+    accelerators = tuple(name for name in _devices(telemetry, readable=False) if name != PACKAGE)
+    held, busy = (_means(telemetry, accelerators, reading, inside) for reading in ("own", "utilisation"))
+    if own := tuple(name for name in accelerators if held[name] > 0):
+        return own, "held by the run's own processes"
+    if working := tuple(name for name in accelerators if busy[name] >= IN_USE):
+        return working, "busy while counting; whose processes held them could not be read"
+    if all(share < IN_USE for share in busy.values()):
+        return (PACKAGE,), "no accelerator was busy" if accelerators else "there is no accelerator"
+    return accelerators, "all accelerators: which of them the run used could not be read"
+
+
+def _devices(telemetry: Telemetry, *, readable: bool = True) -> tuple[str, ...]:
+    """Devices with an energy counter, or all whose counter was asked for."""
+    counters = {name: column for name, column in telemetry.columns.items() if name.endswith("_energy_j")}
+    known = (name for name, column in counters.items() if not readable or np.isfinite(column).any())
+    return tuple(name.removesuffix("_energy_j") for name in known)
+
+
+def _means(
+    telemetry: Telemetry, devices: Sequence[str], reading: str, inside: npt.NDArray[np.bool_]
+) -> dict[str, float]:
+    """The mean of a reading by device over the counted time; NaN where it was not taken."""
+    means = {}
+    for device in devices:
+        column = telemetry.columns.get(f"{device}_{reading}", np.full(len(telemetry.at_ns), np.nan))
+        known = column[inside & np.isfinite(column)]
+        means[device] = float(known.mean()) if len(known) else float("nan")
+    return means
+
+
+def _spent(
+    telemetry: Telemetry, devices: Sequence[str], processes: Sequence[CountedProcess], unit: str
+) -> Figure | None:
+    """Joules a unit of these devices together.
 
     The bounds are the lowest and highest process: a spread, not a confidence interval. Processes that are too short on
     their own speak together where they are long enough in sum: the counter's sampling averages out over all of them.
     """
-    if telemetry is None:
-        return None
-    counters = [c for name, c in telemetry.columns.items() if name.endswith("_energy_j") and np.isfinite(c).any()]
+    counters = [c for name in devices if (c := telemetry.columns.get(f"{name}_energy_j")) is not None]
     if not counters:
         return None
     spent = [_process_energy(telemetry.at_ns, counters, process) for process in processes]
@@ -66,9 +130,7 @@ def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governo
     """The limit that was active most of the counted time, where one was seen; None says that nothing was seen."""
     if telemetry is None:
         return None
-    inside = np.zeros(len(telemetry.at_ns), dtype=bool)
-    for start_ns, end_ns in spans:
-        inside |= (telemetry.at_ns >= start_ns) & (telemetry.at_ns <= end_ns)
+    inside = _inside(telemetry, spans)
     governors: list[tuple[float, Governor]] = []
     for name, column in telemetry.columns.items():
         if not name.endswith("_throttle_reasons"):
@@ -102,6 +164,13 @@ def _held_by_counters(telemetry: Telemetry, spans: Sequence[Span], seen: set[str
             evidence = f"{device}: clocks held down for {share:.0%} of {spanned_ns / 1e9:.1f} s by the driver's counter"
             governors.append((share, Governor(cause=VIOLATIONS[kind], evidence=evidence)))
     return governors
+
+
+def _inside(telemetry: Telemetry, spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
+    inside = np.zeros(len(telemetry.at_ns), dtype=bool)
+    for start_ns, end_ns in spans:
+        inside |= (telemetry.at_ns >= start_ns) & (telemetry.at_ns <= end_ns)
+    return inside
 
 
 @dataclass(frozen=True, slots=True)

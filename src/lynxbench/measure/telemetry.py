@@ -49,7 +49,10 @@ class TelemetrySampler:
     ) -> None:
         self._host = HostReader(clock)
         gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
-        self._readers: list[TelemetryReader] = [self._host, *([gpu] if gpu is not None else [])]
+        self._readers: list[TelemetryReader] = [self._host]
+        if gpu is not None:
+            gpu.own_pids = self._host.own_pids
+            self._readers.append(gpu)
         self.interval_s = interval_s or (GPU_INTERVAL_S if gpu is not None else CPU_INTERVAL_S)
         self._clock = clock
         self._path = path

@@ -64,6 +64,7 @@ def without_figures(result: PrecisionResult) -> PrecisionResult:
         "peak",
         "energy_j_per_unit",
         "energy_j_per_request",
+        "energy_beside",
         "activity",
         "attribution",
     )

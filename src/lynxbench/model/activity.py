@@ -1,6 +1,7 @@
 """How busy a device's units were while samples were counted, and what can hold its clock down, as it says itself."""
 
 from lynxbench.model.document import Document
+from lynxbench.model.figures import Figure
 
 POWER_CAP = 0x04
 THERMAL = 0x20
@@ -13,6 +14,20 @@ THROTTLE_REASONS: dict[int, str] = {
 }
 """NVML's nvmlClocksEventReasons that hold a clock down against its will; an idle device, chosen application clocks and
 sync boost do not count."""
+
+
+class EnergyBeside(Document):
+    """Whose energy a result's figure is, and what drew beside it. Figures of their own: nothing here is added up."""
+
+    devices: tuple[str, ...]
+    """Those of the figure: the run's own, as telemetry names them (`gpu0`, `package`)."""
+    how: str
+    """How they are known to be its own."""
+    package_j_per_unit: Figure | None
+    """All processor packages of the machine, whoever used them."""
+    other_devices: tuple[str, ...]
+    other_devices_j_per_unit: Figure | None
+    """Accelerators that the run did not use, idle or others': what a machine of its own would have cost beside."""
 
 
 class DeviceActivity(Document):

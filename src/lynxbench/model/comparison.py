@@ -26,6 +26,8 @@ class RuleVerdict(StrEnum):
     HOLDS = "holds"
     DIFFERS = "differs"
     """Still comparable; the difference is listed."""
+    DOUBTS = "doubts"
+    """Still comparable; the figures are shown, and no verdict rests on them."""
     BREAKS = "breaks"
     """Not comparable."""
 
@@ -49,6 +51,8 @@ class EffectVerdict(StrEnum):
     IMPROVED = "improved"
     WITHIN_BUDGET = "within budget"
     INCONCLUSIVE = "inconclusive"
+    UNPROVEN = "unproven"
+    """The interval alone would decide, and a side is doubtful: it convicts nobody and clears nobody."""
 
 
 class Effect(Document):
@@ -65,7 +69,7 @@ class Effect(Document):
     """What the interval rests on."""
     verdict: EffectVerdict
     why: str = ""
-    """Why the verdict is inconclusive, and what would decide it."""
+    """Why the verdict is inconclusive or unproven, and what would decide it."""
 
 
 class PrecisionComparison(Document):

@@ -160,7 +160,7 @@ class PrecisionLine(Document):
     """One precision: every figure that a choice rests on, side by side."""
 
     precision: Precision
-    verdict: Literal["go", "no-go", "not measured"]
+    verdict: Literal["go", "no-go", "undetermined", "not measured"]
     why: str
     is_reference: bool
     throughput: Figure | None
@@ -188,7 +188,7 @@ class KvCacheLine(Document):
 
 
 class PrecisionDecision(DecisionDocument):
-    """Go, no-go or not measured, per precision."""
+    """Go, no-go, undetermined or not measured, per precision."""
 
     kind: Literal["precision"] = "precision"
     policy: str

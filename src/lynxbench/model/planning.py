@@ -4,7 +4,7 @@ from typing import Literal
 
 from lynxbench.model.contract import Regime
 from lynxbench.model.decisions import DecisionDocument
-from lynxbench.model.document import Document
+from lynxbench.model.document import Bounds, Document
 from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
 
@@ -167,6 +167,9 @@ class Option(Document):
     value: float | None
     on_front: bool
     dominated_by: str | None = None
+    latency_p99_bounds: Bounds | None = None
+    """In milliseconds; null where the samples do not resolve it."""
+    per_joule_bounds: Bounds | None = None
 
 
 class Ranking(Document):
@@ -177,7 +180,9 @@ class Ranking(Document):
     by: str
     order: tuple[str, ...]
     left_out: tuple[str, ...]
-    """Options that lack the figure, with the reason."""
+    """Options that lack the figure or do not resolve it, with the reason."""
+    level: dict[str, tuple[str, ...]] = {}
+    """By option: those from which its interval does not tell it apart; their order among each other is no finding."""
 
 
 class CandidateCost(Document):

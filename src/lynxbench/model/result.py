@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from lynxbench.model.activity import DeviceActivity
+from lynxbench.model.activity import DeviceActivity, EnergyBeside
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract
@@ -19,9 +19,10 @@ from lynxbench.model.precision import Native, Precision
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.verdicts import ValidityVerdict as ValidityVerdict
 
-RULES = 2
+RULES = 3
 """Edition of the rules that turn figures into verdicts. 1: the first. 2: a limit seen in less than a hundredth of the
-readings is no doubt; a step whose kernels show no operands is held against the least work of its workload."""
+readings is no doubt; a step whose kernels show no operands is held against the least work of its workload. 3: energy is
+that of the run's own devices."""
 
 
 class Validity(Document):
@@ -125,12 +126,14 @@ class PrecisionResult(Document):
     """Where a request is more than one unit."""
     activity: DeviceActivity | None = None
     """How busy the device's units were while samples were counted, by its own counters."""
+    energy_beside: EnergyBeside | None = None
+    """Whose energy the figures are; None in results that added up every device of the machine."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_new(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What came after the first results is left out where it is not known: older results keep their ids."""
         written: dict[str, Any] = write(self)
-        for name in ("energy_j_per_request", "activity"):
+        for name in ("energy_j_per_request", "activity", "energy_beside"):
             if getattr(self, name) is None:
                 written.pop(name, None)
         return written

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.measure.energy import energy_per_request, energy_per_unit
 from lynxbench.measure.precision_figures import measure_precision
 from lynxbench.measure.validity import without_figures
 from lynxbench.model.layers import Layer
@@ -20,6 +21,8 @@ from lynxbench.run.concluding import RESTARTED, Conclusion, LiveEvidence, conclu
 from lynxbench.run.process_results import with_figures
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
+OWN_DEVICES = 3
+"""The edition of the rules since which a result's energy is that of its own devices."""
 _FOLDER = re.compile(r"(\d{3,})-(\d{2,})")
 
 
@@ -50,13 +53,28 @@ def recompute_run(result: Result, run: RunFolder) -> Recomputed:
     """Everything, from the folder of a run with all its attempts and what the result says was read live."""
     conclusion = conclude(run, _stated_live(result, run))
     parts = {part.precision: part for part in conclusion.per_precision}
+    if result.rules < OWN_DEVICES:
+        parts = {name: _of_every_device(part, conclusion, result) for name, part in parts.items()}
     if conclusion.telemetry is not None:
         return Recomputed(parts, conclusion.processes, conclusion)
-    missing = ["validity", "governed_by", "energy_j_per_unit", "energy_j_per_request", "activity"]
+    missing = ["validity", "governed_by", "energy_j_per_unit", "energy_j_per_request", "energy_beside", "activity"]
     if any(part.activity is not None or part.load is not None for part in result.per_precision):
         missing.append("attribution")  # the machine's own counters had a say in it
     unknown = dict.fromkeys(missing, f"{TELEMETRY_FILE} is not here")
     return Recomputed(parts, conclusion.processes, conclusion, unknown)
+
+
+def _of_every_device(part: PrecisionResult, conclusion: Conclusion, result: Result) -> PrecisionResult:
+    """Energy as results before edition 3 counted it: the counters of all devices together."""
+    update: dict[str, object] = {"energy_beside": None}
+    stated = next((p.energy_j_per_unit for p in result.per_precision if p.precision is part.precision), None)
+    if part.energy_beside is not None and stated is not None:
+        mine = [process for process in conclusion.processes if process.samples.precision == part.precision.value]
+        energy = energy_per_unit(conclusion.telemetry, mine, stated.unit.removeprefix("J/"), every_device=True)
+        update["energy_j_per_unit"] = energy
+        if part.load is None:
+            update["energy_j_per_request"] = energy_per_request(energy, mine, result.contract.workload.batch)
+    return part.model_copy(update=update)
 
 
 def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Recomputed:

@@ -16,7 +16,7 @@ NEGLIGIBLE = 0.02
 """A difference from one that reproducing tolerates: a convention of lynxbench (docs/methodology/ledger.md), not derived
 from measurements. A contract's regression budget is about changes that somebody made, and is tighter."""
 TOO_WIDE = 0.10
-"""An interval that reaches further than this from its estimate contains one too easily to confirm anything."""
+"""An interval that reaches further than this from its estimate is said to be too wide."""
 _SHOWN = 60
 
 
@@ -36,10 +36,10 @@ class Rerun:
 
 
 def judge_rerun(original: Result, rerun: Result) -> Rerun:
-    """Reproduced: at every precision the ratio's interval contains one, or lies within what is negligible.
+    """Reproduced: at every precision the ratio's whole interval lies within what is negligible.
 
     On another executor a difference would not be the result's fault, so that is the verdict there, and the ratios stand
-    beside it. Doubt is a verdict: an interval that is too wide, or at the edge, settles nothing.
+    beside it. Doubt is a verdict: an interval across the edge settles nothing, and neither does a doubtful run.
     """
     changes = difference(original.executor, rerun.executor, (Tier.CONFIGURATION,))
     effects = _effects(original, rerun)
@@ -54,6 +54,10 @@ def judge_rerun(original: Result, rerun: Result) -> Rerun:
     judged = {precision: judge_ratio(effect) for precision, effect in effects.items()}
     if not judged:
         return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, "no precision was measured in both")
+    for name, side in (("the original", original), ("the rerun", rerun)):
+        if side.validity.verdict is ValidityVerdict.DOUBTFUL:
+            why = f"{name} is doubtful ({'; '.join(side.validity.reasons)}): measure it again without that"
+            return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, why)
     worst = min(judged, key=lambda precision: _WORST_FIRST.index(judged[precision]))
     return Rerun(judged[worst], effects, changes, _words(worst, effects[worst], judged[worst]))
 
@@ -80,12 +84,9 @@ def judge_ratio(effect: Interval) -> RerunVerdict:
     if not effect.known:
         return RerunVerdict.INCONCLUSIVE
     low, high = 1 - NEGLIGIBLE, 1 / (1 - NEGLIGIBLE)
-    if low <= effect.low and effect.high <= high:
+    if effect.inside(low, high):
         return RerunVerdict.REPRODUCED
-    if not effect.low <= 1 <= effect.high:
-        beyond = not low <= effect.estimate <= high
-        return RerunVerdict.NOT_REPRODUCED if beyond else RerunVerdict.INCONCLUSIVE
-    return RerunVerdict.INCONCLUSIVE if _too_wide(effect) else RerunVerdict.REPRODUCED
+    return RerunVerdict.NOT_REPRODUCED if effect.high < low or effect.low > high else RerunVerdict.INCONCLUSIVE
 
 
 def _too_wide(effect: Interval) -> bool:
@@ -97,14 +98,12 @@ def _words(precision: Precision, effect: Interval, verdict: RerunVerdict) -> str
         return f"{precision.value}: too few restarts for an interval"
     change = f"{precision.value} {effect.estimate - 1:+.1%} [{effect.low - 1:+.1%}, {effect.high - 1:+.1%}]"
     if verdict is RerunVerdict.REPRODUCED:
-        if effect.low <= 1 <= effect.high:
-            return f"{change}: the interval contains no change"
-        return f"{change}: a change within ±{NEGLIGIBLE:.0%}"
+        return f"{change}: within ±{NEGLIGIBLE:.0%}"
     if verdict is RerunVerdict.NOT_REPRODUCED:
         return f"{change}: a change beyond ±{NEGLIGIBLE:.0%}"
     if _too_wide(effect):
         return f"{change}: wider than ±{TOO_WIDE:.0%}; more restarts would settle it"
-    return f"{change}: a change at the edge of ±{NEGLIGIBLE:.0%}; more restarts would settle it"
+    return f"{change}: reaches across the edge of ±{NEGLIGIBLE:.0%}; more restarts would settle it"
 
 
 def render_rerun(original: Result, rerun: Result, judged: Rerun) -> str:

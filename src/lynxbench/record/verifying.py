@@ -26,7 +26,7 @@ from lynxbench.run.process_results import SAMPLE_FIGURES
 FIGURES: Final = (
     *("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo", "restarts", "governed_by"),
     *("energy_j_per_unit", "energy_j_per_request", "activity", "accuracy", "native", "executed", "memory_bytes"),
-    *("device_memory_bytes", "skipped", "validity", "attribution_missing"),
+    *("device_memory_bytes", "skipped", "validity", "attribution_missing", "energy_beside"),
 )
 """Fields of a precision's result that have a line each. Attribution and load have lines of their own."""
 WORDS: Final = {
@@ -36,6 +36,7 @@ WORDS: Final = {
     "governed_by": "governor",
     "energy_j_per_unit": "energy",
     "energy_j_per_request": "energy of a request",
+    "energy_beside": "energy of other devices",
     "executed": "executed as",
     "memory_bytes": "memory",
     "device_memory_bytes": "device memory",

@@ -10,7 +10,7 @@ from lynxbench.evidence.sample_file import hash_file
 from lynxbench.load.load_record import LoadRecord, merge, read_record, requests_of
 from lynxbench.load.load_summary import account, describe_cache, describe_instrument, describe_tokens
 from lynxbench.measure.context import conditions_of
-from lynxbench.measure.energy import counted_span_ns, energy_per_unit, find_governor
+from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_unit, find_governor
 from lynxbench.measure.load_context import judge_requests
 from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
@@ -92,7 +92,8 @@ def conclude_clients(
         precision=precision,
         governed_by=find_governor(telemetry, spans) if server.shares_host else None,
         executed=executed,
-        energy_j_per_unit=energy_per_unit(telemetry, processes, measured.unit) if server.shares_host else None,
+        energy_j_per_unit=energy_per_unit(here, processes, measured.unit),
+        energy_beside=energy_beside(here, processes, measured.unit),
         validity=validity_of(findings),
         restarts=len(runs),
         attribution=None if isinstance(attribution, str) else attribution,

@@ -10,7 +10,7 @@ from lynxbench.errors import BadInput
 from lynxbench.load.journal import read_journal
 from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.device_activity import device_activity
-from lynxbench.measure.energy import counted_span_ns, energy_per_request, energy_per_unit, find_governor
+from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_request, energy_per_unit, find_governor
 from lynxbench.measure.precision_figures import MeasuredPrecision, measure_precision
 from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.measure.validity import Doubt, judge_precision, validity_of
@@ -75,6 +75,7 @@ def conclude_precision(
         energy_j_per_unit=energy,
         energy_j_per_request=energy_per_request(energy, measured.processes, contract.workload.batch),
         activity=activity,
+        energy_beside=energy_beside(telemetry, measured.processes, done[0].report.unit),
         validity=validity_of(findings),
         restarts=len(done),
         attribution=attribution,

@@ -118,11 +118,11 @@ def simulate_latencies(
     shared: int = 1,
     gaps: int = 1,
 ) -> Floats:
-    """Latencies [requests, queues] of independent queues at a rate each, from empty.
+    """Latencies [requests, queues] of independent queues at a rate each, begun near their steady state.
 
     `shared` nodes pool their slots in one queue; `gaps` > 1 is every n-th arrival of a Poisson stream.
     """
-    free = np.zeros((queues, node.slots * shared))
+    free = _warm_slots(node, rate_per_s, queues, rng, shared, gaps)
     rows = np.arange(queues)
     now = np.zeros(queues)
     spent = np.empty((requests, queues))
@@ -138,6 +138,40 @@ def simulate_latencies(
             free[rows, slot] = begin + services[i]
             spent[start + i] = begin - now + rests[i]
     return spent
+
+
+def _warm_slots(
+    node: QueueNode, rate_per_s: float, queues: int, rng: np.random.Generator, shared: int, gaps: int
+) -> Floats:
+    """When each slot will be free, drawn from the steady state: exact for M/M/k, by two moments for other queues.
+
+    From empty, a queue of k slots takes k/(1 − √load)² requests to forget its start: more than a simulation holds where
+    slots are many and busy. A share of queues as large as Erlang C waits, for an exponential time; then every slot but
+    the next one is in the middle of its work. In the others so many are busy as a Poisson number below k says. Queues
+    are drawn in strata, so that a few of them stand for all.
+    """
+    slots = node.slots * shared
+    offered = rate_per_s * node.service_s
+    if not 0 < offered < slots:
+        return np.zeros((queues, slots))  # no steady state: it fills up from empty
+    share, wait = (((rng.permutation(queues) + rng.random(queues)) / queues) for _ in range(2))
+    waiting = erlang_c(slots, offered)
+    places = np.arange(slots)
+    logs = places * math.log(offered) - np.concatenate(([0.0], np.cumsum(np.log(places[1:]))))
+    below = np.cumsum(np.exp(logs - logs.max()))
+    quiet = np.maximum(share - waiting, 0.0) / max(1 - waiting, 1e-12)
+    busy = np.searchsorted(below / below[-1], quiet)
+    times = np.sort(node.services((np.arange(STRATA) + 0.5) / STRATA))
+    longer = np.cumsum(times) / times.sum()  # work that is under way is long work: drawn by its length
+    drawn = times[np.minimum(np.searchsorted(longer, rng.random((queues, slots))), STRATA - 1)]
+    left = drawn * rng.random((queues, slots))
+    free = np.where(places < busy[:, None], left, 0.0)
+    waits = share < waiting
+    spread = (1 / gaps + node.variation**2) / 2
+    left[:, 0] = 0.0
+    delay = -np.log1p(-wait) * spread * node.service_s / (slots - offered)
+    free[waits] = (left + delay[:, None])[waits]
+    return free
 
 
 def late_shares(
@@ -173,14 +207,14 @@ def node_capacity(node: QueueNode, limit_s: float, violations: float, rng: np.ra
     """The largest rate at which a simulated node keeps the share beyond the limit; 0 where one at rest does not."""
     low, high = 0.0, node.ceiling_per_s
     seed = int(rng.integers(1 << 31))
-    for _ in range(9):  # to 0.2 % of the ceiling; the same random numbers at every rate, so that noise cancels
+    for _ in range(10):  # to 0.1 % of the ceiling; the same random numbers at every rate, so that noise cancels
         middle = (low + high) / 2
-        late = _late(node, middle, 64, 2500, limit_s, np.random.default_rng(seed))
+        late = _late(node, middle, 256, 1000, limit_s, np.random.default_rng(seed))
         if late.mean() <= violations:
             low = middle
         else:
             high = middle
-    return low
+    return (low + high) / 2 if low > 0 else 0.0
 
 
 def fit_node(

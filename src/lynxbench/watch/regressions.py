@@ -153,7 +153,8 @@ class Watch:
             self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
             return None
         comparison = self.compare(known.result_id, body.result_id, trust)
-        if comparison.refused or comparison.verdict is None:
+        unproven = comparison.verdict is EffectVerdict.UNPROVEN
+        if unproven or comparison.refused or comparison.verdict is None:
             if comparison.a.validity != ValidityVerdict.VALID.value:  # nothing could ever be held against it
                 self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
             return None

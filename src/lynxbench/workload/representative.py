@@ -6,7 +6,10 @@ from enum import StrEnum
 
 import numpy as np
 
+from lynxbench.model.contract import Contract
+from lynxbench.model.quantities import format_duration
 from lynxbench.model.samples import Float64, Int64
+from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.workload import (
     Arrival,
     BurstArrival,
@@ -20,8 +23,15 @@ from lynxbench.model.workload import (
     Workload,
 )
 from lynxbench.stats.autocorrelation import effective_count
-from lynxbench.workload.production import arrival_burstiness, concurrency, length_cdf, token_distance
+from lynxbench.workload.production import (
+    STEADY_GAPS,
+    arrival_burstiness,
+    concurrency,
+    length_cdf,
+    token_distance,
+)
 from lynxbench.workload.request_log import RequestLog
+from lynxbench.workload.time_scales import SCALES_S, day_shape, dispersion, expected_dispersion, stamp_step_s
 
 TOKENS_LIMIT = 0.10
 """A tenth of the tokens in other requests: about what a change of 10 % in mean length does to the load."""
@@ -30,11 +40,20 @@ CORRELATION_LIMIT = 0.20
 BURST_LIMIT = 0.20
 RATE_LIMIT = 0.20
 """Relative: a queue's waiting time at 80 % utilisation doubles within this."""
+DISPERSION_LIMIT = 0.5
+"""Log ratio of dispersions: what 1.65 times as much adds to a queue's waiting time is a quarter to a half of it."""
+SESSION_LIMIT = 0.2
+THINK_LIMIT = 0.5
+"""Log ratio of think times: a prefix cache forgets by their order of magnitude."""
+SHORTEST_THINK_S = 0.1
+"""Added to think times before they are held against each other; less is a program's and no person's."""
+DAY_LIMIT = 0.10
+"""Share of requests in another hour of the day than a stationary load has them; a swing by a third of the mean."""
 MIX_LIMIT = 0.15
 """Share of requests in another of the nine size classes."""
 RESAMPLES = 200
 TAIL = 0.99
-"""Chance is bounded at this level: there are six dimensions, and at least 95 % of undrifted logs must not differ."""
+"""Chance is bounded at this level, beyond a limit: at least 95 % of undrifted logs must not differ anywhere."""
 CHANCE = 2.576 * math.sqrt(2)
 """The same level in standard errors of a difference: the contract was fitted to a sample, too."""
 FEWEST_REQUESTS = 50
@@ -49,6 +68,8 @@ class Likeness(StrEnum):
     DIFFERS = "differs"
     TOO_FEW = "too few requests"
     NOT_RECORDED = "not in the log"
+    NOT_SHOWN = "not shown"
+    """The log is too short, or its stamps too coarse, for this time scale: neither like nor different."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +116,8 @@ class Representativeness:
             parts.append(f"differs in {', '.join(groups[Likeness.DIFFERS])}")
         if groups[Likeness.TOO_FEW]:
             parts.append(f"too few requests for {', '.join(groups[Likeness.TOO_FEW])}")
+        if groups[Likeness.NOT_SHOWN]:
+            parts.append(f"not shown: {', '.join(groups[Likeness.NOT_SHOWN])}")
         return "; ".join(parts)
 
     def render(self) -> str:
@@ -117,7 +140,14 @@ class Representativeness:
         }
 
 
-def distance(workload: Workload, log: RequestLog) -> Representativeness:
+def hold_against(contract: Contract, log: RequestLog) -> Representativeness:
+    """How far a contract is from a log: its workload, and the conversations that its engine holds."""
+    engine = contract.engine
+    turns, think_s = (engine.turns, engine.think_s) if isinstance(engine, OpenAiEngine) else (1, 0.0)
+    return distance(contract.workload, log, turns=turns, think_s=think_s)
+
+
+def distance(workload: Workload, log: RequestLog, *, turns: int = 1, think_s: float = 0.0) -> Representativeness:
     """Hold a workload against a log. A difference counts once it exceeds its limit by more than chance explains."""
     random = np.random.default_rng(0)
     dimensions: list[Dimension] = []
@@ -134,23 +164,32 @@ def distance(workload: Workload, log: RequestLog) -> Representativeness:
             if workload.input_tokens is not None:
                 dimensions.append(_dependence(inputs, outputs))
                 dimensions.append(_mix(workload.input_tokens, workload.output_tokens, inputs, outputs, random))
-    dimensions += _arrivals(workload.arrival, log)
+    dimensions += _arrivals(workload.arrival, log, turns)
+    dimensions += _scales(workload.arrival, log, turns, random)
+    dimensions += _sessions(log, turns, think_s)
     return Representativeness(log.source, len(log), tuple(dimensions))
 
 
-def _decide(name: str, measure: str, figures: tuple[float, float, float], says: str, count: float) -> Dimension:
+def _decide(
+    name: str,
+    measure: str,
+    figures: tuple[float, float, float],
+    says: str,
+    count: float,
+    unseen: Likeness = Likeness.TOO_FEW,
+) -> Dimension:
     away, noise, limit = figures
     if away - noise > limit:
         verdict = Likeness.DIFFERS
-    elif count < FEWEST_REQUESTS or noise > FOGGY * limit:
-        verdict = Likeness.TOO_FEW
+    elif count < FEWEST_REQUESTS or not noise <= FOGGY * limit:
+        verdict = unseen
     else:
         verdict = Likeness.LIKE
     return Dimension(name, measure, away, noise, limit, verdict, says)
 
 
-def _missing(name: str, says: str) -> Dimension:
-    return Dimension(name, "", math.nan, math.nan, math.nan, Likeness.NOT_RECORDED, says)
+def _missing(name: str, says: str, verdict: Likeness = Likeness.NOT_RECORDED) -> Dimension:
+    return Dimension(name, "", math.nan, math.nan, math.nan, verdict, says)
 
 
 def _lengths(name: str, length: Length, values: Int64, random: np.random.Generator) -> Dimension:
@@ -213,7 +252,7 @@ def _mix(
     return _decide("mix", "share of requests in another of 9 size classes", (away, noise, MIX_LIMIT), says, count)
 
 
-def _arrivals(arrival: Arrival, log: RequestLog) -> list[Dimension]:
+def _arrivals(arrival: Arrival, log: RequestLog, turns: int) -> list[Dimension]:
     if isinstance(arrival, ReplayArrival):
         says = "the contract replays a trace, which has arrivals of its own"
         return [_missing("burstiness", says), _missing("rate", says)]
@@ -221,7 +260,7 @@ def _arrivals(arrival: Arrival, log: RequestLog) -> list[Dimension]:
         return [_missing("burstiness", "the contract is a closed loop and has none"), _open_at_once(arrival, log)]
     burst = arrival_burstiness(log)
     wanted = _variation(arrival, burst.by)
-    larger = max(wanted, burst.variation, 1e-9)
+    larger = max(wanted, burst.variation, STEADY_GAPS / BURST_LIMIT)  # two clocks are alike, whatever their jitter
     away, noise = abs(wanted - burst.variation) / larger, CHANCE * burst.error / larger
     says = f"log: coefficient of variation {burst.variation:.2f} (by {burst.by}); contract: {wanted:.2f}"
     measure = "relative difference of the gaps' coefficient of variation"
@@ -229,10 +268,75 @@ def _arrivals(arrival: Arrival, log: RequestLog) -> list[Dimension]:
     if isinstance(arrival, SaturatingArrival):
         return [uneven, _missing("rate", "the contract searches for its rate")]
     own = (arrival.from_per_s + arrival.to_per_s) / 2 if isinstance(arrival, RampArrival) else arrival.rate_per_s
+    own *= turns  # what arrives by itself opens a conversation
     rate = (len(log) - 1) / log.span_s
     shift, noise = abs(math.log(rate / own)), CHANCE * max(burst.variation, 0.1) / math.sqrt(len(log))
     says = f"log: {rate:.3g} /s on average; contract: {own:.3g} /s"
     return [uneven, _decide("rate", "log ratio of mean rates", (shift, noise, RATE_LIMIT), says, len(log))]
+
+
+def _scales(arrival: Arrival, log: RequestLog, turns: int, random: np.random.Generator) -> list[Dimension]:
+    """Dispersion from a second to an hour, and the shape of a day; a scale that the log cannot show is not agreed."""
+    if isinstance(arrival, ReplayArrival | ClosedArrival):
+        return [_missing("dispersion", "the contract has no arrival process of its own to hold against the log's")]
+    dimensions = []
+    step_s = stamp_step_s(log.arrival_s)
+    measure = "log ratio of the counts' variance over mean"
+    for scale_s in SCALES_S:
+        found = dispersion(log.arrival_s, log.span_s, scale_s, step_s)
+        low, high = expected_dispersion(arrival, found.mean, turns)
+        name = f"dispersion {format_duration(scale_s)}"
+        if found.error(high) == math.inf or scale_s < 2 * step_s:
+            why = f"stamps step by {step_s:g} s" if scale_s < 2 * step_s else f"{found.windows} windows in the log"
+            dimensions.append(_missing(name, why, Likeness.NOT_SHOWN))
+            continue
+        figures = found.away(low, high), CHANCE * found.error(high), DISPERSION_LIMIT
+        contract = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+        says = f"log: {found.index:.3g} in {found.windows} windows; contract: {contract}"
+        dimensions.append(_decide(name, measure, figures, says, len(log), Likeness.NOT_SHOWN))
+    return [*dimensions, _day(arrival, log, turns, random)]
+
+
+def _day(arrival: Arrival, log: RequestLog, turns: int, random: np.random.Generator) -> Dimension:
+    """The hours of the day against a load that knows none."""
+    counts = day_shape(log.arrival_s, log.span_s)
+    if counts is None or counts.sum() == 0:
+        return _missing("daily shape", f"{log.span_s / 3600:.3g} h are less than a day", Likeness.NOT_SHOWN)
+    hours, total = len(counts), float(counts.sum())
+    away = float(np.abs(counts / total - 1 / hours).sum() / 2)
+    spread = math.sqrt(expected_dispersion(arrival, total / hours, turns)[1] / (hours * total))
+    chance = np.abs(random.standard_normal((RESAMPLES, hours)) * spread * math.sqrt(2)).sum(axis=1) / 2
+    says = f"log: {counts.min() / counts.mean():.2f} to {counts.max() / counts.mean():.2f} of the mean by hour"
+    figures = away, float(np.quantile(chance, TAIL)), DAY_LIMIT
+    return _decide("daily shape", "share of requests in another hour", figures, says, total, Likeness.NOT_SHOWN)
+
+
+def _sessions(log: RequestLog, turns: int, think_s: float) -> list[Dimension]:
+    """Requests of one user or conversation, and how long passes between an answer and the next of them."""
+    if log.session is None:
+        return [_missing("sessions", "the log does not say which requests belong together")]
+    counts = np.unique(log.session, return_counts=True)[1]
+    mean, many = float(counts.mean()), len(counts)
+    noise = CHANCE * float(counts.std(ddof=1)) / mean / math.sqrt(many) if many > 1 else math.inf
+    says = f"log: {mean:.3g} requests in each of {many} sessions; contract: {turns}"
+    figures = abs(math.log(mean / turns)), noise, SESSION_LIMIT
+    held = _decide("sessions", "log ratio of requests in a session", figures, says, many)
+    if turns == 1:
+        return [held]
+    if log.duration_s is None:
+        return [held, _missing("think time", "the log has no durations, so when an answer ended is not known")]
+    order = np.lexsort((log.arrival_s, log.session))
+    follows = np.diff(log.session[order]) == 0
+    ends = (log.arrival_s + log.duration_s)[order]
+    pauses = (log.arrival_s[order][1:] - ends[:-1])[follows]
+    pauses = np.maximum(pauses[np.isfinite(pauses)], 0.0)
+    if len(pauses) < 2:
+        return [held, _missing("think time", "no session has a second request with a known pause before it")]
+    logs = np.log(pauses + SHORTEST_THINK_S)
+    noise = CHANCE * 1.2533 * float(logs.std(ddof=1)) / math.sqrt(len(logs))  # a median's, for a normal spread
+    away = abs(float(np.median(logs)) - math.log(think_s + SHORTEST_THINK_S))
+    says = f"log: {np.median(pauses):.3g} s between an answer and the next request; contract: {think_s:g} s"
+    return [held, _decide("think time", "log ratio of think times", (away, noise, THINK_LIMIT), says, len(pauses))]
 
 
 def _variation(arrival: Arrival, by: str) -> float:

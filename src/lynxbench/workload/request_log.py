@@ -85,7 +85,7 @@ def parse_log(text: str, source: str = "<log>") -> RequestLog:
             milliseconds = columns.arrival.endswith("_ms") or columns.input == "input_length"
         table.append(_parse_row(row, columns, milliseconds, where))
         if columns.session:
-            sessions.append(str(row.get(columns.session, "")))
+            sessions.append(str(row.get(columns.session) or f"\0{line}"))  # without a name it stands alone
     if columns is None or len(table) < 2:
         raise BadInput(f"{source}: holds {len(table)} requests; a workload needs at least 2")
     return _sorted_log(source, table, sessions, columns)

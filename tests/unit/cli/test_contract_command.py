@@ -187,7 +187,7 @@ def test_new_from_a_log_fits_the_workload_and_states_how_well(tmp_path: Path) ->
     )
     code, out, _ = invoke("new", file, *options)
     assert code == 0
-    assert out.startswith("like production in 6 of 6 dimensions")
+    assert out.startswith("like production in 8 of 8 dimensions")
     text = file.read_text(encoding="utf-8")
     assert "# Fitted to a log of 1500 requests" in text
     assert str(tmp_path) not in text
@@ -203,7 +203,7 @@ def test_check_against_a_log_says_when_production_has_moved_on(tmp_path: Path) -
     invoke("new", file, "--from-log", production_log(tmp_path, "log.csv", 1))
     code, out, _ = invoke("check", file, "--against-log", production_log(tmp_path, "later.csv", 2))
     assert code == 0
-    assert "like production in 6 of 6" in out
+    assert "like production in 8 of 8" in out
     code, out, _ = invoke(
         "check", file, "--json", "--against-log", production_log(tmp_path, "longer.csv", 3, longer=1.6)
     )

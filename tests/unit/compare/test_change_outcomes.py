@@ -18,6 +18,7 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
+from lynxbench.model.result import Validity, ValidityVerdict
 
 FASTER = tuple(x * 1.3 for x in (100.0, 101.0, 99.0, 100.5, 99.5))
 
@@ -49,10 +50,14 @@ def test_other_texts_are_refused_in_one_line(text: str) -> None:
     [
         (1.25, 1.35, ChangeVerdict.AS_EXPECTED),
         (1.05, 1.15, ChangeVerdict.LESS),
-        (0.95, 1.05, ChangeVerdict.NO_EFFECT),
+        (0.985, 1.015, ChangeVerdict.NO_EFFECT),
+        (0.95, 1.05, ChangeVerdict.LESS),  # for sure less than 1.2, and not shown to be nothing
         (0.80, 0.90, ChangeVerdict.LESS),
         (1.60, 1.70, ChangeVerdict.MORE),
         (1.05, 1.25, ChangeVerdict.INCONCLUSIVE),
+        (1.25, 1.60, ChangeVerdict.INCONCLUSIVE),
+        (0.50, 3.00, ChangeVerdict.INCONCLUSIVE),
+        (1.18, 1.52, ChangeVerdict.AS_EXPECTED),  # within 2 % of the range
     ],
 )
 def test_expected_against_measured(low: float, high: float, verdict: ChangeVerdict) -> None:
@@ -111,3 +116,12 @@ def test_the_book_counts_by_owner_and_layer_and_chains_what_followed() -> None:
     assert ids == (first.change_id, second.change_id)
     assert gain.low < 1.3 < gain.high
     assert (gain.low, gain.high) == pytest.approx((right.effect.low * 0.99, right.effect.high * 1.01))
+
+
+def test_a_doubtful_run_measures_no_change() -> None:
+    doubt = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("others used 20 % of the machine",))
+    after = make_result(run_means=FASTER).model_copy(update={"validity": doubt})
+    pair = ComparedPair(ComparedSide(make_result()), ComparedSide(after))
+    outcome = measure_change(_declared(), compare_pair(pair))
+    assert outcome.verdict is ChangeVerdict.INCONCLUSIVE
+    assert outcome.effect.low > 1.2

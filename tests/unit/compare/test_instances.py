@@ -152,3 +152,11 @@ def test_an_instance_a_tenth_slower_is_found(count: int) -> None:
         fleet = {f"n{i}": instance(level, turn * 1000 + i) for i, level in enumerate(levels)}
         found += standings(compared(fleet))["n0"] is InstanceStanding.OUTLIER
     assert found >= 18
+
+
+def test_an_interval_wider_than_what_fleets_spread_places_nobody() -> None:
+    fleet = {f"n{i}": instance(100, i, noise=0.06) for i in range(4)}
+    found = compared(fleet)
+    assert set(standings(found).values()) == {InstanceStanding.UNKNOWN}
+    assert all("more restarts would place it" in row.why for row in found.instances)
+    assert "none stands apart" not in found.sentence

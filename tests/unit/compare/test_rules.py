@@ -15,6 +15,7 @@ from compared import (
     make_result,
     make_standing,
 )
+from lynxbench.cli.showing import terminal_text
 from lynxbench.compare.comparing import compare_foreign, compare_pair
 from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.rules import BY_NUMBER, RULE_OF_KEY, RULES, render_rules, rule_of_key
@@ -28,11 +29,13 @@ from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.model.serving import CacheState
 from lynxbench.model.standing import Standing
 from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.report.documents.comparison_document import compose_comparison
 
 VOID = Validity(verdict=ValidityVerdict.VOID, reasons=("the executor changed",))
 DOUBTFUL = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("too short",))
 GATED = make_contract(policy={"accuracy": {"metric": "relative-error", "largest_loss": "1 %"}})
 PERPLEXED = make_contract(policy={"accuracy": {"metric": "task", "largest_loss": "1 %"}})
+SAME = (100.0, 100.01, 99.99, 100.005, 99.995)
 DRIFT = FieldChange(layer=Layer.SYSTEM, name="governor", tier=Tier.CONFIGURATION, before="a", after="b")
 
 
@@ -90,8 +93,6 @@ DIFFERING: dict[str, Callable[[], Comparison]] = {
         make_result(contract=GATED), make_result(contract=GATED, per_precision=(make_precision(accuracy=None),))
     ),
     "R07": lambda: _compared(_served(source="unknown"), _served(source="unknown")),
-    "R08": lambda: _compared(make_result(), _one(validity=DOUBTFUL)),
-    "R09": lambda: _compared(make_result(), _steady(SteadyVerdict.INCONCLUSIVE)),
     "R10": lambda: _compared(make_result(), make_result(executor=make_executor({"serving.batching": None}))),
     "R11": lambda: _compared(make_result(clients=1), make_result(clients=2)),
     "R12": lambda: _compared(_served(), _served(cached=None)),
@@ -124,6 +125,60 @@ def test_a_difference_is_listed_and_the_effect_is_given(number: str) -> None:
     assert {one.rule for one in found.rules if one.outcome is RuleVerdict.DIFFERS} >= {number}
     assert found.comparability is Comparability.WITH_DIFFERENCES
     assert found.effect is not None
+
+
+DOUBTING: dict[str, Callable[[Result], Result]] = {
+    "R08 of a precision": lambda result: _with_figures(result, validity=DOUBTFUL),
+    "R08 of the run": lambda result: result.model_copy(update={"validity": DOUBTFUL}),
+    "R08 without a reason": lambda result: _with_figures(result, validity=Validity(verdict=ValidityVerdict.DOUBTFUL)),
+    "R09": lambda result: _with_figures(result, steady=_steady(SteadyVerdict.INCONCLUSIVE).per_precision[0].steady),
+}
+
+
+def _with_figures(result: Result, **changes: object) -> Result:
+    return result.model_copy(update={"per_precision": (result.per_precision[0].model_copy(update=changes),)})
+
+
+@pytest.mark.parametrize("doubt", DOUBTING)
+@pytest.mark.parametrize("level", [80.0, 100.0, 120.0])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_doubtful_side_shows_its_figures_and_decides_nothing(doubt: str, level: float, first: bool) -> None:
+    a, b = (make_result(run_means=tuple(x * mean for mean in SAME)) for x in (1.0, level / 100))
+    sound = _compared(a, b).verdict
+    assert sound in (EffectVerdict.REGRESSED, EffectVerdict.WITHIN_BUDGET, EffectVerdict.IMPROVED)
+    pair = (DOUBTING[doubt](a), b) if first else (a, DOUBTING[doubt](b))
+    found = _compared(*pair)
+    assert found.verdict is EffectVerdict.UNPROVEN
+    assert found.comparability is Comparability.WITH_DIFFERENCES
+    assert found.effect is not None
+    assert found.effect.estimate == pytest.approx(level / 100, rel=0.001)
+    label = "A" if first else "B"
+    assert any(rule.outcome is RuleVerdict.DOUBTS and label in rule.said for rule in found.rules)
+    assert {rule.rule for rule in found.rules if rule.outcome is RuleVerdict.DOUBTS} == {doubt[:3]}
+    assert any(way.startswith((f"measure {label} again", f"run {label} longer")) for way in found.sound_if)
+    effects = [effect for row in found.per_precision for effect in row.effects]
+    assert all(e.verdict in (EffectVerdict.UNPROVEN, EffectVerdict.INCONCLUSIVE) for e in effects)
+    text = terminal_text(compose_comparison(found))
+    assert text.startswith("UNPROVEN: throughput at fp32")
+    assert "To settle it" in text
+    assert "regressed" not in text.lower()
+
+
+def test_a_doubt_about_one_precision_does_not_touch_the_other() -> None:
+    fast, slow = (make_precision(p, run_means=SAME) for p in (Precision.FP32, Precision.INT8))
+    lost = make_precision(run_means=tuple(0.8 * mean for mean in SAME))
+    doubted = slow.model_copy(update={"validity": DOUBTFUL})
+    whole = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("int8: too short",))
+    b = make_result(per_precision=(lost, doubted)).model_copy(update={"validity": whole})
+    found = _compared(make_result(per_precision=(fast, slow)), b)
+    verdicts = {row.precision: row.verdict for row in found.per_precision}
+    assert verdicts == {Precision.FP32: EffectVerdict.REGRESSED, Precision.INT8: EffectVerdict.UNPROVEN}
+    assert found.verdict is EffectVerdict.REGRESSED
+
+
+def test_few_restarts_of_a_doubtful_side_stay_inconclusive() -> None:
+    found = _compared(make_result(), make_result(run_means=(80.0, 80.1, 79.9), validity=DOUBTFUL))
+    assert found.verdict is EffectVerdict.INCONCLUSIVE
 
 
 def test_two_sound_results_are_comparable_with_nothing_to_list() -> None:

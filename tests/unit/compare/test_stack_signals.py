@@ -13,7 +13,7 @@ from lynxbench.model.history import Signal, SignalState
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Result
+from lynxbench.model.result import Result, Validity, ValidityVerdict
 
 SLOWER = tuple(x * 0.9 for x in (100.0, 101.0, 99.0, 100.5, 99.5))
 SAME = (100.0, 100.01, 99.99, 100.005, 99.995)
@@ -153,3 +153,25 @@ def test_two_signs_are_stack_shaped() -> None:
     assert found.stack_shaped
     assert "stack-shaped" in found.sentence
     assert not read_signals(Record(contract_id="ab" * 32, contract="x", results=())).stack_shaped
+
+
+def test_a_sign_is_absent_only_where_everything_was_decided() -> None:
+    unsure = (100.0, 103.0, 97.0, 101.5, 98.5)
+    noisy = make_result(executor=make_executor(machine="c"), run_means=unsure)
+    assert _signs(make_result(run_means=SAME), noisy)[4].state is SignalState.NOT_ENOUGH_DATA
+    assert _signs(make_result(run_means=SAME), _after(Layer.SYSTEM, unsure))[0].state is SignalState.NOT_ENOUGH_DATA
+    gain = make_attribution(gain_if_removed=Interval(1.0, 1.3, 1.7))
+    assert _signs(make_result(attribution=gain))[1].state is SignalState.NOT_ENOUGH_DATA
+    new = make_executor({"accelerator.cpu_model": "Neoverse-V2"})
+    before = make_result(ceilings=_ceilings(1e9), run_means=SAME)
+    wide = tuple(2 * mean for mean in unsure)
+    after = make_result(executor=new, ceilings=_ceilings(2e9), run_means=wide, started_at="2026-01-02T00:00:00+00:00")
+    assert _signs(before, after)[3].state is SignalState.NOT_ENOUGH_DATA
+
+
+def test_a_doubtful_result_is_no_sign() -> None:
+    doubt = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("others used 20 % of the machine",))
+    slower = _after(Layer.RUNTIME, SLOWER).model_copy(update={"validity": doubt})
+    signs = _signs(make_result(run_means=SAME), slower)
+    assert signs[0].state is SignalState.NOT_ENOUGH_DATA
+    assert "1 without" in signs[0].said

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lynxbench.cli.showing import terminal_text
 from lynxbench.decide.cost import CostQuestion, PricedOption, report_cost
 from lynxbench.decide.offers import parse_offers, terms_from_options, terms_of_executor
 from lynxbench.decide.tenure import Owning, Terms
@@ -14,7 +15,8 @@ from lynxbench.model.executor import declared
 from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
 from lynxbench.model.quantities import parse_quantity
-from lynxbench.model.result import Result
+from lynxbench.model.result import Percentile, Result
+from lynxbench.report.documents.decision_document import compose_decision
 
 
 def terms(price: str = "8766 EUR", rent: str = "2 EUR/h", energy: str | None = None) -> Terms:
@@ -200,3 +202,49 @@ def test_declared_prices_of_the_site_file_are_taken(today: Result) -> None:
     assert found.own.price.in_unit("EUR") == pytest.approx(10000)
     assert found.own.life.in_unit("year") == pytest.approx(5)
     assert found.pue == 1.3
+
+
+def measured(result: Result, low: float, estimate: float, high: float, resolved: bool = True) -> Result:
+    """The same result with another rate and another time to first token at p99."""
+    figures = result.per_precision[0]
+    rate = Figure(low=low, estimate=estimate, high=high, unit="token/s")
+    tail = Percentile(percentile=99.0, low=high / 8, estimate=estimate / 7, high=low / 6, resolved=resolved)
+    update = {"sustained": rate, "throughput": rate, "latency_ms": {"time-to-first-token": (tail,)}}
+    changed = result.model_copy(update={"per_precision": (figures.model_copy(update=update),)})
+    return changed.model_copy(update={"result_id": f"{estimate:064.0f}"})
+
+
+def test_options_whose_intervals_meet_are_level_and_named_so(today: Result) -> None:
+    near, far = measured(today, 4800, 4990, 5180), measured(today, 3000, 3010, 3020)
+    same = Terms(None, parse_quantity("2 EUR/h"))
+    chosen = [PricedOption(name, result, same) for name, result in (("a", today), ("b", near), ("c", far))]
+    report = report_cost(chosen, CostQuestion(utilisation=1.0, objective=Regime.THROUGHPUT, regimes=True))
+    ranking = next(ranking for ranking in report.rankings if ranking.asked)
+    assert ranking.order == ("b (rent)", "a (rent)", "c (rent)")
+    assert ranking.level == {"b (rent)": ("a (rent)",), "a (rent)": ("b (rent)",)}
+    assert "undetermined: b (rent) is level with a (rent)" in report.sentence
+    cost = next(ranking for ranking in report.rankings if ranking.regime is Regime.COST)
+    assert cost.level == ranking.level
+    text = terminal_text(compose_decision(report))
+    assert "b (rent), level with a (rent)" in text
+    on_front = {option.name: option.on_front for option in report.options}
+    assert on_front["a (rent)"]
+    assert on_front["b (rent)"]
+
+
+def test_two_prices_of_one_measured_rate_are_told_apart(today: Result) -> None:
+    wide = measured(today, 3000, 4838, 6600)
+    report = report_cost([PricedOption("a", wide, terms())], CostQuestion(utilisation=1.0, objective=Regime.COST))
+    assert report.rankings[0].order == ("a (own)", "a (rent)")
+    assert report.rankings[0].level == {}
+
+
+def test_an_unresolved_tail_stands_in_no_order(today: Result) -> None:
+    chosen = [
+        PricedOption("a", measured(today, 99, 100, 101), Terms()),
+        PricedOption("b", measured(today, 90, 91, 92, resolved=False), Terms()),
+    ]
+    report = report_cost(chosen, CostQuestion(utilisation=1.0, objective=Regime.LATENCY))
+    assert report.rankings[0].order == ("a",)
+    assert report.rankings[0].left_out == ("b: its p99 latency is unresolved: it has no interval",)
+    assert all(option.on_front for option in report.options)

@@ -5,6 +5,7 @@ import pytest
 from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.errors import BadInput
 from lynxbench.model.executor import declared
+from lynxbench.model.figures import Figure
 from lynxbench.model.job import Skip
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native
@@ -84,3 +85,37 @@ def test_a_missed_objective_is_a_no_go(decode: Result) -> None:
 def test_nothing_is_refused() -> None:
     with pytest.raises(BadInput):
         decide_precisions([])
+
+
+def test_an_unresolved_objective_is_no_go_and_no_no_go(decode: Result) -> None:
+    from lynxbench.model.result import SloOutcome
+
+    p99 = decode.per_precision[1].latency_ms["time-per-token"][1].model_copy(update={"resolved": False})
+    unresolved = SloOutcome(metric="time-per-token", percentile=99, at_most_ms=9.0, measured=p99, verdict="unresolved")
+    line = decide_precisions([changed(decode, slo=(unresolved,))]).lines[1]
+    assert line.verdict == "undetermined"
+    assert "run it longer" in line.why
+
+
+def test_losses_on_both_sides_of_the_policy_decide_nothing(decode: Result) -> None:
+    accuracy = decode.per_precision[1].accuracy
+    assert accuracy is not None
+    other = changed(decode, accuracy=accuracy.model_copy(update={"loss": 0.04}))
+    line = decide_precisions([other, decode]).lines[1]
+    assert line.verdict == "undetermined"
+    assert "both sides" in line.why
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "words"),
+    [
+        (110.0, 121.0, 130.0, "1.32× [1.19, 1.42] the reference"),
+        (80.0, 90.0, 92.0, "no faster than the reference"),
+        (70.0, 110.0, 150.0, "faster or slower undetermined"),
+    ],
+)
+def test_the_word_for_the_speed_is_the_intervals(
+    decode: Result, low: float, estimate: float, high: float, words: str
+) -> None:
+    figure = Figure(low=low, estimate=estimate, high=high, unit="token/s")
+    assert words in decide_precisions([changed(decode, sustained=figure)]).sentence

@@ -6,7 +6,7 @@ from lynxbench.decide.deciding import Gathered, ask_purchase, read_catalogue
 from lynxbench.errors import BadInput, Refused
 from lynxbench.model.decisions import WITHOUT_DIAGNOSTIC, PurchaseDecision
 from lynxbench.model.layers import Layer
-from lynxbench.model.result import Result, ValidityVerdict
+from lynxbench.model.result import Result, Validity, ValidityVerdict
 
 CATALOGUE = read_catalogue(None)
 
@@ -100,3 +100,47 @@ def test_results_of_two_contracts_are_not_mixed(today: Result, decode: Result) -
 def test_only_a_test_instance_is_no_baseline(tested: Result) -> None:
     with pytest.raises(BadInput, match="today's hardware"):
         ask(tested)
+
+
+def with_pair(tested: Result, passed: float, failed: float) -> Result:
+    """The test instance with another saturation pair."""
+    figures = tested.per_precision[0]
+    assert figures.load is not None
+    assert figures.load.saturation is not None
+    pair = figures.load.saturation.model_copy(update={"passed_per_s": passed, "failed_per_s": failed})
+    load = figures.load.model_copy(update={"saturation": pair})
+    return tested.model_copy(update={"per_precision": (figures.model_copy(update={"load": load}),)})
+
+
+def test_a_wide_pair_is_neither_the_same_ceiling_nor_another(today: Result, tested: Result) -> None:
+    decision = ask(today, with_pair(tested, 34.5, 57.5))  # [0.80, 1.40] of today's [41, 43]
+    answer = decision.answers[3]
+    assert "undetermined: 1.06× [0.80, 1.40]" in answer.says
+    assert "same ceiling" not in answer.says
+    assert not answer.answered
+    assert answer.command
+    assert answer.evidence
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed", "supported"),
+    [
+        (41.0, 43.0, "software first"),  # shown to gain at most a tenth
+        (53.0, 55.0, "software first"),  # 1.23 to 1.34×, the fix at least 1.66×
+        (69.0, 76.0, "undecided"),  # 1.60 to 1.85×: which of them gains more is not known
+        (90.0, 94.0, "purchase"),  # at least 2.09×, the fix at most 1.76×
+        (20.0, 120.0, "undecided"),
+    ],
+)
+def test_intervals_decide_between_swap_and_fix(
+    today: Result, tested: Result, passed: float, failed: float, supported: str
+) -> None:
+    decision = ask(today, with_pair(tested, passed, failed))
+    assert decision.supported == supported, decision.because
+
+
+def test_a_doubtful_saturation_supports_nothing(today: Result, tested: Result) -> None:
+    doubt = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("others used 20 % of the machine",))
+    decision = ask(today, with_pair(tested, 90.0, 94.0).model_copy(update={"validity": doubt}))
+    assert decision.supported == "undecided"
+    assert "others used 20 % of the machine" in decision.because

@@ -107,6 +107,27 @@ def test_gpu_columns_in_plain_units() -> None:
     assert first.keys() == second.keys()
 
 
+def test_a_gpu_is_the_runs_own_while_one_of_its_processes_holds_it(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+    class Shared(FakeNvml):
+        """The first GPU is held by the run's process, the second by somebody else's."""
+
+        def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:  # noqa: N802
+            return [SimpleNamespace(pid=1 if handle else child.pid)]
+
+    path = tmp_path / "telemetry.csv"
+    try:
+        with TelemetrySampler(path, interval_s=0.1, nvml=Shared()) as sampler:
+            sampler.watch(child.pid)
+            time.sleep(1.6)
+    finally:
+        child.communicate(b"\n")
+    columns = read_telemetry(path).columns
+    assert np.nanmax(columns["gpu0_own"]) == 1
+    assert np.nanmax(columns["gpu1_own"]) == 0
+
+
 def test_own_load_is_told_from_foreign_load(tmp_path: Path) -> None:
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:

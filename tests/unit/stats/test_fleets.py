@@ -36,6 +36,30 @@ def test_service_times_have_their_mean_and_variation(family: ServiceForm, variat
     assert times.std() / times.mean() == pytest.approx(variation, rel=0.04)
 
 
+@pytest.mark.parametrize(("slots", "rate"), [(1, 0.9), (8, 7.4), (32, 30.8), (128, 125.0)])
+def test_a_busy_queue_is_in_its_steady_state_from_the_first_request_on(slots: int, rate: float) -> None:
+    node, rng = QueueNode(slots, ServiceForm.GAMMA, 1.0, 1.0), np.random.default_rng(11)
+    spent = simulate_latencies(node, rate, 4000, 40, rng)
+    for limit in (2.0, 4.0):
+        truth = sojourn_tail(rate, 1.0, slots, limit)
+        for part in (spent[:10], spent[30:]):
+            assert (part > limit).mean() == pytest.approx(truth, rel=0.12, abs=0.004)
+
+
+def test_without_a_steady_state_a_queue_fills_from_empty() -> None:
+    node = QueueNode(4, ServiceForm.GAMMA, 1.0, 1.0)
+    spent = simulate_latencies(node, 5.0, 200, 400, np.random.default_rng(1))
+    assert spent[:4].mean() < 1.5
+    assert spent[-10:].mean() > 10
+
+
+@pytest.mark.parametrize(("slots", "limit"), [(32, 5.5), (32, 12.0)])
+def test_many_slots_have_no_more_capacity_than_erlang_says(slots: int, limit: float) -> None:
+    node, truth = QueueNode(slots, ServiceForm.GAMMA, 1.0, 1.0), capacity(1.0, slots, limit, 0.01)
+    found = [node_capacity(node, limit, 0.01, np.random.default_rng(seed)) / truth - 1 for seed in range(6)]
+    assert abs(float(np.mean(found))) < 0.006
+
+
 def test_a_node_s_capacity_is_that_of_theory() -> None:
     found = node_capacity(QueueNode(8, ServiceForm.GAMMA, 1.0, 1.0), 7.0, 0.01, np.random.default_rng(3))
     assert found == pytest.approx(capacity(1.0, 8, 7.0, 0.01), rel=0.04)

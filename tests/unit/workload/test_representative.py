@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -118,3 +119,88 @@ def test_the_same_log_gives_the_same_answer_as_plain_json() -> None:
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     lines = distance(contract, log).render().splitlines()
     assert len(lines) == 1 + len(distance(contract, log).dimensions)
+
+
+def arrived(seed: int, times: np.ndarray, session: np.ndarray | None = None) -> RequestLog:
+    """Arrivals of one's own under the usual lengths."""
+    log = production(seed, count=len(times))
+    return RequestLog("log", times - times[0], log.input_tokens, log.output_tokens, log.duration_s, session, 0)
+
+
+def thinned(seed: int, span_s: float, peak: float, rate_at: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.uniform(0, span_s, rng.poisson(peak * span_s)))
+    return times[rng.random(len(times)) * peak < rate_at(times)]
+
+
+def against_poisson(log: RequestLog) -> Representativeness:
+    rate = (len(log) - 1) / log.span_s
+    arrival = {"process": "poisson", "rate": f"{rate:.6g} /s"}
+    return distance(workload({**fit_log(log).workload_keys(), "arrival": arrival}), log)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bursts_of_ten_seconds_are_told_from_a_poisson_stream_of_the_same_mean(seed: int) -> None:
+    bursts = thinned(seed, 1200.0, 40.0, lambda t: np.where(t % 100 < 10, 40.0, 4.0))
+    found = against_poisson(arrived(seed, bursts))
+    assert found.verdict is Likeness.DIFFERS
+    assert verdict(found, "dispersion 4 s") is Likeness.DIFFERS
+    assert verdict(found, "dispersion 16 s") is Likeness.DIFFERS
+    assert "dispersion 16 s" in found.sentence()
+    even = against_poisson(arrived(seed, thinned(seed, 1200.0, 7.6, lambda t: np.full(len(t), 7.6))))
+    assert even.verdict is Likeness.LIKE
+
+
+def test_a_scale_that_the_log_is_too_short_for_is_not_shown_and_not_agreed() -> None:
+    found = distance(fitted(production(1)), production(2))  # five minutes
+    shown = {d.name: d.verdict for d in found.dimensions if d.name.startswith(("dispersion", "daily"))}
+    assert shown["dispersion 1 s"] is shown["dispersion 4 s"] is Likeness.LIKE
+    assert {shown[f"dispersion {s} s"] for s in (64, 256, 1024, 4096)} == {Likeness.NOT_SHOWN}
+    assert shown["daily shape"] is Likeness.NOT_SHOWN
+    assert "not shown: dispersion 16 s" in found.sentence()
+    assert found.verdict is Likeness.LIKE
+
+
+def test_a_day_with_a_peak_is_told_from_a_flat_one() -> None:
+    day = 86_400.0
+    swing = thinned(5, 2 * day, 0.2, lambda t: 0.1 * (1 + 0.6 * np.sin(2 * np.pi * t / day)))
+    assert verdict(against_poisson(arrived(5, swing)), "daily shape") is Likeness.DIFFERS
+    flat = against_poisson(arrived(6, thinned(6, 2 * day, 0.1, lambda t: np.full(len(t), 0.1))))
+    assert verdict(flat, "daily shape") is Likeness.LIKE
+    assert flat.verdict is Likeness.LIKE
+
+
+def test_sessions_are_held_against_the_turns_of_a_conversation() -> None:
+    log = production(2)
+    alone = RequestLog("log", log.arrival_s, log.input_tokens, log.output_tokens, None, np.arange(len(log)), 0)
+    assert verdict(distance(fitted(production(1)), alone), "sessions") is Likeness.LIKE
+    fours = RequestLog("log", log.arrival_s, log.input_tokens, log.output_tokens, None, np.arange(len(log)) // 4, 0)
+    assert verdict(distance(fitted(production(1)), fours), "sessions") is Likeness.DIFFERS
+    asked = distance(fitted(production(1)), fours, turns=4)
+    assert verdict(asked, "sessions") is Likeness.LIKE
+    assert verdict(asked, "think time") is Likeness.NOT_RECORDED
+    assert verdict(asked, "rate") is Likeness.DIFFERS  # four times as many as conversations open
+    unnamed = distance(fitted(production(1)), log)
+    assert verdict(unnamed, "sessions") is Likeness.NOT_RECORDED
+
+
+def test_pauses_between_an_answer_and_the_next_request_are_held_against_the_think_time() -> None:
+    rng = np.random.default_rng(3)
+    opens = np.sort(rng.uniform(0, 3600, 600))
+    pauses = np.exp(rng.normal(np.log(8.0), 0.4, 600))
+    times = np.concatenate((opens, opens + 2.0 + pauses))
+    order = np.argsort(times, kind="stable")
+    session = np.tile(np.arange(600), 2)[order]
+    log = arrived(3, times[order], session)
+    log = RequestLog("log", log.arrival_s, log.input_tokens, log.output_tokens, np.full(1200, 2.0), session, 0)
+    for think_s, likeness in ((8.0, Likeness.LIKE), (1.0, Likeness.DIFFERS), (60.0, Likeness.DIFFERS)):
+        found = distance(fitted(log), log, turns=2, think_s=think_s)
+        assert verdict(found, "think time") is likeness
+
+
+def test_coarse_stamps_show_nothing_below_their_step() -> None:
+    log = production(2, count=6000)
+    minutes = arrived(2, np.floor(log.arrival_s / 10) * 10)
+    found = distance(fitted(production(1)), minutes)
+    assert verdict(found, "dispersion 1 s") is verdict(found, "dispersion 16 s") is Likeness.NOT_SHOWN
+    assert found.verdict is not Likeness.DIFFERS

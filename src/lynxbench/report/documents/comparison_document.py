@@ -22,6 +22,7 @@ _TONES = {
     EffectVerdict.IMPROVED: Tone.GOOD,
     EffectVerdict.WITHIN_BUDGET: Tone.GOOD,
     EffectVerdict.INCONCLUSIVE: Tone.WARN,
+    EffectVerdict.UNPROVEN: Tone.WARN,
 }
 
 
@@ -66,6 +67,8 @@ def comparison_verdict(comparison: Comparison) -> doc.Verdict:
             facts.append(("Ask" if moved else "Layer that differs", (layer, said(cause.owner or "nobody is named"))))
         if moved or cause.kind.value == "several layers changed":
             facts.append(("Experiment", said(cause.experiment)))
+    if comparison.verdict is EffectVerdict.UNPROVEN:
+        facts.append(("To settle it", *(said(way) for way in comparison.sound_if)))
     return doc.Verdict(sentence, mark, tone, facts)
 
 
@@ -109,7 +112,7 @@ def rules_blocks(comparison: Comparison) -> tuple[doc.Block, ...]:
         remedy: Inline = ("; to make it sound: ", said(rule.remedy)) if rule.remedy else ""
         facts.append((f"{rule.rule} {rule.name}", (outcome, f": {where}", said(rule.said), remedy)))
     sound = doc.Points([said(way) for way in comparison.sound_if], "What would make it sound")
-    return doc.Facts(facts, "Rules that differ or break"), *((sound,) if comparison.refused else ())
+    return doc.Facts(facts, "Rules that differ, doubt or break"), *((sound,) if comparison.sound_if else ())
 
 
 def layers_block(comparison: Comparison) -> doc.Block:

@@ -148,7 +148,9 @@ def _(report: CostReport) -> tuple[doc.Block, ...]:
     for ranking in report.rankings:
         request = "asked for" if ranking.asked else "not asked for: shown beside the others"
         title = f"Order for {ranking.regime} ({ranking.by}; {request})"
-        blocks.append(doc.Points(ranking.order or ("no option has it",), title, doc.Bullet.ORDERED))
+        level = {name: f", level with {', '.join(others)}" for name, others in ranking.level.items()}
+        places = [f"{name}{level.get(name, '')}" for name in ranking.order]
+        blocks.append(doc.Points(places or ("no option has it",), title, doc.Bullet.ORDERED))
         if ranking.left_out:
             blocks.append(doc.Points(ranking.left_out, f"Left out of the order for {ranking.regime}"))
     return (*blocks, *_cautions(report.cautions))

@@ -66,7 +66,7 @@ def _decided(pack: Pack) -> doc.Verdict:
         mark = {
             "purchase": f"Buy {first.proposed}.",
             "software first": f"Do not buy {first.proposed} yet: fix the software first.",
-            "neither": f"Do not buy {first.proposed}: it reaches the same ceiling.",
+            "neither": f"Do not buy {first.proposed}: it is shown to carry at most a tenth more.",
             "undecided": "Not decided: the evidence is missing or does not tell.",
         }[first.supported]
         answered = (

@@ -157,7 +157,22 @@ def takes_table(result: Result) -> doc.Table:
         for figures in shown
     ]
     head = ("Precision", "Energy", "Energy a request", "Units busy")
-    return doc.Table(head, rows, "What each precision takes", (1, 2))
+    told = [_whose_energy(figures) for figures in shown if figures.energy_j_per_unit is not None]
+    return doc.Table(
+        head, rows, "What each precision takes", (1, 2), said(" ".join(dict.fromkeys(told))) if told else ""
+    )
+
+
+def _whose_energy(figures: PrecisionResult) -> str:
+    """Which devices the energy is of, and what the package and other devices drew beside them."""
+    beside = figures.energy_beside
+    if beside is None:
+        return "Energy is of all devices of the machine together: which were the run's own is not in the record."
+    others = f"other devices ({', '.join(beside.other_devices)})"
+    apart = {"the CPU package": beside.package_j_per_unit, others: beside.other_devices_j_per_unit}
+    drew = [f"{name} {words.figure_text(figure)}" for name, figure in apart.items() if figure is not None]
+    rest = f"; beside it, not added: {'; '.join(drew)}" if drew else ""
+    return f"{figures.precision}: energy of {', '.join(beside.devices)} ({beside.how}){rest}."
 
 
 def _activity_text(activity: DeviceActivity | None) -> str:

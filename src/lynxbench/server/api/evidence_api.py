@@ -42,7 +42,7 @@ from lynxbench.server.routing import READ, SUBMIT, Routes, TheAuthor, TheServer,
 from lynxbench.server.server_state import Server
 from lynxbench.watch.store import now_text
 from lynxbench.watch.store_tables import likenesses
-from lynxbench.workload.representative import Likeness, distance
+from lynxbench.workload.representative import Likeness, hold_against
 from lynxbench.workload.request_log import parse_log
 
 BUNDLE_TYPE = "application/x-tar"
@@ -167,7 +167,7 @@ async def likeness(request: Request, server: TheServer, by: TheAuthor, contract:
         text = reading.contract_of(server, name)
         assert text is not None
         log = parse_log(data.decode("utf-8", "replace"), "the log")
-        document = distance(text.workload, log).document()
+        document = hold_against(text, log).document()
         row = {
             "contract_id": name,
             "at": now_text(),
