@@ -1,9 +1,11 @@
-"""The comparability rules as data: numbered, each with what it asks, why, and what makes a pair sound that breaks it.
+"""The comparability rules: each with what it asks, why, and what makes a pair sound that breaks it.
 
-The numbers are stable: a rule that goes leaves a gap, a new one takes the next number. `docs/reference/` shows them.
+They are data, in rules.toml; `docs/reference/` shows them.
 """
 
 from dataclasses import dataclass
+
+from lynxbench.tables import read_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,183 +15,18 @@ class ComparabilityRule:
     number: str
     name: str
     asks: str
-    breaks: str
-    """When the pair is incomparable."""
-    differs: str
-    """When it stays comparable and the difference is listed; empty where there is no such case."""
     reason: str
     remedy: str
+    breaks: str = ""
+    """When the pair is incomparable."""
+    differs: str = ""
+    """When it stays comparable and the difference is listed; empty where there is no such case."""
     doubts: str = ""
     """When the figures are shown and no verdict rests on them; empty where there is no such case."""
 
 
-RULES: tuple[ComparabilityRule, ...] = (
-    ComparabilityRule(
-        "R01",
-        "contract",
-        "Both were measured under one contract meaning.",
-        "a key that decides what is executed or counted differs",
-        "keys differ that change neither the work nor the counting",
-        "Another question has another answer; the id of the contract covers its whole meaning.",
-        "run both under one contract",
-    ),
-    ComparabilityRule(
-        "R02",
-        "protocol",
-        "The protocol, the contract format and the result format have the same version.",
-        "protocol, contract format or result format differ in version",
-        "the versions of lynxbench differ",
-        "A protocol version is raised exactly when the meaning of a measured number changes.",
-        "measure the older one again with this version of lynxbench",
-    ),
-    ComparabilityRule(
-        "R03",
-        "division",
-        "The same division, and within it the same knobs and tuning budget.",
-        "division, knobs, trials or tuning time differ",
-        "",
-        "A tuned figure against an untuned one shows the tuning, not the executor.",
-        "run both in the same division with the same optimisation section",
-    ),
-    ComparabilityRule(
-        "R04",
-        "precision",
-        "Both measured the same precision, executed the same way.",
-        "no precision was measured in both, or the accuracy reference differs",
-        "native in one and emulated in the other, or a precision that only one measured",
-        "Another number format is other arithmetic at another accuracy.",
-        "run both at one precision",
-    ),
-    ComparabilityRule(
-        "R05",
-        "accuracy",
-        "Both pass the same accuracy gate, with losses closer than what the gate allows.",
-        "one passes the gate and the other does not, the gates count in different metrics, or the losses are further "
-        "apart than the largest loss allowed",
-        "the accuracy of one or both is not known, neither passes, or one gate is stricter",
-        "Speed is cheap if wrong answers are allowed.",
-        "bring both under the contract's accuracy gate, or agree on another gate before measuring",
-    ),
-    ComparabilityRule(
-        "R06",
-        "units",
-        "Both count the same unit of work.",
-        "the units differ",
-        "",
-        "Requests a second and tokens a second have no ratio.",
-        "count the same unit of work in both",
-    ),
-    ComparabilityRule(
-        "R07",
-        "token counting",
-        "Tokens were counted by the same source, and as many were asked and answered.",
-        "the sources differ, or are unknown in one, or the mean input or output length differs by more than 10 %",
-        "neither run knows where its token counts come from, or one event was not one token in one of them",
-        "A server's usage and a tokenizer disagree; answers that end early are less work (MLPerf bounds output length "
-        "at ±10 %).",
-        "count tokens by the same source, and hold the output length (ignore the end of text)",
-    ),
-    ComparabilityRule(
-        "R08",
-        "validity",
-        "Neither run is void or doubtful.",
-        "a run or its figure at this precision is void",
-        "",
-        "A void run's figures are nobody's; a doubtful one's carry their reasons with them, and convict nobody.",
-        "measure the void or doubtful one again, without what made it so",
-        "a run or its figure at this precision is doubtful (foreign load, throttling, failed processes …)",
-    ),
-    ComparabilityRule(
-        "R09",
-        "steadiness",
-        "Both reached steady state.",
-        "one was found not to be steady",
-        "",
-        "A drifting level has no value that a ratio could be taken of.",
-        "run the unsteady one longer (a higher limit), or remove what moves it",
-        "for one it could not be shown either way",
-    ),
-    ComparabilityRule(
-        "R10",
-        "executor record",
-        "The executor was captured at both ends of each run and did not change in between.",
-        "the executor drifted during a run, or its record is empty",
-        "a layer is recorded in one and not in the other",
-        "A figure belongs to a stack; without its record nobody knows to which.",
-        "measure again on a machine that nobody changes meanwhile",
-    ),
-    ComparabilityRule(
-        "R11",
-        "load",
-        "The same batch, lengths, arrivals and concurrency, offered at the same rate.",
-        "batch, lengths or arrivals differ, or the offered rates are more than 5 % apart",
-        "the numbers of client processes differ",
-        "Throughput and latency both move with the load; each is said at one load only.",
-        "offer the same load to both",
-    ),
-    ComparabilityRule(
-        "R12",
-        "cache regime",
-        "The same cache regime, and as much answered from the cache.",
-        "the regimes or the prompts' repetition differ, or the cached shares are more than 10 points apart",
-        "one server does not say how much came from its cache",
-        "A cached prefix is work that was not done.",
-        "run both with the same cache regime, from the same cache state",
-    ),
-    ComparabilityRule(
-        "R13",
-        "instrument",
-        "The load generator kept within its bounds, and the bounds are the same.",
-        "the instrument was void in one, or its bounds or timeouts differ",
-        "the instrument carried cautions in one",
-        "A client at its limit measures itself.",
-        "give the client more processes or a machine of its own, then measure again",
-    ),
-    ComparabilityRule(
-        "R14",
-        "restarts",
-        "At least five fresh processes on each side.",
-        "",
-        "one has fewer: the effect is given, the verdict is inconclusive",
-        "The unit of repetition is a process; fewer than five leave the spread between them unknown.",
-        "run both with protocol.restarts at 5 or more",
-    ),
-    ComparabilityRule(
-        "R15",
-        "counting",
-        "The same steadiness test, shortest duration and bound on foreign load.",
-        "one of them differs",
-        "keys of the protocol differ that do not change what is counted",
-        "What is counted decides the number: a shorter run hides what heat and power limits do later.",
-        "run both under one protocol",
-    ),
-    ComparabilityRule(
-        "R16",
-        "standing",
-        "Neither result is retracted, and nobody contests one.",
-        "a result is retracted",
-        "a result is contested and the contest is open",
-        "What its own team took back is no evidence; what another team doubts is shown with the doubt.",
-        "use the result that replaces the retracted one, or settle the contest by a re-run",
-    ),
-    ComparabilityRule(
-        "R17",
-        "model",
-        "The same weights, by their hash.",
-        "another model, architecture or number of parameters",
-        "the hashes differ under one architecture and size (model drift), or one is not recorded",
-        "Another model is other work; retrained weights of one shape are the same work and are said to be others.",
-        "measure both with the same weights",
-    ),
-    ComparabilityRule(
-        "R18",
-        "evidence",
-        "Both were measured by lynxbench under a contract, with samples and executor.",
-        "one is a foreign result",
-        "",
-        "What a foreign tool does not state cannot be held against what we do.",
-        "measure the same workload with lynxbench run on that executor",
-    ),
+RULES: tuple[ComparabilityRule, ...] = tuple(
+    ComparabilityRule(number, **words) for number, words in read_table("compare/rules.toml").items()
 )
 BY_NUMBER: dict[str, ComparabilityRule] = {rule.number: rule for rule in RULES}
 
