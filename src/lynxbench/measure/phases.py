@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.model.contract import Protocol
+from lynxbench.model.result import RULES
 from lynxbench.model.samples import Float64, Int64, Iterations, Phase, counted_rows
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.batches import window_means
@@ -64,7 +65,7 @@ def rate_series(iterations: Iterations, window_s: float) -> RateSeries:
     return RateSeries(until_ns, windows.rate_per_s)
 
 
-def find_phases(iterations: Iterations, protocol: Protocol) -> FoundPhases:
+def find_phases(iterations: Iterations, protocol: Protocol, rules: int = RULES) -> FoundPhases:
     """Mark warm-up, transient and steady iterations by the contract's rule.
 
     Drift is judged over the contract's limit, however early the run stopped: a run that is looked at several times
@@ -74,7 +75,7 @@ def find_phases(iterations: Iterations, protocol: Protocol) -> FoundPhases:
     series = rate_series(iterations, rule.window_s)
     busy_s = float(series.until_ns[-1]) / 1e9
     horizon = int(len(series.rate_per_s) * max(protocol.limit_s / busy_s, 1.0))
-    judgement = judge_steady(series.rate_per_s, drift_bound=rule.drift, horizon=horizon)
+    judgement = judge_steady(series.rate_per_s, drift_bound=rule.drift, horizon=horizon, judge_outliers=rules >= 3)
     _, ends_ns = busy_time(iterations)
     phase = np.full(len(iterations), Phase.TRANSIENT, dtype=np.int8)
     phase[ends_ns <= _end_of(series, warmup_length(series.rate_per_s))] = Phase.WARMUP

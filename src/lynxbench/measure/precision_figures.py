@@ -11,14 +11,14 @@ from lynxbench.model.contract import Contract, Slo
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.requests import Mask
-from lynxbench.model.result import Excluded, Percentile, SloOutcome, Steady
+from lynxbench.model.result import RULES, Excluded, Percentile, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Phase, ProcessSamples
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.autocorrelation import effective_count
 from lynxbench.stats.batches import best_rate
 from lynxbench.stats.intervals import log_mean_interval
 from lynxbench.stats.pooled import PooledJudgement, judge_together
-from lynxbench.stats.tails import percentile_interval
+from lynxbench.stats.tails import percentile_interval, percentile_over_processes
 
 PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
 
@@ -37,10 +37,15 @@ class MeasuredPrecision:
     run_means: tuple[float, ...]
 
 
-def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], unit: str) -> MeasuredPrecision:
-    """Find the phases of each process, count the steady ones, and put intervals on what they say. Needs one process."""
+def measure_precision(
+    contract: Contract, samples: Sequence[ProcessSamples], unit: str, rules: int = RULES
+) -> MeasuredPrecision:
+    """Find the phases of each process, count the steady ones, and put intervals on what they say. Needs one process.
+
+    `rules` is the edition of the rules: a kept result is verified by its own.
+    """
     protocol = contract.protocol
-    judged = [find_phases(process.iterations, protocol) for process in samples]
+    judged = [find_phases(process.iterations, protocol, rules) for process in samples]
     together = judge_together([phases.judgement for phases in judged], protocol.steady.drift)
     if together.pooled:
         judged = [mark_steady(process.iterations, phases) for process, phases in zip(samples, judged, strict=True)]
@@ -50,7 +55,7 @@ def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], uni
     figure = figure_of(overall, f"{unit}s/s")
     latencies = _latencies(samples, judged)
     percentiles = {
-        metric: tuple(bounded_percentile(parts, p, protocol.confidence) for p in PERCENTILES)
+        metric: tuple(bounded_percentile(parts, p, protocol.confidence, rules) for p in PERCENTILES)
         for metric, parts in latencies.items()
     }
     return MeasuredPrecision(
@@ -61,7 +66,8 @@ def measure_precision(contract: Contract, samples: Sequence[ProcessSamples], uni
         latency_ms=percentiles,
         steady=steady,
         slo=tuple(
-            judge_slo(slo, latencies.get(slo.metric.value, []), protocol.confidence) for slo in contract.objective.slo
+            judge_slo(slo, latencies.get(slo.metric.value, []), protocol.confidence, rules)
+            for slo in contract.objective.slo
         ),
         run_means=run_means,
     )
@@ -153,13 +159,18 @@ def latencies_ms(process: ProcessSamples, counted: Mask) -> dict[str, Float64]:
     return latencies
 
 
-def bounded_percentile(parts: Sequence[Float64], percentile: float, confidence: float) -> Percentile:
-    """A percentile over the samples of all processes, with bounds on their effective number."""
-    pooled = np.concatenate(parts) if parts else np.empty(0)
-    if not len(pooled):
+def bounded_percentile(
+    parts: Sequence[Float64], percentile: float, confidence: float, rules: int = RULES
+) -> Percentile:
+    """A percentile over the samples of all processes, with bounds that cover what differs between these."""
+    filled = [part for part in parts if len(part)]
+    if not filled:
         return Percentile(percentile=percentile, low=None, estimate=None, high=None, resolved=False)
-    n_eff = sum(effective_count(part) for part in parts if len(part))
-    bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
+    if rules < 3:  # as if all had been samples of one process
+        n_eff = sum(effective_count(part) for part in filled)
+        bounds = percentile_interval(np.concatenate(filled), percentile, confidence, n_eff=n_eff)
+    else:
+        bounds = percentile_over_processes(filled, percentile, confidence)
     return Percentile(
         percentile=percentile,
         low=_or_none(bounds.low),
@@ -169,9 +180,9 @@ def bounded_percentile(parts: Sequence[Float64], percentile: float, confidence: 
     )
 
 
-def judge_slo(slo: Slo, parts: Sequence[Float64], confidence: float) -> SloOutcome:
+def judge_slo(slo: Slo, parts: Sequence[Float64], confidence: float, rules: int = RULES) -> SloOutcome:
     """Whether one bound of the objective held for latencies in milliseconds, one array a process."""
-    measured = bounded_percentile(parts, slo.percentile, confidence)
+    measured = bounded_percentile(parts, slo.percentile, confidence, rules)
     limit_ms = slo.at_most_s * 1e3
     met = measured.high is not None and measured.high <= limit_ms
     missed = measured.low is not None and measured.low > limit_ms

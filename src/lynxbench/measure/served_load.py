@@ -15,11 +15,11 @@ from lynxbench.measure.precision_figures import (
     judge_slo,
     verdict_words,
 )
-from lynxbench.model.contract import Contract, Slo, SloMetric
+from lynxbench.model.contract import Contract, Regime, Slo, SloMetric
 from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Mask, Requests
-from lynxbench.model.result import Excluded, SloOutcome, Steady
+from lynxbench.model.result import RULES, Excluded, SloOutcome, Steady
 from lynxbench.model.samples import CountedProcess, Float64, Int64, Iterations, Marks, Phase, ProcessSamples
 from lynxbench.model.serving import OpenAiEngine
 from lynxbench.model.verdicts import WORST_FIRST, SteadyVerdict
@@ -58,7 +58,7 @@ def unit_of(runs: Sequence[Requests]) -> str:
 
 
 def measure_load(
-    contract: Contract, runs: Sequence[ServedRun], *, coalesced: bool, has_tokens: bool = True
+    contract: Contract, runs: Sequence[ServedRun], *, coalesced: bool, has_tokens: bool = True, rules: int = RULES
 ) -> MeasuredLoad:
     """Find the phases of each run, count the steady ones, and put intervals over restarts. Needs one run.
 
@@ -66,8 +66,13 @@ def measure_load(
     """
     protocol, slos = contract.protocol, contract.objective.slo
     stationary = is_stationary(contract.workload.arrival)
+    leads = contract.regime is Regime.LATENCY
     judged = [
-        _JudgedRun(run, run.requests, find_load_phases(run.requests, protocol, stationary_open_loop=stationary))
+        _JudgedRun(
+            run,
+            run.requests,
+            find_load_phases(run.requests, protocol, stationary_open_loop=stationary, latency_leads=leads, rules=rules),
+        )
         for run in runs
     ]
     unit = unit_of([run.requests for run in runs]) if has_tokens else "request"
@@ -77,7 +82,7 @@ def measure_load(
     streamed = isinstance(contract.engine, OpenAiEngine) and contract.engine.stream and has_tokens
     percentiles = {
         metric: tuple(
-            bounded_percentile(() if coalesced and metric == INTER_EVENT else parts, p, protocol.confidence)
+            bounded_percentile(() if coalesced and metric == INTER_EVENT else parts, p, protocol.confidence, rules)
             for p in PERCENTILES
         )
         for metric, parts in _latencies(judged, streamed).items()
@@ -90,7 +95,7 @@ def measure_load(
         peak=Figure(low=None, estimate=max(run.best_per_s(unit) for run in judged), high=None, unit=f"{unit}s/s"),
         latency_ms=percentiles,
         steady=steady,
-        slo=tuple(_judge_slo(slo, judged, protocol.confidence) for slo in slos),
+        slo=tuple(_judge_slo(slo, judged, protocol.confidence, rules) for slo in slos),
         run_means=means,
     )
 
@@ -263,11 +268,11 @@ def _latencies(runs: Sequence[_JudgedRun], streamed: bool) -> dict[str, list[Flo
     return latencies
 
 
-def _judge_slo(slo: Slo, runs: Sequence[_JudgedRun], confidence: float) -> SloOutcome:
+def _judge_slo(slo: Slo, runs: Sequence[_JudgedRun], confidence: float, rules: int) -> SloOutcome:
     """A request that failed took for ever: it counts against the bound."""
     values = [request_latency_ms(run.requests, slo.metric)[run.counted] for run in runs]
     known = [value[~np.isnan(value)] for value in values]
-    outcome = judge_slo(slo, [np.where(np.isinf(value), NEVER_MS, value) for value in known], confidence)
+    outcome = judge_slo(slo, [np.where(np.isinf(value), NEVER_MS, value) for value in known], confidence, rules)
     measured = outcome.measured
     bounds = {name: _answered(getattr(measured, name)) for name in ("low", "estimate", "high")}
     shown = measured.model_copy(update={**bounds, "resolved": measured.resolved and None not in bounds.values()})

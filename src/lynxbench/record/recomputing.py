@@ -51,7 +51,7 @@ class Recomputed:
 
 def recompute_run(result: Result, run: RunFolder) -> Recomputed:
     """Everything, from the folder of a run with all its attempts and what the result says was read live."""
-    conclusion = conclude(run, _stated_live(result, run))
+    conclusion = conclude(run, _stated_live(result, run), result.rules)
     parts = {part.precision: part for part in conclusion.per_precision}
     if result.rules < OWN_DEVICES:
         parts = {name: _of_every_device(part, conclusion, result) for name, part in parts.items()}
@@ -89,7 +89,7 @@ def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Re
             continue
         figure = stated.throughput or stated.peak or stated.sustained
         unit = figure.unit.removesuffix("s/s") if figure is not None else "unit"
-        measured = measure_precision(result.contract, mine, unit)
+        measured = measure_precision(result.contract, mine, unit, result.rules)
         counted += measured.processes
         part = with_figures(stated.model_copy(update={"restarts": len(mine)}), measured)
         parts[stated.precision] = without_figures(part) if result.validity.verdict is ValidityVerdict.VOID else part

@@ -19,7 +19,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
-from lynxbench.model.result import PrecisionResult
+from lynxbench.model.result import RULES, PrecisionResult
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
@@ -54,7 +54,11 @@ def saturation_of(attempt: Attempt) -> SaturationRecord:
 
 
 def conclude_clients(
-    run: RunFolder, attempts: Sequence[Attempt], telemetry: Telemetry | None, server: ServerCounts
+    run: RunFolder,
+    attempts: Sequence[Attempt],
+    telemetry: Telemetry | None,
+    server: ServerCounts,
+    rules: int = RULES,
 ) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
     """Everything that the clients' records say, beside what the server counted."""
     contract, precision = run.registration.contract, run.registration.contract.workload.precisions[0]
@@ -63,7 +67,7 @@ def conclude_clients(
     records = {attempt.slot.index: read_record(attempt.folder / RECORD_FILE) for attempt in done}
     runs = [attempt for attempt in done if not (searches and attempt.slot.index == 0)]
     saturation = saturation_of(done[0]) if searches else None
-    measured = _measured(contract, runs, records)
+    measured = _measured(contract, runs, records, rules)
     load = _load_figures(run, done, runs, records, measured, saturation, server)
     findings = [Doubt(f"a client failed: {attempt.report.error}") for attempt in attempts if attempt.report.error]
     findings += [Doubt(f"the client was the limit: {reason}", void=True) for reason in load.instrument.reasons]
@@ -118,7 +122,9 @@ def _facts(attempt: Attempt) -> ClientFacts:
     return ClientFacts.model_validate(attempt.report.facts, strict=False)
 
 
-def _measured(contract: Contract, runs: Sequence[Attempt], records: Mapping[int, LoadRecord]) -> MeasuredLoad | None:
+def _measured(
+    contract: Contract, runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: int
+) -> MeasuredLoad | None:
     served = []
     for attempt in runs:
         requests = requests_of(records[attempt.slot.index])
@@ -128,7 +134,7 @@ def _measured(contract: Contract, runs: Sequence[Attempt], records: Mapping[int,
         return None
     most = engine_of(contract).instrument.coalesced
     coalesced = any(records[run.process].coalesced_share > most for run in served)
-    return measure_load(contract, served, coalesced=coalesced, has_tokens=_facts(runs[0]).has_tokens)
+    return measure_load(contract, served, coalesced=coalesced, has_tokens=_facts(runs[0]).has_tokens, rules=rules)
 
 
 def _load_figures(

@@ -13,7 +13,7 @@ from lynxbench.measure.validity import Doubt, combine_validity, judge_drift, wit
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.contract import Contract
 from lynxbench.model.executor import Executor, FieldChange
-from lynxbench.model.result import Conditions, PrecisionResult, Validity, ValidityVerdict
+from lynxbench.model.result import RULES, Conditions, PrecisionResult, Validity, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import ServedEngine
 from lynxbench.run.attempts import Attempt, kept_attempts
@@ -52,19 +52,19 @@ class Conclusion:
         return tuple(ceiling for attempt in self.attempts for ceiling in attempt.report.ceilings)
 
 
-def conclude(run: RunFolder, live: LiveEvidence) -> Conclusion:
-    """Conclude from the attempts and the telemetry in a run's folder."""
+def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusion:
+    """Conclude from the attempts and the telemetry in a run's folder, by an edition of the rules."""
     contract = run.registration.contract
     attempts = kept_attempts(run)
     file = run.path / TELEMETRY_FILE
     telemetry = read_telemetry(file) if file.exists() else None
     if isinstance(contract.engine, ServedEngine):
-        concluded = [conclude_clients(run, attempts, telemetry, live.server)]
+        concluded = [conclude_clients(run, attempts, telemetry, live.server, rules)]
     else:
         reference = reference_outputs(attempts)
         concluded = [
             conclude_precision(
-                contract, precision, [a for a in attempts if a.slot.precision is precision], telemetry, reference
+                contract, precision, [a for a in attempts if a.slot.precision is precision], telemetry, reference, rules
             )
             for precision in contract.workload.precisions
         ]

@@ -18,7 +18,7 @@ from lynxbench.model.attribution import Attribution, StepWork
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import Skip
 from lynxbench.model.precision import Native, Precision, reference_of
-from lynxbench.model.result import Accuracy, PrecisionResult
+from lynxbench.model.result import RULES, Accuracy, PrecisionResult
 from lynxbench.model.samples import CountedProcess, Outputs, ProcessSamples, Telemetry
 from lynxbench.model.workload import PresetModel, Task
 from lynxbench.run.attempts import Attempt
@@ -40,6 +40,7 @@ def conclude_precision(
     attempts: Sequence[Attempt],
     telemetry: Telemetry | None,
     reference: tuple[Precision, Outputs] | None,
+    rules: int = RULES,
 ) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
     """Everything that the processes of one precision say; needs nothing but what they left behind."""
     done = [attempt for attempt in attempts if attempt.done]
@@ -54,7 +55,7 @@ def conclude_precision(
             native=native if skip else Native.UNKNOWN,
             validity=validity_of(findings),
         ), ()
-    measured = measure_precision(contract, [samples_of(attempt) for attempt in done], done[0].report.unit)
+    measured = measure_precision(contract, [samples_of(attempt) for attempt in done], done[0].report.unit, rules)
     spans = [counted_span_ns(process) for process in measured.processes]
     conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
     findings = [*judge_precision(measured, contract.protocol, failures), *(Doubt(line) for line in conditions)]

@@ -1,14 +1,15 @@
 """Percentiles and shares with exact binomial bounds; a tail that the data cannot reach is said to be unresolved."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from lynxbench.errors import BadSeries
 from lynxbench.model.interval import Interval
 from lynxbench.stats.arrays import Floats, Numbers, as_series
-from lynxbench.stats.intervals import check_confidence
+from lynxbench.stats.autocorrelation import integrated_time
+from lynxbench.stats.intervals import check_confidence, student_quantile
 
 
 def percentile_interval(
@@ -31,6 +32,100 @@ def percentile_interval(
     low = min(_at_rank(ordered, low_rank, count), estimate) if low_rank >= 1 else math.nan
     high = max(_at_rank(ordered, high_rank, count), estimate) if high_rank <= count else math.nan
     return Interval(low, estimate, high)
+
+
+def percentile_over_processes(parts: Sequence[Floats], percentile: float, confidence: float = 0.95) -> Interval:
+    """Percentile of all processes' values together; its bounds cover the spread within and between the processes.
+
+    Ranks as of one process, on as many values as the shares beyond the percentile and beyond its bounds are worth, and
+    around them what the processes differ by. One process speaks for itself alone.
+    """
+    parts = [part for part in parts if len(part)]
+    pooled = np.sort(np.concatenate(parts)) if parts else np.empty(0)
+    bounds = percentile_interval(pooled, percentile, confidence)
+    ties = int(np.searchsorted(pooled, bounds.estimate))
+    places = (bounds.estimate, float(pooled[max(ties - 1, 0)]))
+    n_eff = min(_worth(parts, at) for at in places)
+    bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
+    n_eff = min(n_eff, *(_worth(parts, at) for at in (bounds.low, bounds.high) if math.isfinite(at)), pooled.size)
+    bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
+    if len(parts) < 2:
+        return bounds
+    wider = _between(parts, pooled, percentile, confidence)
+    low, high = min(bounds.low, wider.low), max(bounds.high, wider.high)  # what no rank within processes reaches is NaN
+    # Where values lie in lumps a percentile jumps, and the shares beyond it say how far they reach (Woodruff 1952).
+    reach = max(_share_reach(parts, at, confidence) for at in places)
+    level = percentile / 100
+    low = min(low, _quantile(pooled, level - reach)) if level > reach else low
+    high = max(high, _quantile(pooled, level + reach)) if level + reach < 1 else high
+    return Interval(low, bounds.estimate, high)
+
+
+def _worth(parts: Sequence[Floats], at: float) -> float:
+    """Independent values behind the share beyond `at`, by the autocorrelation of the exceedances within processes.
+
+    Slow values that come in clusters hang together there, whether or not their sizes do.
+    """
+    beyond = [np.asarray(part > at, dtype=np.float64) for part in parts]
+    total = sum(part.size for part in beyond)
+    share = sum(float(part.sum()) for part in beyond) / total
+    rough = sum(float(part.sum()) * (1 - part.mean()) * integrated_time(part) for part in beyond)
+    return min(total, total**2 * share * (1 - share) / rough) if rough > 0 else total
+
+
+def _share_reach(parts: Sequence[Floats], at: float, confidence: float) -> float:
+    """Half width of Student's interval of the share beyond `at` over processes."""
+    sizes = np.array([part.size for part in parts], dtype=np.float64)
+    hits = np.array([np.count_nonzero(part > at) for part in parts], dtype=np.float64)
+    share, degrees = float(hits.sum() / sizes.sum()), _degrees(sizes)
+    error = math.sqrt(float(np.sum((hits - share * sizes) ** 2)) * (1 + 1 / degrees)) / float(sizes.sum())
+    return student_quantile((1 + confidence) / 2, degrees) * error
+
+
+def _degrees(sizes: Floats) -> float:
+    """Of freedom between processes; unequal ones are worth fewer equal ones."""
+    return float(sizes.sum() ** 2 / (sizes @ sizes)) - 1
+
+
+def _between(parts: Sequence[Floats], pooled: Floats, percentile: float, confidence: float) -> Interval:
+    """Student's interval of a delete-a-process jackknife on logarithms, wider away from the median.
+
+    There a percentile of all processes also depends on how much these differ, of which a few of them say little: the
+    upper bound of that variance moves it further out, and the two reaches add in squares (Zou & Donner 2008).
+    """
+    from scipy.special import gammaincinv, ndtri
+
+    level, tail = percentile / 100, (1 - confidence) / 2
+    sizes = np.array([part.size for part in parts], dtype=np.float64)
+    degrees = _degrees(sizes)
+    others = [np.concatenate([*parts[:k], *parts[k + 1 :]]) for k in range(len(parts))]
+    near = (level, 0.5, 1 - (1 - level) * 2, 1 - (1 - level) / 2) if level > 0.5 else (level, 0.5, level * 2, level / 2)
+    places = np.array([_quantile(pooled, share) for share in near])
+    alone, left = (np.array([_quantile(part, level) for part in group]) for group in (parts, others))
+    positive = min(places.min(), alone.min(), left.min()) > 0
+    if positive:
+        places, alone, left = np.log(places), np.log(alone), np.log(left)
+    reach = student_quantile(1 - tail, degrees) * math.sqrt(float(np.var(left)) * (len(parts) - 1))
+    variance = float(np.average((alone - np.average(alone, weights=sizes)) ** 2, weights=sizes)) * (1 + 1 / degrees)
+    # The scale of the values is how far they move for a step of a normal law: overall, or less where they are dense.
+    steps = ndtri(near)
+    pairs = ((i, j) for i, j in ((0, 1), (2, 3)) if steps[i] != steps[j])
+    scales = [float(abs((places[i] - places[j]) / (steps[i] - steps[j]))) for i, j in pairs]
+    scale = min((size for size in scales if size > 0), default=0.0)
+    largest = variance * degrees / 2 / float(gammaincinv(degrees / 2, tail))
+    least = max(scale**2, variance)
+    further = abs(float(steps[0])) * (math.sqrt(least - variance + largest) - math.sqrt(least))
+    below, above = (reach, math.hypot(reach, further)) if level >= 0.5 else (math.hypot(reach, further), reach)
+    estimate = _quantile(pooled, level)
+    if not positive:
+        return Interval(estimate - below, estimate, estimate + above)
+    with np.errstate(over="ignore"):
+        return Interval(estimate * float(np.exp(-below)), estimate, estimate * float(np.exp(above)))
+
+
+def _quantile(values: Floats, level: float) -> float:
+    place = min(max(math.ceil(level * values.size - 1e-9) - 1, 0), values.size - 1)
+    return float(np.partition(values, place)[place])
 
 
 def bound_ranks(count: int, level: float, confidence: float) -> tuple[int, int]:

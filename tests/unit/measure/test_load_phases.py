@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
-from lynxbench.measure.load_phases import GROWING, find_load_phases, in_flight, phase_of, work_stamps
+from lynxbench.measure.load_phases import FILLING, GROWING, find_load_phases, in_flight, phase_of, work_stamps
 from lynxbench.model.contract import Protocol
 from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Phase
@@ -123,3 +123,75 @@ def test_few_completions_widen_the_windows():
 def test_requests_in_flight_are_counted():
     some = requests([0.0, 1.0, 2.0], [3.0, 1.5, 9.0])
     assert [in_flight(some, START + int(at * 1e9)) for at in (0.5, 1.2, 2.5, 5.0)] == [1, 2, 2, 1]
+
+
+def answers(rate_per_s, duration_s, middle_s, sigma, factor=lambda along: 1.0, seed=1):
+    """A server without a queue: lognormal latencies times a factor of how far the run is."""
+    random = np.random.default_rng(seed)
+    due = np.cumsum(random.exponential(1 / rate_per_s, int(rate_per_s * duration_s * 2)))
+    due = due[due < duration_s]
+    took = middle_s * np.exp(sigma * random.standard_normal(len(due))) * factor(due / duration_s)
+    return requests(due, due + took)
+
+
+def judged(loop, duration_s, **options):
+    rule = protocol(window="1 s", limit=f"{duration_s} s")
+    return find_load_phases(loop, rule, stationary_open_loop=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("factor", "sigma"),
+    [
+        (lambda along: 1 + along, 0.5),
+        (lambda along: 1 + along, 0.01),
+        (lambda along: 1 + 0.5 * (along > 0.6), 0.4),
+        (lambda along: 1 - 0.5 * along, 0.5),
+    ],
+)
+def test_an_open_loop_whose_latency_moves_is_not_steady(factor, sigma):
+    """It completes what arrives all the same."""
+    found = [judged(answers(50, 60, 0.1, sigma, factor, seed), 60) for seed in range(10)]
+    assert not any(phases.steady for phases in found)
+    assert any(phases.reason.startswith("latency") for phases in found)
+    before = [judged(answers(50, 60, 0.1, sigma, factor, seed), 60, rules=2) for seed in range(10)]
+    assert sum(phases.steady for phases in before) >= 5
+
+
+def test_an_open_loop_whose_latency_stays_is_steady():
+    found = [judged(answers(50, 60, 0.1, 0.5, seed=seed), 60) for seed in range(20)]
+    assert sum(phases.steady for phases in found) >= 17
+
+
+def test_in_the_regime_of_latency_its_drift_is_stated():
+    loop = answers(50, 60, 0.1, 0.5)
+    completions, latency = (judged(loop, 60, latency_leads=leads).judgement for leads in (False, True))
+    assert latency.level.estimate == pytest.approx(0.1, rel=0.2)
+    assert completions.level.estimate == pytest.approx(50, rel=0.1)
+
+
+@pytest.mark.parametrize("duration_s", [60, 120])
+@pytest.mark.parametrize("sigma", [0.02, 0.4])
+def test_slow_answers_are_no_growing_queue(duration_s, sigma):
+    """The fill-up is left out, and with it what made throughput too low."""
+    rates = []
+    for seed in range(20):
+        loop = answers(20, duration_s, 10.0, sigma, seed=seed)
+        found = judged(loop, duration_s)
+        assert found.reason != GROWING
+        assert found.cut_ns - START >= 10e9
+        inside = (loop.last_ns > found.cut_ns) & (loop.last_ns <= found.end_ns)
+        rates.append(np.count_nonzero(inside) / found.counted_s)
+    assert np.mean(rates) == pytest.approx(20, rel=0.03)
+    assert judged(answers(20, duration_s, 10.0, sigma), duration_s, rules=2).reason == GROWING
+
+
+def test_answers_longer_than_half_of_the_run_leave_it_open():
+    found = judged(answers(20, 60, 40.0, 0.02), 60)
+    assert not found.steady
+    assert found.reason != GROWING
+    assert found.reason == FILLING or "too short" in found.reason
+
+
+@pytest.mark.parametrize("load", [1.25, 2.0, 10.0])
+def test_a_queue_that_grows_is_found_at_any_overload(load):
+    assert judged(queue(load * 80, 0.05, 4, 60), 60).reason == GROWING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lynxbench.stats.robust import robust_sigma, running_median, tame_outliers
+from lynxbench.stats.robust import outliers_trend, robust_sigma, running_median, tame_outliers
 
 
 def test_running_median_keeps_steps_and_drops_spikes() -> None:
@@ -34,3 +34,26 @@ def test_spikes_are_clipped_and_named() -> None:
     assert tamed.outliers.tolist() == [50, 120]
     assert tamed.values.max() < 112
     assert tamed.values[:50] == pytest.approx(x[:50])
+
+
+def test_outliers_that_grow_come_denser_or_crowd_are_a_trend() -> None:
+    rng = np.random.default_rng(4)
+    regular = np.arange(10, 600, 30)
+    same = np.full(regular.size, 0.5)
+    denser = 600 - np.cumsum(np.arange(2, 34))[::-1]
+    assert outliers_trend(regular, np.linspace(0.1, 1, regular.size) + 0.05 * rng.random(regular.size), 600)
+    assert outliers_trend(regular, np.linspace(1, 0.1, regular.size), 600)  # and those that fade
+    assert outliers_trend(denser, np.full(denser.size, 0.5) + 0.01 * rng.random(denser.size), 600)
+    assert outliers_trend(np.arange(400, 600, 15), np.ones(14), 600)
+    assert not outliers_trend(regular, same + 0.01 * rng.random(regular.size), 600)
+
+
+def test_a_few_outliers_show_no_trend() -> None:
+    assert not outliers_trend(np.empty(0, dtype=np.int64), np.empty(0), 600)
+    assert not outliers_trend(np.array([50, 300, 420, 421, 560]), np.array([0.1, 0.2, 0.3, 0.3, 0.9]), 600)
+
+
+def test_stationary_outliers_rarely_look_like_a_trend() -> None:
+    rng = np.random.default_rng(5)
+    drawn = (np.sort(rng.choice(600, 18, replace=False)) for _ in range(500))
+    assert sum(outliers_trend(places, rng.exponential(1, 18), 600) for places in drawn) <= 50

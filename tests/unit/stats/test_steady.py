@@ -166,3 +166,31 @@ def test_a_horizon_guards_repeated_looks(name: str) -> None:
         series = noisy(name, seed)
         stopped += any(judge_steady(series[:n], horizon=N).verdict is STEADY for n in (75, 150, 300, 600))
     assert stopped <= 1
+
+
+def spiked(seed: int, sizes: np.ndarray, every: int = 25) -> np.ndarray:
+    series = noisy("flat", seed)
+    series[7::every] += sizes[7::every]
+    return series
+
+
+@pytest.mark.parametrize("reach", [0.6, 1.0])
+def test_spikes_that_grow_are_not_called_steady(reach: float) -> None:
+    """Pulled in for the tests of the level, they still add 2.4 and 4 % to its mean over the run."""
+    growing = [judge_steady(spiked(seed, reach * T / N)) for seed in range(60)]
+    assert sum(judgement.verdict is STEADY for judgement in growing) <= 2
+    assert sum(judge_steady(spiked(seed, np.full(N, reach))).verdict is STEADY for seed in range(60)) >= 53
+
+
+@pytest.mark.parametrize("first", [8, 9, 10])
+def test_a_late_step_of_twelve_points_is_no_outlier(first: int) -> None:
+    rng = np.random.default_rng(first)
+    level = 1 + 0.08 * (np.arange(12) >= first)
+    series = [level + 0.01 * rng.standard_normal(12) for _ in range(200)]
+    assert sum(judge_steady(values, drift_bound=0.05).verdict is STEADY for values in series) <= 2
+
+
+def test_edition_two_of_the_rules_judged_neither() -> None:
+    growing = spiked(1, T / N)
+    assert judge_steady(growing, judge_outliers=False).verdict is STEADY
+    assert judge_steady(growing).reason == "outliers"

@@ -9,7 +9,8 @@ import pytest
 import scipy.stats
 
 from lynxbench.errors import BadSeries
-from lynxbench.stats.tails import bound_ranks, clopper_pearson, percentile_interval
+from lynxbench.stats.autocorrelation import effective_count
+from lynxbench.stats.tails import bound_ranks, clopper_pearson, percentile_interval, percentile_over_processes
 
 
 @pytest.mark.parametrize("count", [1, 5, 20, 100, 1000, 12345])
@@ -98,3 +99,107 @@ def test_fewer_effective_trials_widen_the_bounds() -> None:
 def test_shares_that_are_none_are_refused(hits: float, trials: float) -> None:
     with pytest.raises(ValueError, match="a share needs"):
         clopper_pearson(hits, trials, 0.95)
+
+
+# --- several processes ------------------------------------------------------------------------------------------------
+
+
+def processes(
+    rng: np.random.Generator, count: int, requests: int, between: float, within: float = 0.03
+) -> list[np.ndarray]:
+    levels = np.exp(between * rng.standard_normal(count))
+    return [level * np.exp(within * rng.standard_normal(requests)) for level in levels]
+
+
+def covered(low: float, true: float, high: float) -> bool:
+    """A bound that is missing holds."""
+    return not (low > true or high < true)
+
+
+@pytest.mark.parametrize("percentile", [50.0, 95.0, 99.0])
+@pytest.mark.parametrize("between", [0.0, 0.01])
+def test_an_interval_covers_what_differs_between_processes(between: float, percentile: float) -> None:
+    true = math.exp(math.hypot(between, 0.03) * scipy.stats.norm.ppf(percentile / 100))
+    rng = np.random.default_rng(5)
+    inside = pooled = 0
+    for _ in range(200):
+        parts = processes(rng, 5, 600, between)
+        bounds = percentile_over_processes(parts, percentile)
+        inside += covered(bounds.low, true, bounds.high)
+        together = percentile_interval(np.concatenate(parts), percentile)
+        pooled += covered(together.low, true, together.high)
+    assert inside >= 180
+    assert between == 0 or pooled < 150  # as if all were requests of one process
+
+
+def test_a_tail_is_wide_where_processes_differ_as_much_as_requests() -> None:
+    rng = np.random.default_rng(6)
+    true = math.exp(math.hypot(0.03, 0.03) * scipy.stats.norm.ppf(0.99))
+    tails = [percentile_over_processes(processes(rng, 5, 1000, between=0.03), 99) for _ in range(100)]
+    assert sum(covered(tail.low, true, tail.high) for tail in tails) >= 90
+    assert sum(tail.high <= true for tail in tails) <= 5  # an objective at exactly the truth
+    assert np.median([tail.high - tail.low for tail in tails]) > 0.05
+
+
+def test_bursts_of_slow_requests_are_few_events() -> None:
+    """5 % of the requests are slow, in bursts of 35: the exceedances hang together where their sizes do not."""
+    rng = np.random.default_rng(7)
+    inside = loose = 0
+    for _ in range(100):
+        slow = np.repeat(rng.random(200) < 0.05, 35)
+        values = np.exp(0.05 * rng.standard_normal(slow.size)) * np.where(slow, 3.0, 1.0)
+        bounds = percentile_over_processes([values], 96)
+        inside += covered(bounds.low, 3 * math.exp(0.05 * scipy.stats.norm.ppf(0.2)), bounds.high)
+        rough = percentile_interval(values, 96, n_eff=effective_count(rng.permutation(values)))
+        loose += covered(rough.low, 3 * math.exp(0.05 * scipy.stats.norm.ppf(0.2)), rough.high)
+    assert inside >= 90
+    assert loose < 60
+
+
+def test_few_alike_processes_still_bound_a_tail() -> None:
+    """By Student's quantile of one degree of freedom, widely."""
+    rng = np.random.default_rng(8)
+    alone = percentile_interval(np.concatenate(parts := processes(rng, 2, 1000, between=0.0)), 95)
+    bounds = percentile_over_processes(parts, 95)
+    assert bounds.low <= alone.low
+    assert alone.high <= bounds.high < 2 * alone.high
+
+
+def test_one_process_speaks_for_itself() -> None:
+    values = np.random.default_rng(9).random(2000)
+    bounds, plain = percentile_over_processes([values], 90), percentile_interval(values, 90)
+    assert bounds.estimate == plain.estimate
+    assert bounds.high == pytest.approx(plain.high, rel=0.02)
+
+
+@pytest.mark.parametrize("percentile", [50, 95])
+def test_equal_values_have_one_percentile(percentile: float) -> None:
+    bounds = percentile_over_processes([np.full(200, 7.0), np.full(300, 7.0)], percentile)
+    assert (bounds.low, bounds.estimate, bounds.high) == (7.0, 7.0, 7.0)
+
+
+def test_ties_do_not_hide_that_processes_differ() -> None:
+    """The values of a coarse clock: one process is nearly always at 10, the others nearly always at 11."""
+    rng = np.random.default_rng(10)
+    parts = [np.where(rng.random(500) < share, 10.0, 11.0) for share in (0.9, 0.1, 0.1, 0.15, 0.1)]
+    bounds = percentile_over_processes(parts, 50)
+    assert (bounds.low, bounds.estimate, bounds.high) == (10.0, 11.0, 11.0)
+
+
+def test_a_process_of_next_to_nothing_does_not_count_as_one() -> None:
+    rng = np.random.default_rng(11)
+    large = processes(rng, 5, 1000, between=0.0)
+    plain, beside = (percentile_over_processes(parts, 95) for parts in (large, [*large, np.array([2.0])]))
+    assert beside.high == pytest.approx(plain.high, rel=0.05)
+
+
+def test_zeros_are_bounded_without_logarithms() -> None:
+    rng = np.random.default_rng(12)
+    parts = [np.maximum(0.0, rng.normal(-0.5, 1, 500)) for _ in range(4)]
+    bounds = percentile_over_processes(parts, 50)
+    assert bounds.low <= 0.0 == bounds.estimate
+
+
+def test_failed_requests_may_stand_for_ever() -> None:
+    parts = [np.where(np.arange(200) % 5 == k, 1e15, 5.0) for k in range(3)]
+    assert percentile_over_processes(parts, 90).low == 1e15
