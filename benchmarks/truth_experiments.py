@@ -17,7 +17,7 @@ from truth_promise import Promise
 LOWEST, HIGHEST = 0.93, 0.97
 AS_SHARP = 0.02
 """By how much the mean width of an effect's interval may depend on the blocks."""
-EXPERIMENTS = 8
+EXPERIMENTS = 16
 """Simulated experiments for each run that was asked for: cells of one experiment share their blocks."""
 Visits = dict[tuple[Cell, int], float]
 
