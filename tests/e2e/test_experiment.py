@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ import pytest
 
 from command_line import lynxbench, lynxbench_here
 from experiments import CONTRACT, EXPERIMENT, UPGRADING, VERSIONS, WORK
+from lynxbench.experiment.cells import plan_cells
+from lynxbench.experiment.experiment_folder import ExperimentFolder
+from lynxbench.experiment.experiment_outcome import describe, kept_values
 from wheels import tiny_lock
 
 
@@ -96,6 +100,21 @@ def test_the_analysis_itself_is_evidence_and_is_made_again_from_the_cells(bench:
     folder = bench / "experiments" / ran["experiment_id"]
     assert lynxbench_here("verify", str(folder), "--ledger", "ledger", cwd=bench).code == 0
     assert lynxbench_here("verify", str(folder), "--record", "--ledger", "ledger", cwd=bench).code == 3
+
+
+def test_an_analysis_by_the_earlier_rule_of_cells_verifies_and_says_so(
+    bench: Path, ran: dict[str, Any], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(bench / "experiments" / ran["experiment_id"], copy)
+    folder = ExperimentFolder.open(copy)
+    cells = plan_cells(folder.plan.definition)
+    ended = datetime.fromisoformat(ran["finished_at"])
+    older = describe(folder, cells, kept_values(folder, cells), ended, within_blocks=True)
+    (copy / "analysis.json").write_text(older.model_dump_json())
+    done = lynxbench_here("verify", str(copy), "--ledger", "none", cwd=bench)
+    assert done.code == 0, done.out + done.err
+    assert "earlier rule that leaves out the spread between blocks" in done.out
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from lynxbench.measure.foreign_series import (
     judge_group,
     read_series,
 )
+from lynxbench.model.history import Motion
 from lynxbench.model.interval import Interval
 from lynxbench.model.quantities import parse_duration, parse_ratio
 from lynxbench.model.verdicts import SteadyVerdict
-from lynxbench.stats.changepoints import ChangePoint, find_changes
+from lynxbench.stats.changepoints import Course, read_course
 
 FILE = typer.Argument(help="CSV, JSON or JSON lines.", show_default=False)
 COLUMN = typer.Option(None, "--column", help="The column of values; chosen by name if omitted.")
@@ -70,12 +71,12 @@ def changepoints(
 ) -> None:
     """Find the places where the level of a history changed."""
     series = read_series(file, column=column, time=time, where=where)
-    changes = [find_changes(group.values) for group in series.groups]
+    courses = [read_course(group.values) for group in series.groups]
     main = series.groups.index(series.main)
     answer(
         as_json,
-        lambda: _changes_document(series, main, changes),
-        lambda: _changes_text(series, main, changes),
+        lambda: _changes_document(series, main, courses),
+        lambda: _changes_text(series, main, courses),
     )
 
 
@@ -123,19 +124,19 @@ def _steadiness(group: SeriesSteadiness) -> dict[str, object]:
     }
 
 
-def _changes_document(series: SeriesFile, main: int, changes: list[tuple[ChangePoint, ...]]) -> dict[str, object]:
-    return {
-        "points": [asdict(change) for change in changes[main]],
-        "group": series.groups[main].label,
-        "rows": int(series.groups[main].values.size),
-        "file": series.source,
-        "column": series.column,
-        "split_by": series.split_by or None,
-        "groups": [
-            {"group": group.label, "rows": int(group.values.size), "points": [asdict(change) for change in points]}
-            for group, points in zip(series.groups, changes, strict=True)
-        ],
-    }
+def _changes_document(series: SeriesFile, main: int, courses: list[Course]) -> dict[str, object]:
+    groups = [
+        {
+            "group": group.label,
+            "rows": int(group.values.size),
+            "points": [asdict(change) for change in course.changes],
+            "motion": str(course.motion),
+            "trend": asdict(course.trend),
+        }
+        for group, course in zip(series.groups, courses, strict=True)
+    ]
+    named = {"file": series.source, "column": series.column, "split_by": series.split_by or None}
+    return {**groups[main], **named, "groups": groups}
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -189,15 +190,19 @@ def _figures(group: SeriesSteadiness, column: str) -> list[str]:
     return lines
 
 
-def _changes_text(series: SeriesFile, main: int, changes: list[tuple[ChangePoint, ...]]) -> str:
+def _changes_text(series: SeriesFile, main: int, courses: list[Course]) -> str:
     lines = []
-    order = [main, *(i for i in range(len(changes)) if i != main)]
+    order = [main, *(i for i in range(len(courses)) if i != main)]
     for i in order:
-        group, points = series.groups[i], changes[i]
+        group, points = series.groups[i], courses[i].changes
         count = "no change" if not points else "1 change" if len(points) == 1 else f"{len(points)} changes"
         where = f" in {group.label}" if group.label else ""
         lines.append(f"{count}{where}: {series.column}, {group.values.size} rows")
         lines += [f"  row {c.index:<6} {c.change:+8.2%}   {c.before:.6g} → {c.after:.6g}   p {c.p:.1g}" for c in points]
+        if courses[i].motion is not Motion.LEVELS:
+            trend = courses[i].trend
+            change = Interval(trend.low - 1, trend.estimate - 1, trend.high - 1)
+            lines.append(f"  {courses[i].motion:<10} {_percent(change)} from its start to its end, in no step")
     return "\n".join(lines) + "\n"
 
 

@@ -2,32 +2,37 @@
 
 Two sources of places: change points of the series (stats/changepoints), and places where the record itself changed.
 A change point takes the nearest record change within reach; a record change without one is listed with its effect,
-which may well be none.
+which may well be none. A drift or a wandering level is no place: it is said with its size, and tied to nothing.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lynxbench.compare.suspects import cause_of, rank_changes
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
 from lynxbench.model.comparison import LayerDifference, Weight
 from lynxbench.model.executor import Executor, FieldChange, Tier
-from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange
+from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange, Motion
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
-from lynxbench.stats.changepoints import MIN_SEGMENT, find_changes
+from lynxbench.stats.changepoints import MIN_SEGMENT, Course, read_course
 from lynxbench.stats.intervals import ratio_interval
+from lynxbench.stats.level_ratio import LevelNoise
 
 REACH = 2
 """Results between a change point and the record change it is tied to: the search places a step within two of it."""
 CONFIDENCE = 0.95
 MOST_RECORD_CHANGES = 50
 """A record that changes at every result says nothing; the rest is counted."""
-BY_RESULTS = "results of the two levels, Welch's t on their logarithms"
+BY_RESULTS = "results of the two levels on their logarithms, as much as they remember one another counted in"
+BESIDE = "the step beside the {}, not the results on either side"
+BY_BOTH = "results of the two levels, and the step beside the wandering: the interval holds both"
 BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms"
 
 FieldsBetween = Callable[[Sequence[tuple[HistoryPoint, HistoryPoint]]], "Sequence[tuple[FieldChange, ...] | None]"]
@@ -99,7 +104,8 @@ def read_history(
     others = [point for point in ordered if point.unit != unit]
     series = tuple(point for point in ordered if point.unit == unit)
     left_out = (*left_out, *(f"{point.result_id[:12]}: counts {point.unit}, not {unit}" for point in others))
-    changes = _changes(series, owners or DEFAULT_OWNERS, contract, fields_between)
+    course = read_course([point.estimate for point in series])
+    changes = _changes(series, course, owners or DEFAULT_OWNERS, contract, fields_between)
     return History(
         contract_id=contract_id,
         contract=contract,
@@ -108,14 +114,20 @@ def read_history(
         points=series,
         left_out=tuple(left_out),
         changes=changes,
-        note=_note(series, changes),
+        note=_note(series, course),
+        motion=course.motion,
+        trend=course.trend,
     )
 
 
 def _changes(
-    points: Sequence[HistoryPoint], owners: dict[Layer, str], contract: str, fields_between: FieldsBetween
+    points: Sequence[HistoryPoint],
+    course: Course,
+    owners: dict[Layer, str],
+    contract: str,
+    fields_between: FieldsBetween,
 ) -> tuple[LevelChange, ...]:
-    p_by_index = {change.index: change.p for change in find_changes([point.estimate for point in points])}
+    p_by_index = {change.index: change.p for change in course.changes}
     recorded = [i for i in range(1, len(points)) if _record_changed(points[i - 1], points[i])]
     tied: dict[int, int] = {}
     for index in p_by_index:
@@ -123,16 +135,12 @@ def _changes(
         if near:
             tied[index] = min(near, key=lambda i: abs(i - index))
     alone = [i for i in recorded if i not in tied.values()]
-    places = sorted(p_by_index)
-    edges = [0, *places, len(points)]
-    seen: list[_Place] = []
-    for order, index in enumerate(places, start=1):
-        before, after = points[edges[order - 1] : index], points[index : edges[order + 1]]
-        effect = ratio_interval([p.estimate for p in before], [p.estimate for p in after], CONFIDENCE)
-        seen.append(_Place(index, tied.get(index, index), True, effect, BY_RESULTS, p_by_index[index]))
-    for index in alone[-MOST_RECORD_CHANGES:]:
-        effect, basis = _effect_here(points, index, edges, recorded)
-        seen.append(_Place(index, index, False, effect, basis, None))
+    edges = [0, *sorted(p_by_index), len(points)]
+    effects = _Effects(points, course, edges, recorded)
+    seen = [
+        _Place(index, tied.get(index, index), True, *effects.around(index, edges), p) for index, p in p_by_index.items()
+    ]
+    seen += [_Place(index, index, False, *effects.of_record(index), None) for index in alone[-MOST_RECORD_CHANGES:]]
     fields = fields_between([(points[place.at - 1], points[place.at]) for place in seen])
     changes = [
         _level_change(points, place, differing, owners, contract) for place, differing in zip(seen, fields, strict=True)
@@ -140,20 +148,39 @@ def _changes(
     return tuple(sorted(changes, key=lambda change: change.index))
 
 
-def _effect_here(
-    points: Sequence[HistoryPoint], index: int, edges: Sequence[int], recorded: Sequence[int]
-) -> tuple[Interval, str]:
-    """The effect of a record change: over the results around it up to the next place, or by restarts where few."""
-    marks = sorted({*edges, *recorded})
-    start = max(mark for mark in marks if mark < index)
-    end = min(mark for mark in marks if mark > index)
-    before, after = points[start:index], points[index:end]
-    if min(len(before), len(after)) >= 2:
-        return ratio_interval([p.estimate for p in before], [p.estimate for p in after], CONFIDENCE), BY_RESULTS
-    left, right = points[index - 1].run_means, points[index].run_means
-    if left and right:
-        return ratio_interval(left, right, CONFIDENCE), BY_RESTARTS
-    return UNKNOWN_INTERVAL, "no restarts are recorded"
+class _Effects:
+    """The effect at a place, and what it was made from."""
+
+    def __init__(
+        self, points: Sequence[HistoryPoint], course: Course, edges: Sequence[int], recorded: Sequence[int]
+    ) -> None:
+        self._points, self._course = points, course
+        self._marks = sorted({*edges, *recorded})
+        self._values = [point.estimate for point in points]
+        self._noise = LevelNoise([self._values[start:end] for start, end in pairwise(edges)])
+
+    def around(self, index: int, marks: Sequence[int]) -> tuple[Interval, str]:
+        """Over the results up to the next mark on either side; beside the motion where there are no levels."""
+        motion, beside = self._course.motion, self._course.jump(index, CONFIDENCE)
+        if motion is Motion.DRIFT:
+            return beside, BESIDE.format(motion)
+        at = bisect_left(marks, index)
+        before, after = self._values[marks[at - 1] : index], self._values[index : marks[at + 1]]
+        ratio = self._noise.ratio(before, after, CONFIDENCE)
+        if motion is Motion.LEVELS or not (ratio.known and beside.known):
+            return ratio, BY_RESULTS
+        # Strong noise about levels looks like a walk: the interval holds both accounts.
+        return Interval(min(ratio.low, beside.low), ratio.estimate, max(ratio.high, beside.high)), BY_BOTH
+
+    def of_record(self, index: int) -> tuple[Interval, str]:
+        """The effect of a record change: over the results around it up to the next place, or by restarts where few."""
+        effect, basis = self.around(index, self._marks)
+        left, right = self._points[index - 1].run_means, self._points[index].run_means
+        if effect.known:
+            return effect, basis
+        if left and right:
+            return ratio_interval(left, right, CONFIDENCE), BY_RESTARTS
+        return UNKNOWN_INTERVAL, "no restarts are recorded"
 
 
 def _level_change(
@@ -208,7 +235,7 @@ def _drift(before: HistoryPoint, after: HistoryPoint, model: bool) -> DriftKind:
     return DriftKind.INSTANCE if before.instance_id != after.instance_id else DriftKind.NOTHING
 
 
-def _note(points: Sequence[HistoryPoint], changes: Sequence[LevelChange]) -> str:
+def _note(points: Sequence[HistoryPoint], course: Course) -> str:
     if not points:
         return "no result of this contract has a figure at this precision"
     if len(points) < 2 * MIN_SEGMENT:
@@ -216,5 +243,19 @@ def _note(points: Sequence[HistoryPoint], changes: Sequence[LevelChange]) -> str
             f"{len(points)} results: change points of the series need {2 * MIN_SEGMENT}; "
             "only changes of the record are listed"
         )
-    many = sum(change.found for change in changes)
-    return f"{len(points)} results, {many} change{'' if many == 1 else 's'} of the level"
+    many = len(course.changes)
+    counted = f"{len(points)} results, {many} change{'' if many == 1 else 's'} of the level"
+    return f"{counted}; {motion_words(course.motion, course.trend)}" if course.motion is not Motion.LEVELS else counted
+
+
+def motion_words(motion: Motion, trend: Interval) -> str:
+    """`drift: slower, -6.1 % [-7.0, -5.2] from the first result to the last, along a line and in no step`."""
+    if motion is Motion.LEVELS:
+        return ""
+    low, middle, high = ((ratio - 1) * 100 for ratio in (trend.low, trend.estimate, trend.high))
+    size = f"{middle:+.1f} % [{low:+.1f}, {high:+.1f}]" if trend.known else "of unknown size"
+    way = "slower, " if trend.high < 1 else "faster, " if trend.low > 1 else ""
+    if motion is Motion.DRIFT:
+        return f"drift: {way}{size} from the first result to the last, along a line and in no step"
+    ends = f"the last {MIN_SEGMENT} results against the first {MIN_SEGMENT}"
+    return f"wandering: {way}{size}, {ends}; the level moves by itself, and no step stands out of that"

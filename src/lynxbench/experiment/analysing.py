@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from lynxbench.experiment.definition import Definition
 from lynxbench.experiment.wording import finding_words, percent_words, term_words, word_sentence
 from lynxbench.model.experiment import (
@@ -32,6 +34,7 @@ from lynxbench.stats.contrasts import (
 from lynxbench.stats.decomposing import ERROR, decompose
 from lynxbench.stats.designs import Cell, Design
 from lynxbench.stats.factorial import ContrastEstimate, FactorialFit, Observation, holm, variation
+from lynxbench.stats.intervals import mean_interval
 
 
 def observe(values: Mapping[tuple[Cell, int], float]) -> tuple[Observation, ...]:
@@ -277,11 +280,27 @@ def _shapley(definition: Definition, fit: FactorialFit, step: FactorStep, positi
     )
 
 
-def cell_intervals(values: Mapping[tuple[Cell, int], float], confidence: float) -> dict[Cell, Interval]:
-    """The response of each cell with its interval, in its own unit."""
+def cell_intervals(
+    values: Mapping[tuple[Cell, int], float], confidence: float, *, within_blocks: bool = False
+) -> dict[Cell, Interval]:
+    """The response of each cell with its interval, in its own unit.
+
+    A cell's level is no contrast: the next experiment has other blocks. Its processes lie in as many blocks, so that
+    their own spread holds that of the blocks. `within_blocks` leaves it out, as analyses did before.
+    """
     observed = observe(values)
-    if not observed:
-        return {}
-    fit = FactorialFit(observed)
-    # A cell's level over blocks is no contrast: its error is that of its own mean.
-    return {cell: ratio_of(fit.estimate(Contrast({cell: 1.0})).interval(confidence)) for cell in fit.cells}
+    if within_blocks and observed:
+        fit = FactorialFit(observed)
+        return {cell: ratio_of(fit.estimate(Contrast({cell: 1.0})).interval(confidence)) for cell in fit.cells}
+    logs: dict[Cell, list[float]] = {}
+    for observation in observed:
+        logs.setdefault(observation.cell, []).append(observation.value)
+    # A cell with one process has no spread of its own and takes the mean one of the others.
+    repeated = [np.var(own, ddof=1) for own in logs.values() if len(own) > 1]
+    borrowed = float(np.mean(repeated)) if repeated else math.nan
+    blocks = len({observation.block for observation in observed})
+    intervals = {}
+    for cell, own in logs.items():
+        once = ContrastEstimate(own[0], math.sqrt(borrowed), max(blocks - 1, 1))
+        intervals[cell] = ratio_of(mean_interval(own, confidence) if len(own) > 1 else once.interval(confidence))
+    return intervals

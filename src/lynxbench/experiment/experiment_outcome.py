@@ -25,10 +25,12 @@ def describe(
     cells: Sequence[CellPlan],
     values: Mapping[tuple[Cell, int], float],
     now: datetime | None,
+    *,
+    within_blocks: bool = False,
 ) -> ExperimentDocument:
-    """The document of an experiment as far as it came."""
+    """The document of an experiment as far as it came; `within_blocks` with cell intervals as earlier analyses."""
     definition, design = folder.plan.definition, folder.plan.definition.plan()
-    intervals = cell_intervals(values, definition.contract.protocol.confidence)
+    intervals = cell_intervals(values, definition.contract.protocol.confidence, within_blocks=within_blocks)
     nodes = tuple(folder.state.nodes.get(block, "") for block in range(len(folder.plan.order)))
     block = "block of time and node" if folder.state.dispatched else "block of time"
     analysis = analyse(definition, values, block=block)

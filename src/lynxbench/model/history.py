@@ -5,6 +5,7 @@ from enum import StrEnum
 from lynxbench.model.comparison import EffectCause, LayerDifference
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.entries import ChangeVerdict
+from lynxbench.model.interval import UNKNOWN_INTERVAL
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
@@ -34,6 +35,14 @@ class DriftKind(StrEnum):
     BOTH = "model and executor changed"
     INSTANCE = "another machine"
     NOTHING = "nothing changed in the record"
+
+
+class Motion(StrEnum):
+    """What moves a history between its steps."""
+
+    LEVELS = "levels"
+    DRIFT = "drift"
+    WANDERING = "wandering"
 
 
 class LevelChange(Document):
@@ -70,6 +79,10 @@ class History(Document):
     """Results that are not in the series, and why."""
     changes: tuple[LevelChange, ...]
     note: str
+    motion: Motion = Motion.LEVELS
+    """A drift or a wandering level is no step, and no layer's."""
+    trend: Bounds = UNKNOWN_INTERVAL
+    """Its end over its start; unknown for a history of levels."""
 
 
 class ChangeRow(Document):

@@ -1,4 +1,4 @@
-"""Change points of a history: candidates at many scales, an optimal segmentation, then a strict confirmation.
+"""Change points of a history: candidates at many scales, an optimal segmentation, a strict confirmation, a rival.
 
 1. Lone outliers are clipped to the running median's neighbourhood (they never make a change).
 2. Moving sums at eight scales propose places (MOSUM: Eichinger & Kirch 2018).
@@ -7,6 +7,7 @@
 4. The weakest boundary is dropped until every one that is left passes three tests: Welch's t between its two segments,
    widened for first-order autocorrelation; a rank separation (Cliff 1993) of the values right before from those right
    after; and a change that is material, against the history's own range or its level.
+5. What is left must be a better account of the history than a drift, noise that remembers or a walk (wandering).
 The constants were chosen on 86 annotated histories, inside a broad plateau; what that is worth on others, and how it
 was checked, is in docs/methodology/change-points.md.
 """
@@ -17,21 +18,26 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.model.history import Motion
+from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.stats.arrays import Floats, Numbers, as_series
+from lynxbench.stats.level_ratio import LevelNoise
 from lynxbench.stats.robust import tame_outliers
+from lynxbench.stats.wandering import Explanation, explain
 
 MEDIAN_WIDTH = 7  # spikes of up to three revisions are not a change
 OUTLIER_SIGMAS = 8.0
 SCALES = (6, 10, 16, 26, 42, 68, 110, 180)  # half-widths of the moving sums, a factor of 1.6 apart
 PENALTY = 4.0  # × sigma² × ln n a boundary: liberal (BIC takes 2), for the confirmation decides
 MIN_SEGMENT = 8  # revisions on either side before a level is believed
-MIN_T = 5.0  # autocorrelation-adjusted Welch t; the margin over 1.96 pays for the search over places
+MIN_T = 5.25  # autocorrelation-adjusted Welch t; the margin over 1.96 pays for the search over places
 MIN_SEPARATION = 0.75  # Cliff's delta: 7 of 8 pairs (before, after) are in the same order
 NEAR = 30  # revisions on either side that the separation looks at: a step, not a slow slope
 MIN_OF_RANGE = 0.04  # of the 1st to 99th percentile range of the history …
 MATERIAL = 0.05  # … but a change of 5 % of the level is always material
 VARIANCE_FLOOR = 0.5  # × the local noise variance: a segment quiet by chance earns no infinite t
 MAX_PHI = 0.95
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,28 @@ class ChangePoint:
     after: float
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a history moved: its steps, and what moves it between them."""
+
+    changes: tuple[ChangePoint, ...] = ()
+    motion: Motion = Motion.LEVELS
+    trend: Interval = UNKNOWN_INTERVAL
+    """End over start, of the line of a drift or of the first and last results of what wanders."""
+    explained: Explanation | None = None
+    centre: float = 0.0
+    scale: float = 1.0
+    """The explanation's values are departures from the centre in this unit."""
+
+    def jump(self, place: int, confidence: float) -> Interval:
+        """A step at a place beside the drift or the wandering, as a ratio to the level right before it."""
+        if self.explained is None:
+            return UNKNOWN_INTERVAL
+        before = self.centre + self.scale * float(np.mean(self.explained.values[max(0, place - MIN_SEGMENT) : place]))
+        step = self.explained.step(place).interval(confidence).scaled(self.scale / before)
+        return Interval(1 + step.low, 1 + step.estimate, 1 + step.high)
+
+
 def find_changes(
     values: Numbers,
     *,
@@ -54,15 +82,33 @@ def find_changes(
     min_of_range: float = MIN_OF_RANGE,
 ) -> tuple[ChangePoint, ...]:
     """Change points of the mean level, in order; none for a series too short to hold two segments."""
+    return read_course(
+        values,
+        min_segment=min_segment,
+        min_t=min_t,
+        min_separation=min_separation,
+        min_of_range=min_of_range,
+    ).changes
+
+
+def read_course(
+    values: Numbers,
+    *,
+    min_segment: int = MIN_SEGMENT,
+    min_t: float = MIN_T,
+    min_separation: float = MIN_SEPARATION,
+    min_of_range: float = MIN_OF_RANGE,
+) -> Course:
+    """Change points of the mean level, and whether it drifts or wanders between them."""
     if min_segment < 2:
         raise ValueError(f"min_segment is {min_segment}: a level needs at least 2 values")
     series = as_series(values)
     if series.size < 2 * min_segment:
-        return ()
+        return Course()
     centre = float(np.median(series))
     scale = float(np.max(np.abs(series - centre)))
     if scale <= 1e-12 * abs(centre) or scale == 0:  # constant but for rounding
-        return ()
+        return Course()
     unit = (series - centre) / scale  # scale-free arithmetic: no overflow, no loss by a large offset
     tamed = tame_outliers(unit, width=MEDIAN_WIDTH, limit_sigmas=OUTLIER_SIGMAS)
     # A history without any noise still needs a scale: far below any change worth the name.
@@ -70,8 +116,14 @@ def find_changes(
     places = _candidates(tamed.values, min_segment)
     bounds = _segment(tamed.values, places, min_segment, PENALTY * math.log(series.size) * sigma**2)
     judge = _Confirmation(unit, tamed.values, sigma, centre / scale, min_t, min_separation, min_of_range)
-    bounds = judge.keep(bounds)
-    return tuple(_describe(judge, bounds, j, centre, scale) for j in range(1, len(bounds) - 1))
+    explained = explain(tamed.values, judge.keep(bounds)[1:-1])
+    bounds = [0, *explained.places, series.size]
+    motion = explained.motion
+    if motion is Motion.LEVELS:
+        changes = tuple(_describe(judge, bounds, j, centre, scale) for j in range(1, len(bounds) - 1))
+        return Course(changes, motion, UNKNOWN_INTERVAL, explained, centre, scale)
+    changes = tuple(_beside(explained, place, centre, scale) for place in explained.places)
+    return Course(changes, motion, _trend(series, explained, scale), explained, centre, scale)
 
 
 def _candidates(values: Floats, min_segment: int) -> npt.NDArray[np.int64]:
@@ -217,7 +269,30 @@ def _describe(judge: _Confirmation, bounds: list[int], j: int, centre: float, sc
     split = judge.split(*bounds[j - 1 : j + 2])
     t = abs(split.after - split.before) / (split.error * math.sqrt(judge.inflation))
     before, after = split.before * scale + centre, split.after * scale + centre
-    change = after / before - 1 if before != 0 else math.nan
-    if before < 0:  # a fall of a negative level is a change away from zero, and reads as one
-        change = (after - before) / abs(before)
-    return ChangePoint(bounds[j], change, float(2 * stdtr(split.degrees, -t)), before, after)
+    return ChangePoint(bounds[j], _relative(before, after), float(2 * stdtr(split.degrees, -t)), before, after)
+
+
+def _beside(explained: Explanation, place: int, centre: float, scale: float) -> ChangePoint:
+    """A step beside a drift or a walk: the level right before it, and the step alone."""
+    step = explained.step(place)
+    before = float(np.mean(explained.values[max(0, place - MIN_SEGMENT) : place])) * scale + centre
+    after = before + step.value * scale
+    return ChangePoint(place, _relative(before, after), step.p, before, after)
+
+
+def _relative(before: float, after: float) -> float:
+    # A fall of a negative level is a change away from zero, and reads as one.
+    return (after - before) / abs(before) if before != 0 else math.nan
+
+
+def _trend(series: Floats, explained: Explanation, scale: float) -> Interval:
+    """The end over the start: of the line beside all steps, or of the first and last results of a walk."""
+    if np.any(series <= 0):
+        return UNKNOWN_INTERVAL
+    if explained.motion is Motion.WANDERING:
+        first, last = series[:MIN_SEGMENT], series[-MIN_SEGMENT:]
+        return LevelNoise([first, last]).ratio(first, last, CONFIDENCE)
+    halves = explained.slope.interval(CONFIDENCE).scaled(scale / 2 / float(np.mean(series)))
+    return Interval(
+        *((1 + h) / (1 - h) if abs(h) < 1 else math.nan for h in (halves.low, halves.estimate, halves.high))
+    )

@@ -87,6 +87,18 @@ def test_changepoints(tmp_path: Path) -> None:
     assert text.stdout.startswith("1 change: value, 100 rows\n")
 
 
+def test_a_drift_is_no_change_and_is_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    file = write(tmp_path / "s.json", np.linspace(100, 90, 200) + rng.standard_normal(200))
+    document = json.loads(runner.invoke(app, ["changepoints", file, "--json"]).stdout)
+    assert document["points"] == []
+    assert document["motion"] == document["groups"][0]["motion"] == "drift"
+    assert document["trend"]["low"] < 0.9 < document["trend"]["high"]
+    text = runner.invoke(app, ["changepoints", file]).stdout
+    assert text.startswith("no change: value, 200 rows\n  drift")
+    assert "in no step" in text
+
+
 def test_no_change_from_zero_is_null_not_nan(tmp_path: Path) -> None:
     file = write(tmp_path / "z.json", np.repeat([0.0, 1.0], 20))
     document = json.loads(runner.invoke(app, ["changepoints", file, "--json"]).stdout)

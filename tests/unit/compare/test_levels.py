@@ -12,7 +12,7 @@ from lynxbench.compare.levels import point_of, read_history
 from lynxbench.compare.suspects import changes_between
 from lynxbench.model.comparison import CauseKind
 from lynxbench.model.executor import FieldChange
-from lynxbench.model.history import DriftKind, History, HistoryPoint
+from lynxbench.model.history import DriftKind, History, HistoryPoint, Motion
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
@@ -113,3 +113,31 @@ def test_an_empty_history_is_an_answer() -> None:
     found = read_history([], contract_id="ab" * 32, contract="x", precision=Precision.FP32)
     assert found.points == ()
     assert "no result" in found.note
+
+
+def _drifting(record_at: int | None) -> History:
+    rng = np.random.default_rng(9)
+    results = []
+    for i in range(48):
+        means = tuple(float(100 * (1 - 0.0025 * i) * np.exp(rng.normal(0, 0.005))) for _ in range(5))
+        changed: dict[str, object] = {"system.nvidia_driver": "570.00"} if record_at and i >= record_at else {}
+        stamp = f"2026-{1 + i // 24:02d}-{1 + i % 24:02d}T00:00:00+00:00"
+        results.append(make_result(executor=make_executor(changed), run_means=means, started_at=stamp))
+    return _history(results)
+
+
+def test_a_drift_is_a_slowdown_with_its_size_and_no_step() -> None:
+    found = _drifting(None)
+    assert found.motion is Motion.DRIFT
+    assert found.changes == ()
+    assert found.trend.low < 1 - 0.0025 * 47 < found.trend.high < 0.9
+    assert "0 changes of the level; drift: slower, -1" in found.note
+
+
+def test_a_record_change_in_a_drift_is_not_blamed_for_it() -> None:
+    found = _drifting(20)
+    (change,) = found.changes
+    assert not change.found
+    assert change.moved is False, "the results after it are lower because all of them fall"
+    assert change.effect.low < 1 < change.effect.high
+    assert "beside the drift" in change.basis

@@ -13,7 +13,8 @@ import pytest
 from scipy.signal import lfilter
 
 from lynxbench.errors import BadSeries
-from lynxbench.stats.changepoints import find_changes, separation
+from lynxbench.model.history import Motion
+from lynxbench.stats.changepoints import find_changes, read_course, separation
 
 DATA = Path(__file__).parents[2] / "data" / "changepoints" / "mozilla_dev86.json.gz"
 
@@ -129,3 +130,56 @@ def test_a_segment_has_two_values() -> None:
 def test_separation() -> None:
     assert separation(np.array([1.0, 2.0]), np.array([3.0, 4.0])) == 1
     assert separation(np.array([1.0, 2.0]), np.array([1.0, 2.0])) == 0
+
+
+def _moving(kind: str, rng: np.random.Generator) -> np.ndarray:
+    noise, t = rng.standard_normal(300), np.linspace(0, 1, 300)
+    shapes = {
+        "slope": noise + 10 * t,
+        "cycle": noise + 4 * np.sin(4 * np.pi * (t + rng.random())),
+        "walk": np.cumsum(noise),
+        "parabola": noise + 32 * t * (1 - t),
+    }
+    return np.asarray(100 + shapes[kind])
+
+
+@pytest.mark.parametrize("kind", ["slope", "cycle", "walk", "parabola"])
+def test_what_moves_without_a_step_is_said_in_another_word(kind: str) -> None:
+    rng = np.random.default_rng(12)
+    courses = [read_course(_moving(kind, rng)) for _ in range(40)]
+    assert sum(bool(course.changes) for course in courses) <= 6
+    assert sum(course.motion is not Motion.LEVELS for course in courses) >= 36
+
+
+def test_a_slowdown_that_drifts_keeps_its_size() -> None:
+    rng = np.random.default_rng(13)
+    course = read_course(np.linspace(100, 90, 200) + rng.standard_normal(200))
+    assert course.motion is Motion.DRIFT
+    assert course.changes == ()
+    assert course.trend.low < 0.9 < course.trend.high < 0.93
+
+
+def test_a_step_on_a_slope_is_a_step_and_a_drift() -> None:
+    rng = np.random.default_rng(14)
+    course = read_course(np.linspace(100, 103, 300) - 6 * (np.arange(300) >= 150) + rng.standard_normal(300))
+    (change,) = course.changes
+    assert abs(change.index - 150) <= 2
+    assert change.after - change.before == pytest.approx(-6, abs=1.5), "the step alone, not the slope with it"
+    assert course.motion is Motion.DRIFT
+    jump = course.jump(150, 0.95)
+    assert jump.low < 1 - 6 / 101.5 < jump.high < 1
+
+
+def test_a_step_in_correlated_noise_is_found() -> None:
+    rng = np.random.default_rng(15)
+    found = 0
+    for _ in range(30):
+        noise = lfilter([1.0], [1.0, -0.5], rng.standard_normal(400))[200:]
+        found += [abs(c.index - 120) <= 3 for c in find_changes(100 + noise + 5 * (np.arange(200) >= 120))] == [True]
+    assert found >= 27
+
+
+def test_what_wanders_below_zero_has_no_ratio() -> None:
+    course = read_course(np.cumsum(np.random.default_rng(16).standard_normal(200)))
+    assert course.motion is Motion.WANDERING
+    assert not course.trend.known

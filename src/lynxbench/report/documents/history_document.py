@@ -10,6 +10,7 @@ from lynxbench.model.history import (
     ExpectationRecord,
     History,
     LevelChange,
+    Motion,
     Signals,
     SignalState,
 )
@@ -77,9 +78,13 @@ def changes_section(history: History) -> doc.Section | None:
         return None
     head = ("When", "Seen", "Effect", "Drift", "Layers", "Record", "Owner", "Experiment")
     rows = [_change_row(change) for change in history.changes]
+    moving = (
+        doc.Note(said(f"{history.note}. No layer is blamed for it.")) if history.motion is not Motion.LEVELS else None
+    )
     if not rows:
-        return doc.Section("changes", "Changes", (doc.Note("No change of the level and none of the record."),))
-    return doc.Section("changes", "Changes", (doc.Table(head, rows, "Changes"),))
+        none = doc.Note("No change of the level and none of the record.")
+        return doc.Section("changes", "Changes", (moving or none,))
+    return doc.Section("changes", "Changes", (moving, doc.Table(head, rows, "Changes")))
 
 
 def _change_row(change: LevelChange) -> tuple[Inline, ...]:

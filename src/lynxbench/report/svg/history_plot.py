@@ -1,8 +1,8 @@
-"""A history as a picture: points with their intervals, the level of each segment, and where it changed."""
+"""A history as a picture: points with their intervals, the level or drift of each segment, and where it changed."""
 
 from itertools import pairwise
 
-from lynxbench.model.history import History, HistoryPoint
+from lynxbench.model.history import History, HistoryPoint, Motion
 from lynxbench.report.markup import Safe, tag
 from lynxbench.report.svg.canvas import NARROW, Scale, axis_x, axis_y, box, curve, hover, padded, rule, svg, text
 from lynxbench.report.words import digits, moment_text
@@ -36,10 +36,12 @@ def draw_levels(history: History, title: str, width: int) -> Safe:
             sign = f"{(change.effect.estimate - 1) * 100:+.1f} %"
             parts.append(text(at + 4, top + 10, sign, css="tick strong"))
     edges = [0, *(change.index for change in history.changes if change.found), len(points)]
-    for start, end in pairwise(edges):
+    drift = (history.trend.estimate - 1) / (history.trend.estimate + 1) if history.motion is Motion.DRIFT else 0.0
+    for start, end in pairwise(edges) if history.motion is not Motion.WANDERING else ():  # what wanders has no level
         segment = points[start:end]
         level = sum(point.estimate for point in segment) / max(1, len(segment))
-        parts.append(curve([x(start - 0.5), x(end - 0.5)], [y(level), y(level)], "curve"))
+        half = level * drift * len(segment) / len(points)
+        parts.append(curve([x(start - 0.5), x(end - 0.5)], [y(level - half), y(level + half)], "curve"))
     for i in shown:
         point = points[i]
         if len(shown) <= MOST_WHISKERS and point.low is not None and point.high is not None:
@@ -48,8 +50,7 @@ def draw_levels(history: History, title: str, width: int) -> Safe:
         parts.append(tag("circle", cx=x(i), cy=y(point.estimate), r=2.6, class_=css))
         if len(shown) <= MOST_WHISKERS:
             parts.append(hover(x(i) - 4, top, 8, bottom - top, _tip(point)))
-    described = f"{len(points)} results, {sum(change.found for change in history.changes)} changes of the level."
-    return svg(width, HEIGHT, title, described, parts)
+    return svg(width, HEIGHT, title, f"{history.note}.", parts)
 
 
 def _tip(point: HistoryPoint) -> str:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from lynxbench.model.canonical import short
-from lynxbench.model.history import History
+from lynxbench.model.history import History, Motion
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.report import doc, words
@@ -100,9 +100,11 @@ def verdict_words(history: History | None, notice: Notice | None, validity: str 
         return Span(f"latest result {validity}", Tone.WARN)
     if history is None or not history.points:
         return quiet("no result counts yet")
-    moved = [change for change in history.changes if change.found]
+    moved = [f"level moved {words.change_text(change.effect)}" for change in history.changes if change.found][-1:]
+    if history.motion is not Motion.LEVELS:
+        moved.append(f"{history.motion} {words.change_text(history.trend)}")
     if moved:
-        return Span(f"level moved {words.change_text(moved[-1].effect)}", Tone.WARN)
+        return Span(", ".join(moved), Tone.WARN)
     return quiet("first result") if len(history.points) < 2 else Span("no change of level", Tone.GOOD)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from compared import make_executor, make_result, make_standing
 from lynxbench.compare.change_outcomes import keep_book
 from lynxbench.compare.comparing import compare_pair
@@ -68,3 +70,17 @@ def test_a_history_is_text_and_a_page_that_needs_no_network() -> None:
     assert "<svg" in page
     assert "<script" not in page
     assert "<b>name" not in page
+
+
+def test_a_drift_is_told_with_its_size_and_blamed_on_nobody() -> None:
+    rng = np.random.default_rng(4)
+    points = []
+    for i in range(60):
+        means = tuple(float(100 * (1 - 0.002 * i) * np.exp(rng.normal(0, 0.004))) for _ in range(5))
+        point = point_of(make_result(run_means=means, started_at=f"2026-01-01T00:{i:02d}:00+00:00"), Precision.FP32)
+        assert isinstance(point, HistoryPoint)
+        points.append(point)
+    found = read_history(points, contract_id="ab" * 32, contract="slow", precision=Precision.FP32)
+    for text in (render_terminal(compose_history(found), width=300), render_html(compose_history(found))):
+        assert "drift: slower, -1" in text
+        assert "No layer is blamed for it" in text
