@@ -1,14 +1,15 @@
 """The servers that a saturation search is held against, and the capacity of each: exact, or by long simulation.
 
 The capacity of a server that varies is the largest Poisson rate whose long-run share of late requests is within the
-bound, over the stationary law of its speed. Capacities without a closed form are kept in saturation_truth.json, beside
-a fingerprint of the shape; a shape that has changed is simulated anew.
+bound, over the stationary law of its speed. Capacities are kept in saturation_truth.json by the name of the shape; a
+shape without one is simulated and added. Shapes that were never looked at while the rule was made are in `UNSEEN`.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,7 +151,10 @@ def p(percentile: float, limit_s: float, name: str = WHOLE) -> LatencyBound:
     return LatencyBound(limit_s, 1 - percentile / 100, name)
 
 
-STATIONARY, VARYING, SHORT = (frozenset({tag}) for tag in ("stationary", "varying", "short"))
+STATIONARY, VARYING, SHORT, RARE, UNSEEN_STATIONARY, UNSEEN_VARYING = (
+    frozenset({tag})
+    for tag in ("stationary", "varying", "short", "rare", "unseen stationary", "unseen varying")
+)
 _DECODE = batched_speeds(64, 0.02)
 _FAST_BATCH = batched_speeds(32, 0.05)
 
@@ -192,25 +196,72 @@ def _varying() -> tuple[Shape, ...]:
     unit, quick = slots(8, exponential), slots(8, scaled(exponential, 0.1))
     bound, quick_bound = (p(99, 7.0),), (p(99, 0.7),)
     return (
-        Shape("Markov 1 s slow of 5", unit, bound, 8.0, markov(1, 4), tags=VARYING),
-        Shape("Markov 12 s slow of 60", unit, bound, 8.0, markov(12, 48), tags=VARYING),
-        Shape("Markov 60 s slow of 300", unit, bound, 8.0, markov(60, 240), tags=VARYING),
-        Shape("periodic 1 s", unit, bound, 8.0, periodic(1.0, 0.7), tags=VARYING),
-        Shape("periodic 60 s", unit, bound, 8.0, periodic(60.0, 0.75), tags=VARYING),
-        Shape("p95 Markov 12 s of 60", slots(8, exponential), (p(95, 6.0),), 8.0, markov(12, 48), tags=VARYING),
-        Shape("/32 Markov 12 s of 60", slots(32, exponential), (p(99, 7.0),), 32.0, markov(12, 48), tags=VARYING),
-        Shape("/32 p95 periodic 60 s", slots(32, exponential), (p(95, 4.0),), 32.0, periodic(60, 0.8), tags=VARYING),
-        Shape("M/D/8 Markov 12 s of 60", slots(8, deterministic), (p(99, 3.0),), 8.0, markov(12, 48), tags=VARYING),
-        Shape("100 ms Markov 1 s of 5", quick, quick_bound, 80.0, markov(1, 4), tags=VARYING),
-        Shape("100 ms Markov 12 s of 60", quick, quick_bound, 80.0, markov(12, 48), tags=VARYING),
-        Shape("100 ms periodic 60 s", quick, quick_bound, 80.0, periodic(60.0, 0.75), tags=VARYING),
+        Shape("Markov 1 s slow of 5", unit, bound, 8.0, markov(1, 4), every_s=5, tags=VARYING),
+        Shape("Markov 12 s slow of 60", unit, bound, 8.0, markov(12, 48), every_s=60, tags=VARYING),
+        Shape("Markov 60 s slow of 300", unit, bound, 8.0, markov(60, 240), every_s=300, tags=VARYING),
+        Shape("periodic 1 s", unit, bound, 8.0, periodic(1.0, 0.7), every_s=1, tags=VARYING),
+        Shape("periodic 60 s", unit, bound, 8.0, periodic(60.0, 0.75), every_s=60, tags=VARYING),
+        Shape("p95 Markov 12 s of 60", slots(8, exponential), (p(95, 6.0),), 8.0, markov(12, 48), every_s=60,
+              tags=VARYING),
+        Shape("/32 Markov 12 s of 60", slots(32, exponential), (p(99, 7.0),), 32.0, markov(12, 48), every_s=60,
+              tags=VARYING),
+        Shape("/32 p95 periodic 60 s", slots(32, exponential), (p(95, 4.0),), 32.0, periodic(60, 0.8), every_s=60,
+              tags=VARYING),
+        Shape("M/D/8 Markov 12 s of 60", slots(8, deterministic), (p(99, 3.0),), 8.0, markov(12, 48), every_s=60,
+              tags=VARYING),
+        Shape("100 ms Markov 1 s of 5", quick, quick_bound, 80.0, markov(1, 4), every_s=5, tags=VARYING),
+        Shape("100 ms Markov 12 s of 60", quick, quick_bound, 80.0, markov(12, 48), every_s=60, tags=VARYING),
+        Shape("100 ms periodic 60 s", quick, quick_bound, 80.0, periodic(60.0, 0.75), every_s=60, tags=VARYING),
         Shape("decode Markov 12 s of 60", sharing(_DECODE, uniform(1.0, 3.0)),
               (p(99, 1.0, FIRST_TOKEN), p(95, 6.5)), _sharing_ceiling(_DECODE, 2.0), markov(12, 48), first_s=0.1,
+              every_s=60, tags=VARYING),
+        Shape("stalls every 20 s p95", unit, (p(95, 6.0),), 8.0, stalls(20.0), every_s=20, tags=VARYING),
+        Shape("stalls every 200 s p99", unit, bound, 8.0, stalls(200.0), every_s=200, tags=VARYING),
+        Shape("100 ms stalls every 100 s", quick, quick_bound, 80.0, stalls(100.0, 0.5, 1.5), every_s=100,
               tags=VARYING),
-        Shape("stalls every 20 s p95", unit, (p(95, 6.0),), 8.0, stalls(20.0), tags=VARYING),
-        Shape("stalls every 200 s p99", unit, bound, 8.0, stalls(200.0), tags=VARYING),
-        Shape("100 ms stalls every 100 s", quick, quick_bound, 80.0, stalls(100.0, 0.5, 1.5), tags=VARYING),
         Shape("warm-up 20 s", quick, quick_bound, 80.0, warm_up(20.0, 0.5), settle_s=60.0, tags=VARYING),
+    )  # fmt: skip
+
+
+def _rare() -> tuple[Shape, ...]:
+    """Disturbances that come less often than a search is long: what it claims is too much, and it must say so."""
+    quick, quick_bound = slots(8, scaled(exponential, 0.02)), (p(99, 0.14),)
+    return (
+        Shape("20 ms stalls every hour", quick, quick_bound, 400.0, stalls(3600.0, 60.0, 120.0), every_s=3600,
+              tags=RARE),
+        Shape("20 ms Markov 10 min of an hour", quick, quick_bound, 400.0, markov(600, 3000), every_s=3600,
+              tags=RARE),
+    )  # fmt: skip
+
+
+def _unseen() -> tuple[Shape, ...]:
+    """Never looked at while the rule was made: other slow factors, duty cycles, laws and machines."""
+    quick = slots(4, scaled(exponential, 0.05))
+    return (
+        Shape("M/M/3 p90", slots(3, exponential), (p(90, 4.0),), 3.0, tags=UNSEEN_STATIONARY),
+        Shape("M/Pareto/4 p95", slots(4, pareto), (p(95, 7.0),), 4.0, tags=UNSEEN_STATIONARY),
+        Shape("two classes /6 p99", slots(6, two_classes), (p(99, 25.0),), 6.0, tags=UNSEEN_STATIONARY),
+        Shape("batcher 64 p95", lambda rng: Batcher(64, 0.2, 0.01), (p(95, 1.2),), 64 / 0.84, tags=UNSEEN_STATIONARY),
+        Shape("late bursts p90", lambda rng: LateBursts(lambda rate: 3.2e-3 * (rate / 20) ** 12, 0.1, 3.0, rng),
+              (p(90, 1.0),), 40.0, tags=UNSEEN_STATIONARY),
+        Shape("half the time at 55 % of the speed", slots(8, exponential), (p(99, 10.0),), 8.0,
+              markov(20, 20, 0.5, 0.6), every_s=40, tags=UNSEEN_VARYING),
+        Shape("a twentieth at 35 %", slots(8, exponential), (p(95, 6.0),), 8.0, markov(5, 95, 0.3, 0.4), every_s=100,
+              tags=UNSEEN_VARYING),
+        Shape("periodic 20 s, a tenth at half", slots(16, lognormal), (p(99, 12.0),), 16.0, periodic(20, 0.5, 0.1),
+              every_s=20, tags=UNSEEN_VARYING),
+        Shape("periodic 120 s, half at 90 %", slots(32, hyperexponential), (p(95, 6.0),), 32.0,
+              periodic(120, 0.9, 0.5), every_s=120, tags=UNSEEN_VARYING),
+        Shape("batcher with stalls", lambda rng: Batcher(16, 0.05, 0.005), (p(95, 0.4),), 16 / 0.13,
+              stalls(30.0, 0.2, 2.0), every_s=30, tags=UNSEEN_VARYING),
+        Shape("Pareto, Markov 3 s of 30", slots(16, pareto), (p(99, 8.0),), 16.0, markov(3, 27, 0.6, 0.8), every_s=30,
+              tags=UNSEEN_VARYING),
+        Shape("two classes, Markov 30 s of 90", slots(16, two_classes), (p(95, 4.0),), 16.0, markov(30, 60),
+              every_s=90, tags=UNSEEN_VARYING),
+        Shape("50 ms /4 Markov 6 s of 20, 600 s", quick, (p(99, 0.5),), 80.0, markov(6, 14), budget_s=600.0,
+              every_s=20, tags=UNSEEN_VARYING),
+        Shape("5 ms /4 Markov 10 s of 40, 600 s", slots(4, scaled(exponential, 0.005)), (p(99, 0.05),), 800.0,
+              markov(10, 30), budget_s=600.0, every_s=40, tags=UNSEEN_VARYING),
     )  # fmt: skip
 
 
@@ -228,12 +279,12 @@ def _short() -> tuple[Shape, ...]:
         Shape("20 ms /8 p99, 600 s", slots(8, scaled(exponential, 0.02)), (p(99, 0.14),), 400.0, budget_s=600.0,
               tags=SHORT),
         Shape("20 ms Markov 1 s of 5, 600 s", slots(8, scaled(exponential, 0.02)), (p(99, 0.14),), 400.0,
-              markov(1, 4), budget_s=600.0, tags=SHORT),
+              markov(1, 4), budget_s=600.0, every_s=5, tags=SHORT),
         Shape("never met, 600 s", slots(8, exponential), (p(99, 1.0),), 8.0, budget_s=600.0, tags=SHORT),
     )  # fmt: skip
 
 
-SHAPES = (*_stationary(), *_varying(), *_short())
+SHAPES = (*_stationary(), *_varying(), *_short(), *_rare(), *_unseen())
 
 
 # --- the truth -------------------------------------------------------------------------------------------------------
@@ -269,7 +320,7 @@ def simulated_capacity(shape: Shape, worlds: int = TRUTH_WORLDS, requests: int =
 def true_capacity(shape: Shape) -> float:
     """From the file where the shape is the one that was simulated."""
     known = json.loads(TRUTH_FILE.read_text()) if TRUTH_FILE.exists() else {}
-    key = shape.name.split(",")[0]
+    key = re.sub(r", \d+ s$", "", shape.name)  # without its budget
     if key not in known:
         known[key] = simulated_capacity(shape)
         TRUTH_FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""Servers whose capacity can be known, for searches that are held against it: slots, shared batches, batchers, limiters.
+"""Servers whose capacity can be known, for searches held against it: slots, shared batches, batchers, limiters.
 
 A server's speed may change with time. Everything is simulated in work time (the integral of the speed) and mapped back,
 so every kind of server can vary, stall, warm up or wear out. Its clock goes on from probe to probe of a search, as a
@@ -215,6 +215,8 @@ class Shape:
     """From the start of a request to its first token."""
     settle_s: float = 0.0
     """The start of the server's life that its long-run capacity leaves out."""
+    every_s: float = 0.0
+    """Mean time from one disturbance to the next; 0 where nothing disturbs."""
     tags: frozenset[str] = field(default_factory=frozenset)
 
 
