@@ -30,7 +30,7 @@ from lynxbench.model.result import Result
 from lynxbench.run.saturation_client import saturation_record
 from lynxbench.stats.fleets import Balancing
 from simulated_queues import Queue, Server, deterministic, exponential, hyperexponential, lognormal
-from simulated_queues import _kernel as queue_kernel
+from simulated_queues import fcfs_kernel as queue_kernel
 
 NEEDED = 0.95
 PERIOD_S = 1200.0

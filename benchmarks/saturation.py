@@ -36,10 +36,18 @@ import numpy as np
 
 from lynxbench.load import saturation_judge
 from lynxbench.load.saturation import UNASKED, SearchRule, find_saturation
-from lynxbench.load.saturation_judge import Confidence, LatencyBound, ProbeOutcome, fewest_requests, judge, would_pass
+from lynxbench.load.saturation_judge import (
+    PROSPECT,
+    Confidence,
+    LatencyBound,
+    ProbeOutcome,
+    fewest_requests,
+    judge,
+    prospect,
+)
 from simulated_queues import Queue, Server, deterministic, exponential, hyperexponential, lognormal, true_capacity
 
-FIRST_TRY = UNASKED * SearchRule().max_requests / 4
+FIRST_TRY = UNASKED * SearchRule().max_requests
 """Requests of a probe of the two others before it must look as if it would pass: those of a first try of the search."""
 ALLOWED_ERROR = 0.05
 OTHERS = ("binary", "sweep", "binary*", "sweep*")
@@ -92,8 +100,10 @@ def probe(
     longest = FIRST_TRY
     while requests <= longest and (look is None or look.outcome is ProbeOutcome.UNDECIDED):
         latencies = np.append(latencies, queue.take(requests - len(latencies)).reshape(-1, 1), axis=0)
-        look = judge(latencies, (server.bound,), utilisation=utilisation, before=look, confidence=sure)
-        longest = SearchRule().max_requests if would_pass(look, sure) else FIRST_TRY
+        bounds = (server.bound,)
+        look = judge(latencies, bounds, utilisation=utilisation, rate_per_s=rate_per_s, before=look, confidence=sure)
+        ahead = prospect(look.shares, sure.to_pass(look.number + 2), sure, PROSPECT)
+        longest = SearchRule().max_requests if ahead is ProbeOutcome.PASS else FIRST_TRY
         requests *= 2
     assert look is not None
     return look.outcome, queue.end()

@@ -74,7 +74,7 @@ class Queue:
         gaps = self.rng.exponential(1 / self.rate_per_s, requests)
         services = self.server.draw(self.rng, requests)
         spent = np.empty(requests)
-        self._now = _kernel()(self._now, gaps, services, self._free, spent)
+        self._now = fcfs_kernel()(self._now, gaps, services, self._free, spent)
         return spent
 
     def end(self) -> float:
@@ -86,15 +86,25 @@ Kernel = Callable[[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray], float
 
 
 @cache
-def _kernel() -> Kernel:
+def kernels() -> ctypes.CDLL:
+    """queue_kernels.c, compiled once."""
     compiler = shutil.which("cc")
     if compiler is None:
-        return _by_heap
-    folder = tempfile.mkdtemp(prefix="fcfs-")
-    source, library = Path(__file__).with_name("fcfs_queue.c"), Path(folder) / "fcfs.so"
+        raise RuntimeError("these simulations need a C compiler (cc)")
+    folder = tempfile.mkdtemp(prefix="queues-")
+    source, library = Path(__file__).with_name("queue_kernels.c"), Path(folder) / "queues.so"
     subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    take = ctypes.CDLL(str(library)).fcfs_take
+    loaded = ctypes.CDLL(str(library))
     shutil.rmtree(folder)  # it stays loaded
+    return loaded
+
+
+@cache
+def fcfs_kernel() -> Kernel:
+    """The next requests of a first-come-first-served queue."""
+    if shutil.which("cc") is None:
+        return _by_heap
+    take = kernels().fcfs_take
     row = np.ctypeslib.ndpointer(np.float64, flags="C_CONTIGUOUS")
     take.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_double, row, row, row, row]
     take.restype = ctypes.c_double

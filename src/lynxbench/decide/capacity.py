@@ -218,7 +218,7 @@ def _check(saturation: SaturationRecord, passed_per_s: float, slo: Slo, seed: in
 
 
 def _basis(saturation: SaturationRecord) -> str:
-    upper = f", failed at {saturation.failed_per_s:.4g} /s" if saturation.failed_per_s is not None else ""
+    upper = f", failed at {saturation.upper_per_s:.4g} /s" if saturation.upper_per_s is not None else ""
     return f"steady-state saturation: {saturation.passed_per_s:.4g} /s held the objective{upper}"
 
 
@@ -258,7 +258,7 @@ def _cautions(
     notes = [*figures.validity.reasons] if figures.validity.verdict != "valid" else []
     if not saturation.confirmed:
         notes.append(
-            f"the saturation was not confirmed by a second probe: {saturation.note or 'the search ended early'}"
+            f"the saturation was not confirmed by a follow-up: {saturation.note or 'the search ended early'}"
         )
     if checked is None:
         notes.append("fewer than two stable points of the curve: the size rests on the split of demand, unsimulated")

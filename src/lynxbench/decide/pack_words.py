@@ -16,7 +16,7 @@ _NOTES: dict[str, str] = {
     "Intervals": "The unit of repetition is a fresh process. Intervals are Welch's on the logarithm of process means; "
     "tails rest on order statistics of the effective sample size.",
     "Saturation": "The largest open-loop Poisson rate at which every latency bound was shown to hold, next to the "
-    "smallest at which it was not, confirmed by a second probe. Latency starts at the scheduled arrival.",
+    "smallest at which one was shown to break, confirmed by a follow-up. Latency starts at the scheduled arrival.",
     "Attribution": "Every nanosecond of a profiled step belongs to one category. Shares are of time, never of credit. "
     "Profiling supplies no timing figure.",
     "Capacity": "Demand over the measured saturation, never over a peak. The measured node is fitted as a queue, the "

@@ -188,7 +188,7 @@ def _best(result: Result) -> _Point | None:
         saturation = figures.load.saturation if figures.load is not None else None
         if saturation is not None and saturation.passed_per_s is not None:
             bounds = ", ".join(figures.load.budget) if figures.load is not None else ""
-            upper = saturation.failed_per_s or saturation.ceiling_per_s
+            upper = saturation.upper_per_s or saturation.ceiling_per_s
             held = f"{saturation.passed_per_s:.4g} req/s [{saturation.passed_per_s:.4g}, {upper:.4g}]"
             words = f"{held} within {bounds} ({figures.precision})"
             return _Point(result, figures, saturation.passed_per_s, upper, words)

@@ -1,30 +1,31 @@
 """The largest rate whose objective holds, and the smallest where it does not: found by few, self-ending probes.
 
 Pure: a probe is anything that can be asked for more arrivals at a rate (probe_stream.py makes one of the load
-driver). Short scouts place the capacity on a curve; long probes, just under it and just over it, decide; the rate that
-is claimed has passed twice, in independent probes. The method stands in docs/methodology/saturation.md.
+driver). Short scouts place the capacity on a curve; a claim just under it, and a rate above it that fails, are each
+decided by what all probes say together. The method stands in docs/methodology/saturation.md.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import Protocol
 
 import numpy as np
 
-from lynxbench.load.saturation_curve import CapacityEstimate, estimate_capacity, find_knee
+from lynxbench.load.saturation_curve import LOWEST
 from lynxbench.load.saturation_judge import (
+    PROSPECT,
     Confidence,
     LatencyBound,
     Look,
     ProbeOutcome,
-    Share,
     fewest_requests,
     judge,
-    memory_floor,
-    would_pass,
+    prospect,
 )
-from lynxbench.model.canonical import finite_or_none
+from lynxbench.load.saturation_pool import SeenRates, is_broken, is_met
+from lynxbench.load.saturation_result import Saturation, describe
 from lynxbench.model.samples import Float64
 
 AIM = 0.6
@@ -32,19 +33,30 @@ AIM = 0.6
 to decide."""
 FIRST_AIM = 0.8
 """The same as long as only scouts were run: they start with an empty queue, and so place the capacity 1 to 3 % high."""
-STEP_DOWN = 0.5
-"""From a rate that did not pass to the next that may, in tolerances."""
-UPPER_AIM = 0.8
-"""Where the rate above the claim is asked, in tolerances: inside the widest pair allowed, able to move the claim up."""
-UPPER_LENGTH = 3
-"""The rate above the claim gets so many times the requests that the claim took, times what its queue remembers longer;
-not passing by then is not holding."""
+STEP_DOWN, STEP_GROWTH = 0.5, 1.5
+"""From a rate that did not pass to the next that may, in tolerances; and by how much each further step is longer."""
+GRID = 0.25
+"""Rates are looked through in steps of so many tolerances for one that can be decided with the requests at hand."""
+BETTER = 0.5
+"""A higher claim is tried for where it would be higher by so many tolerances."""
+MOST_APART = 0.1
+"""A pair wider than this, and than the tolerance, is halved where no rate is foreseen to tell."""
+MARGIN = 2.0
+"""A rate is asked where it is expected to be decided with the requests at hand, by this margin: the curve is rough."""
+MOST_NARROWING = 4.0
+"""Probes that narrow the pair may take so many times the claim's seconds; then it is left as wide as it is."""
 TELLING, TELLING_SIGMAS = 0.1, 1.645
-"""The rate above the claim gets at least the requests that, were they independent, tell the allowed share from one
-lower by this part (one-sided 95 %): a claim that passed early, because few were late, must not end the search."""
-UNASKED = 0.5
-"""A probe is doubled without question up to this part of its length; beyond, and up to the most requests a probe may
-have, only where twice the requests with the same share of late ones would pass."""
+"""A claim rests at least on the requests that, were they independent, tell the allowed share of late ones from one
+lower by this part (one-sided 95 %): one that passes early, because few were late, must not end the search."""
+WATCH_S, WATCH_SHARE = 120.0, 0.25
+"""A claim is watched for at least so many seconds, or this share of the search's: disturbances keep to the clock."""
+AGAIN = 0.25
+"""A probe of a claim has at least this share of what the claim rests on, and the follow-up this share of the first; a
+rate that failed is asked again unless it was watched for this share of the claim's time."""
+UNASKED, FEW = 0.125, 0.25
+"""A probe is doubled without question up to the one part of the most requests that it may have; beyond, only where it
+would be decided with PROSPECT times the requests and the same share of late ones, or with the most that it may have
+where only the other part of the allowed share is late."""
 HOPE = 0.985
 """A probe is given up when even the upper end of the estimated capacity, times this, lies under its rate."""
 SCOUTED = 0.6
@@ -55,8 +67,10 @@ SCOUT_LOOKS = 5
 SCOUT_EFFECTIVE = 30.0
 SHORTEST_SCOUT = 12
 """Requests of a scout at the least, whatever they cost."""
-SCOUT_SHARE, PROBE_SHARE = 0.08, 0.5
-"""Of the seconds left, a scout may be lengthened to this share and a probe to that; all are left to a confirmation."""
+SCOUT_SHARE, SCOUTS_SHARE = 0.06, 0.25
+"""Of the seconds left, a scout may be lengthened to this share; all scouts together may take that one."""
+PROBE_SHARE, FOLLOW_UP_SHARE = 0.4, 0.95
+"""The same for a claim or the rate above it, and for the follow-up of a claim."""
 
 
 class Stream(Protocol):
@@ -76,106 +90,13 @@ Start = Callable[[float], Stream]
 """Start a fresh, independent probe at a rate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One probe, judged: a point of the throughput-latency curve."""
+class Purpose(Enum):
+    """What a probe is for."""
 
-    rate_per_s: float
-    outcome: ProbeOutcome
-    why: str
-    scout: bool
-    """Short, to find the way: only a fail of it counts."""
-    requests: int
-    seconds: float
-    shares: tuple[Share, ...]
-    p50_s: float
-    p99_s: float
-    goodput_per_s: float
-    """Requests a second that met every bound."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the rate was shown to hold: a scout cannot show that."""
-        return self.outcome is ProbeOutcome.PASS and not self.scout
-
-    def document(self) -> dict[str, object]:
-        """Plain values for a result."""
-        return {
-            "rate_per_s": self.rate_per_s,
-            "outcome": self.outcome.value,
-            "why": self.why,
-            "scout": self.scout,
-            "requests": self.requests,
-            "seconds": self.seconds,
-            "p50_s": finite_or_none(self.p50_s),
-            "p99_s": finite_or_none(self.p99_s),
-            "goodput_per_s": self.goodput_per_s,
-            "violations": [
-                {
-                    "bound": share.bound.name,
-                    "limit_s": share.bound.limit_s,
-                    "allowed": share.bound.violations,
-                    "low": share.interval.low,
-                    "estimate": share.interval.estimate,
-                    "high": share.interval.high,
-                    "effective_requests": share.effective,
-                }
-                for share in self.shares
-            ],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Saturation:
-    """The pair, and every probe that led to it. A missing end says why in `note`."""
-
-    passed_per_s: float | None
-    failed_per_s: float | None
-    """The smallest rate that was not shown to hold; `failed_outcome` says whether it was shown to fail."""
-    failed_outcome: ProbeOutcome | None
-    confirmed: bool
-    probes: tuple[Judged, ...]
-    note: str
-
-    @property
-    def seconds(self) -> float:
-        """All probe seconds together."""
-        return sum(probe.seconds for probe in self.probes)
-
-    def curve(self) -> tuple[Judged, ...]:
-        """The throughput-latency curve: the longest probe at each rate, by rate."""
-        longest: dict[float, Judged] = {}
-        for probe in self.probes:
-            known = longest.get(probe.rate_per_s)
-            if known is None or probe.requests > known.requests:
-                longest[probe.rate_per_s] = probe
-        return tuple(longest[rate] for rate in sorted(longest))
-
-    def knee(self) -> Judged | None:
-        """Where the p99 latency starts to rise faster than the rate; None where the curve does not bend."""
-        curve = self.curve()
-        place = find_knee([probe.rate_per_s for probe in curve], [probe.p99_s for probe in curve])
-        return None if place is None else curve[place]
-
-    def goodput_per_s(self) -> float | None:
-        """Requests a second within every bound at the claimed rate."""
-        return next((p.goodput_per_s for p in self.curve() if p.rate_per_s == self.passed_per_s), None)
-
-    def document(self) -> dict[str, object]:
-        """Plain values for a result."""
-        knee = self.knee()
-        return {
-            "passed_per_s": self.passed_per_s,
-            "failed_per_s": self.failed_per_s,
-            "failed_outcome": self.failed_outcome.value if self.failed_outcome else None,
-            "confirmed": self.confirmed,
-            "goodput_per_s": self.goodput_per_s(),
-            "knee_per_s": knee.rate_per_s if knee else None,
-            "seconds": self.seconds,
-            "note": self.note,
-            "curve": [probe.document() for probe in self.curve()],
-            "probes": [probe.document() for probe in self.probes],
-        }
+    SCOUT = auto()
+    CLAIM = auto()
+    UPPER = auto()
+    FOLLOW_UP = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +105,6 @@ class SearchRule:
 
     tolerance: float = 0.05
     confidence: Confidence = field(default_factory=Confidence)
-    first_requests: int | None = None
-    """Requests at the first look; None: a few more than could pass the bounds if none were late."""
     max_requests: int = 400 * 2**10
     min_seconds: float = 0.0
     """Each probe lasts at least so long."""
@@ -207,183 +126,275 @@ def find_saturation(
     several = (bounds,) if isinstance(bounds, LatencyBound) else tuple(bounds)
     if not several:
         raise ValueError("a saturation search needs at least one bound")
-    return _Search(start, ceiling_per_s, several, rule or SearchRule()).run()
+    rule = rule or SearchRule()
+    return _Search(start, rule, SeenRates(ceiling_per_s, several, rule.confidence)).run()
 
 
 @dataclass
 class _Search:
     start: Start
-    ceiling_per_s: float
-    bounds: tuple[LatencyBound, ...]
     rule: SearchRule
-    probes: list[Judged] = field(default_factory=list)
+    seen: SeenRates
+    held: list[float] = field(default_factory=list)
+    """Rates whose follow-up held."""
 
     def run(self) -> Saturation:
         self._scout()
-        while self._may_go_on():
-            rate = self._next_rate()
-            if rate is None:
-                break
-            self._ask(rate)
-        passed, failed = self._passed(), self._failed()
-        confirmed = passed is not None and self._passes(passed) >= 2
-        note = self._note(passed, failed, confirmed)
-        return Saturation(
-            passed,
-            failed.rate_per_s if failed else None,
-            failed.outcome if failed else None,
-            confirmed,
-            tuple(self.probes),
-            note,
-        )
+        while self._may_go_on() and (step := self._next_step()) is not None and self._is_affordable(*step):
+            self._ask(*step)
+        return self._result()
 
     # --- what has been seen ------------------------------------------------------------------------------------------
 
-    def _estimate(self) -> CapacityEstimate:
-        return estimate_capacity([(p.rate_per_s, p.shares) for p in self.probes], self.ceiling_per_s)
+    @property
+    def _is_timed(self) -> bool:
+        return math.isfinite(self.rule.max_seconds)
 
-    def _failed(self) -> Judged | None:
-        """The smallest rate that did not pass: a rate that passed once and did not later, did not."""
-        decided = [p for p in self.probes if p.outcome is ProbeOutcome.FAIL or not (p.scout or p.holds)]
-        return min(decided, key=lambda p: (p.rate_per_s, p.outcome is not ProbeOutcome.FAIL), default=None)
+    @property
+    def _spent_s(self) -> float:
+        return sum(probe.seconds for probe in self.seen.probes)
 
-    def _passed(self) -> float | None:
-        """The largest rate that passed below every rate that did not."""
-        failed = self._failed()
-        rates = [p.rate_per_s for p in self.probes if p.holds]
-        return max((rate for rate in rates if failed is None or rate < failed.rate_per_s), default=None)
-
-    def _passes(self, rate_per_s: float) -> int:
-        return sum(p.rate_per_s == rate_per_s and p.holds for p in self.probes)
-
+    @property
     def _left_s(self) -> float:
-        return self.rule.max_seconds - sum(probe.seconds for probe in self.probes)
+        return max(self.rule.max_seconds - self._spent_s, 0.0)
+
+    def _claims(self) -> list[float]:
+        """Rates that passed, or would with what is left; not lost, nor overruled by all probes together."""
+        rates = {probe.rate_per_s for probe in self.seen.probes if not probe.scout} - set(self.seen.lost)
+        return sorted(
+            rate
+            for rate in rates
+            if (self.seen.has_passed(rate) or self._is_promising(rate)) and is_met(self.seen.pooled(rate))
+        )
+
+    def _is_promising(self, rate_per_s: float) -> bool:
+        """Whether a claim that ran out of its seconds would pass with as many as are left for its follow-up."""
+        if not self._is_timed:
+            return False
+        growth = 1 + self._affordable(rate_per_s, Purpose.FOLLOW_UP) / self.seen.asked(rate_per_s)
+        ahead = prospect(self.seen.pooled(rate_per_s), self.seen.to_pass, self.rule.confidence, growth)
+        return ahead is ProbeOutcome.PASS
+
+    def _fails_surely(self, rate_per_s: float, claim_per_s: float) -> bool:
+        """Whether it was asked twice, or for long."""
+        asked = [probe for probe in self.seen.probes if probe.rate_per_s == rate_per_s]
+        return len(asked) > 1 or asked[0].seconds >= AGAIN * self.seen.watched_s(claim_per_s)
 
     # --- what to ask next --------------------------------------------------------------------------------------------
 
     def _scout(self) -> None:
         for _ in range(MOST_SCOUTS):
-            if not self._may_go_on():
+            estimate = self.seen.estimate()
+            if not self._may_go_on() or (self._is_timed and self._spent_s >= SCOUTS_SHARE * self.rule.max_seconds):
                 return
-            estimate = self._estimate()
-            if self.probes and estimate.spread <= SCOUTED * self.rule.tolerance:
+            if self.seen.probes and estimate.spread <= SCOUTED * self.rule.tolerance:
                 return
-            self._ask(min(estimate.rate_per_s, self.ceiling_per_s), scout=True)
+            self._ask(min(estimate.rate_per_s, self.seen.ceiling_per_s), Purpose.SCOUT)
 
-    def _next_rate(self) -> float | None:
-        """A rate to decide, or None when a confirmed pair is close enough."""
-        passed, failed = self._passed(), self._failed()
-        decided = any(not probe.scout for probe in self.probes)
-        under = (AIM if decided else FIRST_AIM) * self.rule.tolerance
-        aim = min(self._estimate().rate_per_s * (1 - under), self.ceiling_per_s)
-        if passed is None:
-            return min(aim, failed.rate_per_s * (1 - STEP_DOWN * self.rule.tolerance)) if failed else aim
-        if failed is None and passed >= self.ceiling_per_s:
-            return None if self._passes(passed) >= 2 else passed
-        if failed is None or failed.rate_per_s / passed - 1 > self.rule.tolerance * 1.0001:
-            upper = passed * (1 + UPPER_AIM * self.rule.tolerance)
-            if aim > upper:  # the curve says that the capacity is well above what has passed
-                return aim if failed is None else min(aim, math.sqrt(passed * failed.rate_per_s))
-            return min(upper, self.ceiling_per_s)
-        return None if self._passes(passed) >= 2 else passed
+    def _next_step(self) -> tuple[float, Purpose] | None:
+        """A rate and what to ask it for, or None when a confirmed pair is close enough, or nothing more is decided."""
+        claims = self._claims()
+        if not claims:
+            rate = self._claim_rate()
+            return None if rate is None else (rate, Purpose.CLAIM)
+        claim = claims[-1]
+        fails, is_held = self.seen.fails(claim), claim in self.held
+        narrower = self._narrower(claims, fails) if is_held or not self._is_timed else None
+        if narrower is not None:
+            return narrower
+        if not is_held:
+            return claim, Purpose.FOLLOW_UP
+        if fails and not self._fails_surely(fails[0], claim):
+            return fails[0], Purpose.UPPER
+        return None
+
+    def _narrower(self, claims: Sequence[float], fails: Sequence[float]) -> tuple[float, Purpose] | None:
+        """What would bring the two ends of the pair nearer to each other, where they are not near enough."""
+        claim_per_s, tolerance = claims[-1], self.rule.tolerance
+        if claim_per_s >= self.seen.ceiling_per_s or (fails and fails[0] / claim_per_s - 1 <= tolerance * 1.0001):
+            return None
+        elsewhere_s = sum(p.seconds for p in self.seen.probes if not p.scout and p.rate_per_s > claim_per_s)
+        if fails and elsewhere_s > MOST_NARROWING * self.seen.watched_s(claim_per_s):
+            return None
+        step = tolerance * 2 ** max(0, len(claims) - 2)  # one that passes time and again was placed far too low
+        better = self._claim_rate()
+        if len(claims) <= 2 and better is not None and better > claim_per_s * (1 + BETTER * tolerance):
+            return better, Purpose.CLAIM
+        nearest = min([*fails, *self.seen.undecided(claim_per_s)], default=self.seen.ceiling_per_s)
+        upper = self._upper_rate(claim_per_s, fails, step)
+        if upper is None and nearest > claim_per_s * (1 + max(MOST_APART, tolerance)):
+            upper = math.sqrt(claim_per_s * nearest)  # nothing is foreseen to tell: the middle may
+        return None if upper is None else (upper, Purpose.UPPER)
+
+    def _claim_rate(self) -> float | None:
+        """The highest rate under the estimate and under what was lost that would pass with the requests at hand."""
+        estimate, tolerance = self.seen.estimate(), self.rule.tolerance
+        under = (AIM if any(not probe.scout for probe in self.seen.probes) else FIRST_AIM) * tolerance
+        rate = min(estimate.rate_per_s * (1 - under), self.seen.ceiling_per_s)
+        step = STEP_DOWN * tolerance * STEP_GROWTH ** max(0, len(self.seen.lost) - 1)
+        blocked = [*self.seen.lost, *(rate for rate in self.seen.fails(0.0) if self.seen.at(rate))]
+        rate = min([rate, *(other * (1 - min(step, 0.5)) for other in blocked)])
+        lowest = LOWEST * self.seen.ceiling_per_s
+        cheapest, least = None, math.inf
+        while rate >= lowest:
+            part = MARGIN * self.seen.cost_to_pass(rate) / max(self._affordable(rate, Purpose.CLAIM), 1.0)
+            if part <= 1:
+                return rate
+            if part < least:
+                cheapest, least = rate, part
+            rate *= 1 - GRID * tolerance
+        return cheapest
+
+    def _upper_rate(self, claim_per_s: float, fails: Sequence[float], step: float) -> float | None:
+        """The lowest rate over a claim that would tell: fail, or pass and become the claim."""
+        tolerance = self.rule.tolerance
+        undecided = [other * (1 + 2 * GRID * tolerance) for other in self.seen.undecided(claim_per_s)]
+        rate = max([claim_per_s * (1 + step), *undecided])
+        highest = fails[0] * (1 - GRID * tolerance) if fails else self.seen.ceiling_per_s
+        most = max(self.seen.asked(claim_per_s), self._telling())
+        while rate < highest:
+            cost = min(self.seen.cost_to_fail(rate), self.seen.cost_to_pass(rate))
+            if MARGIN * cost <= min(self._affordable(rate, Purpose.UPPER), most):
+                return rate
+            rate *= 1 + GRID * tolerance
+        return highest if not fails and highest > max([claim_per_s, *undecided]) else None
 
     def _may_go_on(self) -> bool:
-        return len(self.probes) < self.rule.max_probes and self._left_s() > 0
+        return len(self.seen.probes) < self.rule.max_probes and self._left_s > 0
 
     # --- one probe ---------------------------------------------------------------------------------------------------
 
-    def _ask(self, rate_per_s: float, *, scout: bool = False) -> None:
-        rule = self.rule
-        fewest = rule.first_requests or fewest_requests(self.bounds, rule.confidence)
-        first = max(fewest, math.ceil(rule.min_seconds * rate_per_s))
-        affordable = self._affordable_s(rate_per_s, scout) * rate_per_s
-        if scout:  # it need not be able to pass, and a slow server must not lose its budget to the first look
-            first = max(int(min(first, affordable)), SHORTEST_SCOUT)
-        longest = min(self._longest(rate_per_s, first, scout), affordable)
-        unasked, most = (longest, longest) if scout else (UNASKED * longest, min(rule.max_requests, affordable))
+    def _affordable(self, rate_per_s: float, purpose: Purpose) -> float:
+        """Requests that a probe may have: of those allowed, and of the seconds that are left."""
+        share = {Purpose.SCOUT: SCOUT_SHARE, Purpose.FOLLOW_UP: FOLLOW_UP_SHARE}.get(purpose, PROBE_SHARE)
+        return min(self.rule.max_requests, self._left_s * share * rate_per_s)
+
+    def _is_affordable(self, rate_per_s: float, purpose: Purpose) -> bool:
+        """Whether it could come to a verdict in the seconds that are left."""
+        return self._affordable(rate_per_s, purpose) >= max(self._to_watch(rate_per_s, purpose), SHORTEST_SCOUT)
+
+    def _telling(self) -> float:
+        """Independent requests that tell the allowed share from one a little under it."""
+        return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.seen.bounds)
+
+    def _to_watch(self, rate_per_s: float, purpose: Purpose) -> float:
+        """Requests without which a probe comes to no verdict: none ends on the luck of one window."""
+        if purpose is Purpose.SCOUT:
+            return 0.0
+        # a window shorter than those that undid earlier claims would have passed them too
+        whole = max([self._telling(), WATCH_S * rate_per_s, *map(self.seen.asked, self.seen.lost)])
+        whole = min(whole, WATCH_SHARE * self.rule.max_seconds * rate_per_s, self.rule.max_requests / 2)
+        if purpose is not Purpose.FOLLOW_UP:
+            return AGAIN * whole
+        asked = self.seen.asked(rate_per_s)
+        return min(max(whole - asked, AGAIN * whole, AGAIN * asked), 0.95 * self._affordable(rate_per_s, purpose))
+
+    def _first_look(self, rate_per_s: float, purpose: Purpose, most: float) -> int:
+        """Where the first look comes: at half of what a verdict needs, to see whether the memory settles."""
+        shortest = math.ceil(self.rule.min_seconds * rate_per_s)
+        first = max(fewest_requests(self.seen.bounds, self.rule.confidence), shortest)
+        if purpose is Purpose.SCOUT:  # it need not be able to pass; a slow server must not lose its budget to it
+            return max(int(min(first, most)), SHORTEST_SCOUT)
+        goal = min(max(self._to_watch(rate_per_s, purpose), first), most)
+        if self._is_timed:  # doubling ends where the seconds do
+            goal = most / 2 ** math.floor(math.log2(most / goal))
+        return max(math.ceil(goal / 2), shortest, SHORTEST_SCOUT)
+
+    def _ask(self, rate_per_s: float, purpose: Purpose) -> None:
+        scout = purpose is Purpose.SCOUT
+        most = self._affordable(rate_per_s, purpose)
+        wanted, to_watch = self._first_look(rate_per_s, purpose, most), self._to_watch(rate_per_s, purpose)
+        if scout:
+            most = min(most, wanted * 2 ** (SCOUT_LOOKS - 1))
         stream = self.start(rate_per_s)
-        parts: list[Float64] = []
-        taken, target = 0, first
+        latencies = np.empty((0, len(self.seen.bounds)))
         look: Look | None = None
         while True:
-            part = np.asarray(stream.take(target - taken), dtype=np.float64)
-            parts.append(part.reshape(len(part), -1))
-            taken = target
+            part = np.asarray(stream.take(wanted - len(latencies)), dtype=np.float64)
+            latencies = np.concatenate((latencies, part.reshape(len(part), -1)))
             look = judge(
-                np.concatenate(parts),
-                self.bounds,
-                utilisation=rate_per_s / self.ceiling_per_s,
+                latencies,
+                self.seen.bounds,
+                utilisation=rate_per_s / self.seen.ceiling_per_s,
+                rate_per_s=rate_per_s,
                 before=look,
-                confidence=rule.confidence,
+                confidence=self.rule.confidence,
             )
-            enough = scout and min(share.effective for share in look.shares) >= SCOUT_EFFECTIVE
-            if (
-                look.outcome is not ProbeOutcome.UNDECIDED
-                or enough
-                or taken * 2 > (most if would_pass(look, rule.confidence) else unasked)
-                or self._hopeless(rate_per_s, look)
-            ):
+            is_watched = wanted >= 0.99 * to_watch
+            outcome = self._outcome(rate_per_s, purpose, look) if is_watched else ProbeOutcome.UNDECIDED
+            if outcome is not ProbeOutcome.UNDECIDED or 2 * wanted > 1.01 * most:
                 break
-            target = taken * 2
-        self.probes.append(_describe(rate_per_s, np.concatenate(parts), look, stream.end(), scout, self.bounds))
+            if is_watched and not self._is_worth_more(rate_per_s, purpose, look, wanted):
+                break
+            wanted *= 2
+        look = replace(look, outcome=outcome)
+        self.seen.probes.append(describe(rate_per_s, latencies, look, stream.end(), scout, self.seen.bounds))
+        if outcome is ProbeOutcome.PASS and purpose is Purpose.FOLLOW_UP:
+            self.held.append(rate_per_s)
+        elif outcome is not ProbeOutcome.PASS and (
+            purpose is Purpose.FOLLOW_UP or (purpose is Purpose.CLAIM and not self._is_promising(rate_per_s))
+        ):
+            self.seen.lost.append(rate_per_s)
 
-    def _longest(self, rate_per_s: float, first: int, scout: bool) -> float:
-        if scout:
-            return float(first * 2 ** (SCOUT_LOOKS - 1))
-        most = self.rule.max_requests
-        if self._passes(rate_per_s):
-            return most / 2
-        claimed = [p for p in self.probes if p.holds and p.rate_per_s < rate_per_s]
-        if not claimed:
-            return most / 4  # where that does not pass, a rate a little lower decides sooner
-        memory = memory_floor(rate_per_s / self.ceiling_per_s)
-        longer = max(p.requests * memory / memory_floor(p.rate_per_s / self.ceiling_per_s) for p in claimed)
-        return min(most / 2, max(UPPER_LENGTH * longer, self._telling_requests()))
+    def _outcome(self, rate_per_s: float, purpose: Purpose, look: Look) -> ProbeOutcome:
+        """The look's own, or where it has none that of all probes together; a follow-up is judged by all together."""
+        own = look.outcome is not ProbeOutcome.UNDECIDED and purpose is not Purpose.FOLLOW_UP
+        if own or purpose is Purpose.SCOUT:
+            return look.outcome
+        shares = self.seen.pooled(rate_per_s, look.shares)
+        if is_broken(shares) and not is_met(look.shares):
+            return ProbeOutcome.FAIL
+        holds = all(share.settled and share.interval.high <= share.bound.violations for share in shares)
+        holds = holds and purpose is Purpose.FOLLOW_UP and is_met(look.shares)
+        return ProbeOutcome.PASS if holds else ProbeOutcome.UNDECIDED
 
-    def _affordable_s(self, rate_per_s: float, scout: bool) -> float:
-        """What one probe may take of the seconds that are left: the ones after it need theirs."""
-        if scout:
-            return self._left_s() * SCOUT_SHARE
-        return self._left_s() * (1 if self._passes(rate_per_s) else PROBE_SHARE)
+    def _is_worth_more(self, rate_per_s: float, purpose: Purpose, look: Look, asked: int) -> bool:
+        """Whether a probe without a verdict after so many requests should be doubled."""
+        if purpose is Purpose.SCOUT:
+            return min(share.effective for share in look.shares) < SCOUT_EFFECTIVE
+        if purpose is not Purpose.UPPER and self._is_hopeless(rate_per_s, look):
+            return False
+        if 2 * asked <= UNASKED * self.rule.max_requests:
+            return True
+        shares = self.seen.pooled(rate_per_s, look.shares) if purpose is Purpose.FOLLOW_UP else look.shares
+        # with few late ones their memory holds a verdict up, and a lower rate would hardly have a shorter one
+        few = all(share.interval.estimate <= FEW * share.bound.violations for share in shares)
+        growth = self.rule.max_requests / asked if few else PROSPECT
+        ahead = prospect(shares, self.rule.confidence.to_pass(look.number + 2), self.rule.confidence, growth)
+        return ahead is ProbeOutcome.PASS or (purpose is Purpose.UPPER and ahead is ProbeOutcome.FAIL)
 
-    def _telling_requests(self) -> float:
-        """Independent requests that tell the allowed share from one a little under it."""
-        return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.bounds)
-
-    def _hopeless(self, rate_per_s: float, look: Look) -> bool:
+    def _is_hopeless(self, rate_per_s: float, look: Look) -> bool:
         """Whether all probes with this one say that the capacity is lower, so that more requests would not pass it."""
-        probes = [*((p.rate_per_s, p.shares) for p in self.probes), (rate_per_s, look.shares)]
-        return estimate_capacity(probes, self.ceiling_per_s).high_per_s * HOPE < rate_per_s
+        return self.seen.estimate(rate_per_s, look.shares).high_per_s * HOPE < rate_per_s
 
-    def _note(self, passed: float | None, failed: Judged | None, confirmed: bool) -> str:
+    # --- what it comes to --------------------------------------------------------------------------------------------
+
+    def _result(self) -> Saturation:
+        claims = self._claims()
+        confirmed = [rate for rate in claims if rate in self.held]
+        passed = max(confirmed or [rate for rate in claims if self.seen.has_passed(rate)], default=None)
+        fails = self.seen.fails(passed or 0.0)
+        sure = [rate for rate in fails if passed is not None and self._fails_surely(rate, passed)]
+        failed = next(iter(sure or fails), None)
+        undecided = [rate for rate in self.seen.undecided(passed or 0.0) if failed is None or rate < failed]
+        note = self._note(passed, failed, bool(confirmed))
+        return Saturation(passed, failed, bool(confirmed), tuple(self.seen.probes), note, min(undecided, default=None))
+
+    def _note(self, passed: float | None, failed: float | None, confirmed: bool) -> str:
         if passed is None:
-            return "no rate passed within the budget: nothing is claimed"
+            return f"no rate passed within the budget: nothing is claimed{self._needed(self._claim_rate())}"
         if not confirmed:
-            return "the claim was not confirmed by a second probe within the budget"
+            return f"the claim was not confirmed by a follow-up within the budget{self._needed(passed)}"
         if failed is None:
-            return "no rate failed up to the completion-rate ceiling"
-        if failed.rate_per_s / passed - 1 > self.rule.tolerance * 1.001:
-            return f"the pair is {failed.rate_per_s / passed - 1:.0%} apart: the budget ended before it was closer"
-        if failed.outcome is not ProbeOutcome.FAIL:
-            return "the upper rate was not shown to hold, nor to fail"
+            return "no rate was shown to fail up to the completion-rate ceiling"
+        if failed / passed - 1 > self.rule.tolerance * 1.001:
+            return f"the pair is {failed / passed - 1:.0%} apart: what lies between was not decided"
         return ""
 
-
-def _describe(
-    rate_per_s: float, latencies_s: Float64, look: Look, seconds: float, scout: bool, bounds: Sequence[LatencyBound]
-) -> Judged:
-    limits = np.array([bound.limit_s for bound in bounds])
-    met = float((latencies_s <= limits).all(axis=1).mean())
-    first = latencies_s[:, 0]
-    return Judged(
-        rate_per_s=rate_per_s,
-        outcome=look.outcome,
-        why=look.why,
-        scout=scout,
-        requests=len(latencies_s),
-        seconds=seconds,
-        shares=look.shares,
-        p50_s=float(np.quantile(first, 0.5, method="higher")),
-        p99_s=float(np.quantile(first, 0.99, method="higher")),
-        goodput_per_s=rate_per_s * met,
-    )
+    def _needed(self, rate_per_s: float | None) -> str:
+        """How much more time a confirmed claim would take, where time is what was missing."""
+        if rate_per_s is None or not self._is_timed:
+            return ""
+        needed = 2 * self.seen.cost_to_pass(rate_per_s)
+        whole_s = self._spent_s + max(needed - self.seen.asked(rate_per_s), 0.0) / rate_per_s
+        return f"; a budget of about {whole_s:.2g} s would decide it" if math.isfinite(whole_s) else ""

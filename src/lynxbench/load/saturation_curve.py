@@ -9,15 +9,16 @@ import numpy as np
 from lynxbench.load.saturation_judge import Share
 from lynxbench.model.samples import Float64
 
-STEEPEST, FLATTEST = 600.0, 3.0
-"""By how much the log-odds of a miss rise for a rate e times higher. A queue's is about limit × rate: 5 to 500."""
+STEEPEST, FLATTEST = 600.0, 1.0
+"""By how much the log-odds of a miss rise for a rate e times higher. A queue's is about limit × rate, 5 to 500; stalls
+that come whatever the rate is make it flatter."""
 STEEPNESS_MEDIAN, STEEPNESS_SPREAD = 30.0, 1.0
 """What is held likely before anything was seen (log-normal), weak enough that two near probes outweigh it."""
 NEAR = 0.15
 """Relative distance at which a probe counts half: the curve is only straight close to the capacity."""
 LOWEST = 0.02
 """Capacities below this share of the ceiling are not looked for."""
-POINTS, SLOPES = 120, 24
+POINTS, SLOPES = 120, 28
 """The grid: per steepness, its own capacities. Sharp probes leave a narrow ridge that one common grid would miss."""
 LAYERS = 3
 """How often the capacities of each steepness are laid anew over the part that holds almost all of their weight."""
@@ -32,11 +33,20 @@ class CapacityEstimate:
     low_per_s: float
     rate_per_s: float
     high_per_s: float
+    steepness: float
+    """By how much the log-odds of a miss rise for a rate e times higher."""
+    place: int
+    """Which bound breaks first."""
 
     @property
     def spread(self) -> float:
         """Half the distance of the ends, relative."""
         return math.log(self.high_per_s / self.low_per_s) / 2
+
+    def late_share(self, rate_per_s: float, allowed: float) -> float:
+        """The share of late requests that the curve expects at a rate."""
+        odds = math.log(allowed / (1 - allowed)) + self.steepness * math.log(rate_per_s / self.rate_per_s)
+        return 1 / (1 + math.exp(-min(max(odds, -700.0), 700.0)))
 
 
 def estimate_capacity(probes: Sequence[tuple[float, Sequence[Share]]], ceiling_per_s: float) -> CapacityEstimate:
@@ -47,21 +57,22 @@ def estimate_capacity(probes: Sequence[tuple[float, Sequence[Share]]], ceiling_p
     """
     bounds = len(probes[0][1]) if probes else 1
     by_bound = ([(rate, shares[place]) for rate, shares in probes] for place in range(bounds))
-    estimates = (_estimate_for_bound(shares, ceiling_per_s) for shares in by_bound)
+    estimates = (_estimate_for_bound(shares, ceiling_per_s, place) for place, shares in enumerate(by_bound))
     return min(estimates, key=lambda estimate: estimate.rate_per_s)
 
 
-def _estimate_for_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: float) -> CapacityEstimate:
+def _estimate_for_bound(probes: Sequence[tuple[float, Share]], ceiling_per_s: float, place: int) -> CapacityEstimate:
     slopes = np.linspace(math.log(FLATTEST), math.log(STEEPEST), SLOPES)
     everything = np.linspace(math.log(LOWEST * ceiling_per_s), math.log(1.1 * ceiling_per_s), POINTS)
-    low, middle, high = 0.0, None, 0.0
+    low, middle, high, steepness = 0.0, None, 0.0, 0.0
     for _ in range(2):  # probes are weighed by their distance from the capacity once that is known
         rates, weights = _posterior(probes, everything, slopes, middle)
         order = np.argsort(rates, axis=None)
         by_rate = np.cumsum(weights.ravel()[order])
         low, middle, high = np.interp((0.1, 0.5, 0.9), by_rate, rates.ravel()[order]).tolist()
+        steepness = float(weights.sum(axis=1) @ slopes)
         slopes = _narrowed(slopes, np.cumsum(weights.sum(axis=1)))
-    return CapacityEstimate(math.exp(low), math.exp(middle or 0.0), math.exp(high))
+    return CapacityEstimate(math.exp(low), math.exp(middle or 0.0), math.exp(high), math.exp(steepness), place)
 
 
 def _narrowed(grid: Float64, cumulated: Float64) -> Float64:

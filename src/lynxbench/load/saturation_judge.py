@@ -17,8 +17,9 @@ from lynxbench.model.samples import Float64
 from lynxbench.stats.autocorrelation import integrated_time
 from lynxbench.stats.tails import clopper_pearson
 
-START_UP = 0.2
-"""Share of a probe left out at its start: a queue that starts empty flatters the first requests."""
+START_UP, LONGEST_START_UP = 0.2, 0.5
+"""Share of a probe left out at its start, because a queue that starts empty flatters the first requests: at least the
+one, and one p99 of latency (the time until as many answers leave as requests arrive) up to the other."""
 CLIP = 2.0
 """Latencies count at most so many limits when their correlation is estimated: one stuck request must not hide it."""
 SHORTEST = 30
@@ -43,8 +44,18 @@ MEMORY = 0.3
 NONE_LATE = 0.05
 """No look passes on fewer requests than would show the bound at 95 % without a late one (the rule of three, Hanley and
 Lippman-Hand 1983): short probes are where luck passes, and the requests cost little beside those of the long ones."""
+FAR, CALM = 3.0, 0.9
+"""A limit so many times as far beyond the slowest request as that is from the median is far away; not near the ceiling,
+above this utilisation: a queue may yet build up of which nothing was seen."""
+TAIL_SHAPE = 0.5
+"""Shape of the tail assumed beyond the slowest request where the limit is far away (generalised Pareto; servers'
+latencies are lighter: at 0.5 not even their variance exists)."""
+SMALLEST_SPREAD = 0.05
+"""The least spread of latencies, of the slowest: a server of constant answers is not infinitely far from its limit."""
+FEWEST_EFFECTIVE = 10.0
+"""No look passes on fewer effective requests, however far the limit is."""
 PROSPECT = 4
-"""How many times the requests a probe is asked to look ahead by `would_pass`: two doublings."""
+"""How many times the requests a probe is asked to look ahead by `prospect`: two doublings."""
 BATCHES = 8
 """Stretches a probe is divided into when asking whether its queue only grows."""
 GROWTH = 3.0
@@ -81,17 +92,16 @@ class Confidence:
     """How sure a look must be; a claim needs two independent passes besides.
 
     A probe is looked at whenever it has doubled, and each look is a chance to pass by luck: the first that could pass
-    may err by `pass_error`, the j-th by that over j^`spending`. Simulated at the capacity itself, where no probe should
+    may err by `pass_error`, the j-th by that over j. Simulated at the capacity itself, where no probe should
     pass, up to a third do (docs/methodology/saturation.md): hence two in a row.
     """
 
     pass_error: float = 0.12
-    spending: float = 1.0
     fail_error: float = 0.025
 
     def to_pass(self, look: int) -> float:
         """The confidence of the upper bound at the look of this number, counted from the first that could pass."""
-        return float(1 - self.pass_error / max(look, 1) ** self.spending)
+        return 1 - self.pass_error / max(look, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,17 @@ class Share:
     """Whether the probe is a multiple of its correlation time: without that, no fail."""
     settled: bool
     """Whether that time has stopped growing besides: without that, no pass."""
+    counted: int
+    """Requests after the start-up."""
+    tail: float = 1.0
+    """Where none was late: the share of what was not seen that may lie beyond the limit; below 1 if it is far away."""
+    grows: bool = False
+    """Whether the queue only grows, so that the share of late requests has no end."""
+
+    @property
+    def late(self) -> float:
+        """Late requests after the start-up."""
+        return self.interval.estimate * self.counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,25 +145,36 @@ def judge(
     bounds: Sequence[LatencyBound],
     *,
     utilisation: float = 0.0,
+    rate_per_s: float = 0.0,
     before: Look | None = None,
     confidence: Confidence | None = None,
 ) -> Look:
     """Judge one probe: rows are requests by arrival, columns bounds. All bounds must pass; one that fails, fails it.
 
-    `utilisation` is the rate over the completion-rate ceiling, and `before` the look at half as many requests.
+    `utilisation` is the rate over the completion-rate ceiling; `before` the look at half as many requests.
     """
     sure = confidence or Confidence()
-    counted = latencies_s[int(len(latencies_s) * START_UP) :]
+    counted = latencies_s[_start_up(latencies_s, bounds, rate_per_s) :]
     earlier = before.shares if before else (None,) * len(bounds)
     shares = [_share(counted[:, place], bound, utilisation, earlier[place]) for place, bound in enumerate(bounds)]
     could_pass = all(_could_pass(share, sure) for share in shares)
     number = (before.number if before else 0) + could_pass
-    return _verdict(counted, tuple(_bounded(share, sure, number) for share in shares), number, could_pass)
+    return _verdict(tuple(bounded(share, sure.to_pass(number), sure) for share in shares), number, could_pass)
 
 
-def _verdict(latencies_s: Float64, shares: tuple[Share, ...], number: int, could_pass: bool) -> Look:
-    for place, share in enumerate(shares):
-        if _queue_grows(np.minimum(latencies_s[:, place], 10 * share.bound.limit_s), share.bound.limit_s):
+def _start_up(latencies_s: Float64, bounds: Sequence[LatencyBound], rate_per_s: float) -> int:
+    """Requests of the fill-up: not before a p99 of latency has passed do as many answers leave as requests arrive."""
+    count = len(latencies_s)
+    if count == 0:
+        return 0
+    clipped = np.minimum(latencies_s, [CLIP * bound.limit_s for bound in bounds])
+    longest_s = float(np.quantile(clipped, 0.99, axis=0).max())
+    return int(max(START_UP * count, min(rate_per_s * longest_s, LONGEST_START_UP * count)))
+
+
+def _verdict(shares: tuple[Share, ...], number: int, could_pass: bool) -> Look:
+    for share in shares:
+        if share.grows:
             return Look(ProbeOutcome.FAIL, f"{share.bound.name}: the queue only grows", shares, number)
     for share in shares:
         if share.interval.low > share.bound.violations and share.seen:
@@ -157,16 +189,20 @@ def _verdict(latencies_s: Float64, shares: tuple[Share, ...], number: int, could
 
 def _could_pass(share: Share, sure: Confidence) -> bool:
     """Whether a probe without a single miss would pass by now; a look that could not is no chance to err."""
-    return share.settled and share.effective >= _fewest_effective(share.bound, sure)
+    return share.settled and share.effective >= fewest_effective(share.bound, sure, share.tail)
 
 
-def _fewest_effective(bound: LatencyBound, sure: Confidence) -> float:
-    return math.log(1 / min(sure.pass_error, NONE_LATE)) / -math.log1p(-bound.violations)
+def fewest_effective(bound: LatencyBound, sure: Confidence, tail: float = 1.0) -> float:
+    """Effective requests, none of them late, without which nothing passes."""
+    if bound.violations >= tail:
+        return FEWEST_EFFECTIVE
+    needed = math.log(1 / min(sure.pass_error, NONE_LATE)) / -math.log1p(-bound.violations / tail)
+    return max(needed, FEWEST_EFFECTIVE)
 
 
 def fewest_requests(bounds: Sequence[LatencyBound], sure: Confidence) -> int:
     """Where a first look is worth its while: independent requests, none of them late, would pass there."""
-    needed = max(_fewest_effective(bound, sure) for bound in bounds)
+    needed = max(fewest_effective(bound, sure) for bound in bounds)
     return max(SHORTEST, math.ceil(FIRST_LOOK * needed / (1 - START_UP)))
 
 
@@ -174,26 +210,46 @@ def _share(latencies_s: Float64, bound: LatencyBound, utilisation: float, before
     count = len(latencies_s)
     late = latencies_s > bound.limit_s
     correlation = correlation_requests(latencies_s, bound)
+    tail = unseen_tail(latencies_s, bound.limit_s) if utilisation <= CALM and not late.any() else 1.0
+    if tail < 1:  # what was not seen is told from all latencies, so it is their own time that counts
+        correlation = max(correlation, _blocked_time(latencies_s))
     seen = count >= FEWEST_TIMES * correlation
     settled = seen and before is not None and correlation <= STILL_GROWING * before.correlation_requests
-    share = float(late.mean())
+    share = float(late.mean()) if count else 1.0
     memory = max(correlation * memory_at_bound(share, bound.violations), memory_floor(utilisation))
+    grows = _queue_grows(np.minimum(latencies_s, 10 * bound.limit_s), bound.limit_s)
     effective = max(1.0, count / memory)
-    return Share(bound, Interval(share, share, share), effective, correlation, seen, settled)
+    return Share(bound, Interval(share, share, share), effective, correlation, seen, settled, count, tail, grows)
 
 
-def _bounded(share: Share, sure: Confidence, number: int) -> Share:
+def unseen_tail(latencies_s: Float64, limit_s: float) -> float:
+    """Of requests slower than any that was seen, the share that may be late: 1 unless the limit is far away."""
+    slowest = float(latencies_s.max(initial=0.0))
+    spread = max(slowest - float(np.median(latencies_s)), SMALLEST_SPREAD * slowest) if slowest > 0 else 0.0
+    reach = (limit_s - slowest) / spread if spread > 0 else 0.0
+    return 1.0 if reach < FAR else float((1 + TAIL_SHAPE * reach) ** (-1 / TAIL_SHAPE))
+
+
+def bounded(share: Share, to_pass: float, sure: Confidence) -> Share:
+    """The share between its lower bound, sure enough to fail, and its upper one at the confidence of a pass."""
     hits = share.interval.estimate * share.effective
-    high = clopper_pearson(hits, share.effective, sure.to_pass(number)).high
+    # errors come whatever the latencies are: as many requests must be there as show the bound if each came alone
+    tail = share.tail if share.counted >= math.log(1 / sure.pass_error) / share.bound.violations else 1.0
+    high = clopper_pearson(hits, share.effective, to_pass).high * tail
     low = clopper_pearson(hits, share.effective, 1 - sure.fail_error).low
     return replace(share, interval=Interval(low, share.interval.estimate, high))
 
 
-def would_pass(look: Look, sure: Confidence) -> bool:
-    """Whether the probe would pass two looks on, if all that is to come were like what has come."""
-    grown = (replace(share, effective=PROSPECT * share.effective) for share in look.shares)
-    number = look.number + round(math.log2(PROSPECT))
-    return all(_bounded(share, sure, number).interval.high <= share.bound.violations for share in grown)
+def prospect(shares: Sequence[Share], to_pass: float, sure: Confidence, growth: float) -> ProbeOutcome:
+    """What so many times the requests would come to, if all that is to come were like what has come."""
+    grown = [
+        bounded(replace(s, effective=growth * s.effective, counted=int(growth * s.counted)), to_pass, sure)
+        for s in shares
+    ]
+    if all(share.interval.high <= share.bound.violations for share in grown):
+        return ProbeOutcome.PASS
+    fails = any(share.interval.low > share.bound.violations for share in grown)
+    return ProbeOutcome.FAIL if fails else ProbeOutcome.UNDECIDED
 
 
 def memory_floor(utilisation: float) -> float:

@@ -91,11 +91,12 @@ class CurvePoint(Document):
 
 
 class SaturationRecord(Document):
-    """The largest rate at which the objective was shown to hold, and the smallest at which it was not."""
+    """The largest rate at which the objective was shown to hold, and the smallest at which it was shown not to."""
 
     passed_per_s: float | None
     failed_per_s: float | None
     failed_outcome: Literal["pass", "fail", "undecided"] | None
+    """`undecided` in results of earlier versions alone: such a rate bounds nothing."""
     confirmed: bool
     goodput_per_s: float | None
     knee_per_s: float | None
@@ -106,6 +107,17 @@ class SaturationRecord(Document):
     saturated: str
     """What was at its limit, as far as it could be seen."""
     curve: tuple[CurvePoint, ...]
+    undecided_per_s: float | None = None
+    """The smallest rate over the claim that came to no verdict."""
+    watched_s: float | None = None
+    """Seconds for which the claimed rate was asked; not known to earlier versions."""
+    rarest_s: float | None = None
+    """A disturbance that comes less often than once in so many seconds may not have been seen (rule of three)."""
+
+    @property
+    def upper_per_s(self) -> float | None:
+        """The rate that was shown to fail; None where none was."""
+        return self.failed_per_s if self.failed_outcome == "fail" else None
 
 
 class RecordFile(Document):

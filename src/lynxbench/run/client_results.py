@@ -19,7 +19,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
-from lynxbench.model.result import RULES, PrecisionResult
+from lynxbench.model.result import RULES, PrecisionResult, SloOutcome
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
@@ -66,8 +66,9 @@ def conclude_clients(
     searches = isinstance(contract.workload.arrival, SaturatingArrival)
     records = {attempt.slot.index: read_record(attempt.folder / RECORD_FILE) for attempt in done}
     runs = [attempt for attempt in done if not (searches and attempt.slot.index == 0)]
-    saturation = saturation_of(done[0]) if searches else None
     measured = _measured(contract, runs, records, rules)
+    outcomes = measured.measured.slo if measured is not None else ()
+    saturation = held_by_runs(saturation_of(done[0]), outcomes) if searches else None
     load = _load_figures(run, done, runs, records, measured, saturation, server)
     findings = [Doubt(f"a client failed: {attempt.report.error}") for attempt in attempts if attempt.report.error]
     findings += [Doubt(f"the client was the limit: {reason}", void=True) for reason in load.instrument.reasons]
@@ -135,6 +136,19 @@ def _measured(
     most = engine_of(contract).instrument.coalesced
     coalesced = any(records[run.process].coalesced_share > most for run in served)
     return measure_load(contract, served, coalesced=coalesced, has_tokens=_facts(runs[0]).has_tokens, rules=rules)
+
+
+def held_by_runs(search: SaturationRecord, outcomes: Sequence[SloOutcome]) -> SaturationRecord:
+    """A claim stays confirmed only where the runs at its rate, after the search, met every bound too."""
+    missed = [
+        f"p{slo.percentile:g} {slo.metric}"
+        for slo in outcomes
+        if slo.measured.estimate is None or slo.measured.estimate > slo.at_most_ms
+    ]
+    if not missed or not search.confirmed or search.watched_s is None:  # earlier versions did not ask for it
+        return search
+    note = f"the runs at the claimed rate missed {', '.join(missed)}"
+    return search.model_copy(update={"confirmed": False, "note": "; ".join(filter(None, (note, search.note)))})
 
 
 def _load_figures(

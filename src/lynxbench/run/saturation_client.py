@@ -18,8 +18,9 @@ from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_reco
 from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
 from lynxbench.load.processes import drive
-from lynxbench.load.saturation import Saturation, SearchRule, find_saturation
+from lynxbench.load.saturation import SearchRule, find_saturation
 from lynxbench.load.saturation_judge import LatencyBound
+from lynxbench.load.saturation_result import Saturation
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
 from lynxbench.model.serving import ServedEngine
@@ -103,6 +104,9 @@ def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: s
             )
             for p in saturation.curve()
         ),
+        undecided_per_s=saturation.undecided_per_s,
+        watched_s=saturation.watched_s,
+        rarest_s=saturation.rarest_s,
     )
 
 

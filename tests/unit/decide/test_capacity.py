@@ -91,6 +91,17 @@ def test_a_curve_that_is_no_queue_is_not_believed(today: Result) -> None:
     assert any("unsimulated" in line for line in found.cautions)
 
 
+@pytest.mark.parametrize(("outcome", "is_said"), [("fail", True), ("undecided", False)])
+def test_only_a_rate_that_failed_is_said_to_have_failed(today: Result, outcome: str, is_said: bool) -> None:
+    one = today.per_precision[0]
+    assert one.load is not None
+    assert one.load.saturation is not None
+    search = one.load.saturation.model_copy(update={"failed_outcome": outcome})
+    load = one.load.model_copy(update={"saturation": search})
+    basis = plan(today.model_copy(update={"per_precision": (one.model_copy(update={"load": load}),)})).proposed.basis
+    assert (f"failed at {search.failed_per_s:.4g} /s" in basis) is is_said
+
+
 @pytest.mark.parametrize(
     "wrong", [{"headroom": -0.1}, {"failures": -1}, {"period_s": 0.0}, {"pue": 0.5}, {"nameplate_w": -4.0}]
 )

@@ -78,6 +78,19 @@ def test_a_higher_ceiling_on_hardware_bound_work_supports_the_purchase(today: Re
     assert "higher" in decision.answers[3].says
 
 
+def test_a_rate_that_was_not_decided_bounds_nothing(today: Result, tested: Result) -> None:
+    """Earlier versions wrote an undecided rate as the upper end; the ceiling is the bound then."""
+    one = tested.per_precision[0]
+    assert one.load is not None
+    assert one.load.saturation is not None
+    search = one.load.saturation.model_copy(update={"failed_outcome": "undecided"})
+    load = one.load.model_copy(update={"saturation": search})
+    open_end = tested.model_copy(update={"per_precision": (one.model_copy(update={"load": load}),)})
+    says = ask(today, open_end).answers[3].says
+    assert f"[{search.passed_per_s:.4g}, {search.ceiling_per_s:.4g}]" in says
+    assert f"{search.failed_per_s:.4g}" not in says
+
+
 def test_a_void_result_answers_nothing(today: Result) -> None:
     void = today.model_copy(update={"validity": today.validity.model_copy(update={"verdict": ValidityVerdict.VOID})})
     decision = ask(void, by=None)

@@ -13,7 +13,7 @@ from lynxbench.model.interval import Interval
 
 
 def share(late: float, effective: float, bound: LatencyBound) -> Share:
-    return Share(bound, Interval(late, late, late), effective, 1.0, seen=True, settled=True)
+    return Share(bound, Interval(late, late, late), effective, 1.0, seen=True, settled=True, counted=int(effective))
 
 
 def curve(capacity: float, steep: float, bound: LatencyBound, rate: float) -> float:
@@ -29,6 +29,9 @@ def test_probes_of_a_known_curve_find_its_capacity(steep: float) -> None:
     assert found.rate_per_s == pytest.approx(60, rel=0.02)
     assert found.low_per_s < 60.3
     assert found.high_per_s > 59.7
+    assert found.steepness == pytest.approx(steep, rel=0.5)
+    assert found.late_share(found.rate_per_s, 0.01) == pytest.approx(0.01)
+    assert found.late_share(70.0, 0.01) == pytest.approx(curve(60.0, steep, bound, 70.0), rel=0.8)
 
 
 def test_nothing_seen_means_nothing_known() -> None:
@@ -53,7 +56,9 @@ def test_the_bound_that_breaks_first_decides() -> None:
         (rate, [share(curve(c, 30, bound, rate), 3000, bound) for c, bound in zip(holds, bounds, strict=True)])
         for rate in (40.0, 44.0, 47.0, 60.0)
     ]
-    assert estimate_capacity(probes, 100.0).rate_per_s == pytest.approx(45, rel=0.02)
+    found = estimate_capacity(probes, 100.0)
+    assert found.rate_per_s == pytest.approx(45, rel=0.02)
+    assert found.place == 1
 
 
 def test_the_knee_is_where_the_curve_bends() -> None:

@@ -16,6 +16,8 @@ from lynxbench.load.saturation_judge import (
     fewest_requests,
     judge,
     memory_at_bound,
+    prospect,
+    unseen_tail,
 )
 from lynxbench.model.samples import Float64
 
@@ -103,6 +105,37 @@ def test_a_queue_that_only_grows_fails_early() -> None:
     look = judge(rising.reshape(-1, 1), (BOUND,))
     assert look.outcome is ProbeOutcome.FAIL
     assert "only grows" in look.why
+
+
+def test_the_fill_up_of_long_answers_does_not_count() -> None:
+    """Ten requests a second and answers of 15 s: 150 requests are sent before the first is answered."""
+    latencies = np.full((400, 1), 15.0)
+    (whole,) = judge(latencies, (LatencyBound(20.0, 0.05),)).shares
+    (filled,) = judge(latencies, (LatencyBound(20.0, 0.05),), rate_per_s=10.0).shares
+    (longer,) = judge(latencies, (LatencyBound(20.0, 0.05),), rate_per_s=100.0).shares
+    assert (whole.counted, filled.counted, longer.counted) == (320, 250, 200)
+
+
+def test_a_limit_that_is_far_away_needs_fewer_requests() -> None:
+    latencies = np.random.default_rng(3).uniform(0.18, 0.22, (400, 1))
+    near, far = LatencyBound(0.25, 0.01), LatencyBound(2.0, 0.01)
+    assert looked(latencies, near, utilisation=0.8).outcome is ProbeOutcome.UNDECIDED
+    assert looked(latencies, far, utilisation=0.8).outcome is ProbeOutcome.PASS
+    assert looked(latencies, far, utilisation=0.95).outcome is ProbeOutcome.UNDECIDED
+    assert looked(latencies[:120], far).outcome is ProbeOutcome.UNDECIDED, "errors would not show in so few"
+    late = latencies.copy()
+    late[200] = 3.0
+    assert looked(late, far).outcome is ProbeOutcome.UNDECIDED
+    assert unseen_tail(latencies[:, 0], 0.25) == 1.0
+    assert 0 < unseen_tail(latencies[:, 0], 2.0) < 0.01
+
+
+def test_what_more_requests_would_come_to() -> None:
+    sure = Confidence()
+    few, many, even = (looked(independent(400, late)).shares for late in (0.02, 0.08, 0.05))
+    assert prospect(few, 0.95, sure, growth=4) is ProbeOutcome.PASS
+    assert prospect(many, 0.95, sure, growth=20) is ProbeOutcome.FAIL
+    assert prospect(even, 0.95, sure, growth=1) is ProbeOutcome.UNDECIDED
 
 
 def test_one_of_two_bounds_that_fails_fails_the_probe() -> None:

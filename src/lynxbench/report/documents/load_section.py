@@ -91,15 +91,20 @@ def saturation_text(search: SaturationRecord, load: LoadFigures) -> str:
     if search.passed_per_s is None:
         return f"no rate was shown to hold {within}: {clean(search.note)}"
     upper = f"no rate failed up to the ceiling of {words.digits(search.ceiling_per_s, 4)}{NBSP}/s"
-    if search.failed_per_s is not None:
-        word = "fails" if search.failed_outcome == "fail" else "is not shown to hold"
-        upper = f"{words.digits(search.failed_per_s, 4)}{NBSP}/s {word}"
+    if search.upper_per_s is not None:
+        upper = f"{words.digits(search.upper_per_s, 4)}{NBSP}/s fails"
+    undecided = search.failed_per_s if search.failed_outcome == "undecided" else search.undecided_per_s
+    if undecided is not None:
+        upper += f", {words.digits(undecided, 4)}{NBSP}/s is not decided"
     knee = f"; knee at {words.digits(search.knee_per_s)}{NBSP}/s" if search.knee_per_s is not None else ""
     goodput = f"; goodput {words.digits(search.goodput_per_s)}{NBSP}/s" if search.goodput_per_s is not None else ""
     sure = "confirmed" if search.confirmed else "not confirmed"
     note = f"; {clean(search.note)}" if search.note else ""
     held = f"holds {words.digits(search.passed_per_s, 4)}{NBSP}/s {within} ({sure})"
-    return f"{held}; {upper}{goodput}{knee}; {words.seconds_text(search.probe_s)} of probes{note}"
+    unseen = ""
+    if search.rarest_s is not None:
+        unseen = f", disturbances rarer than one in {words.seconds_text(search.rarest_s)} may not have been seen"
+    return f"{held}; {upper}{goodput}{knee}; {words.seconds_text(search.probe_s)} of probes{unseen}{note}"
 
 
 def _tokens_text(load: LoadFigures) -> str:
@@ -160,5 +165,5 @@ def curve_plot(search: SaturationRecord, load: LoadFigures) -> doc.Plot | None:
         for p in points
     ]
     head = ("requests/s", "outcome", "requests", "p50 ms", "p99 ms", "goodput /s")
-    drawing = partial(draw_curve, points, search.passed_per_s, search.failed_per_s)
+    drawing = partial(draw_curve, points, search.passed_per_s, search.upper_per_s)
     return doc.Plot("saturation", "Latency over offered rate", caption, drawing, head, data)

@@ -53,6 +53,17 @@ def test_a_search_that_claims_nothing_says_so(build) -> None:
     assert "no rate failed up to the ceiling" in saturation_text(open_end, load)
 
 
+def test_a_search_says_what_is_not_decided_and_what_it_could_not_see(build) -> None:
+    load = build.served().result.per_precision[0].load
+    watched = load.saturation.model_copy(update={"undecided_per_s": 42.0, "watched_s": 150.0, "rarest_s": 50.0})
+    text = plain_text(saturation_text(watched, load))
+    assert "43.00 /s fails, 42.00 /s is not decided" in text.replace("\u00a0", " ")
+    assert "disturbances rarer than one in 50.0 s may not have been seen" in text.replace("\u00a0", " ")
+    older = load.saturation.model_copy(update={"failed_outcome": "undecided"})
+    text = plain_text(saturation_text(older, load)).replace("\u00a0", " ")
+    assert "no rate failed up to the ceiling of 52.00 /s, 43.00 /s is not decided" in text
+
+
 def test_the_page_draws_the_curve_and_says_what_failing_answers_said(build) -> None:
     page = render_html(compose_result(build.served().result))
     assert 'id="load"' in page

@@ -1,0 +1,110 @@
+"""What a saturation search comes to: every probe with its verdict, the pair, and which disturbances it could miss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lynxbench.load.saturation_curve import find_knee
+from lynxbench.load.saturation_judge import LatencyBound, Look, ProbeOutcome, Share
+from lynxbench.model.samples import Float64
+
+UNSEEN = 3.0
+"""The rule of three: what comes less often than this many times in the time watched stays unseen in 5 % of searches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One probe, judged: a point of the throughput-latency curve."""
+
+    rate_per_s: float
+    outcome: ProbeOutcome
+    why: str
+    scout: bool
+    """Short, to find the way: it shows nothing by itself."""
+    requests: int
+    seconds: float
+    shares: tuple[Share, ...]
+    p50_s: float
+    p99_s: float
+    goodput_per_s: float
+    """Requests a second that met every bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """The pair, and every probe that led to it. A missing end says why in `note`."""
+
+    passed_per_s: float | None
+    failed_per_s: float | None
+    """The smallest rate over the claim that was shown to fail. One that was not decided bounds nothing."""
+    confirmed: bool
+    """Whether a follow-up run at the claimed rate met every bound, and all probes together show that it holds."""
+    probes: tuple[Judged, ...]
+    note: str
+    undecided_per_s: float | None = None
+    """The smallest rate over the claim that came to no verdict."""
+
+    @property
+    def failed_outcome(self) -> ProbeOutcome | None:
+        """That of the upper end: it failed, or there is none."""
+        return None if self.failed_per_s is None else ProbeOutcome.FAIL
+
+    @property
+    def watched_s(self) -> float:
+        """Seconds for which the claimed rate was asked."""
+        return sum(probe.seconds for probe in self.probes if probe.rate_per_s == self.passed_per_s and not probe.scout)
+
+    @property
+    def rarest_s(self) -> float | None:
+        """What happens less often than once in so many seconds may not have been seen; None without a claim."""
+        return None if self.passed_per_s is None else self.watched_s / UNSEEN
+
+    @property
+    def seconds(self) -> float:
+        """All probe seconds together."""
+        return sum(probe.seconds for probe in self.probes)
+
+    def curve(self) -> tuple[Judged, ...]:
+        """The throughput-latency curve: the longest probe at each rate, by rate, with the last verdict on that rate."""
+        at_rate: dict[float, list[Judged]] = {}
+        for probe in self.probes:
+            at_rate.setdefault(probe.rate_per_s, []).append(probe)
+        longest = {rate: max(probes, key=lambda probe: probe.requests) for rate, probes in at_rate.items()}
+        return tuple(replace(longest[rate], outcome=at_rate[rate][-1].outcome) for rate in sorted(longest))
+
+    def knee(self) -> Judged | None:
+        """Where the p99 latency starts to rise faster than the rate; None where the curve does not bend."""
+        curve = self.curve()
+        place = find_knee([probe.rate_per_s for probe in curve], [probe.p99_s for probe in curve])
+        return None if place is None else curve[place]
+
+    def goodput_per_s(self) -> float | None:
+        """Requests a second within every bound at the claimed rate."""
+        return next((p.goodput_per_s for p in self.curve() if p.rate_per_s == self.passed_per_s), None)
+
+
+def describe(
+    rate_per_s: float,
+    latencies_s: Float64,
+    look: Look,
+    seconds: float,
+    scout: bool,
+    bounds: Sequence[LatencyBound],
+) -> Judged:
+    """A probe that has ended, with its outcome."""
+    limits = np.array([bound.limit_s for bound in bounds])
+    met = float((latencies_s <= limits).all(axis=1).mean())
+    first = latencies_s[:, 0]
+    return Judged(
+        rate_per_s=rate_per_s,
+        outcome=look.outcome,
+        why=look.why,
+        scout=scout,
+        requests=len(latencies_s),
+        seconds=seconds,
+        shares=look.shares,
+        p50_s=float(np.quantile(first, 0.5, method="higher")),
+        p99_s=float(np.quantile(first, 0.99, method="higher")),
+        goodput_per_s=rate_per_s * met,
+    )

@@ -1,0 +1,103 @@
+"""What all probes say together: contradictions are pooled, luck is not believed, and costs are foreseen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from lynxbench.load.saturation_judge import Confidence, LatencyBound, ProbeOutcome, Share
+from lynxbench.load.saturation_pool import SeenRates, effective_to_fail, effective_to_pass
+from lynxbench.load.saturation_result import Judged
+from lynxbench.model.interval import Interval
+
+BOUND = LatencyBound(1.0, 0.01)
+
+
+def share(late: float, counted: int, memory: float = 1.0) -> Share:
+    interval = Interval(late, late, late)
+    return Share(BOUND, interval, counted / memory, memory, seen=True, settled=True, counted=counted)
+
+
+def probe(rate_per_s: float, each: Share, outcome: ProbeOutcome = ProbeOutcome.UNDECIDED) -> Judged:
+    return Judged(
+        rate_per_s, outcome, "", False, each.counted, each.counted / rate_per_s, (each,), 0.1, 0.5, rate_per_s
+    )
+
+
+def seen(*probes: tuple[float, Share]) -> SeenRates:
+    return SeenRates(100.0, (BOUND,), Confidence(), [probe(rate, each) for rate, each in probes])
+
+
+def test_probes_of_one_rate_are_one_sample() -> None:
+    (together,) = seen((50.0, share(0.004, 4000)), (50.0, share(0.006, 4000))).pooled(50.0)
+    assert together.interval.estimate == pytest.approx(0.005)
+    assert together.counted == 8000
+    assert together.interval.high < 0.01
+
+
+def test_a_lower_rate_that_met_more_late_requests_contradicts() -> None:
+    rates = seen((40.0, share(0.08, 2000)), (50.0, share(0.001, 8000)), (60.0, share(0.2, 2000)))
+    (together,) = rates.pooled(50.0)
+    assert together.counted == 8000, "another rate's requests are no evidence that this one holds"
+    assert together.interval.estimate == pytest.approx((0.08 * 2000 + 0.001 * 8000) / 10_000)
+    assert together.interval.high > 0.01
+
+
+def test_a_lower_rate_lends_nothing_to_a_short_probe() -> None:
+    (together,) = seen((30.0, share(0.002, 20_000)), (60.0, share(0.0, 400, memory=300.0))).pooled(60.0)
+    assert together.effective < 2
+    assert together.interval.high > 0.5
+
+
+def test_probes_that_differ_by_more_than_chance_are_worth_little() -> None:
+    alike = seen((50.0, share(0.005, 8000)), (50.0, share(0.005, 8000))).pooled(50.0)[0]
+    apart = seen((50.0, share(0.0, 8000)), (50.0, share(0.01, 8000))).pooled(50.0)[0]
+    assert alike.interval.estimate == pytest.approx(apart.interval.estimate)
+    assert apart.effective < alike.effective / 10
+    assert alike.interval.high < 0.01 < apart.interval.high
+
+
+def test_a_probe_under_way_counts() -> None:
+    rates = seen((50.0, share(0.0, 4000)))
+    (together,) = rates.pooled(50.0, (share(0.02, 4000),))
+    assert together.interval.estimate == pytest.approx(0.01)
+    assert len(rates.probes) == 1
+
+
+def test_a_verdict_takes_more_requests_near_the_capacity() -> None:
+    rates = seen((48.0, share(0.004, 20_000)), (52.0, share(0.025, 20_000)))
+    capacity = rates.estimate().rate_per_s
+    passing = [rates.cost_to_pass(capacity * factor) for factor in (0.99, 0.97, 0.9)]
+    failing = [rates.cost_to_fail(capacity * factor) for factor in (1.01, 1.03, 1.1)]
+    assert passing == sorted(passing, reverse=True)
+    assert failing == sorted(failing, reverse=True)
+    assert math.isinf(rates.cost_to_pass(capacity * 1.01))
+    assert math.isinf(rates.cost_to_fail(capacity * 0.99))
+
+
+def test_a_rate_that_failed_once_and_not_again_does_not_fail() -> None:
+    rates = seen((40.0, share(0.002, 8000)))
+    rates.probes.append(probe(50.0, share(0.03, 2000), ProbeOutcome.FAIL))
+    assert rates.fails(40.0) == [50.0]
+    rates.probes.append(probe(50.0, share(0.004, 20_000)))
+    assert rates.fails(40.0) == []
+    assert rates.undecided(40.0) == [50.0]
+    assert not rates.has_passed(50.0)
+
+
+def test_a_lost_claim_makes_the_next_one_harder() -> None:
+    rates = seen((50.0, share(0.006, 4000)))
+    (before,) = rates.pooled(50.0)
+    rates.lost.append(55.0)
+    assert rates.pooled(50.0)[0].interval.high > before.interval.high
+
+
+@pytest.mark.parametrize(
+    ("share_late", "decides"), [(0.0, effective_to_pass), (0.005, effective_to_pass), (0.02, effective_to_fail)]
+)
+def test_effective_requests_that_decide(share_late: float, decides: Callable[..., float]) -> None:
+    needed = decides(share_late, BOUND, 0.05)
+    assert 50 < needed < 5000
+    assert math.isinf(decides(0.01, BOUND, 0.05))
