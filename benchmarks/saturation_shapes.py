@@ -152,8 +152,7 @@ def p(percentile: float, limit_s: float, name: str = WHOLE) -> LatencyBound:
 
 
 STATIONARY, VARYING, SHORT, RARE, UNSEEN_STATIONARY, UNSEEN_VARYING = (
-    frozenset({tag})
-    for tag in ("stationary", "varying", "short", "rare", "unseen stationary", "unseen varying")
+    frozenset({tag}) for tag in ("stationary", "varying", "short", "rare", "unseen stationary", "unseen varying")
 )
 _DECODE = batched_speeds(64, 0.02)
 _FAST_BATCH = batched_speeds(32, 0.05)

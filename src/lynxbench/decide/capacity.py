@@ -257,9 +257,7 @@ def _cautions(
 ) -> tuple[str, ...]:
     notes = [*figures.validity.reasons] if figures.validity.verdict != "valid" else []
     if not saturation.confirmed:
-        notes.append(
-            f"the saturation was not confirmed by a follow-up: {saturation.note or 'the search ended early'}"
-        )
+        notes.append(f"the saturation was not confirmed by a follow-up: {saturation.note or 'the search ended early'}")
     if checked is None:
         notes.append("fewer than two stable points of the curve: the size rests on the split of demand, unsimulated")
     elif not checked.agrees:
