@@ -25,31 +25,11 @@ class ComparabilityRule:
     """When the figures are shown and no verdict rests on them; empty where there is no such case."""
 
 
-RULES: tuple[ComparabilityRule, ...] = tuple(
-    ComparabilityRule(number, **words) for number, words in read_table("compare/rules.toml").items()
-)
+_TABLE = read_table("compare/rules.toml")
+RULES = tuple(ComparabilityRule(number, **words) for number, words in _TABLE.items() if number.startswith("R"))
 BY_NUMBER: dict[str, ComparabilityRule] = {rule.number: rule for rule in RULES}
 
-RULE_OF_KEY: dict[str, str] = {
-    "lynxbench": "R02",
-    "protocol.version": "R02",
-    "optimisation": "R03",
-    "workload.precisions": "R04",
-    "policy.accuracy": "R05",
-    "workload.batch": "R11",
-    "workload.arrival": "R11",
-    "workload.input_tokens": "R11",
-    "workload.output_tokens": "R11",
-    "engine.turns": "R11",
-    "engine.think": "R11",
-    "engine.cache": "R12",
-    "engine.prompts": "R12",
-    "engine.timeouts": "R13",
-    "engine.instrument": "R13",
-    "protocol.restarts": "R14",
-    "protocol": "R15",
-    "workload.model": "R17",
-}
+RULE_OF_KEY: dict[str, str] = _TABLE["rule_of_key"]
 """Which rule a difference between the contracts falls under; the longest key decides, every other key is R01."""
 
 FEWEST_RESTARTS = 5
