@@ -196,7 +196,7 @@ def test_results_are_written_for_other_programs_with_context_and_standing(
     assert alpha.run("results", "export", result_id, "--format", "openmetrics", "-o", str(metrics)).code == 0
     text = metrics.read_text()
     assert text.endswith("# EOF\n")
-    assert re.search(rf'lynxbench_throughput_per_second\{{result_id="{result_id}".*standing="[a-z ]+"', text)
+    assert re.search(rf'lynxbench_throughput_per_second\{{.*result_id="{result_id}",standing="[a-z ]+"', text)
     columns = tmp_path / "results.parquet"
     assert alpha.run("results", "export", result_id, "--format", "parquet", "-o", str(columns)).code == 0
     (found,) = read_table(columns).to_pylist()

@@ -116,7 +116,7 @@ def read_history(
         changes=changes,
         note=_note(series, course),
         motion=course.motion,
-        trend=course.trend,
+        trend=course.trend if course.trend.known else None,
     )
 
 

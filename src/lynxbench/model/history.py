@@ -5,7 +5,6 @@ from enum import StrEnum
 from lynxbench.model.comparison import EffectCause, LayerDifference
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.entries import ChangeVerdict
-from lynxbench.model.interval import UNKNOWN_INTERVAL
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
@@ -81,8 +80,8 @@ class History(Document):
     note: str
     motion: Motion = Motion.LEVELS
     """A drift or a wandering level is no step, and no layer's."""
-    trend: Bounds = UNKNOWN_INTERVAL
-    """Its end over its start; unknown for a history of levels."""
+    trend: Bounds | None = None
+    """Its end over its start; None for a history of levels, and where it cannot be told."""
 
 
 class ChangeRow(Document):

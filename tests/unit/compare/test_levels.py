@@ -130,6 +130,7 @@ def test_a_drift_is_a_slowdown_with_its_size_and_no_step() -> None:
     found = _drifting(None)
     assert found.motion is Motion.DRIFT
     assert found.changes == ()
+    assert found.trend is not None
     assert found.trend.low < 1 - 0.0025 * 47 < found.trend.high < 0.9
     assert "0 changes of the level; drift: slower, -1" in found.note
 

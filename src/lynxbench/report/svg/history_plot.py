@@ -36,7 +36,8 @@ def draw_levels(history: History, title: str, width: int) -> Safe:
             sign = f"{(change.effect.estimate - 1) * 100:+.1f} %"
             parts.append(text(at + 4, top + 10, sign, css="tick strong"))
     edges = [0, *(change.index for change in history.changes if change.found), len(points)]
-    drift = (history.trend.estimate - 1) / (history.trend.estimate + 1) if history.motion is Motion.DRIFT else 0.0
+    drifts, trend = history.motion is Motion.DRIFT, history.trend
+    drift = (trend.estimate - 1) / (trend.estimate + 1) if drifts and trend is not None else 0.0
     for start, end in pairwise(edges) if history.motion is not Motion.WANDERING else ():  # what wanders has no level
         segment = points[start:end]
         level = sum(point.estimate for point in segment) / max(1, len(segment))

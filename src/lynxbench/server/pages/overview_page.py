@@ -102,7 +102,7 @@ def verdict_words(history: History | None, notice: Notice | None, validity: str 
         return quiet("no result counts yet")
     moved = [f"level moved {words.change_text(change.effect)}" for change in history.changes if change.found][-1:]
     if history.motion is not Motion.LEVELS:
-        moved.append(f"{history.motion} {words.change_text(history.trend)}")
+        moved.append(history.motion + (f" {words.change_text(history.trend)}" if history.trend is not None else ""))
     if moved:
         return Span(", ".join(moved), Tone.WARN)
     return quiet("first result") if len(history.points) < 2 else Span("no change of level", Tone.GOOD)
