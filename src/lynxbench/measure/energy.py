@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.measure.device_conditions import LOCKED_CLOCK, LOWERED_LIMIT, device_findings
 from lynxbench.measure.run_conditions import Span
 from lynxbench.model.activity import POWER_CAP, THERMAL, THROTTLE_REASONS
 from lynxbench.model.figures import Figure
@@ -69,6 +70,9 @@ def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governo
     inside = np.zeros(len(telemetry.at_ns), dtype=bool)
     for start_ns, end_ns in spans:
         inside |= (telemetry.at_ns >= start_ns) & (telemetry.at_ns <= end_ns)
+    settings = [each for each in device_findings(telemetry, inside) if each.cause in (LOCKED_CLOCK, LOWERED_LIMIT)]
+    if settings:
+        return Governor(cause=settings[0].cause, evidence=settings[0].evidence)
     governors: list[tuple[float, Governor]] = []
     for name, column in telemetry.columns.items():
         if not name.endswith("_throttle_reasons"):

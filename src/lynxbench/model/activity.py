@@ -14,6 +14,9 @@ THROTTLE_REASONS: dict[int, str] = {
 """NVML's nvmlClocksEventReasons that hold a clock down against its will; an idle device, chosen application clocks and
 sync boost do not count."""
 
+HARDWARE_SLOWDOWNS = 0x08 | 0x40 | 0x80
+"""Of these, what the board does of its own accord, whatever the driver was told."""
+
 
 class DeviceActivity(Document):
     """Mean shares of the time or of the most, 0 to 1, over the counted time; None where a unit was not read."""

@@ -56,7 +56,7 @@ def conclude_precision(
         ), ()
     measured = measure_precision(contract, [samples_of(attempt) for attempt in done], done[0].report.unit)
     spans = [counted_span_ns(process) for process in measured.processes]
-    conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
+    conditions = judge_conditions(telemetry, spans, contract.protocol, contract.owner) if telemetry else []
     findings = [*judge_precision(measured, contract.protocol, failures), *(Doubt(line) for line in conditions)]
     executed = done[0].report.executed
     attribution, missing = _attribution(contract, precision, done[0], measured)
