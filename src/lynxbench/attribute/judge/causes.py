@@ -148,6 +148,22 @@ NARROWER = CategoryCause(
     "the device multiplies the same numbers several times faster in TF32, which is switched off",
     ((Layer.APPLICATION, "the model's owner decides which precision its accuracy bears"),),
 )
+WIDER = CategoryCause(
+    "products in a wider format than the contract's take",
+    Layer.APPLICATION,
+    Layer.ACCELERATOR,
+    "compute in the contract's precision: look for tensors that numpy's or Python's defaults made wider (.dtype)",
+    "the device multiplies the same numbers several times faster at the contract's precision",
+    ((Layer.FRAMEWORK, "a library's default or a promotion of types made the operands wide"),),
+)
+COPIED = CategoryCause(
+    "copying data from one place of memory to another takes",
+    Layer.APPLICATION,
+    Layer.ACCELERATOR,
+    "write results where they will be read: preallocate and update in place; do not concatenate, clone or cast anew",
+    "the copies run at the memory's speed, but what they move was there before and need not be moved",
+    ((Layer.RUNTIME, "a layout or a format that the next kernel takes as it is makes the copy needless"),),
+)
 STALLED = CategoryCause(
     "waiting for a core takes",
     Layer.SYSTEM,

@@ -7,11 +7,13 @@ import numpy as np
 from lynxbench.attribute.judge.causes import (
     CAUSES,
     CLEAR_LEAD,
+    COPIED,
     NARROWER,
     SLOW_KERNELS,
     SMALL_KERNELS,
     STALLED,
     UNFUSED,
+    WIDER,
     Judgement,
 )
 from lynxbench.attribute.judge.process_accounts import Contention
@@ -33,6 +35,8 @@ _OF_CAUSE = {
     SLOW_KERNELS: ", by operators far below the ceiling measured on this machine",
     UNFUSED: ", much of it for intermediate results that fused operators avoid",
     SMALL_KERNELS: ", much of it in kernels too small to fill the device",
+    WIDER: ", in a wider format than the contract's, in which the device is several times slower",
+    COPIED: ", much of it only to copy what was in memory before",
     NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }
 _OF_ACCOUNT: dict[Category, str] = {
