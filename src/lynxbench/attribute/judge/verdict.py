@@ -164,6 +164,8 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool) -> VerdictDraf
     stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
     cause = STALLED if stalled else CAUSES[top]
     gain = gain_of(share, figures.residual(top))
+    if book.tiling.on_device:  # at the most the host's work hides behind the device's, which is left
+        gain = dataclasses.replace(gain, high=max(gain.high, speedup(1.0 - shares.total(*KERNELS))))
     return VerdictDraft(top, bound, cause, weak or bound is Bound.UNDETERMINED, gain)
 
 
@@ -199,7 +201,7 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool) -> VerdictDr
         reason = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, reason)
     for cause, wide, narrow in _narrower_formats(figures.book.ceilings):
-        narrower = _gain_of_narrower(figures.book, wide, narrow)
+        narrower = _gain_of_narrower(figures, wide, narrow)
         if narrower is not None:
             return VerdictDraft(top, Bound.SOFTWARE, cause, weak, narrower)
     reached = efficiency.overall
@@ -265,8 +267,13 @@ def _narrower_formats(ceilings: Ceilings) -> Iterator[tuple[CategoryCause, str, 
         yield WIDER, "float", ceilings.precision
 
 
-def _gain_of_narrower(book: TimeBook, wide: str, precision: Precision) -> Interval | None:
-    """What products of a wide element type would gain at a narrower precision; None where that is not worth a word."""
+def _gain_of_narrower(figures: StepFigures, wide: str, precision: Precision) -> Interval | None:
+    """What products of a wide element type would gain at a narrower precision; None where that is not worth a word.
+
+    At the least they come as far below the narrow ceiling as is still a fast path; at the most they reach it, and the
+    host's work hides behind the device's.
+    """
+    book = figures.book
     slow, fast = book.ceilings.arithmetic_per_s(wide), book.ceilings.named("matmul", precision)
     if not slow or not fast or fast < WORTH_NARROWING * slow:
         return None
@@ -274,9 +281,12 @@ def _gain_of_narrower(book: TimeBook, wide: str, precision: Precision) -> Interv
         g for g in book.groups if g.category is Category.COMPUTE and g.work is not None and g.work.dtype == wide
     ]
     # A product faster than its own ceiling already took the narrow path, whatever the flags say.
-    wide_ns = sum(g.self_ns for g in products if (g.efficiency or 0.0) <= 1.0 + CLEAR_LEAD)
-    share = wide_ns / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
+    taken = [g for g in products if g.efficiency is not None and g.efficiency <= 1.0 + CLEAR_LEAD]
+    wall_ns = float(book.wall_ns.sum())
+    share = sum(g.self_ns for g in taken) / wall_ns if wall_ns else 0.0
     if share < DOMINANT:
         return None
-    best, usual = share * (1.0 - slow / fast), share * (1.0 - min(1.0, slow / (fast * TYPICAL_EFFICIENCY)))
-    return Interval(speedup(usual * HALF_REMOVED), speedup(usual), speedup(best))
+    least = sum(g.attainable_ns or 0.0 for g in taken) / wall_ns * slow / fast
+    slowest, usual = (max(0.0, share - least / reached) for reached in (FAR_BELOW_CEILING, TYPICAL_EFFICIENCY))
+    others = max(0.0, figures.shares.total(*KERNELS) - share)
+    return Interval(speedup(slowest), speedup(usual), max(speedup(usual), 1.0 / (others + least)))
