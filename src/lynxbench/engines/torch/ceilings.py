@@ -73,11 +73,9 @@ def measure_used_ceilings(precision: Precision, used: Iterable[str], device: tor
 def _float32_products(precision: Precision) -> Iterator[None]:
     """fp32 products as the precision means them, whatever the step's own setting is; that is put back."""
     flags, narrow = torch.backends.cuda.matmul, precision is Precision.TF32
-    name, value = ("fp32_precision", "tf32" if narrow else "ieee")
-    if not hasattr(flags, name):  # older releases
-        name, value = "allow_tf32", narrow
+    name = "fp32_precision" if hasattr(flags, "fp32_precision") else "allow_tf32"  # the latter in older releases
     before = getattr(flags, name)
-    setattr(flags, name, value)
+    setattr(flags, name, narrow if name == "allow_tf32" else "tf32" if narrow else "ieee")
     try:
         yield
     finally:
