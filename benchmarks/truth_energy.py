@@ -92,7 +92,7 @@ def _measured(machine: Machine, rng: np.random.Generator) -> tuple[Telemetry, li
         columns[f"{device}_energy_j"] = read if device == "package" else np.where(slow, read, np.nan)
         if device != "package":
             held = float(device in machine.own) if machine.told else 0.0
-            columns[f"{device}_own"] = np.where(slow, held, np.nan)
+            columns[f"{device}_own_processes"] = np.where(slow, held, np.nan)
             working = machine.busy.get(device, 0.9 if device in machine.own else 0.0)
             columns[f"{device}_utilisation"] = np.clip(working * rng.uniform(0.9, 1.1, len(at_s)), 0, 1)
     return Telemetry((at_s * SECOND).astype(np.int64), columns), processes, truth

@@ -31,6 +31,7 @@ from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Requests
+from lynxbench.model.result import RULES
 from lynxbench.model.samples import Telemetry
 from lynxbench.model.trace_detail import Detail
 from lynxbench.stats.lagged_correlation import Correlation, correlate_columns
@@ -73,13 +74,14 @@ def attribute_trace(
     unprofiled_step_ms: Interval | float | None,
     owner: Owner,
     work: StepWork | None = None,
+    rules: int = RULES,
 ) -> Attribution:
     """Say where the time of a profiler trace or resource record went; BadInput in one line where it cannot be used."""
     path = Path(path)
     source = read_source(path)
     if isinstance(source, ResourceRecord):
         return _attribute_record(source, owner)
-    return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, work)[0]
+    return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, work, rules)[0]
 
 
 def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None = None) -> TraceAnalysis:
@@ -106,6 +108,7 @@ def _attribute(
     unprofiled_step_ms: Interval | float | None,
     owner: Owner,
     work: StepWork | None = None,
+    rules: int = RULES,
 ) -> tuple[Attribution, TimeBook]:
     tiling = tile_trace(trace)
     book = keep_book(tiling, ceilings)
@@ -113,7 +116,7 @@ def _attribute(
         figures = measure_steps(book, unprofiled_step_ms, work=work)
     else:
         figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path))
-    return say_steps(figures, judge_steps(figures), owner=owner), book
+    return say_steps(figures, judge_steps(figures, rules), owner=owner), book
 
 
 def _attribute_record(record: ResourceRecord, owner: Owner) -> Attribution:

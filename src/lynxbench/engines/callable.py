@@ -100,6 +100,7 @@ class CallableSession:
         self._function = function
         self._threads = job.threads
         self._precision = job.precision
+        self._torch_formats: frozenset[str] | None = None
         self._takes_precision = self._set_up(job)
         self._call = _with_index(function, target)
         self.step = self._make_step(None)
@@ -160,15 +161,26 @@ class CallableSession:
             return None
         import torch
 
-        from lynxbench.engines.torch.profiling import profile_steps, write_trace
+        from lynxbench.engines.torch.profiling import product_formats, profile_steps, write_trace
 
         profiler = profile_steps(self.step, steps, torch.device("cpu" if _active_cuda() is None else "cuda"))
         if not any(event.name.startswith("aten::") for event in profiler.events()):
             return None  # PyTorch is loaded, but the function runs something else
+        self._torch_formats = product_formats(profiler)
         return write_trace(profiler, into)
 
     def ceilings(self) -> tuple[Ceiling, ...]:
-        """numpy's matrix product in both float widths, and the memory's copy and read rate."""
+        """Of PyTorch, in the formats and on the device that the function used, where its operators ran; else of numpy.
+
+        numpy's are the matrix product in both float widths, and the memory's copy and read rate.
+        """
+        if self._torch_formats is not None:
+            import torch
+
+            from lynxbench.engines.torch.ceilings import measure_used_ceilings
+
+            device = torch.device("cpu" if _active_cuda() is None else "cuda")
+            return measure_used_ceilings(self._precision, self._torch_formats, device)
         return (
             measure_matmul("float32", Precision.FP32, self._threads),
             measure_matmul("float64", None, self._threads),

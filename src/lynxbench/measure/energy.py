@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.measure.device_conditions import LOCKED_CLOCK, LOWERED_LIMIT, device_findings
 from lynxbench.measure.run_conditions import Span
 from lynxbench.model.activity import POWER_CAP, THERMAL, THROTTLE_REASONS, EnergyBeside
 from lynxbench.model.figures import Figure
@@ -69,7 +70,7 @@ def own_devices(telemetry: Telemetry, processes: Sequence[CountedProcess]) -> tu
     """The devices that the run's processes worked on, and how that is known; the package where no accelerator was."""
     inside = _inside(telemetry, [counted_span_ns(process) for process in processes])
     accelerators = tuple(name for name in _devices(telemetry, readable=False) if name != PACKAGE)
-    held, busy = (_means(telemetry, accelerators, reading, inside) for reading in ("own", "utilisation"))
+    held, busy = (_means(telemetry, accelerators, reading, inside) for reading in ("own_processes", "utilisation"))
     if own := tuple(name for name in accelerators if held[name] > 0):
         return own, "held by the run's own processes"
     if working := tuple(name for name in accelerators if busy[name] >= IN_USE):
@@ -131,6 +132,9 @@ def find_governor(telemetry: Telemetry | None, spans: Sequence[Span]) -> Governo
     if telemetry is None:
         return None
     inside = _inside(telemetry, spans)
+    settings = [each for each in device_findings(telemetry, inside) if each.cause in (LOCKED_CLOCK, LOWERED_LIMIT)]
+    if settings:
+        return Governor(cause=settings[0].cause, evidence=settings[0].evidence)
     governors: list[tuple[float, Governor]] = []
     for name, column in telemetry.columns.items():
         if not name.endswith("_throttle_reasons"):

@@ -45,10 +45,6 @@ class HostReader:
         if pid != self._pid or also != self._also:
             self._pid, self._also, self._tree, self._last_cpu, self._tree_at_ns = pid, also, [], {}, 0
 
-    def own_pids(self) -> set[int]:
-        """The watched tree as it was last walked."""
-        return {process.pid for process in self._tree}
-
     def read(self) -> dict[str, float]:
         """One reading of every column."""
         at_ns = self._clock()

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
+
+import psutil
+
+from lynxbench.measure.device_conditions import HIDDEN
 
 POWER_VIOLATION = 0
 THERMAL_VIOLATION = 1
 """NVML's nvmlPerfPolicyType_t."""
-SLOW_READINGS = frozenset({"energy_j", "own", "power_violation_ns", "thermal_violation_ns"})
+TEMPERATURE_LIMIT = 3
+"""NVML_TEMPERATURE_THRESHOLD_GPU_MAX: what the driver's own slowdown keeps the device below."""
+SETTINGS = frozenset({"power_limit_default_w", "sm_clock_max_mhz", "temperature_limit_c"})
+SLOW_READINGS = frozenset({"energy_j", "power_violation_ns", "thermal_violation_ns"}) | SETTINGS
 SLOW_EVERY_S = 1.0
 """On an H200 these counters cost 3.1 and 0.4 ms of CPU a call, all other readings together 0.06 ms."""
+MPS_SERVER = "nvidia-cuda-mps-server"
+"""It carries other processes' work and has none of its own."""
 GPM_METRICS: dict[str, str] = {
     "gpm_sm": "NVML_GPM_METRIC_SM_UTIL",
     "gpm_occupancy": "NVML_GPM_METRIC_SM_OCCUPANCY",
@@ -50,16 +61,19 @@ class NvmlReader:
         self._handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(self.count)]
         self._gpm = [open_gpm(nvml, handle) for handle in self._handles]
         self._failed: set[tuple[int, str]] = set()
-        self.own_pids: Callable[[], Collection[int]] = tuple
-        """Processes whose work on a GPU is the run's own."""
+        self._own: frozenset[int] = frozenset({os.getpid()})
+        self._activity_at = [0] * self.count
+        self._process_columns: tuple[str, ...] = ()
         self._readings: dict[str, Callable[[Any], float]] = {
             "power_w": lambda h: nvml.nvmlDeviceGetPowerUsage(h) / 1e3,
             "power_instant_w": lambda h: self._field(h, "NVML_FI_DEV_POWER_INSTANT") / 1e3,
             "power_limit_w": lambda h: nvml.nvmlDeviceGetEnforcedPowerLimit(h) / 1e3,
+            "power_limit_default_w": lambda h: nvml.nvmlDeviceGetPowerManagementDefaultLimit(h) / 1e3,
             "energy_j": lambda h: nvml.nvmlDeviceGetTotalEnergyConsumption(h) / 1e3,
-            "own": lambda h: float(self._holds(h)),
             "temperature_c": lambda h: nvml.nvmlDeviceGetTemperature(h, nvml.NVML_TEMPERATURE_GPU),
             "memory_temperature_c": lambda h: self._field(h, "NVML_FI_DEV_MEMORY_TEMP"),
+            "temperature_limit_c": lambda h: nvml.nvmlDeviceGetTemperatureThreshold(h, TEMPERATURE_LIMIT),
+            "sm_clock_max_mhz": lambda h: nvml.nvmlDeviceGetMaxClockInfo(h, nvml.NVML_CLOCK_SM),
             "sm_clock_mhz": lambda h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_SM),
             "memory_clock_mhz": lambda h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_MEM),
             "utilisation": lambda h: nvml.nvmlDeviceGetUtilizationRates(h).gpu / 100,
@@ -70,8 +84,15 @@ class NvmlReader:
             "thermal_violation_ns": lambda h: nvml.nvmlDeviceGetViolationStatus(h, THERMAL_VIOLATION).violationTime,
         }
 
+    def watch(self, *pids: int) -> None:
+        """The roots of the run's own processes, beside this one; all others on a GPU are neighbours."""
+        self._own = frozenset({os.getpid(), *pids})
+
     def read(self) -> dict[str, float]:
-        """One reading of every column of every GPU; slow counters are NaN between their turns."""
+        """One reading of every column of every GPU; slow counters are NaN between their turns.
+
+        Neighbours have columns of their own for as long as they are there.
+        """
         at_ns = self._clock()
         slow_too = self._slow_at_ns is None or at_ns - self._slow_at_ns >= SLOW_EVERY_S * 1e9
         if slow_too:
@@ -84,7 +105,43 @@ class NvmlReader:
         for index, gpm in enumerate(self._gpm):
             if gpm is not None:
                 readings.update({f"gpu{index}_{name}": value for name, value in gpm.read().items()})
+        processes = dict.fromkeys(self._process_columns, math.nan)
+        if slow_too:
+            each = (self._processes(index, handle) for index, handle in enumerate(self._handles))
+            processes = {column: value for readings_of in each for column, value in readings_of.items()}
+            self._process_columns = tuple(processes)
+        return readings | processes
+
+    def _processes(self, index: int, handle: Any) -> dict[str, float]:
+        """How many of the run's own processes are on a GPU, and each neighbour's memory and share of activity."""
+        nvml = self._nvml
+        try:
+            listed = {p.pid: p.usedGpuMemory for p in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+        except (nvml.NVMLError, AttributeError):
+            return {f"gpu{index}_own_processes": math.nan}
+        names = {pid: _whose(pid, self._own) for pid in listed}
+        neighbours = {pid: name for pid, name in names.items() if name not in (None, MPS_SERVER)}
+        readings = {f"gpu{index}_own_processes": float(sum(name is None for name in names.values()))}
+        shares = self._shares(index, handle) if listed else {}
+        for pid, name in neighbours.items():
+            column = f"gpu{index}_process_{pid}_{name}"
+            readings[f"{column}_bytes"] = float(listed[pid] or 0)
+            readings[f"{column}_sm"] = math.nan if shares is None else shares.get(pid, 0.0)
         return readings
+
+    def _shares(self, index: int, handle: Any) -> dict[int, float] | None:
+        """Each process's share of activity since the last look; None where the GPU does not tell."""
+        nvml = self._nvml
+        try:
+            samples = nvml.nvmlDeviceGetProcessUtilization(handle, self._activity_at[index])
+        except (nvml.NVMLError, AttributeError) as error:
+            quiet = getattr(error, "value", None) == getattr(nvml, "NVML_ERROR_NOT_FOUND", None)
+            return {} if quiet and not isinstance(error, AttributeError) else None
+        self._activity_at[index] = max((sample.timeStamp for sample in samples), default=self._activity_at[index])
+        shares: dict[int, list[float]] = {}
+        for sample in samples:
+            shares.setdefault(sample.pid, []).append(sample.smUtil / 100)
+        return {pid: sum(each) / len(each) for pid, each in shares.items()}
 
     def _try(self, index: int, handle: Any, name: str) -> float:
         if (index, name) in self._failed:
@@ -97,11 +154,6 @@ class NvmlReader:
             if isinstance(error, AttributeError) or getattr(error, "value", None) == unsupported:
                 self._failed.add((index, name))
             return math.nan
-
-    def _holds(self, handle: Any) -> bool:
-        """Whether a process of the run has a context here; in a container the driver may know them by other numbers."""
-        own = self.own_pids()
-        return any(process.pid in own for process in self._nvml.nvmlDeviceGetComputeRunningProcesses(handle))
 
     def _field(self, handle: Any, name: str) -> float:
         """A field value; NVML answers each field with its own status and the member of a union that its type names."""
@@ -163,3 +215,14 @@ def open_gpm(nvml: Any, handle: Any) -> GpmReader | None:
         return GpmReader(nvml, handle)
     except (nvml.NVMLError, AttributeError):
         return None
+
+
+def _whose(pid: int, own: frozenset[int]) -> str | None:
+    """None for a process of the run; otherwise its name, in letters a column's name may have."""
+    try:
+        process = psutil.Process(pid)
+        if pid in own or any(parent.pid in own for parent in process.parents()):
+            return None
+        return re.sub(r"[^A-Za-z0-9.+-]", "-", process.name()) or HIDDEN
+    except psutil.Error:
+        return HIDDEN

@@ -1,12 +1,14 @@
 """Whether the machine was fit to measure on while samples were counted. Pure: telemetry in, reasons out."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from lynxbench.measure.device_conditions import LOCKED_CLOCK, DeviceFinding, device_findings, known_values
 from lynxbench.model.activity import POWER_CAP, THROTTLE_REASONS
 from lynxbench.model.contract import Protocol
+from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.requests import Mask
 from lynxbench.model.samples import Float64, Telemetry
 
@@ -29,7 +31,12 @@ clocks meanwhile; longer ones are named, and are doubts."""
 Span = tuple[int, int]
 
 
-def judge_conditions(telemetry: Telemetry, counted: Sequence[Span], protocol: Protocol) -> list[str]:
+def judge_conditions(
+    telemetry: Telemetry,
+    counted: Sequence[Span],
+    protocol: Protocol,
+    owner: Callable[[Layer], str] = DEFAULT_OWNERS.__getitem__,
+) -> list[str]:
     """Reasons to doubt what was measured in the counted spans (start and end in ns), one readable line each."""
     spans = [span for span in counted if span[1] > span[0]]
     if not spans:
@@ -39,22 +46,24 @@ def judge_conditions(telemetry: Telemetry, counted: Sequence[Span], protocol: Pr
     if not seen.any():
         return ["no telemetry covers the counted time: foreign load, clocks and memory are unknown"]
     counted_s = sum(end - start for start, end in spans) / 1e9
+    devices = device_findings(telemetry, seen)
     return [
         *_foreign_load(telemetry, seen, protocol.foreign_load),
-        *_throttling(telemetry, seen, masks, counted_s),
+        *(f"{each.cause}: {each.evidence} (layer {each.layer.value}, {owner(each.layer)})" for each in devices),
+        *_throttling(telemetry, seen, masks, counted_s, devices),
         *_clock_changes(telemetry, masks),
         *_memory(telemetry, seen, masks, counted_s),
     ]
 
 
 def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float) -> list[str]:
-    foreign = _known(telemetry.columns.get("cpu_busy_foreign"), seen)
+    foreign = known_values(telemetry.columns.get("cpu_busy_foreign"), seen)
     if not len(foreign):
         return ["foreign load could not be read while counting"]
     mean = float(foreign.mean())
     if mean <= allowed:
         return []
-    steal = _known(telemetry.columns.get("cpu_steal"), seen)
+    steal = known_values(telemetry.columns.get("cpu_steal"), seen)
     stolen = float(steal.mean()) if len(steal) else 0.0
     of_which = f", of which {stolen:.0%} taken by the hypervisor" if stolen >= 0.01 else ""
     return [
@@ -63,14 +72,20 @@ def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float) -> list[str]
     ]
 
 
-def _throttling(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: float) -> list[str]:
+def _throttling(
+    telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: float, devices: Sequence[DeviceFinding]
+) -> list[str]:
+    """Limits that held a clock down; where its clock was set, the driver charges power and heat for it, wrongly."""
     lines: list[str] = []
     capped: set[str] = set()
+    held = {each.device for each in devices if each.cause == LOCKED_CLOCK}
     for name, column in sorted(telemetry.columns.items()):
         if not name.endswith("_throttle_reasons"):
             continue
         gpu = name.removesuffix("_throttle_reasons")
-        bits = _known(column, seen).astype(np.int64)
+        if gpu in held:
+            continue
+        bits = known_values(column, seen).astype(np.int64)
         for bit, reason in THROTTLE_REASONS.items():
             share = float(np.mean((bits & bit) != 0)) if len(bits) else 0.0
             if bit == POWER_CAP and share >= REGIME_SHARE:
@@ -81,7 +96,8 @@ def _throttling(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted
         if name.endswith(("_power_violation_ns", "_thermal_violation_ns")):
             gpu, kind = name.split("_")[:2]
             held_s = sum(_growth(column, mask) for mask in masks) / 1e9
-            if held_s >= BRIEF * counted_s and held_s > 0 and not (kind == "power" and gpu in capped):
+            explained = gpu in held or (kind == "power" and gpu in capped)
+            if held_s >= BRIEF * counted_s and held_s > 0 and not explained:
                 lines.append(
                     f"throttling: {gpu} clocks held down by {kind} for {held_s:.1f} of {counted_s:.1f} s counted"
                 )
@@ -94,7 +110,7 @@ def _clock_changes(telemetry: Telemetry, masks: Sequence[Mask]) -> list[str]:
         if name != "cpu_clock_mhz" and not name.endswith("_sm_clock_mhz"):
             continue
         # Medians of each span's thirds: single readings jump, a sustained change does not hide between spans.
-        thirds = [part for mask in masks for part in np.array_split(_known(column, mask), 3) if len(part)]
+        thirds = [part for mask in masks for part in np.array_split(known_values(column, mask), 3) if len(part)]
         if len(thirds) < 2:
             continue
         medians = [float(np.median(part)) for part in thirds]
@@ -110,7 +126,10 @@ def _clock_changes(telemetry: Telemetry, masks: Sequence[Mask]) -> list[str]:
 def _memory(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: float) -> list[str]:
     columns = telemetry.columns
     lines = []
-    free, total = _known(columns.get("memory_available_bytes"), seen), _known(columns.get("memory_total_bytes"), seen)
+    free, total = (
+        known_values(columns.get("memory_available_bytes"), seen),
+        known_values(columns.get("memory_total_bytes"), seen),
+    )
     if len(free) and len(total) and free.min() < LEAST_MEMORY * total.max():
         left, share = free.min() / 2**30, free.min() / total.max()
         lines.append(f"memory pressure: {left:.1f} GiB ({share:.0%}) of memory were free at the least")
@@ -126,14 +145,7 @@ def _memory(telemetry: Telemetry, seen: Mask, masks: Sequence[Mask], counted_s: 
     return lines
 
 
-def _known(column: Float64 | None, mask: Mask) -> Float64:
-    if column is None:
-        return np.empty(0)
-    chosen = column[mask]
-    return chosen[np.isfinite(chosen)]
-
-
 def _growth(column: Float64 | None, mask: Mask) -> float:
     """How much a counter grew within one span; a counter that started anew counts as nothing."""
-    known = _known(column, mask)
+    known = known_values(column, mask)
     return max(float(known[-1] - known[0]), 0.0) if len(known) > 1 and not math.isnan(known[0]) else 0.0

@@ -1,7 +1,7 @@
 """What the machine did beside the run: a thread in the parent process that appends one line a sample.
 
 The file is crash-safe by its form: a header line with the columns, then whole lines; a torn last line is dropped when
-it is read, and a resumed run writes a header again. Empty cells are readings that failed.
+it is read, and a resumed run or one whose columns change writes a header again. Empty cells are readings that failed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TelemetryReader(Protocol):
     """A source of named readings."""
 
     def read(self) -> Mapping[str, float]:
-        """One reading of every column; NaN where it failed. The names never change."""
+        """One reading of every column; NaN where it failed. Columns may come and go."""
 
 
 class TelemetrySampler:
@@ -49,10 +49,8 @@ class TelemetrySampler:
     ) -> None:
         self._host = HostReader(clock)
         gpu = NvmlReader(nvml, clock) if nvml is not None else open_nvml()
-        self._readers: list[TelemetryReader] = [self._host]
-        if gpu is not None:
-            gpu.own_pids = self._host.own_pids
-            self._readers.append(gpu)
+        self._gpu = gpu
+        self._readers: list[TelemetryReader] = [self._host, *([gpu] if gpu is not None else [])]
         self.interval_s = interval_s or (GPU_INTERVAL_S if gpu is not None else CPU_INTERVAL_S)
         self._clock = clock
         self._path = path
@@ -64,13 +62,15 @@ class TelemetrySampler:
     def watch(self, pid: int | None, also: tuple[int, ...] = ()) -> None:
         """From now on, this process and its children, and those beside it, are the run's own load."""
         self._host.watch(pid, also)
+        if self._gpu is not None:
+            self._gpu.watch(*also, *([pid] if pid is not None else []))
 
     def start(self) -> TelemetrySampler:
         """Begin to sample."""
-        first = self._take()
+        self._names = list(self._take())
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         lead = b"" if _ends_whole(self._path) else b"\n"
-        os.write(self._file, lead + ",".join([STAMP, *first]).encode() + b"\n")
+        os.write(self._file, lead + _header(self._names))
         self._thread = threading.Thread(target=self._loop, name="lynxbench-telemetry", daemon=True)
         self._thread.start()
         return self
@@ -101,6 +101,9 @@ class TelemetrySampler:
                 return  # CPU times come in ticks of 10 ms: a share of a short moment would be noise
             last_ns = at_ns
             values = self._take()
+            if list(values) != self._names:
+                self._names = list(values)
+                os.write(self._file, _header(self._names))
             line = ",".join([str(at_ns), *(_cell(value) for value in values.values())])
             os.write(self._file, line.encode() + b"\n")  # one write a line: a killed process leaves whole lines
             self.spent_s = time.thread_time()
@@ -153,6 +156,10 @@ def _cell(value: float) -> str:
     if math.isnan(value):
         return ""
     return str(int(value)) if value == int(value) else f"{value:.9g}"
+
+
+def _header(names: list[str]) -> bytes:
+    return ",".join([STAMP, *names]).encode() + b"\n"
 
 
 def _ends_whole(path: Path) -> bool:

@@ -15,6 +15,9 @@ THROTTLE_REASONS: dict[int, str] = {
 """NVML's nvmlClocksEventReasons that hold a clock down against its will; an idle device, chosen application clocks and
 sync boost do not count."""
 
+HARDWARE_SLOWDOWNS = 0x08 | 0x40 | 0x80
+"""Of these, what the board does of its own accord, whatever the driver was told."""
+
 
 class EnergyBeside(Document):
     """Whose energy a result's figure is, and what drew beside it. Figures of their own: nothing here is added up."""

@@ -23,7 +23,8 @@ RULES = 3
 """Edition of the rules that turn samples into figures and these into verdicts. 1: the first. 2: a limit seen in less
 than a hundredth of the readings is no doubt; a step whose kernels show no operands is held against the least work of
 its workload. 3: intervals of percentiles cover the spread between processes; an open loop's latency must be steady too,
-and its fill-up is left out; outliers that grow are a doubt; energy is that of the run's own devices."""
+and its fill-up is left out; outliers that grow are a doubt; copies and formats wider than the contract's are the
+software's, however near their ceilings they run; energy is that of the run's own devices."""
 
 
 class Validity(Document):

@@ -91,7 +91,7 @@ def conclude_clients(
     )
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
-    conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
+    conditions = judge_conditions(telemetry, spans, contract.protocol, contract.owner) if telemetry else []
     findings += [*judge_precision(measured.measured, contract.protocol, ()), *(Doubt(line) for line in conditions)]
     result = PrecisionResult(
         precision=precision,

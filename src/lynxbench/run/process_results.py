@@ -57,10 +57,10 @@ def conclude_precision(
         ), ()
     measured = measure_precision(contract, [samples_of(attempt) for attempt in done], done[0].report.unit, rules)
     spans = [counted_span_ns(process) for process in measured.processes]
-    conditions = judge_conditions(telemetry, spans, contract.protocol) if telemetry is not None else []
+    conditions = judge_conditions(telemetry, spans, contract.protocol, contract.owner) if telemetry else []
     findings = [*judge_precision(measured, contract.protocol, failures), *(Doubt(line) for line in conditions)]
     executed = done[0].report.executed
-    attribution, missing = _attribution(contract, precision, done[0], measured)
+    attribution, missing = _attribution(contract, precision, done[0], measured, rules)
     activity = device_activity(telemetry, spans)
     if attribution is not None:
         attribution = weigh_activity(attribution, activity, contract.owner)
@@ -129,7 +129,7 @@ def _accuracy(
 
 
 def _attribution(
-    contract: Contract, precision: Precision, attempt: Attempt, measured: MeasuredPrecision
+    contract: Contract, precision: Precision, attempt: Attempt, measured: MeasuredPrecision, rules: int
 ) -> tuple[Attribution | None, str | None]:
     """Where the time went, or why that is not known: a trace that cannot be read costs the attribution, not the run."""
     if attempt.report.trace is None:
@@ -143,6 +143,7 @@ def _attribution(
             unprofiled_step_ms=unprofiled_ms,
             owner=contract.owner,
             work=least_work(contract, attempt.report.facts),
+            rules=rules,
         )
     except BadInput as error:
         return None, str(error)

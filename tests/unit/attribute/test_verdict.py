@@ -21,8 +21,13 @@ def owner(layer: Layer) -> str:
     return f"team {layer.value}"
 
 
-def attribute(path: Path, ceilings: tuple[Ceiling, ...], step_ms: Interval | float | None = None) -> Attribution:
-    said = attribute_trace(path, ceilings=ceilings, precision=Precision.FP32, unprofiled_step_ms=step_ms, owner=owner)
+def attribute(
+    path: Path,
+    ceilings: tuple[Ceiling, ...],
+    step_ms: Interval | float | None = None,
+    precision: Precision = Precision.FP32,
+) -> Attribution:
+    said = attribute_trace(path, ceilings=ceilings, precision=precision, unprofiled_step_ms=step_ms, owner=owner)
     assert sum(said.shares.values()) == pytest.approx(1.0, abs=1e-9)
     assert said.gain_if_removed.low <= said.gain_if_removed.estimate <= said.gain_if_removed.high
     assert said.gain_if_removed.low >= 1.0
@@ -168,6 +173,68 @@ def test_chains_of_passes_call_for_fusion(
     assert (said.bottleneck, said.bound, said.layer) == (Category.MEMORY_BANDWIDTH, Bound.SOFTWARE, Layer.RUNTIME)
     assert "fuse" in said.next_step
     assert said.gain_if_removed.estimate == pytest.approx(10, rel=0.25)
+
+
+def cached_token(
+    make_event: Make, make_operands: Make, copy_us: float, product_us: float
+) -> Callable[[float], list[dict[str, Any]]]:
+    """80 MB read and written, then a product that uses them."""
+    return lambda at: [
+        make_event("aten::cat", at + 20, copy_us, **make_operands((10_000_000,), (10_000_000,))),
+        make_event("aten::mm", at + 40 + copy_us, product_us, **make_operands((1000, 1000), (1000, 1000))),
+    ]
+
+
+def test_copies_are_softwares_however_near_the_ceiling(
+    write_trace: Write, make_event: Make, make_operands: Make, ceilings: tuple[Ceiling, ...]
+) -> None:
+    path = write_trace(steps(make_event, cached_token(make_event, make_operands, 80_000, 22_000), 102.1))
+    said = attribute(path, ceilings, 102.1)
+    assert (said.bottleneck, said.bound, said.layer) == (
+        Category.MEMORY_BANDWIDTH,
+        Bound.SOFTWARE,
+        Layer.APPLICATION,
+    )
+    assert "only to copy what was in memory before" in said.sentence
+    assert said.gain_if_removed.low < 102 / 22 < said.gain_if_removed.high
+
+
+def test_a_step_that_only_copies_is_taken_at_its_word(
+    write_trace: Write, make_event: Make, make_operands: Make, ceilings: tuple[Ceiling, ...]
+) -> None:
+    fill = lambda at: cached_token(make_event, make_operands, 8_000, 1)(at)[:1]  # noqa: E731
+    said = attribute(write_trace(steps(make_event, fill, 8.1)), ceilings, 8.1)
+    assert (said.bottleneck, said.bound) == (Category.MEMORY_BANDWIDTH, Bound.HARDWARE)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "bound"),
+    [
+        ("double", Precision.FP32, Bound.SOFTWARE),
+        ("double", Precision.BF16, Bound.SOFTWARE),
+        ("float", Precision.BF16, Bound.SOFTWARE),
+        ("float", Precision.FP32, Bound.HARDWARE),
+        ("c10::BFloat16", Precision.BF16, Bound.HARDWARE),
+    ],
+)
+def test_formats_wider_than_the_contracts_are_softwares(
+    write_trace: Write, make_event: Make, make_operands: Make, dtype: str, precision: Precision, bound: Bound
+) -> None:
+    rates = {None: 20e9, Precision.FP32: 100e9, Precision.BF16: 800e9}
+    measured = (
+        *(Ceiling(name="matmul", precision=p, per_s=r, unit="FLOP/s", how="here") for p, r in rates.items()),
+        Ceiling(name="copy", precision=None, per_s=20e9, unit="B/s", how="here"),
+    )
+    own = rates[None if dtype == "double" else Precision.FP32 if dtype == "float" else Precision.BF16]
+    took_ms = 2.0 * 4000**3 / own * 1e3 / 0.9
+    fill = lambda at: [  # noqa: E731
+        make_event("aten::mm", at + 20, took_ms * 1e3, **make_operands((4000, 4000), (4000, 4000), dtype=dtype))
+    ]
+    said = attribute(write_trace(steps(make_event, fill, took_ms + 0.1)), measured, took_ms + 0.1, precision)
+    assert (said.bottleneck, said.bound) == (Category.COMPUTE, bound)
+    if bound is Bound.SOFTWARE:
+        assert said.layer is Layer.APPLICATION
+        assert said.gain_if_removed.low < rates[precision] / own < said.gain_if_removed.high * 1.2
 
 
 def test_custom_operators_are_shown_as_the_remainder(

@@ -253,6 +253,17 @@ def test_ceilings_are_plausible_and_named(user_module) -> None:  # type: ignore[
     assert threading.active_count() < 20
 
 
+def test_ceilings_are_those_of_the_formats_that_pytorch_took(user_module, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("lynxbench.engines.callable._active_cuda", lambda: None)
+    name = user_module("import torch\nwide = torch.randn(64, 64).double()\ndef work(): wide @ wide\n")
+    session = open_session(f"{name}:work")
+    session.profile(2, tmp_path)
+    measured = {(c.name, c.precision): c for c in session.ceilings()}
+    assert {precision for kind, precision in measured if kind == "matmul"} == {Precision.FP32, None}
+    assert "float64" in measured["matmul", None].how
+    assert measured["copy", None].how.startswith("torch copy_")
+
+
 def test_compile_calls_once_and_close_is_handed_on(user_module, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr("lynxbench.engines.callable._active_cuda", lambda: None)  # another test may have started one
     name = user_module(

@@ -43,7 +43,7 @@ def _node(own: dict[int, float], busy: dict[int, float], watts: dict[int, float]
     """Counters of several GPUs; whose processes hold them (`own`, NaN: not readable) and how busy they are."""
     seconds = np.arange(300) / 5
     columns = {f"gpu{gpu}_energy_j": draw * seconds for gpu, draw in watts.items()}
-    columns |= {f"gpu{gpu}_own": np.full(300, share) for gpu, share in own.items()}
+    columns |= {f"gpu{gpu}_own_processes": np.full(300, share) for gpu, share in own.items()}
     columns |= {f"gpu{gpu}_utilisation": np.full(300, share) for gpu, share in busy.items()}
     return _telemetry(package_energy_j=package_w * seconds, **columns)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from lynxbench.errors import BadResult
@@ -107,25 +110,64 @@ def test_gpu_columns_in_plain_units() -> None:
     assert first.keys() == second.keys()
 
 
-def test_a_gpu_is_the_runs_own_while_one_of_its_processes_holds_it(tmp_path: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+class SharedNvml(FakeNvml):
+    """The first GPU is shared: with this process's own child, a neighbour, and one that is gone."""
 
-    class Shared(FakeNvml):
-        """The first GPU is held by the run's process, the second by somebody else's."""
+    NVML_ERROR_NOT_FOUND = 6
 
-        def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:  # noqa: N802
-            return [SimpleNamespace(pid=1 if handle else child.pid)]
+    def __init__(self, own: int, neighbour: int) -> None:
+        super().__init__()
+        self.listed = {0: [own, neighbour, 2**22 + 1], 1: []}
+        self.activity: list[SimpleNamespace] | int = []
 
-    path = tmp_path / "telemetry.csv"
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:  # noqa: N802
+        return [SimpleNamespace(pid=pid, usedGpuMemory=2**30) for pid in self.listed[handle]]
+
+    def nvmlDeviceGetProcessUtilization(self, handle: int, since: int) -> list[SimpleNamespace]:  # noqa: N802
+        if isinstance(self.activity, int):
+            raise self.NVMLError(self.activity)
+        return [sample for sample in self.activity if sample.timeStamp > since]
+
+
+def test_neighbours_on_a_gpu_have_columns_for_as_long_as_they_are_there(tmp_path: Path) -> None:
+    neighbour = os.getppid()
+    name = re.sub(r"[^A-Za-z0-9.+-]", "-", psutil.Process(neighbour).name())
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        with TelemetrySampler(path, interval_s=0.1, nvml=Shared()) as sampler:
-            sampler.watch(child.pid)
-            time.sleep(1.6)
+        nvml = SharedNvml(child.pid, neighbour)
+        stamps = iter(range(0, 10**11, 6 * 10**8))  # every second reading is a turn of the slow ones
+        reader = NvmlReader(nvml, clock=lambda: next(stamps))
+        column = f"gpu0_process_{neighbour}_{name}"
+        nvml.activity = [SimpleNamespace(pid=neighbour, smUtil=share, timeStamp=at) for at, share in ((5, 40), (9, 60))]
+        first = reader.read()
+        assert first["gpu0_own_processes"] == 1
+        assert first["gpu1_own_processes"] == 0
+        assert first[f"{column}_bytes"] == 2**30
+        assert first[f"{column}_sm"] == 0.5
+        assert first[f"gpu0_process_{2**22 + 1}_hidden_sm"] == 0
+        between = reader.read()
+        assert between.keys() == first.keys()
+        assert math.isnan(between[f"{column}_bytes"])
+        nvml.activity = nvml.NVML_ERROR_NOT_FOUND  # nobody worked since
+        assert reader.read()[f"{column}_sm"] == 0
+        reader.read()
+        nvml.activity = nvml.NVML_ERROR_NOT_SUPPORTED
+        assert math.isnan(reader.read()[f"{column}_sm"])
+        reader.read()
+        nvml.listed[0] = [child.pid]
+        assert not any("_process_" in name for name in reader.read())
     finally:
-        child.communicate(b"\n")
+        child.kill()
+        child.wait()
+
+
+def test_columns_that_come_and_go_are_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.csv"
+    path.write_text("at_ns,a\n1,5\nat_ns,a,b\n2,6,7\nat_ns,a\n3,8\n")
     columns = read_telemetry(path).columns
-    assert np.nanmax(columns["gpu0_own"]) == 1
-    assert np.nanmax(columns["gpu1_own"]) == 0
+    assert columns["a"].tolist() == [5, 6, 8]
+    assert np.isnan(columns["b"][[0, 2]]).all()
+    assert columns["b"][1] == 7
 
 
 def test_own_load_is_told_from_foreign_load(tmp_path: Path) -> None:

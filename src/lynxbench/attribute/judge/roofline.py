@@ -25,6 +25,8 @@ TINY_WORK_SHARE = 0.2
 FIXED_COST_NS = 10_000
 """Without a roofline to hold it against, an operator shorter than this is taken for fixed cost."""
 
+WIDE = "double"
+"""Floating point of 64 bits, in the profiler's word: no precision of ours, so its ceiling has none."""
 DECLARED = "declared:"
 """How a ceiling's `how` begins that was taken from a table."""
 PRODUCT_INTENSITY = 2.0
@@ -73,9 +75,16 @@ class Ceilings:
     def arithmetic_per_s(self, dtype: str) -> float | None:
         """Operations a second at the precision an operator computed in."""
         computed = DTYPE_PRECISION.get(dtype)
+        if dtype == WIDE:
+            return max((c.per_s for c in self.all if c.name == "matmul" and c.precision is None), default=None)
         if computed is Precision.FP32 and self.precision is Precision.TF32:
             computed = Precision.TF32
         return None if computed is None else self.named("matmul", computed)
+
+    @property
+    def best_product_per_s(self) -> float | None:
+        """Operations a second of the fastest product that was measured, at whatever precision."""
+        return max((c.per_s for c in self.all if c.name == "matmul" and c.per_s > 0), default=None)
 
     @property
     def copy_bytes_per_s(self) -> float | None:
@@ -111,7 +120,7 @@ def attain(work: OperatorWork, ceilings: Ceilings) -> Attainable | None:
         bandwidth = ceilings.read_bytes_per_s
     own = ceilings.arithmetic_per_s(work.dtype)
     # Some product's ceiling tells which side of the roofline binds where the operator's own is missing.
-    arithmetic = own or ceilings.named("matmul", None)
+    arithmetic = own or ceilings.best_product_per_s
     if not bandwidth:
         return None
     memory_ns = work.total_bytes / bandwidth * 1e9

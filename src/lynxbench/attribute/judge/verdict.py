@@ -5,6 +5,7 @@ dominating category gets its shares, and no more certainty than they carry.
 """
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from lynxbench.attribute.judge.causes import (
     CAUSES,
     CLEAR_LEAD,
+    COPIED,
     DOMINANT,
     HALF_REMOVED,
     MOST_REMOVABLE,
@@ -21,6 +23,7 @@ from lynxbench.attribute.judge.causes import (
     SMALL_KERNELS,
     STALLED,
     UNFUSED,
+    WIDER,
     CategoryCause,
     gain_of,
     is_close,
@@ -35,11 +38,14 @@ from lynxbench.attribute.judge.least_time import (
     measure_whole_step,
 )
 from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.roofline import WIDE, Ceilings
 from lynxbench.attribute.judge.time_book import KERNELS, Shares, TimeBook, correct_shares
+from lynxbench.attribute.read.operator_names import OperatorKind, is_relocation
 from lynxbench.model.attribution import Bound, Category, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.model.result import RULES
 
 MISNESTED_LIMIT = 0.01
 """Share of a trace's events that may outlast the one around them before its clock is not believed."""
@@ -54,6 +60,10 @@ MOSTLY_SOFTWARE = 0.6
 """A step of which the hardware's ceilings account for less than the rest is software's, whatever leads its shares."""
 WORTH_NARROWING = 2.0
 """TF32 must be this much faster on a bare product before it is proposed."""
+WORTH_COPYING = 0.25
+"""Share of a step in copies before they are called the cause."""
+ELSE_THAN_COPIES = 0.03
+"""Share of a step that other kernels must have: a step that does nothing but copy may have nothing else to do."""
 WORTH_FUSING = 0.25
 """Share of a step that fusing must save before it is called the cause."""
 MOSTLY = 0.5
@@ -127,20 +137,20 @@ def measure_steps(
     return StepFigures(book, step_ms, shares, efficiency, find_fusion(book), whole, contention, damaged)
 
 
-def judge_steps(figures: StepFigures) -> VerdictDraft:
-    """Bottleneck, bound, cause and gain; see `docs/methodology/attribution.md` for the rules."""
+def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
+    """Bottleneck, bound, cause and gain; see `docs/methodology/attribution.md` for the rules, of this edition."""
     shares = figures.shares
     top = min(shares.of, key=lambda category: (-shares.estimate(category), category))
     if figures.damaged:
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace is damaged")
     weak = is_close([share.estimate for share in shares.of.values()])
-    draft = _judge_kernels(figures, top, weak) if top in KERNELS else _judge_waits(figures, top, weak)
+    draft = (_judge_kernels if top in KERNELS else _judge_waits)(figures, top, weak, rules)
     if figures.contention is not None and figures.contention.matters:
         return _contended(draft, figures.contention)
     return draft
 
 
-def _judge_waits(figures: StepFigures, top: Category, weak: bool) -> VerdictDraft:
+def _judge_waits(figures: StepFigures, top: Category, weak: bool, rules: int) -> VerdictDraft:
     """A step whose largest share is no kernel's."""
     shares, book = figures.shares, figures.book
     share = shares.of[top]
@@ -155,6 +165,8 @@ def _judge_waits(figures: StepFigures, top: Category, weak: bool) -> VerdictDraf
     stalled = top is Category.IDLE and book.stalled_ns > float(np.median(book.of(top))) * MOSTLY
     cause = STALLED if stalled else CAUSES[top]
     gain = gain_of(share, figures.residual(top))
+    if book.tiling.on_device and rules >= 3:  # at the most the host's work hides behind the device's, which is left
+        gain = dataclasses.replace(gain, high=max(gain.high, speedup(1.0 - shares.total(*KERNELS))))
     return VerdictDraft(top, bound, cause, weak or bound is Bound.UNDETERMINED, gain)
 
 
@@ -171,12 +183,16 @@ def _contended(draft: VerdictDraft, contention: Contention) -> VerdictDraft:
     return VerdictDraft(draft.bottleneck, Bound.SOFTWARE, cause, draft.weak, gain_of(waited), contention.why)
 
 
-def _judge_kernels(figures: StepFigures, top: Category, weak: bool) -> VerdictDraft:
+def _judge_kernels(figures: StepFigures, top: Category, weak: bool, rules: int) -> VerdictDraft:
     """A step whose largest share is arithmetic or memory traffic: how near its ceiling it ran decides."""
     shares, efficiency = figures.shares, figures.efficiency
     both = shares.total(*KERNELS)
     step_ns = figures.book.usual_ns
     saved = figures.fusion.saved_ns.scaled(1.0 / step_ns if step_ns else 0.0)
+    copied = _copied_share(figures) if rules >= 3 else 0.0
+    if copied >= max(WORTH_COPYING, saved.estimate) and both - copied >= ELSE_THAN_COPIES:
+        gain = Interval(speedup(copied * HALF_REMOVED), speedup(copied), speedup(copied + ELSE_THAN_COPIES))
+        return VerdictDraft(top, Bound.SOFTWARE, COPIED, weak, gain, "what is copied was in memory before")
     if saved.estimate >= WORTH_FUSING and saved.estimate >= both * WORTH_FUSING:
         gain = Interval(speedup(saved.low * HALF_REMOVED), speedup(saved.estimate), speedup(saved.high))
         return VerdictDraft(top, Bound.SOFTWARE, UNFUSED, weak, gain, "intermediate results go through memory")
@@ -185,9 +201,10 @@ def _judge_kernels(figures: StepFigures, top: Category, weak: bool) -> VerdictDr
     if not efficiency.is_known:
         reason = "shapes or ceilings are missing, so nobody can say how near the ceiling it ran"
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, reason)
-    narrower = _gain_of_tf32(figures.book)
-    if narrower is not None:
-        return VerdictDraft(top, Bound.SOFTWARE, NARROWER, weak, narrower)
+    for cause, wide, narrow in _narrower_formats(figures.book.ceilings, rules):
+        narrower = _gain_of_narrower(figures, wide, narrow, rules)
+        if narrower is not None:
+            return VerdictDraft(top, Bound.SOFTWARE, cause, weak, narrower)
     reached = efficiency.overall
     # To the ceiling at most, to what good kernels reach as the estimate.
     usual = min(1.0, reached / TYPICAL_EFFICIENCY)
@@ -234,19 +251,48 @@ def _judge_between(figures: StepFigures, top: Category, gain: Interval, weak: bo
     return VerdictDraft(removable, Bound.SOFTWARE, CAUSES[removable], True, gain, reason)
 
 
-def _gain_of_tf32(book: TimeBook) -> Interval | None:
-    """What TF32 would gain where products run in full fp32 on a device that has it; None where that is not the case."""
-    ceilings = book.ceilings
-    wide, narrow = ceilings.named("matmul", Precision.FP32), ceilings.named("matmul", Precision.TF32)
-    if ceilings.precision is not Precision.FP32 or not wide or not narrow or narrow < WORTH_NARROWING * wide:
+def _copied_share(figures: StepFigures) -> float:
+    """The share of a step in which data was only moved from one place of the device's memory to another."""
+    book = figures.book
+    copies = [g for g in book.groups if g.kind is OperatorKind.COPY and g.category is Category.MEMORY_BANDWIDTH]
+    moved_ns = sum(group.self_ns for group in copies if is_relocation(group.name))
+    return moved_ns / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
+
+
+def _narrower_formats(ceilings: Ceilings, rules: int) -> Iterator[tuple[CategoryCause, str, Precision]]:
+    """Element types wider than what the contract asks for, with the precision that would do instead."""
+    if ceilings.precision is Precision.FP32:
+        yield NARROWER, "float", Precision.TF32
+    if rules < 3:
+        return
+    yield WIDER, WIDE, ceilings.precision
+    if ceilings.precision in (Precision.BF16, Precision.FP16):
+        yield WIDER, "float", ceilings.precision
+
+
+def _gain_of_narrower(figures: StepFigures, wide: str, precision: Precision, rules: int) -> Interval | None:
+    """What products of a wide element type would gain at a narrower precision; None where that is not worth a word.
+
+    At the least they come as far below the narrow ceiling as is still a fast path; at the most they reach it, and the
+    host's work hides behind the device's.
+    """
+    book = figures.book
+    slow, fast = book.ceilings.arithmetic_per_s(wide), book.ceilings.named("matmul", precision)
+    if not slow or not fast or fast < WORTH_NARROWING * slow:
         return None
     products = [
-        g for g in book.groups if g.category is Category.COMPUTE and g.work is not None and g.work.dtype == "float"
+        g for g in book.groups if g.category is Category.COMPUTE and g.work is not None and g.work.dtype == wide
     ]
-    # A product faster than the fp32 ceiling already took the narrow path, whatever the flags say.
-    wide_ns = sum(g.self_ns for g in products if (g.efficiency or 0.0) <= 1.0 + CLEAR_LEAD)
-    share = wide_ns / float(book.wall_ns.sum()) if book.wall_ns.sum() else 0.0
+    # A product faster than its own ceiling already took the narrow path, whatever the flags say.
+    taken = [g for g in products if g.efficiency is not None and g.efficiency <= 1.0 + CLEAR_LEAD]
+    wall_ns = float(book.wall_ns.sum())
+    share = sum(g.self_ns for g in taken) / wall_ns if wall_ns else 0.0
     if share < DOMINANT:
         return None
-    best, usual = share * (1.0 - wide / narrow), share * (1.0 - min(1.0, wide / (narrow * TYPICAL_EFFICIENCY)))
-    return Interval(speedup(usual * HALF_REMOVED), speedup(usual), speedup(best))
+    if rules < 3:
+        usual = share * (1.0 - min(1.0, slow / (fast * TYPICAL_EFFICIENCY)))
+        return Interval(speedup(usual * HALF_REMOVED), speedup(usual), speedup(share * (1.0 - slow / fast)))
+    least = sum(g.attainable_ns or 0.0 for g in taken) / wall_ns * slow / fast
+    slowest, usual = (max(0.0, share - least / reached) for reached in (FAR_BELOW_CEILING, TYPICAL_EFFICIENCY))
+    others = max(0.0, figures.shares.total(*KERNELS) - share)
+    return Interval(speedup(slowest), speedup(usual), max(speedup(usual), 1.0 / (others + least)))

@@ -141,6 +141,14 @@ def is_attention(name: str) -> bool:
     return _ATTENTION.search(name) is not None
 
 
+_MADE = re.compile(r"fill|zero|memset|ConstantOfShape|EyeLike|Range|Trilu", re.IGNORECASE)
+
+
+def is_relocation(name: str) -> bool:
+    """Whether a copy's data was somewhere in memory before; what is filled with a constant was not."""
+    return _MADE.search(name) is None
+
+
 _WHOLE_GRAPH = re.compile(r"^CUDA graph")
 _BY_NAME: tuple[tuple[re.Pattern[str], OperatorKind], ...] = (
     (_WHOLE_GRAPH, OperatorKind.COMPILED),

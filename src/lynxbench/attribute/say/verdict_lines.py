@@ -24,6 +24,8 @@ _OF_CAUSE = {
     causes.SLOW_KERNELS: ", by operators far below the ceiling measured on this machine",
     causes.UNFUSED: ", much of it for intermediate results that fused operators avoid",
     causes.SMALL_KERNELS: ", much of it in kernels too small to fill the device",
+    causes.WIDER: ", in a wider format than the contract's, in which the device is several times slower",
+    causes.COPIED: ", much of it only to copy what was in memory before",
     causes.NARROWER: ", in full fp32 although the device is several times faster in TF32",
 }
 _OF_ACCOUNT: dict[Category, str] = {

@@ -1,14 +1,16 @@
 """The best this device does on bare kernels: product, copy, read, links to the host, launches. Not the workload."""
 
+import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import torch
 from torch import nn
 
 from lynxbench.engines.torch.device import last_level_cache_bytes, measure_best_s, time_once_s
-from lynxbench.engines.torch.number_formats import compute_dtype, recipe_for
+from lynxbench.engines.torch.number_formats import compute_dtype, recipe_for, supports
+from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.precision import Precision
 
@@ -37,12 +39,47 @@ COPIED_BYTES = 256 << 20
 COPIES = 4
 LAUNCHES, LAUNCH_ROUNDS = 2000, 3
 
+FORMAT_OF: dict[str, Precision | None] = {
+    "float": Precision.FP32, "c10::BFloat16": Precision.BF16, "c10::Half": Precision.FP16, "double": None,
+}  # fmt: skip
+"""The profiler's words for what products may take; no precision of ours is as wide as the last."""
+
 
 def measure_ceilings(precision: Precision, device: torch.device, share: float = 1.0) -> tuple[Ceiling, ...]:
     """Matrix-product, copy and read ceilings, on a device also its links and launches, measured now."""
     with torch.inference_mode():
         on_device = (_product(precision, device, share), *_streams(device, share))
         return on_device if device.type != "cuda" else (*on_device, *_links(device), _launches(device))
+
+
+def measure_used_ceilings(precision: Precision, used: Iterable[str], device: torch.device) -> tuple[Ceiling, ...]:
+    """Ceilings for somebody else's step: at its contract's precision, and in every format that its products took."""
+    formats = {FORMAT_OF[word] for word in used if word in FORMAT_OF}
+    wanted = {precision} | {known for known in formats if known is not None}
+    if Precision.FP32 in wanted and supports(device, Precision.TF32):
+        wanted.add(Precision.TF32)
+    products: list[Ceiling] = []
+    with torch.inference_mode():
+        for each in sorted(wanted):
+            with contextlib.suppress(CannotRun), _float32_products(each):
+                products.append(_product(each, device, 1.0))
+        if None in formats:
+            products.append(_wide_product(device))
+        beside = (*_links(device), _launches(device)) if device.type == "cuda" else ()
+        return (*products, *_streams(device, 1.0), *beside)
+
+
+@contextlib.contextmanager
+def _float32_products(precision: Precision) -> Iterator[None]:
+    """fp32 products as the precision means them, whatever the step's own setting is; that is put back."""
+    flags, narrow = torch.backends.cuda.matmul, precision is Precision.TF32
+    name = "fp32_precision" if hasattr(flags, "fp32_precision") else "allow_tf32"  # the latter in older releases
+    before = getattr(flags, name)
+    setattr(flags, name, narrow if name == "allow_tf32" else "tf32" if narrow else "ieee")
+    try:
+        yield
+    finally:
+        setattr(flags, name, before)
 
 
 def recheck_ceilings(known: tuple[Ceiling, ...], precision: Precision, device: torch.device) -> tuple[Ceiling, ...]:
@@ -104,6 +141,15 @@ def _product_at(precision: Precision, device: torch.device, rows: int, inner: in
     linear.weight.copy_(torch.randn(outer, inner, device=device, dtype=torch.float32))
     recipe = recipe_for(precision, device)
     return (lambda: linear(x)) if recipe is None else recipe.layer(linear, dtype).bare(x)
+
+
+def _wide_product(device: torch.device) -> Ceiling:
+    """The product in 64-bit floating point: nobody contracts for it, but programs fall into it."""
+    side = (CUDA_SHAPES if device.type == "cuda" else CPU_SHAPES)[0][0]
+    left, right = (torch.randn(side, side, device=device, dtype=torch.float64) for _ in range(2))
+    best_s = measure_best_s(lambda: torch.mm(left, right), device, PRODUCT_BUDGET_S)
+    how = f"{side}×{side}×{side} torch mm float64, random data, best of repeats, {_threads(device)}"
+    return Ceiling(name="matmul", precision=None, per_s=2.0 * side**3 / best_s, unit="FLOP/s", how=how)
 
 
 def _streams(device: torch.device, share: float) -> tuple[Ceiling, Ceiling]:

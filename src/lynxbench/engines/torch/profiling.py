@@ -59,6 +59,13 @@ def write_trace(profiler: Any, into: Path) -> Path:
     return packed
 
 
+def product_formats(profiler: Any) -> frozenset[str]:
+    """The element types, in the profiler's words, that operators took which multiply matrices."""
+    events = profiler.profiler.kineto_results.events()
+    products = (e for e in events if e.name().startswith("aten::") and any(part in e.name() for part in PRODUCTS))
+    return frozenset(word for event in products for word in event.dtypes() if word)
+
+
 def kernels_of(work: Callable[[], object], device: torch.device) -> dict[str, float]:
     """What the work spent its time in with that time (µs), longest first: device kernels, or operators on a CPU."""
     with warnings.catch_warnings():
