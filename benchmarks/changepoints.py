@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from lynxbench.stats.changepoints import find_changes
+from lynxbench.stats.changepoints import read_course
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "changepoints" / "mozilla_dev86.json.gz"
 TOLERANCE = 5
@@ -103,8 +103,8 @@ def noise_series(count: int, points: int, phi: float, seed: int) -> list[np.ndar
 def cross_validate(series: list[np.ndarray], true: list[list[int]], splits: int) -> dict[str, float]:
     """Choose the constants on a random half, score on the other; and the shipped constants on the same halves."""
     grid = [dict(zip(GRID, cell, strict=True)) for cell in itertools.product(*GRID.values())]
-    tables = [counts([[c.index for c in find_changes(x, **kw)] for x in series], true) for kw in grid]  # type: ignore[arg-type]
-    shipped = counts([[c.index for c in find_changes(x)] for x in series], true)
+    tables = [counts([[c.index for c in read_course(x, **kw).changes] for x in series], true) for kw in grid]  # type: ignore[arg-type]
+    shipped = counts([[c.index for c in read_course(x).changes] for x in series], true)
     tuned, as_shipped = [], []
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(len(series))
@@ -150,9 +150,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     series, true = load()
-    find_changes(series[0])  # imports
+    read_course(series[0])  # imports
     start = time.process_time()
-    found = [[c.index for c in find_changes(x)] for x in series]
+    found = [[c.index for c in read_course(x).changes] for x in series]
     spent = (time.process_time() - start) / len(series)
     report: dict[str, dict[str, float]] = {
         "lynxbench": {
@@ -164,7 +164,8 @@ def main() -> None:
     laws = {f"AR({phi}) of {n}": noise_series(options.noise_series, n, phi, 7) for phi, n in
             ((0.0, 300), (0.3, 300), (0.6, 300), (0.3, 60), (0.3, 1500))}  # fmt: skip
     for name, noise in laws.items():
-        report[f"lynxbench, pure noise {name}"] = {"flagged": float(np.mean([bool(find_changes(x)) for x in noise]))}
+        flagged = [bool(read_course(x).changes) for x in noise]
+        report[f"lynxbench, pure noise {name}"] = {"flagged": float(np.mean(flagged))}
     if options.otava_python:
         for label, arguments in (("defaults", {}), ("max_pvalue 1e-5", {"max_pvalue": 1e-5})):
             answer = run_otava(options.otava_python, series, arguments)

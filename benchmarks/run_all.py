@@ -16,6 +16,7 @@ SCRIPTS = (
     "harness_overhead.py",
     "interval_coverage.py",
     "steady_truth.py",
+    "truth.py",
     "changepoints.py",
     "attribution_cpu.py",
     "regressions.py",

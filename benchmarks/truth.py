@@ -3,7 +3,8 @@
     python benchmarks/truth.py [--topic TOPIC ...] [--seeds 1 2 3] [--runs 200] [--json]
 
 A topic is a module truth_TOPIC.py beside this file with `promises(seed, runs)`; a line of the table is one promise,
-and with several seeds each line is measured once a seed. Exit code 1 where a promise breaks, 2 for a wrong option.
+and with several seeds each line is measured once a seed. A share breaks its promise where the runs contradict it: few
+runs break none by chance, many are a sharper test. Exit code 1 where a promise breaks, 2 for a wrong option.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from lynxbench.experiment.analysing import cell_intervals, observe
 from lynxbench.stats.contrasts import Contrast
 from lynxbench.stats.designs import Cell, full_design
 from lynxbench.stats.factorial import FactorialFit
-from truth_promise import Promise
+from truth_promise import Promise, rare_enough, usual_enough
 
 LOWEST, HIGHEST = 0.93, 0.97
 AS_SHARP = 0.02
@@ -104,7 +104,8 @@ def promises(seed: int, runs: int) -> Iterator[Promise]:
                 hits += interval.low <= math.exp(truth[cell]) <= interval.high
                 total += 1
         share = hits / total
-        holds = share >= LOWEST and (shape.conservative or share <= HIGHEST)
+        drawn = EXPERIMENTS * runs  # the cells of one experiment share its blocks
+        holds = usual_enough(share, drawn, LOWEST) and (shape.conservative or rare_enough(share, drawn, HIGHEST))
         words = "in 93 % or more" if shape.conservative else "in 93 to 97 %"
         yield Promise(f"cell, {shape.name}", f"the interval holds the truth {words}", share, LOWEST, holds)
     yield from _effects(seed, runs)
@@ -127,7 +128,9 @@ def _effects(seed: int, runs: int) -> Iterator[Promise]:
             share = hits / (2 * runs)
             widths[between] = width
             name = f"effect, {between:.0%} between {blocks} blocks, {missing:.0%} missing"
-            yield Promise(name, "the interval holds the truth in 91 % or more", share, 0.91, share >= 0.91)
+            yield Promise(
+                name, "the interval holds the truth in 91 % or more", share, 0.91, usual_enough(share, 2 * runs, 0.91)
+            )
         change = abs(widths[0.05] / widths[0.0] - 1)
         name = f"effect, width beside {blocks} blocks, {missing:.0%} missing"
         yield Promise(name, "5 % between blocks widen it by at most 2 %", change, AS_SHARP, change <= AS_SHARP)

@@ -14,7 +14,7 @@ from lynxbench.model.history import History, HistoryPoint, Motion
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.stats.changepoints import Course, read_course
-from truth_promise import Promise
+from truth_promise import Promise, rare_enough, usual_enough
 
 Draw = Callable[[np.random.Generator], np.ndarray]
 """One history of noise or motion, in units of its noise."""
@@ -228,31 +228,32 @@ def promises(seed: int, runs: int) -> Iterator[Promise]:
         share = sum(_covers(draw(rng), place, rng) for _ in range(times_drawn)) / times_drawn
         bound = LONG_MEMORY if "under white" in name else COVERED
         words = f"the interval of the ratio of two levels holds it in {bound:.0%} or more"
-        yield Promise(f"levels, {name}", words, share, bound, share >= bound)
+        yield Promise(f"levels, {name}", words, share, bound, usual_enough(share, times_drawn, bound))
     for number, (name, draw) in enumerate((*NO_STEPS, *HARD)):
         rng = np.random.default_rng([seed, 2, number])
         share = float(np.mean([bool(_course(draw(rng)).changes) for _ in range(courses)]))
         bound = FALSE_STEPS if number < len(NO_STEPS) else HALF
-        yield Promise(f"no step, {name}", f"called a step in at most {bound:.0%}", share, bound, share <= bound)
+        words = f"called a step in at most {bound:.0%}"
+        yield Promise(f"no step, {name}", words, share, bound, rare_enough(share, courses, bound))
     for number, (name, draw, places) in enumerate((*STEPS, *MOVING_STEPS)):
         rng = np.random.default_rng([seed, 3, number])
         alone = number < len(STEPS)
         share = float(np.mean([_finds(draw(rng), places, alone=alone) for _ in range(courses)]))
         bound = FOUND if alone else HALF
         words = f"each found{', and nothing else,' if alone else ''} in {bound:.0%} or more"
-        yield Promise(f"step, {name}", words, share, bound, share >= bound)
+        yield Promise(f"step, {name}", words, share, bound, usual_enough(share, courses, bound))
     for number, (name, draw, right) in enumerate(WORDS):
         rng = np.random.default_rng([seed, 4, number])
         share = float(np.mean([_course(draw(rng)).motion in right for _ in range(courses)]))
         words = f"called {' or '.join(right)} in 90 % or more"
-        yield Promise(f"word, {name}", words, share, FOUND, share >= FOUND)
+        yield Promise(f"word, {name}", words, share, FOUND, usual_enough(share, courses, FOUND))
     for number, (name, draw) in enumerate((("white noise", noise(200)), ("AR(0.5)", noise(200, 0.5)))):
         rng = np.random.default_rng([seed, 5, number])
         share = float(np.mean([_holds_drift(draw(rng)) for _ in range(courses)]))
         words = "a slowdown of 8 % is a drift whose interval holds it in 80 % or more"
-        yield Promise(f"drift, {name}", words, share, DRIFT_COVERED, share >= DRIFT_COVERED)
+        yield Promise(f"drift, {name}", words, share, DRIFT_COVERED, usual_enough(share, courses, DRIFT_COVERED))
     series, true = changepoints.load()
-    found = [[change.index for change in changepoints.find_changes(values)] for values in series]
+    found = [[change.index for change in changepoints.read_course(values).changes] for values in series]
     f1 = changepoints.figures(changepoints.counts(found, true))["f1"]
     yield Promise("86 annotated histories", "F1 of .718 or more, as before", f1, F1, f1 >= F1)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lynxbench.stats.autocorrelation import effective_count
 from lynxbench.stats.batches import best_rate, means_by_time, window_means
-from lynxbench.stats.changepoints import find_changes
+from lynxbench.stats.changepoints import read_course
 from lynxbench.stats.intervals import log_mean_interval, mean_interval, ratio_interval
 from lynxbench.stats.steady import judge_steady
 from lynxbench.stats.tails import percentile_interval
@@ -116,12 +116,12 @@ def test_verdicts_have_no_unit(seed: int, power: int) -> None:
     scale = 2.0**power  # exact in binary, so that rounding cannot differ
     a, b = judge_steady(x), judge_steady(x * scale)
     assert (a.verdict, a.reason, a.truncate) == (b.verdict, b.reason, b.truncate)
-    assert [c.index for c in find_changes(x)] == [c.index for c in find_changes(x * scale)]
+    assert [c.index for c in read_course(x).changes] == [c.index for c in read_course(x * scale).changes]
 
 
 @given(st.lists(finite, min_size=0, max_size=120))
 @settings(max_examples=150, deadline=None)
 def test_changes_are_in_order_and_apart(values: list[float]) -> None:
-    found = [0, *(c.index for c in find_changes(values)), len(values)]
+    found = [0, *(c.index for c in read_course(values).changes), len(values)]
     assert len(found) == 2 or all(b - a >= 8 for a, b in itertools.pairwise(found))
-    assert all(0 <= c.p <= 1 for c in find_changes(values))
+    assert all(0 <= c.p <= 1 for c in read_course(values).changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -27,6 +28,14 @@ def test_there_are_at_most_21_rooms() -> None:
 def test_a_file_can_be_read_in_one_sitting() -> None:
     long = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in FILES}
     assert {name: lines for name, lines in long.items() if lines > MOST_LINES_A_FILE} == {}
+
+
+def test_everything_that_is_read_at_work_travels_in_the_wheel() -> None:
+    project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text())
+    globs = project["tool"]["setuptools"]["package-data"]["lynxbench"]
+    travelling = {path for pattern in globs for path in SOURCE.glob(pattern)}
+    there = {path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
+    assert there - travelling == set()
 
 
 def test_every_module_has_a_name_of_its_own() -> None:

@@ -62,9 +62,12 @@ class Walk:
         return not self._nodes and not self.over
 
     def next(self) -> tuple[Visit, ...]:
-        """A visit for every node that has none and that a block can be found for."""
+        """A visit for every node that has none and that a block can be found for.
+
+        Who has the fewest blocks chooses first: blocks spread over the nodes, whichever became free before.
+        """
         visits = []
-        for node in self._nodes:
+        for node in sorted(self._nodes, key=list(self._homes.values()).count):
             visit = None if node in self._at_work else self._for(node)
             if visit is not None:
                 self._homes[visit.block] = node

@@ -69,26 +69,10 @@ class Course:
         if self.explained is None:
             return UNKNOWN_INTERVAL
         before = self.centre + self.scale * float(np.mean(self.explained.values[max(0, place - MIN_SEGMENT) : place]))
+        if before == 0:
+            return UNKNOWN_INTERVAL
         step = self.explained.step(place).interval(confidence).scaled(self.scale / before)
         return Interval(1 + step.low, 1 + step.estimate, 1 + step.high)
-
-
-def find_changes(
-    values: Numbers,
-    *,
-    min_segment: int = MIN_SEGMENT,
-    min_t: float = MIN_T,
-    min_separation: float = MIN_SEPARATION,
-    min_of_range: float = MIN_OF_RANGE,
-) -> tuple[ChangePoint, ...]:
-    """Change points of the mean level, in order; none for a series too short to hold two segments."""
-    return read_course(
-        values,
-        min_segment=min_segment,
-        min_t=min_t,
-        min_separation=min_separation,
-        min_of_range=min_of_range,
-    ).changes
 
 
 def read_course(

@@ -11,6 +11,9 @@ from lynxbench.stats.arrays import Floats, Numbers, as_series
 from lynxbench.stats.autocorrelation import integrated_time
 from lynxbench.stats.intervals import check_confidence, student_quantile
 
+FEWEST_DEGREES = 0.5
+"""Of freedom between processes: two, of which one has under a quarter of the other's values, do not bound the next."""
+
 
 def percentile_interval(
     values: Numbers, percentile: float, confidence: float = 0.95, n_eff: float | None = None
@@ -51,6 +54,8 @@ def percentile_over_processes(parts: Sequence[Floats], percentile: float, confid
     bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
     if len(parts) < 2:
         return bounds
+    if _degrees(np.array([part.size for part in parts], dtype=np.float64)) < FEWEST_DEGREES:
+        return Interval(math.nan, bounds.estimate, math.nan)
     wider = _between(parts, pooled, percentile, confidence)
     low, high = min(bounds.low, wider.low), max(bounds.high, wider.high)  # what no rank within processes reaches is NaN
     # Where values lie in lumps a percentile jumps, and the shares beyond it say how far they reach (Woodruff 1952).

@@ -58,6 +58,18 @@ def test_a_lost_nodes_block_begins_anew_and_its_finished_ones_stay() -> None:
     assert b not in made
 
 
+def test_a_block_begins_anew_on_a_node_that_had_none_even_where_another_is_free() -> None:
+    walk = Walk(ORDER[:2], ["a", "b"])
+    for _ in range(3):
+        for visit in walk.next():
+            if visit.node == "a":
+                walk.done(visit)
+    assert walk.next() == ()  # a has done its block and is free, b hangs
+    assert walk.lose("b") == (1,)
+    walk.join("c")
+    assert [(visit.block, visit.node) for visit in walk.next()] == [(1, "c")]
+
+
 def test_a_block_that_loses_every_node_is_given_up() -> None:
     walk = Walk(ORDER[:1], ["a", "b", "c", "d"])
     for node in "abcd"[:MOST_LOSSES]:

@@ -203,3 +203,21 @@ def test_zeros_are_bounded_without_logarithms() -> None:
 def test_failed_requests_may_stand_for_ever() -> None:
     parts = [np.where(np.arange(200) % 5 == k, 1e15, 5.0) for k in range(3)]
     assert percentile_over_processes(parts, 90).low == 1e15
+
+
+@pytest.mark.parametrize("sizes", [(1, 5000), (3, 40), (1, 1), (2, 1, 1), (1, 1000, 1000), (5000, 1, 1, 1)])
+@pytest.mark.parametrize("percentile", [1.0, 50.0, 99.9])
+def test_processes_of_any_size_give_bounds_or_none(sizes: tuple[int, ...], percentile: float) -> None:
+    rng = np.random.default_rng(13)
+    for spread in (0.0, 0.03, 2.0):
+        parts = [np.exp(spread * rng.standard_normal(size)) for size in sizes]
+        bounds = percentile_over_processes(parts, percentile)
+        assert not bounds.low > bounds.estimate
+        assert not bounds.high < bounds.estimate
+
+
+def test_two_processes_of_which_one_hardly_ran_bound_nothing() -> None:
+    rng = np.random.default_rng(14)
+    bounds = percentile_over_processes([rng.lognormal(0, 0.03, 5000), rng.lognormal(0, 0.03, 10)], 50)
+    assert bounds.estimate == pytest.approx(1, abs=0.01)
+    assert not bounds.known
