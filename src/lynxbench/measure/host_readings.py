@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from lynxbench.model.activity import WALL_STEP
+
 CLOCKS_READ = 8
 """Cores whose clock is read: some kernels take a millisecond a core, and the mean of a few tells the same."""
 CHILDREN_EVERY_S = 2.0
@@ -24,8 +26,10 @@ _PRESSURE = Path("/proc/pressure/memory")
 class HostReader:
     """Readings of the host; fractions are of all its CPUs and of the time since the reading before."""
 
-    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns) -> None:
-        self._clock = clock
+    def __init__(
+        self, clock: Callable[[], int] = time.perf_counter_ns, wall: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._clock, self._wall = clock, wall
         self._cpus = psutil.cpu_count() or 1
         self._clock_files = _clock_files()
         self._energy = _EnergyCounter()
@@ -37,6 +41,7 @@ class HostReader:
         self._pid: int | None = None
         self._also: tuple[int, ...] = ()
         self._last_at_ns = clock()
+        self._last_wall_ns = wall()
         self._last_times = psutil.cpu_times()
         self._last_harness_s = _own_cpu_s(self._harness)
 
@@ -47,9 +52,10 @@ class HostReader:
 
     def read(self) -> dict[str, float]:
         """One reading of every column."""
-        at_ns = self._clock()
+        at_ns, wall_ns = self._clock(), self._wall()
         elapsed_s = max((at_ns - self._last_at_ns) / 1e9, 1e-9)
-        self._last_at_ns = at_ns
+        wall_step_s = ((wall_ns - self._last_wall_ns) - (at_ns - self._last_at_ns)) / 1e9
+        self._last_at_ns, self._last_wall_ns = at_ns, wall_ns
         busy, steal = self._busy()
         own, faults, resident = self._own(at_ns, elapsed_s)
         harness_s = _own_cpu_s(self._harness)
@@ -77,6 +83,7 @@ class HostReader:
             "package_power_w": power_w,
             "package_energy_j": self._energy.total_j,
             "cpu_temperature_c": _highest_c(self._temperature_files),
+            WALL_STEP: wall_step_s,
         }
 
     def _busy(self) -> tuple[float, float]:

@@ -3,14 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lynxbench.measure.energy import counted_span_ns
+from lynxbench.measure.interruptions import judge_agreement, judge_iterations, judge_watch
 from lynxbench.measure.precision_figures import MeasuredPrecision
-from lynxbench.model.contract import Protocol
+from lynxbench.measure.run_conditions import judge_conditions
+from lynxbench.model.contract import Contract, Protocol
 from lynxbench.model.executor import FieldChange
-from lynxbench.model.result import PrecisionResult, Validity, ValidityVerdict
+from lynxbench.model.result import RULES, PrecisionResult, Validity, ValidityVerdict
+from lynxbench.model.samples import Telemetry
 from lynxbench.model.verdicts import SteadyVerdict
 
 FEWEST_ITERATIONS = 10
 """Fewer counted iterations than this in all cannot carry a percentile, let alone a tail."""
+INTERRUPTIONS = 3
+"""The edition of the rules since which stalls, gaps, clock steps and processes that disagree are doubts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,34 @@ def judge_precision(measured: MeasuredPrecision, protocol: Protocol, failures: S
     if measured.steady.verdict is not SteadyVerdict.STEADY:
         findings.append(Doubt(f"{measured.steady.verdict.value} ({measured.steady.reason})"))
     return findings
+
+
+def judge_evidence(
+    measured: MeasuredPrecision,
+    telemetry: Telemetry | None,
+    contract: Contract,
+    failures: Sequence[str],
+    *,
+    overlapping: bool = False,
+    rules: int = RULES,
+) -> list[Doubt]:
+    """Everything that samples and telemetry of one precision give reason to doubt.
+
+    Requests are `overlapping`: one that waits long holds up no other, and its wait is what is measured.
+    """
+    protocol, processes = contract.protocol, measured.processes
+    spans = [span for span in map(counted_span_ns, processes) if span[1] > span[0]]
+    reasons: list[str] = []
+    if rules >= INTERRUPTIONS:
+        if not overlapping:
+            reasons += judge_iterations(processes, protocol.steady.drift)
+        reasons += judge_agreement(processes, measured.throughput)
+    if telemetry is not None:
+        reasons += judge_conditions(telemetry, spans, protocol, contract.owner)
+        reasons += judge_watch(telemetry, spans) if rules >= INTERRUPTIONS else ()
+    elif rules >= INTERRUPTIONS:
+        reasons.append("no telemetry was kept: foreign load, clocks and memory are unknown")
+    return [*judge_precision(measured, protocol, failures), *(Doubt(reason) for reason in reasons)]
 
 
 def judge_drift(changes: Sequence[FieldChange]) -> list[Doubt]:

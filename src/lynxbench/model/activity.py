@@ -18,6 +18,9 @@ sync boost do not count."""
 HARDWARE_SLOWDOWNS = 0x08 | 0x40 | 0x80
 """Of these, what the board does of its own accord, whatever the driver was told."""
 
+WALL_STEP = "wall_clock_step_s"
+"""Telemetry's column: how far the time of day moved against the clock of the samples since the reading before."""
+
 
 class EnergyBeside(Document):
     """Whose energy a result's figure is, and what drew beside it. Figures of their own: nothing here is added up."""

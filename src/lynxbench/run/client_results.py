@@ -12,9 +12,8 @@ from lynxbench.load.load_summary import account, describe_cache, describe_instru
 from lynxbench.measure.context import conditions_of
 from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_unit, find_governor
 from lynxbench.measure.load_context import judge_requests
-from lynxbench.measure.run_conditions import judge_conditions
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
-from lynxbench.measure.validity import Doubt, judge_precision, validity_of
+from lynxbench.measure.validity import Doubt, judge_evidence, validity_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
@@ -91,8 +90,7 @@ def conclude_clients(
     )
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
-    conditions = judge_conditions(telemetry, spans, contract.protocol, contract.owner) if telemetry else []
-    findings += [*judge_precision(measured.measured, contract.protocol, ()), *(Doubt(line) for line in conditions)]
+    findings += judge_evidence(measured.measured, telemetry, contract, (), overlapping=True, rules=rules)
     result = PrecisionResult(
         precision=precision,
         governed_by=find_governor(telemetry, spans) if server.shares_host else None,

@@ -12,8 +12,7 @@ from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.device_activity import device_activity
 from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_request, energy_per_unit, find_governor
 from lynxbench.measure.precision_figures import MeasuredPrecision, measure_precision
-from lynxbench.measure.run_conditions import judge_conditions
-from lynxbench.measure.validity import Doubt, judge_precision, validity_of
+from lynxbench.measure.validity import Doubt, judge_evidence, validity_of
 from lynxbench.model.attribution import Attribution, StepWork
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import Skip
@@ -57,8 +56,7 @@ def conclude_precision(
         ), ()
     measured = measure_precision(contract, [samples_of(attempt) for attempt in done], done[0].report.unit, rules)
     spans = [counted_span_ns(process) for process in measured.processes]
-    conditions = judge_conditions(telemetry, spans, contract.protocol, contract.owner) if telemetry else []
-    findings = [*judge_precision(measured, contract.protocol, failures), *(Doubt(line) for line in conditions)]
+    findings = judge_evidence(measured, telemetry, contract, failures, rules=rules)
     executed = done[0].report.executed
     attribution, missing = _attribution(contract, precision, done[0], measured, rules)
     activity = device_activity(telemetry, spans)

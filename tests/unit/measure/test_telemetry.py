@@ -21,6 +21,7 @@ from lynxbench.measure import host_readings
 from lynxbench.measure.host_readings import HostReader
 from lynxbench.measure.nvml_readings import NvmlReader
 from lynxbench.measure.telemetry import TelemetrySampler, read_telemetry
+from lynxbench.model.activity import WALL_STEP
 
 LARGEST_COST = 0.01
 """Share of one core that the sampler may take."""
@@ -326,3 +327,9 @@ def test_machines_without_nvml_sample_slower(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("lynxbench.measure.telemetry.open_nvml", no_reader)
     assert TelemetrySampler(tmp_path / "t").interval_s == 0.2
     assert TelemetrySampler(tmp_path / "t", nvml=FakeNvml()).interval_s == 0.1
+
+
+def test_a_clock_that_is_set_shows_in_the_reading_after_it() -> None:
+    stamps, walls = iter(range(0, 10 * 10**9, 10**9)), iter([0, 10**9, (2 - 3600) * 10**9, (3 - 3600) * 10**9])
+    reader = HostReader(clock=lambda: next(stamps), wall=lambda: next(walls))
+    assert [reader.read()[WALL_STEP] for _ in range(3)] == [0, -3600, 0]

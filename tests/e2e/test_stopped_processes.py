@@ -1,0 +1,39 @@
+"""A process that is stopped in the middle of its samples: the figure is shown, and not as a valid one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from command_line import QUICK_CONTRACT, lynxbench
+
+STOPPED = """\
+import os, signal, subprocess, time
+
+calls = 0
+
+def spin():
+    global calls
+    calls += 1
+    if calls == 800:
+        subprocess.Popen(["sh", "-c", f"sleep 3; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    until = time.perf_counter_ns() + 1_000_000
+    while time.perf_counter_ns() < until:
+        pass
+    return 1
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_for_three_seconds_is_not_valid(tmp_path: Path) -> None:
+    longer = QUICK_CONTRACT.replace("min_duration: 400 ms", "min_duration: 1 s").replace("limit: 600 ms", "limit: 8 s")
+    (tmp_path / "spin.yaml").write_text(longer)
+    (tmp_path / "spinning.py").write_text(STOPPED)
+    done = lynxbench("run", "spin.yaml", "--json", "--out", "out", "--ledger", "none", cwd=tmp_path)
+    assert done.code == 0, done.err
+    validity = json.loads(done.out)["validity"]
+    assert validity["verdict"] == "doubtful"
+    assert any("stalls: " in reason for reason in validity["reasons"]), validity
