@@ -18,6 +18,7 @@ from lynxbench.record.recalling import recalled
 from lynxbench.record.recording import record_rerun
 from lynxbench.record.rerun_plan import RerunPlan, plan_rerun, render_plan
 from lynxbench.record.rerunning import judge_rerun, render_rerun, rerun_document
+from lynxbench.record.verifying import verify_folder
 from lynxbench.run.pipeline import run_contract
 
 
@@ -39,7 +40,8 @@ def rerun(
     """Execute a result's contract here and say whether it is reproduced. Exit code 1 when it is not."""
     declaration = read_declaration(declare) if declare else None
     with recalled(result, ledger, os.environ) as named:
-        plan = plan_rerun(named.result, named.folder, os.environ, python, send_key)
+        report = verify_folder(Path(result) if Path(result).exists() else named.folder)
+        plan = plan_rerun(named.result, named.folder, report, os.environ, python, send_key)
     if show:
         answer(as_json, plan.document, lambda: render_plan(plan))
         return
@@ -50,7 +52,7 @@ def rerun(
         lambda progress: run_contract(contract, out, declaration, progress, None, recorder, around=plan.around),
     )
     tell_record(recorder, finished.folder)
-    judged = judge_rerun(original, finished.result, plan.left_out)
+    judged = judge_rerun(original, finished.result, plan.left_out, recomputed=report.recomputed)
     seq = record_rerun(recorder, original.result_id, finished.result.result_id, judged)
     answer(
         as_json,
@@ -65,7 +67,7 @@ def _agree(plan: RerunPlan, yes: bool) -> None:
     """Show what is about to be executed, and go on only where somebody says so."""
     name = short(plan.result.result_id)
     if not yes and not sys.stdin.isatty():
-        raise Refused(f"{name}: a rerun executes its contract, and nobody can be asked; read it with --show, then --yes")
+        raise Refused(f"{name}: a rerun executes its contract, and nobody can be asked; read it by --show, then --yes")
     for line in render_plan(plan).splitlines():
         tell(line)
     if not yes and not typer.confirm("Execute this?", err=True):

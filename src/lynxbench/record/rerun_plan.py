@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lynxbench.engines.callable import module_files
 from lynxbench.engines.engine_registry import ENTRY_POINT_GROUP
-from lynxbench.errors import BadResult, CannotRun, Refused
+from lynxbench.errors import BadResult, CannotRun, EvidenceInvalid, Refused
 from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.sample_file import hash_file
 from lynxbench.model.canonical import short
@@ -23,6 +23,7 @@ from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings, take_over
+from lynxbench.model.verification import CheckOutcome, VerificationReport
 from lynxbench.model.workload import CallableModel, ServedModel
 
 SOURCE_FIELD = "callable_source_sha256"
@@ -40,6 +41,8 @@ class RerunPlan:
     left_out: tuple[str, ...]
     registered: bool
     """Whether the original's surroundings are known: its registration is here."""
+    report: VerificationReport
+    """The original itself, computed again."""
 
     @property
     def contract(self) -> Contract:
@@ -55,6 +58,7 @@ class RerunPlan:
             "surroundings": None if self.around is None else self.around.model_dump(mode="json"),
             "left_out": list(self.left_out),
             "surroundings_known": self.registered,
+            "original": self.report.verdict.value,
             "contract": self.contract.canonical(),
         }
 
@@ -62,11 +66,15 @@ class RerunPlan:
 def plan_rerun(
     result: Result,
     folder: Path,
+    report: VerificationReport,
     environment: Mapping[str, str],
     python: Path | None = None,
     send_key: str | None = None,
 ) -> RerunPlan:
-    """What executing a result's contract here comes to; Refused or CannotRun where its documents ask for too much."""
+    """What executing a result's contract here comes to; Refused or CannotRun where its documents ask for too much.
+
+    EvidenceInvalid where the original does not hold: nothing can reproduce a figure that its own samples refute.
+    """
     registered = (folder / REGISTRATION_FILE).is_file()
     around = _surroundings(result, folder) if registered else None
     taken = take_over(around, environment, os.sched_getaffinity(0), None if python is None else _program(python))
@@ -77,7 +85,10 @@ def plan_rerun(
             "never started: name one of yours with --python, or run its experiment again"
         )
     executes = _executes(result, folder, send_key)
-    return RerunPlan(result, executes, taken.around, taken.left_out, registered)
+    wrong = next((check for check in report.checks if check.outcome is CheckOutcome.DOES_NOT_HOLD), None)
+    if wrong is not None:
+        raise EvidenceInvalid(f"{short(result.result_id)} does not hold ({wrong.line}); nothing is executed")
+    return RerunPlan(result, executes, taken.around, taken.left_out, registered, report)
 
 
 def _surroundings(result: Result, folder: Path) -> Surroundings | None:
@@ -111,7 +122,7 @@ def _executes(result: Result, folder: Path, send_key: str | None) -> str:
 def _callable(target: str, result: Result, folder: Path) -> str:
     """The function of a contract and the file it is in here; Refused where that file came with the result."""
     top = target.partition(":")[0].partition(".")[0]
-    if top in sys.stdlib_module_names:
+    if top in (*sys.stdlib_module_names, "__main__"):
         raise Refused(f"{target}: a function of Python's own library is no workload; its contract is not executed")
     inside = folder.resolve()
     if Path.cwd().resolve().is_relative_to(inside):
@@ -160,6 +171,8 @@ def render_plan(plan: RerunPlan) -> str:
         lines.append(f"left out: {names} (a document may not set them here; set them yourself where you mean them)")
     if not plan.registered:
         lines.append(f"what surrounded the original is not known: {REGISTRATION_FILE} is not here")
+    held = "holds, computed again from its samples" if plan.report.holds else plan.report.verdict.value
+    lines.append(f"the original {held}")
     lines.append(f"contract {short(plan.result.contract_id)}:")
     lines += [f"  {line}" for line in json.dumps(contract.canonical(), indent=1, ensure_ascii=True).splitlines()]
     return "\n".join(lines) + "\n"

@@ -44,12 +44,15 @@ class Rerun:
         return self.verdict.value if self.verdict in _SETTLED else UNDETERMINED
 
 
-def judge_rerun(original: Result, rerun: Result, left_out: tuple[str, ...] = ()) -> Rerun:
+def judge_rerun(
+    original: Result, rerun: Result, left_out: tuple[str, ...] = (), *, recomputed: bool = True
+) -> Rerun:
     """Reproduced: at every precision the ratio's whole interval lies within what is negligible.
 
     On another executor, or without what was `left_out` of its surroundings, a difference would not be the result's
     fault, so that is the verdict there, and the ratios stand beside it. Doubt is a verdict: an interval across the edge
-    settles nothing, and neither does a doubtful run.
+    settles nothing, and neither does a doubtful run. Figures that were not `recomputed` cannot be reproduced: what was
+    measured again is held against the run means that stand in the document, and the rest of it is only stated.
     """
     changes = difference(original.executor, rerun.executor, (Tier.CONFIGURATION,))
     effects = _effects(original, rerun)
@@ -67,7 +70,11 @@ def judge_rerun(original: Result, rerun: Result, left_out: tuple[str, ...] = ())
             why = f"{name} is doubtful ({'; '.join(side.validity.reasons)}): measure it again without that"
             return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, why)
     worst = min(judged, key=lambda precision: _WORST_FIRST.index(judged[precision]))
-    return Rerun(judged[worst], effects, changes, _words(worst, effects[worst], judged[worst]))
+    words = _words(worst, effects[worst], judged[worst])
+    if judged[worst] is RerunVerdict.REPRODUCED and not recomputed:
+        why = f"{words}, of figures that were not computed again from samples: verify the original first"
+        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, why)
+    return Rerun(judged[worst], effects, changes, words)
 
 
 def _fields(changes: tuple[FieldChange, ...]) -> str:
