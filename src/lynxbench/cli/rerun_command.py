@@ -7,13 +7,15 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.answers import answer, tell
-from lynxbench.cli.options import AS_JSON, DECLARE, LEDGER, OUT, RESULT
+from lynxbench.cli.options import AS_JSON, DECLARE, LEDGER, OUT
 from lynxbench.cli.output import recorder_for, tell_record
 from lynxbench.cli.running import carry_out
 from lynxbench.errors import ExitCode, Refused
+from lynxbench.evidence.keyring import Keyring
 from lynxbench.executor.declaration import read_declaration
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import RerunVerdict
+from lynxbench.record.bundled_results import is_bundle, recalled_bundle
 from lynxbench.record.recalling import recalled
 from lynxbench.record.recording import record_rerun
 from lynxbench.record.rerun_plan import RerunPlan, plan_rerun, render_plan
@@ -23,7 +25,7 @@ from lynxbench.run.pipeline import run_contract
 
 
 def rerun(
-    result: str = RESULT,
+    result: str = typer.Argument(help="A result: path, bundle, id or its unique beginning."),
     out: Path = OUT,
     declare: Path | None = DECLARE,
     show: bool = typer.Option(False, "--show", help="Show what would be executed, and execute nothing."),
@@ -39,8 +41,10 @@ def rerun(
 ) -> None:
     """Execute a result's contract here and say whether it is reproduced. Exit code 1 when it is not."""
     declaration = read_declaration(declare) if declare else None
-    with recalled(result, ledger, os.environ) as named:
-        report = verify_folder(Path(result) if Path(result).exists() else named.folder)
+    path = Path(result)
+    bundled = is_bundle(path)
+    with recalled_bundle(path, Keyring().trust) if bundled else recalled(result, ledger, os.environ) as named:
+        report = verify_folder(path if path.exists() and not bundled else named.folder)
         plan = plan_rerun(named.result, named.folder, report, os.environ, python, send_key)
     if show:
         answer(as_json, plan.document, lambda: render_plan(plan))

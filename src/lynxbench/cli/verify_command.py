@@ -19,6 +19,7 @@ from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultVerified
 from lynxbench.model.verification import FIGURES_LINE, CheckOutcome, EvidenceVerdict, VerificationReport, worst
+from lynxbench.record.bundled_results import is_bundle, read_stranger_bundle, verify_bundled
 from lynxbench.record.recalling import lay_out, ledger_checks
 from lynxbench.record.recalling_analyses import named_analysis
 from lynxbench.record.recording_analyses import analysis_kind
@@ -36,7 +37,7 @@ VERDICT_WORDS = {
 
 def verify(
     result: str = typer.Argument(
-        help="The folder of a run, experiment, tuning or fleet run; an id or name in the ledger; or a pack."
+        help="The folder of a run, experiment, tuning or fleet run; an id or name in the ledger; a bundle or a pack."
     ),
     everything: bool = typer.Option(False, "--all", help="Also show the lines that hold."),
     record: bool = typer.Option(False, "--record", help="Say in the ledger, signed, what came of it."),
@@ -50,6 +51,11 @@ def verify(
     path = Path(result)
     if path.is_file() and path.suffix == PACK_SUFFIX:
         _verify_pack(path, as_json)
+        return
+    if is_bundle(path):
+        if record:
+            raise Refused(f"{path}: a bundle is no ledger; take it in and record there: lynxbench results import")
+        _verify_bundle(path, everything, as_json)
         return
     report = _verify_path(path, ledger) if path.exists() else _verify_id(result, ledger)
     recorded = {"seq": _record(report, path, ledger)} if record and report.recomputed else {}
@@ -99,6 +105,24 @@ def _verify_pack(path: Path, as_json: bool) -> None:
             f"{signed}; results {', '.join(map(short, pack.cites))}\n"
             + "".join(f"  {_headline(report)}\n" for report in verified.reports)
         ),
+    )
+    _leave(verdict)
+
+
+def _verify_bundle(path: Path, everything: bool, as_json: bool) -> None:
+    """Every result that a bundle was made for, computed again; nothing is taken in."""
+    read = read_stranger_bundle(path, Keyring().trust)
+    reports = verify_bundled(read, read.bundle.manifest.results)
+    verdict = worst(report.verdict for report in reports)
+    answer(
+        as_json,
+        lambda: {
+            "verdict": verdict.value,
+            "holds": verdict is EvidenceVerdict.HOLDS,
+            "origin": read.bundle.checkpoint.origin,
+            "results": [report.document() for report in reports],
+        },
+        lambda: "".join(render_verification(report, everything) for report in reports),
     )
     _leave(verdict)
 

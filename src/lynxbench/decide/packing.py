@@ -36,7 +36,7 @@ from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import VerificationReport
 from lynxbench.reading import read_text
-from lynxbench.record.bundled_results import verify_bundled
+from lynxbench.record.bundled_results import ReadBundle, verify_bundled
 from lynxbench.record.recalling import result_document
 from lynxbench.record.recording import record_folder, seal
 from lynxbench.report.documents.pack_document import compose_pack
@@ -230,7 +230,8 @@ def pack_into(
 def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
     """Check a pack by itself: signatures, proofs, documents; its pages speak of the results inside; these anew."""
     trust = Keyring(environment=environment).trust
-    bundle = read_bundle(path, trust)
+    read = ReadBundle(read_bundle(path, trust), trust, trust)
+    bundle = read.bundle
     pack = pack_in(bundle)
     if pack is None:
         raise EvidenceInvalid(f"{path}: a bundle of results without a decision; not a procurement pack")
@@ -244,7 +245,7 @@ def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
         inside = documents.get(result.result_id)
         if inside is None or parse_result(inside, str(path)) != result:
             raise EvidenceInvalid(f"{path}: result {short(result.result_id)} in the pack is not the one in the bundle")
-    reports = verify_bundled(bundle, [result.result_id for result in pack.results], trust)
+    reports = verify_bundled(read, [result.result_id for result in pack.results])
     return VerifiedPack(pack, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin, reports)
 
 
