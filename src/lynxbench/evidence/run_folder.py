@@ -145,5 +145,5 @@ def find_unfinished(out: Path, contract_id: str) -> RunFolder | None:
         REGISTRATION_FILE,
         RESULT_FILE,
         RunFolder.open,
-        lambda run: run.registration.contract_id == contract_id,
+        lambda run: run.registration.contract.contract_id == contract_id,  # of what would be executed, not as stated
     )

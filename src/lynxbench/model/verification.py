@@ -97,8 +97,8 @@ class VerificationReport:
 
     @property
     def recomputed(self) -> bool:
-        """Whether the figures were computed again; an analysis is made again from its results, or does not hold."""
-        return self.subject != "result" or were_recomputed(check.line for check in self.checks)
+        """Whether the figures were computed again; of an analysis, those of every result that it rests on."""
+        return were_recomputed(check.line for check in self.checks)
 
     @property
     def verdict(self) -> EvidenceVerdict:

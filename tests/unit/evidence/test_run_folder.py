@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,6 +45,16 @@ def test_the_newest_unfinished_run_of_a_contract_is_found_and_damaged_ones_are_p
     assert found is not None
     assert found.path == older.path
     assert find_unfinished(tmp_path, "0" * 64) is None
+
+
+def test_a_contract_under_the_id_of_another_is_not_found_by_it(tmp_path: Path) -> None:
+    mine = parse_contract(QUICK_CONTRACT)
+    theirs = created(tmp_path, None)
+    registration = json.loads((theirs.path / REGISTRATION_FILE).read_text())
+    registration["contract"]["workload"]["model"]["target"] = "evil:spin"
+    (theirs.path / REGISTRATION_FILE).write_text(json.dumps(registration))
+    assert RunFolder.open(theirs.path).registration.contract_id == mine.contract_id
+    assert find_unfinished(tmp_path, mine.contract_id) is None
 
 
 def test_clients_that_were_once_registered_as_threads_are_read_as_clients(tmp_path: Path) -> None:

@@ -45,9 +45,11 @@ def test_what_was_found_comes_first_then_whether_there_was_anything_to_find() ->
     assert (document["verdict"], document["holds"], document["recomputed"]) == ("cannot be verified", False, False)
 
 
-def test_an_analysis_has_no_samples_of_its_own() -> None:
-    assert VerificationReport("ab", (holds("cells"),), "experiment").holds
-    assert not VerificationReport("ab", (fails("cells", "another"),), "experiment").holds
+def test_an_analysis_is_verified_where_every_result_of_it_was() -> None:
+    made = VerificationReport("ab", (holds("cells"),), "experiment")
+    assert made.verdict is EvidenceVerdict.CANNOT
+    assert made.adding((holds("figures", "of 3 results"),)).holds
+    assert not made.adding((holds("figures"), fails("cells", "another"))).holds
 
 
 @pytest.mark.parametrize(
