@@ -27,7 +27,7 @@ def spin():
     time.sleep(PAUSE_S)
     return 1
 """
-"""Installed on both machines; how long it pauses is the machine's affair: the code stays the same where that changes."""
+"""Installed on both machines; how long it pauses is the machine's affair, and the code stays the same."""
 CONTRACT = QUICK_CONTRACT.replace("spinning:spin", "pausing_package:spin").replace("restarts: 2", "restarts: 3")
 
 

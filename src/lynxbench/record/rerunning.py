@@ -44,9 +44,7 @@ class Rerun:
         return self.verdict.value if self.verdict in _SETTLED else UNDETERMINED
 
 
-def judge_rerun(
-    original: Result, rerun: Result, left_out: tuple[str, ...] = (), *, recomputed: bool = True
-) -> Rerun:
+def judge_rerun(original: Result, rerun: Result, left_out: tuple[str, ...] = (), *, recomputed: bool = True) -> Rerun:
     """Reproduced: at every precision the ratio's whole interval lies within what is negligible.
 
     On another executor, or without what was `left_out` of its surroundings, a difference would not be the result's

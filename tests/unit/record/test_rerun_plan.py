@@ -20,7 +20,6 @@ from lynxbench.model.verification import VerificationReport, cannot, fails, hold
 from lynxbench.record.rerun_plan import RerunPlan, plan_rerun, render_plan
 from served import served_contract
 
-
 HELD = VerificationReport("", (holds("figures"),))
 
 
