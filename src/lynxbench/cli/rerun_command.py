@@ -71,7 +71,9 @@ def _agree(plan: RerunPlan, yes: bool) -> None:
     """Show what is about to be executed, and go on only where somebody says so."""
     name = short(plan.result.result_id)
     if not yes and not sys.stdin.isatty():
-        raise Refused(f"{name}: a rerun executes its contract, and nobody can be asked; read it by --show, then --yes")
+        raise Refused(
+            f"{name}: a rerun executes its contract, and nobody can be asked; read it with --show, then say --yes"
+        )
     for line in render_plan(plan).splitlines():
         tell(line)
     if not yes and not typer.confirm("Execute this?", err=True):
