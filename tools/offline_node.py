@@ -267,7 +267,7 @@ def _arguments(node: Node, step: Step, *, resume: bool) -> list[str]:
     if kind == EXPERIMENT:
         return ["experiment", "run", name, "--out", str(node.state / "experiments"), "--json", *goes_on]
     runs = ["--out", str(node.state / "runs"), "--json"]
-    return ["rerun", name, *runs] if kind == RERUN else ["run", step.name, *runs, *goes_on]
+    return ["rerun", name, "--yes", *runs] if kind == RERUN else ["run", step.name, *runs, *goes_on]
 
 
 def _plain(name: str) -> str:

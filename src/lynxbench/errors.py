@@ -31,6 +31,7 @@ class ExitCode(IntEnum):
     CANNOT_RUN = 4
     EVIDENCE_INVALID = 5
     UNPROVEN = 6
+    CANNOT_VERIFY = 7
     INTERRUPTED = 130
 
 

@@ -42,7 +42,7 @@ TODAY, TESTED, DECODE = (f"results/{name}.result.json" for name in ("today", "te
 
 
 @pytest.mark.slow
-def test_the_demo_makes_a_pack_that_verifies_by_itself(here: Path) -> None:
+def test_the_demo_makes_a_pack_whose_signatures_hold_and_whose_figures_cannot_be_verified(here: Path) -> None:
     done = call(here, "demo", "decisions", "-o", "demo", "--no-pdf", "--json")
     assert done.code == ExitCode.DONE, done.err
     made = json.loads(done.out)
@@ -51,8 +51,10 @@ def test_the_demo_makes_a_pack_that_verifies_by_itself(here: Path) -> None:
     assert "Do not buy h200 yet: fix the software first." in page
     assert "every figure in it is invented" in page
     verified = call(here, "verify", made["pack"], "--json")
-    assert verified.code == ExitCode.DONE, verified.err
-    assert json.loads(verified.out)["holds"] is True
+    assert verified.code == ExitCode.CANNOT_VERIFY, verified.err
+    said = json.loads(verified.out)
+    assert (said["holds"], said["verdict"]) == (False, "cannot be verified"), "invented figures have no samples"
+    assert {one["verdict"] for one in said["verifications"]} == {"cannot be verified"}
     forged = here / "forged.lynxpack"
     data = bytearray((here / made["pack"]).read_bytes())
     place = data.find(b"1.71")
@@ -183,6 +185,7 @@ def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp
         made = call(tmp_path, "decide", "pack", "purchase.json", "-o", file, "--no-pdf", *more)
         assert made.code == ExitCode.DONE, made.err
         held = call(tmp_path, "verify", file)
-        assert held.code == ExitCode.DONE, held.err
+        assert held.code == ExitCode.DONE, held.out + held.err
+        assert held.out.startswith("pack holds: ")
         assert "without a diagnostic" in held.out
         assert "without a diagnostic" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")

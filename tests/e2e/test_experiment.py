@@ -199,6 +199,54 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(bench: Path, tmp_pat
     assert len([*(tmp_path / "out").glob("work-cells-*")]) == 1
 
 
+def _stranger_copy(bench: Path, ran: dict[str, Any], out: Path) -> Path:
+    """The finished experiment as an unfinished one that somebody put where `--resume` looks."""
+    folder = out / str(ran["experiment_id"])
+    shutil.copytree(bench / "experiments" / str(ran["experiment_id"]), folder)
+    (folder / "analysis.json").unlink()
+    for run in (folder / "runs").iterdir():
+        (run / "result.json").unlink()
+        shutil.rmtree(run / "attempts")
+    return folder
+
+
+@pytest.mark.parametrize("hostile", ["interpreter", "variable", "contract"])
+def test_going_on_executes_nothing_that_the_folder_alone_asks_for(
+    bench: Path, ran: dict[str, Any], tmp_path: Path, hostile: str
+) -> None:
+    marker, evil = tmp_path / "executed", tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    evil.chmod(0o755)
+    (bench / "evil_work.py").write_text(f"open({str(marker)!r}, 'w')")
+    folder = _stranger_copy(bench, ran, tmp_path / "out")
+    for run in (folder / "runs").iterdir():
+        registration = json.loads((run / "registration.json").read_text())
+        around = registration["surroundings"] or {}
+        if hostile == "interpreter":
+            registration["surroundings"] = {**around, "interpreter": str(evil)}
+        elif hostile == "variable":
+            registration["surroundings"] = {**around, "environment": {"PYTHONPATH": str(tmp_path)}}
+        else:
+            registration["contract"]["workload"]["model"]["target"] = "evil_work:work"
+        (run / "registration.json").write_text(json.dumps(registration))
+    done = lynxbench("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", cwd=bench)
+    assert done.code == 3, done.err
+    assert "start anew" in done.err
+    assert not marker.exists()
+
+
+def test_another_definition_under_the_id_of_yours_is_not_gone_on_with(
+    bench: Path, ran: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = _stranger_copy(bench, ran, tmp_path / "out")
+    plan = json.loads((folder / "experiment.json").read_text())
+    plan["definition"]["question"] = "Is this another experiment?"
+    (folder / "experiment.json").write_text(json.dumps(plan))
+    done = lynxbench("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", cwd=bench)
+    assert done.code == 2, done.err
+    assert "no unfinished experiment" in done.err
+
+
 @pytest.mark.slow
 def test_a_version_is_a_factor_through_environments_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "upgrading.py").write_text(UPGRADING)

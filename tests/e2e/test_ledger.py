@@ -212,7 +212,7 @@ def test_rerun_executes_the_same_contract_and_says_what_came_of_it(tmp_path: Pat
     assert team.run("run", "spin.yaml", cwd=tmp_path).code == 0
     original = team.ask("results", "list")["results"][0]["result_id"]
     out = str(tmp_path / "out")
-    done = team.run("rerun", original[:10], "--out", out, "--json", cwd=tmp_path)
+    done = team.run("rerun", original[:10], "--yes", "--out", out, "--json", cwd=tmp_path)
     said = json.loads(done.out)
     assert said["verdict"] in ("reproduced", "inconclusive"), said
     assert done.code == 0
@@ -220,7 +220,7 @@ def test_rerun_executes_the_same_contract_and_says_what_came_of_it(tmp_path: Pat
     shown = team.ask("results", "show", original)
     assert [one["text"] for one in shown["standing"]["reruns"]] == [said["verdict"]]
     (tmp_path / "spinning.py").write_text(PAUSING.replace("0.01", "0.04"))
-    done = team.run("rerun", original[:10], "--out", out, cwd=tmp_path)
+    done = team.run("rerun", original[:10], "--yes", "--out", out, cwd=tmp_path)
     assert "EXECUTOR DIFFERS" in done.out
     assert "application.callable_source_sha256" in done.out
     assert "(the spinners)" in done.out

@@ -21,7 +21,7 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from lynxbench.model.result import Result
-from lynxbench.model.verification import CheckOutcome
+from lynxbench.model.verification import CheckOutcome, EvidenceVerdict
 from lynxbench.record.signature_check import check_envelope
 from lynxbench.record.verifying import verify_folder
 from sealed import contest, key_of
@@ -82,11 +82,11 @@ def test_the_document_alone_names_its_folder(spin_run: Path) -> None:
     assert verify_folder(spin_run / "result.json").holds
 
 
-def test_a_folder_without_attempts_is_verified_as_far_as_it_goes(run_copy: Path) -> None:
+def test_a_folder_without_attempts_is_looked_at_as_far_as_it_goes_and_not_called_verified(run_copy: Path) -> None:
     shutil.rmtree(run_copy / "attempts")
     (run_copy / "manifest.json").unlink()
     report = verify_folder(run_copy)
-    assert report.holds
+    assert report.verdict is EvidenceVerdict.CANNOT
     lines = {check.name: check.outcome.value for check in report.checks}
     assert lines["fp32 throughput"] == lines["fp32 steady state"] == lines["samples and phases"] == "holds"
     assert lines["attempts"] == lines["validity"] == "cannot be recomputed"

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import typer
 
-from lynxbench.cli.answers import answer
+from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.naming import append_signed
 from lynxbench.cli.options import AS_JSON, LEDGER
 from lynxbench.errors import BadInput, BadLedger, ExitCode, Refused
 from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.manifest import MANIFEST_FILE
+from lynxbench.evidence.sample_file import hash_file
 from lynxbench.ledger.location import NO_LEDGER, opened
 from lynxbench.ledger.names import find_analysis, find_id, looks_like_id
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultVerified
-from lynxbench.model.verification import CheckOutcome, VerificationReport
+from lynxbench.model.verification import FIGURES_LINE, CheckOutcome, EvidenceVerdict, VerificationReport, worst
+from lynxbench.record.bundled_results import is_bundle, read_stranger_bundle, verify_bundled
 from lynxbench.record.recalling import lay_out, ledger_checks
 from lynxbench.record.recalling_analyses import named_analysis
 from lynxbench.record.recording_analyses import analysis_kind
@@ -25,11 +28,16 @@ from lynxbench.record.verifying import verify_folder
 from lynxbench.record.verifying_analyses import ledger_lines, verify_analysis_folder, verify_logged
 
 PACK_SUFFIX = ".lynxpack"
+VERDICT_WORDS = {
+    EvidenceVerdict.HOLDS: "holds",
+    EvidenceVerdict.DOES_NOT_HOLD: "DOES NOT HOLD",
+    EvidenceVerdict.CANNOT: "CANNOT BE VERIFIED",
+}
 
 
 def verify(
     result: str = typer.Argument(
-        help="The folder of a run, experiment, tuning or fleet run; an id or name in the ledger; or a pack."
+        help="The folder of a run, experiment, tuning or fleet run; an id or name in the ledger; a bundle or a pack."
     ),
     everything: bool = typer.Option(False, "--all", help="Also show the lines that hold."),
     record: bool = typer.Option(False, "--record", help="Say in the ledger, signed, what came of it."),
@@ -37,14 +45,20 @@ def verify(
     as_json: bool = AS_JSON,
 ) -> None:
     """Recompute ids, hashes, figures and verdicts from the raw samples; of an experiment, a tuning or a fleet run, the
-    whole analysis from the results that it cites. Exit code 5 when anything does not hold.
+    whole analysis from the results that it cites. Exit code 5 when anything does not hold, 7 when nothing was found and
+    not all that the figures rest on is there.
     """
     path = Path(result)
     if path.is_file() and path.suffix == PACK_SUFFIX:
         _verify_pack(path, as_json)
         return
+    if is_bundle(path):
+        if record:
+            raise Refused(f"{path}: a bundle is no ledger; take it in and record there: lynxbench results import")
+        _verify_bundle(path, everything, as_json)
+        return
     report = _verify_path(path, ledger) if path.exists() else _verify_id(result, ledger)
-    recorded = {"seq": _record(report, ledger)} if record else {}
+    recorded = {"seq": _record(report, path, ledger)} if record and report.recomputed else {}
     answer(
         as_json,
         lambda: {**report.document(), **recorded},
@@ -53,31 +67,64 @@ def verify(
             + "".join(f"  recorded as entry {seq}\n" for seq in recorded.values())
         ),
     )
-    if not report.holds:
-        raise typer.Exit(ExitCode.EVIDENCE_INVALID)
+    if record and not recorded:
+        tell("lynxbench: not recorded: its figures were not computed again, so there is nothing to say of them")
+    _leave(report.verdict)
+
+
+def _leave(verdict: EvidenceVerdict) -> None:
+    """End as the verdict asks for; what holds is done."""
+    if verdict is not EvidenceVerdict.HOLDS:
+        invalid = verdict is EvidenceVerdict.DOES_NOT_HOLD
+        raise typer.Exit(ExitCode.EVIDENCE_INVALID if invalid else ExitCode.CANNOT_VERIFY)
 
 
 def _verify_pack(path: Path, as_json: bool) -> None:
-    """Print what holds; EvidenceInvalid where anything does not."""
+    """Print what holds, each result computed again; EvidenceInvalid where bytes or signatures do not."""
     from lynxbench.decide.packing import verify_pack  # decisions and their pages are loaded for a pack alone
 
     verified = verify_pack(path, os.environ)
-    pack = verified.pack
+    pack, verdict = verified.pack, worst(report.verdict for report in verified.reports)
     lines = [f"  {decision.kind}: {decision.sentence}\n" for decision in pack.decisions]
     signed = f"  {verified.entries} signed entries by {', '.join(verified.teams)}, each with its proof"
     answer(
         as_json,
         lambda: {
-            "holds": True,
+            "verdict": verdict.value,
+            "holds": verdict is EvidenceVerdict.HOLDS,
             "title": pack.title,
             "decisions": [decision.sentence for decision in pack.decisions],
             "results": list(pack.cites),
             "entries": verified.entries,
             "signed_by": list(verified.teams),
             "origin": verified.origin,
+            "verifications": [report.document() for report in verified.reports],
         },
-        lambda: f"pack holds: {pack.title}\n{''.join(lines)}{signed}; results {', '.join(map(short, pack.cites))}\n",
+        lambda: (
+            f"pack {VERDICT_WORDS[verdict]}: {pack.title}\n{''.join(lines)}"
+            f"{signed}; results {', '.join(map(short, pack.cites))}\n"
+            + "".join(f"  {_headline(report)}\n" for report in verified.reports)
+        ),
     )
+    _leave(verdict)
+
+
+def _verify_bundle(path: Path, everything: bool, as_json: bool) -> None:
+    """Every result that a bundle was made for, computed again; nothing is taken in."""
+    read = read_stranger_bundle(path, Keyring().trust)
+    reports = verify_bundled(read, read.bundle.manifest.results)
+    verdict = worst(report.verdict for report in reports)
+    answer(
+        as_json,
+        lambda: {
+            "verdict": verdict.value,
+            "holds": verdict is EvidenceVerdict.HOLDS,
+            "origin": read.bundle.checkpoint.origin,
+            "results": [report.document() for report in reports],
+        },
+        lambda: "".join(render_verification(report, everything) for report in reports),
+    )
+    _leave(verdict)
 
 
 def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
@@ -114,15 +161,21 @@ def _verify_id(named: str, ledger: str | None) -> VerificationReport:
         return report.adding(ledger_checks(open_, result_id, trust))
 
 
-def _record(report: VerificationReport, ledger: str | None) -> int:
-    """Append the verification; a result that the ledger does not hold cannot be spoken of there."""
+def _record(report: VerificationReport, path: Path, ledger: str | None) -> int:
+    """Append the verification of a result that the ledger holds; of its own files, not of a copy that may differ."""
     if report.subject != "result":
         raise Refused(f"a {report.subject} is made again by whoever wants to know; record what comes of its results")
     with opened(ledger, os.environ) as open_:
-        if not report.result_id or find_result(open_.log, report.result_id) is None:
+        recorded = find_result(open_.log, report.result_id) if report.result_id else None
+        if recorded is None:
             raise Refused(
                 f"{short(report.result_id) or 'this result'}: not in the ledger, so nothing is recorded about it"
             )
+        manifest = (path if path.is_dir() else path.parent) / MANIFEST_FILE
+        held = next((blob.sha256 for blob in recorded.entry.blobs if blob.name == MANIFEST_FILE), None)
+        if path.exists() and (not manifest.is_file() or hash_file(manifest) != held):
+            name = short(report.result_id)
+            raise Refused(f"{path}: other files than the ledger holds of {name}; say lynxbench verify {name} --record")
         lines = tuple(check.line for check in report.checks)
         body = ResultVerified(result_id=report.result_id, holds=report.holds, checks=lines)
         return append_signed(open_, body)[0]
@@ -130,17 +183,19 @@ def _record(report: VerificationReport, ledger: str | None) -> int:
 
 def render_verification(report: VerificationReport, everything: bool) -> str:
     """The verdict first, then the lines that matter."""
+    lines = [_headline(report)]
+    marks = {CheckOutcome.HOLDS: "✓", CheckOutcome.DOES_NOT_HOLD: "✗", CheckOutcome.CANNOT: "·"}
+    shown = [check for check in report.checks if everything or check.outcome is not CheckOutcome.HOLDS]
+    shown.sort(key=lambda check: (check.outcome is not CheckOutcome.DOES_NOT_HOLD, check.name != FIGURES_LINE))
+    lines += [f"  {marks[check.outcome]} {check.line}" for check in shown]
+    return "\n".join(lines) + "\n"
+
+
+def _headline(report: VerificationReport) -> str:
     held, failed, unknown = (
         report.count(outcome) for outcome in (CheckOutcome.HOLDS, CheckOutcome.DOES_NOT_HOLD, CheckOutcome.CANNOT)
     )
-    verdict = "holds" if report.holds else "DOES NOT HOLD"
     name = f" {short(report.result_id)}" if report.result_id else ""
     signed = "" if report.signed else "; nobody's signature"
-    lines = [
-        f"{report.subject}{name} {verdict}: {held} checks hold, {failed} do not, {unknown} cannot be recomputed{signed}"
-    ]
-    marks = {CheckOutcome.HOLDS: "✓", CheckOutcome.DOES_NOT_HOLD: "✗", CheckOutcome.CANNOT: "·"}
-    shown = [check for check in report.checks if everything or check.outcome is not CheckOutcome.HOLDS]
-    shown.sort(key=lambda check: check.outcome is not CheckOutcome.DOES_NOT_HOLD)
-    lines += [f"  {marks[check.outcome]} {check.line}" for check in shown]
-    return "\n".join(lines) + "\n"
+    counts = f"{held} checks hold, {failed} do not, {unknown} cannot be recomputed{signed}"
+    return f"{report.subject}{name} {VERDICT_WORDS[report.verdict]}: {counts}"

@@ -34,7 +34,9 @@ from lynxbench.model.entries import Blob, ChangeDeclared, DecisionTaken
 from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
+from lynxbench.model.verification import VerificationReport
 from lynxbench.reading import read_text
+from lynxbench.record.bundled_results import ReadBundle, verify_bundled
 from lynxbench.record.recalling import result_document
 from lynxbench.record.recording import record_folder, seal
 from lynxbench.report.documents.pack_document import compose_pack
@@ -117,6 +119,8 @@ class VerifiedPack:
     teams: tuple[str, ...]
     entries: int
     origin: str
+    reports: tuple[VerificationReport, ...]
+    """Each result that it rests on, computed again."""
 
 
 def record_decision(decision: Decision, ledger: str | None) -> RecordedDecision:
@@ -224,8 +228,10 @@ def pack_into(
 
 
 def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
-    """Check a pack by itself: signatures, proofs and documents; then that its pages speak of the results inside."""
-    bundle = read_bundle(path, Keyring(environment=environment).trust)
+    """Check a pack by itself: signatures, proofs, documents; its pages speak of the results inside; these anew."""
+    trust = Keyring(environment=environment).trust
+    read = ReadBundle(read_bundle(path, trust), trust, trust)
+    bundle = read.bundle
     pack = pack_in(bundle)
     if pack is None:
         raise EvidenceInvalid(f"{path}: a bundle of results without a decision; not a procurement pack")
@@ -239,7 +245,8 @@ def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
         inside = documents.get(result.result_id)
         if inside is None or parse_result(inside, str(path)) != result:
             raise EvidenceInvalid(f"{path}: result {short(result.result_id)} in the pack is not the one in the bundle")
-    return VerifiedPack(pack, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin)
+    reports = verify_bundled(read, [result.result_id for result in pack.results])
+    return VerifiedPack(pack, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin, reports)
 
 
 def pack_in(bundle: Bundle) -> Pack | None:

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import inspect
+import pkgutil
 import platform
 import sys
 import sysconfig
 import traceback
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, cast
@@ -277,6 +280,45 @@ def _import(name: str, target: str) -> ModuleType:
         raise user_error(target, error) from error
     except (Exception, SystemExit) as error:
         raise user_error(target, error) from error
+
+
+def module_files(target: str) -> tuple[Path, ...]:
+    """The files that importing `target` would execute, outermost package first, as `resolve` looks for them.
+
+    Found without executing any of them; () where there is no such module, or no file behind it.
+    """
+    names = target.partition(":")[0].split(".")
+    files: list[Path] = []
+    places = [str(Path.cwd()), *sys.path]
+    for depth in range(1, len(names) + 1):
+        spec = _spec_among(".".join(names[:depth]), places) or (_spec_of_top(names[0]) if depth == 1 else None)
+        if spec is None:
+            return ()
+        files += [Path(spec.origin).resolve()] if spec.origin is not None and spec.has_location else []
+        places = list(spec.submodule_search_locations or ())
+    return tuple(files)
+
+
+def _spec_among(name: str, places: list[str]) -> ModuleSpec | None:
+    """The first module of that name in these folders; a folder without code counts where no module is found."""
+    portions: list[str] = []
+    for place in places:
+        finder = pkgutil.get_importer(place)
+        spec = None if finder is None else finder.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            return spec
+        portions += [] if spec is None else spec.submodule_search_locations or []
+    namespace = ModuleSpec(name, None, is_package=True)
+    namespace.submodule_search_locations = portions
+    return namespace if portions else None
+
+
+def _spec_of_top(name: str) -> ModuleSpec | None:
+    """What other finders know: packages that are installed in place."""
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
 
 
 def _parameters(function: Function) -> dict[str, inspect.Parameter]:

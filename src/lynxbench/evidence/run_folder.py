@@ -13,7 +13,7 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lynxbench.errors import BadInput, CannotRun
+from lynxbench.errors import BadInput
 from lynxbench.evidence.documents import RESULT_FILE, read_document
 from lynxbench.evidence.folders import dated_name, make_folder, newest_unfinished
 from lynxbench.evidence.whole_files import write_text
@@ -138,17 +138,6 @@ def _refuse_secrets(contract: Contract, surroundings: Surroundings | None) -> No
         )
 
 
-def surroundings_of(folder: Path) -> Surroundings | None:
-    """What a run's processes were given beside the contract; CannotRun where their environment is not here."""
-    if not (folder / REGISTRATION_FILE).is_file():
-        return None
-    around = RunFolder.open(folder).registration.surroundings
-    if around is not None and around.interpreter is not None and not Path(around.interpreter).exists():
-        name = "another environment" if around.packages is None else f"the environment {around.packages.name}"
-        raise CannotRun(f"{folder.name}: its processes ran in {name}, which is not here; run its experiment again")
-    return around
-
-
 def find_unfinished(out: Path, contract_id: str) -> RunFolder | None:
     """The newest run of a contract under `out` that has no result yet."""
     return newest_unfinished(
@@ -156,5 +145,5 @@ def find_unfinished(out: Path, contract_id: str) -> RunFolder | None:
         REGISTRATION_FILE,
         RESULT_FILE,
         RunFolder.open,
-        lambda run: run.registration.contract_id == contract_id,
+        lambda run: run.registration.contract.contract_id == contract_id,  # of what would be executed, not as stated
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Protocol
 
-from lynxbench.errors import BadInput, CannotRun, Interrupted
+from lynxbench.errors import BadInput, CannotRun, Interrupted, Refused
 from lynxbench.evidence.folders import newest_unfinished
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.evidence.whole_files import write_text
@@ -88,7 +88,7 @@ def open_experiment(defined: Defined, out: Path, *, resume: bool, dispatched: bo
         EXPERIMENT_FILE,
         ANALYSIS_FILE,
         ExperimentFolder.open,
-        lambda folder: folder.plan.definition_id == definition.definition_id,
+        lambda folder: folder.plan.definition.definition_id == definition.definition_id,
     )
     if begun is None:
         raise BadInput(f"{out}: no unfinished experiment of {definition.name}; start one without --resume")
@@ -216,9 +216,17 @@ class Experiment:
         """The run that a cell's processes in a lane belong to; registered when it is first needed."""
         state = self.folder.cell(cell.number)
         if str(lane) in state.runs:
-            return RunFolder.open(self.folder.runs / state.runs[str(lane)])
+            return self._begun(cell, lane, state.runs[str(lane)])
         run = self.visits.begin(self.setting(cell, lane))
         self.folder.add_run(cell.number, lane, run.path.name)
+        return run
+
+    def _begun(self, cell: CellPlan, lane: int, name: str) -> RunFolder:
+        """A run of an earlier call; a folder may be a stranger's, so it must be registered as the definition has it."""
+        run, setting = RunFolder.open(self.folder.runs / name), self.setting(cell, lane)
+        asked = (setting.contract.contract_id, self.visits.surroundings(setting))
+        if asked != (run.registration.contract.contract_id, run.registration.surroundings):
+            raise Refused(f"{run.path}: registered with another contract or surroundings than its cell; start anew")
         return run
 
     def _ask(self, cell: CellPlan, block: int) -> None:
@@ -240,8 +248,8 @@ class Experiment:
             return
         for cell in self.cells:
             state = self.folder.cell(cell.number)
-            for name in () if state.infeasible else state.runs.values():
-                run = RunFolder.open(self.folder.runs / name)
+            for lane, name in () if state.infeasible else state.runs.items():
+                run = self._begun(cell, int(lane), name)
                 if not run.finished:
                     self.visits.end(run, self.progress)
 

@@ -20,6 +20,7 @@ from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.verdicts import ValidityVerdict
+from lynxbench.model.verification import were_recomputed
 
 if TYPE_CHECKING:
     from lynxbench.model.contract import Contract
@@ -161,6 +162,11 @@ class ResultVerified(Document):
     result_id: Sha256
     holds: bool
     checks: tuple[str, ...]
+
+    @property
+    def verifies(self) -> bool:
+        """Whether it found nothing wrong and recomputed the figures; earlier versions signed one without the other."""
+        return self.holds and were_recomputed(self.checks)
 
 
 class RerunVerdict(StrEnum):

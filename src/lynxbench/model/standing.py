@@ -62,6 +62,8 @@ class Standing(Document):
     registered: bool = False
     """Whether the run was announced in this ledger before its result came."""
     verified: tuple[Remark, ...] = ()
+    inspected: tuple[Remark, ...] = ()
+    """Who found nothing wrong without computing the figures again: no verification."""
     refuted: tuple[Remark, ...] = ()
     contested: tuple[Remark, ...] = ()
     retracted: tuple[Remark, ...] = ()
@@ -84,6 +86,8 @@ class Standing(Document):
             phrases.append("not registered in advance")
         if self.verified:
             phrases.append(f"verified by {_names(self.verified)}")
+        elif self.inspected:
+            phrases.append(f"not verified: {_names(self.inspected)} found nothing wrong and recomputed no figure")
         for verdict in RerunVerdict:
             reruns = [rerun for rerun in self.reruns if rerun.text == verdict.value]
             if reruns:
@@ -131,6 +135,8 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry]) -> Standing:
         kind = ""
         if isinstance(body, ResultVerified) and voice.teams:  # a stranger's word neither helps nor harms
             kind, text = ("verified", "holds") if body.holds else ("refuted", "does not")
+            if body.holds and not body.verifies:
+                kind, text = "inspected", "recomputed no figure"
         elif isinstance(body, ResultContested):
             kind, text = "contested", body.reason
         elif isinstance(body, ResultRetracted) and (set(voice.teams) & set(teams) or set(voice.keys) & keys):

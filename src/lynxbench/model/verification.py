@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -11,6 +11,21 @@ from lynxbench.model.canonical import JsonValue
 
 SIGNATURE_CHECKS: Final = frozenset({"signature", "signatures"})
 """Lines that speak of who signed: in the folder, and in the ledger."""
+
+
+FIGURES_LINE: Final = "figures"
+"""The line on whether what is stated was computed again from samples, registration, attempts and telemetry."""
+_FOUNDATIONS: Final = ("registration run id", "attempts", "attempts counted", "samples and phases")
+_VALIDITY: Final = ("holds", "cannot be recomputed: reached by edition ", "cannot be recomputed: the verdict holds")
+"""What has to hold in a verification from before it had that line, and what it then says of the validity."""
+
+
+class EvidenceVerdict(StrEnum):
+    """What verifying comes to. Where nothing was computed again, nothing was verified."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    CANNOT = "cannot be verified"
 
 
 class CheckOutcome(StrEnum):
@@ -51,6 +66,26 @@ def cannot(name: str, why: str) -> Check:
     return Check(name, CheckOutcome.CANNOT, why)
 
 
+def worst(verdicts: Iterable[EvidenceVerdict]) -> EvidenceVerdict:
+    """What several come to together; what is not there was not verified."""
+    gravest = (EvidenceVerdict.DOES_NOT_HOLD, EvidenceVerdict.CANNOT, EvidenceVerdict.HOLDS)
+    return min(verdicts, key=gravest.index, default=EvidenceVerdict.CANNOT)
+
+
+def were_recomputed(lines: Iterable[str]) -> bool:
+    """Whether the lines of a verification, which may be an old one, say that the figures were computed again."""
+    said = tuple(lines)
+    if any(line.startswith(f"{FIGURES_LINE}: ") for line in said):
+        return _held(FIGURES_LINE, said)
+    judged = any(line.startswith(tuple(f"validity: {words}" for words in _VALIDITY)) for line in said)
+    return judged and all(_held(name, said) for name in _FOUNDATIONS)
+
+
+def _held(name: str, lines: Sequence[str]) -> bool:
+    stated = [line for line in lines if line.startswith(f"{name}: ")]
+    return bool(stated) and all(f"{line}: ".startswith(f"{name}: {CheckOutcome.HOLDS.value}: ") for line in stated)
+
+
 @dataclass(frozen=True, slots=True)
 class VerificationReport:
     """All checks of one result, or of one analysis of several."""
@@ -61,9 +96,21 @@ class VerificationReport:
     """`result`, `experiment`, `tuning`, `fleet`."""
 
     @property
+    def recomputed(self) -> bool:
+        """Whether the figures were computed again; of an analysis, those of every result that it rests on."""
+        return were_recomputed(check.line for check in self.checks)
+
+    @property
+    def verdict(self) -> EvidenceVerdict:
+        """What was found to be wrong comes first; then whether there was anything to find."""
+        if any(check.outcome is CheckOutcome.DOES_NOT_HOLD for check in self.checks):
+            return EvidenceVerdict.DOES_NOT_HOLD
+        return EvidenceVerdict.HOLDS if self.recomputed else EvidenceVerdict.CANNOT
+
+    @property
     def holds(self) -> bool:
-        """Whether nothing was found that does not hold."""
-        return all(check.outcome is not CheckOutcome.DOES_NOT_HOLD for check in self.checks)
+        """Whether everything was computed again and nothing was found that does not hold."""
+        return self.verdict is EvidenceVerdict.HOLDS
 
     @property
     def signed(self) -> bool:
@@ -84,7 +131,9 @@ class VerificationReport:
         names = {"result_id": self.result_id} if is_result else {"analysis_id": self.result_id, "kind": self.subject}
         return {
             **names,
+            "verdict": self.verdict.value,
             "holds": self.holds,
+            "recomputed": self.recomputed,
             "signed": self.signed,
             "counts": {outcome.value: self.count(outcome) for outcome in CheckOutcome},
             "checks": [{"name": check.name, "outcome": check.outcome.value, "why": check.why} for check in self.checks],

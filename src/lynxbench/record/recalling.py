@@ -1,14 +1,14 @@
 """A result out of the ledger again: by path, id or unique beginning, with its files laid out as the run left them."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
 from lynxbench.evidence.documents import RESULT_FILE, parse_sealed, read_result
-from lynxbench.evidence.envelope import check_signatures
+from lynxbench.evidence.envelope import Envelope, check_signatures
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
 from lynxbench.evidence.trust import TrustList
@@ -19,7 +19,7 @@ from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.names import find_id, looks_like_id
 from lynxbench.ledger.queries import entries_about, find_result, standings
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import ResultRecorded, ResultVerified
+from lynxbench.model.entries import Entry, ResultRecorded, ResultVerified
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing
 from lynxbench.model.verification import Check, cannot, fails, holds
@@ -95,16 +95,26 @@ def sealed_document(ledger: OpenLedger, recorded: Logged) -> Result:
 def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
     """Write the files of a result into a new folder, each at the place that the run's manifest gives it."""
     recorded = _recorded(ledger, result_id)
-    data = ledger.blobs.get(_sha256_of(recorded, MANIFEST_FILE))
-    manifest = parse_manifest(data)
+    lay_out_files(recorded.entry, recorded.envelope, ledger.blobs.get, folder)
+
+
+def lay_out_files(entry: Entry, envelope: Envelope, document: Callable[[str], bytes], folder: Path) -> None:
+    """The same, wherever the documents come from; an entry without a manifest has its result document alone."""
+    named = {blob.name: blob.sha256 for blob in entry.blobs}
+    if RESULT_FILE not in named:
+        raise EvidenceInvalid(f"the entry of this result names no {RESULT_FILE}")
+    paths = {RESULT_FILE: named[RESULT_FILE]}
     try:
         folder.mkdir(parents=True)
-        (folder / MANIFEST_FILE).write_bytes(data)
-        (folder / ENVELOPE_FILE).write_bytes(recorded.envelope.to_bytes())
-        for file in manifest.files:  # paths below the folder alone: the manifest's own rule
-            target = folder / file.path
+        (folder / ENVELOPE_FILE).write_bytes(envelope.to_bytes())
+        if MANIFEST_FILE in named:
+            data = document(named[MANIFEST_FILE])
+            (folder / MANIFEST_FILE).write_bytes(data)
+            paths |= {file.path: file.sha256 for file in parse_manifest(data).files}
+        for path, sha256 in paths.items():  # below the folder alone: the manifest's own rule
+            target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(ledger.blobs.get(file.sha256))
+            target.write_bytes(document(sha256))
     except OSError as error:
         raise BadInput(f"{folder}: {error.strerror or error}") from error
 
@@ -122,7 +132,7 @@ def ledger_checks(
     verified = [
         logged
         for logged in entries_about(ledger.log, [body.result_id])
-        if isinstance(logged.entry.body, ResultVerified) and logged.entry.body.holds
+        if isinstance(logged.entry.body, ResultVerified) and logged.entry.body.verifies
     ]
     checks = check_entry(ledger, recorded, trust, verified)
     if standing is None:

@@ -17,6 +17,7 @@ NEGLIGIBLE = 0.02
 from measurements. A contract's regression budget is about changes that somebody made, and is tighter."""
 TOO_WIDE = 0.10
 """An interval that reaches further than this from its estimate is said to be too wide."""
+UNDETERMINED = "undetermined"
 _SHOWN = 60
 
 
@@ -28,29 +29,37 @@ class Rerun:
     effects: Mapping[Precision, Interval]
     changes: tuple[FieldChange, ...]
     why: str
+    left_out: tuple[str, ...] = ()
+    """What of the original's surroundings the rerun did not have, by name."""
 
     @property
     def differing(self) -> tuple[str, ...]:
-        """layer.field of every difference."""
-        return tuple(f"{change.layer.value}.{change.name}" for change in self.changes)
+        """layer.field of every difference; what was left out of the surroundings, likewise."""
+        fields = (f"{change.layer.value}.{change.name}" for change in self.changes)
+        return (*fields, *(f"surroundings.{name}" for name in self.left_out))
+
+    @property
+    def outcome(self) -> str:
+        """The answer in one of three words; what settles nothing is undetermined, whatever the reason."""
+        return self.verdict.value if self.verdict in _SETTLED else UNDETERMINED
 
 
-def judge_rerun(original: Result, rerun: Result) -> Rerun:
+def judge_rerun(original: Result, rerun: Result, left_out: tuple[str, ...] = (), *, recomputed: bool = True) -> Rerun:
     """Reproduced: at every precision the ratio's whole interval lies within what is negligible.
 
-    On another executor a difference would not be the result's fault, so that is the verdict there, and the ratios stand
-    beside it. Doubt is a verdict: an interval across the edge settles nothing, and neither does a doubtful run.
+    On another executor, or without what was `left_out` of its surroundings, a difference would not be the result's
+    fault, so that is the verdict there, and the ratios stand beside it. Doubt is a verdict: an interval across the edge
+    settles nothing, and neither does a doubtful run. Figures that were not `recomputed` cannot be reproduced: what was
+    measured again is held against the run means that stand in the document, and the rest of it is only stated.
     """
     changes = difference(original.executor, rerun.executor, (Tier.CONFIGURATION,))
     effects = _effects(original, rerun)
     if ValidityVerdict.VOID in (original.validity.verdict, rerun.validity.verdict):
         which = "the original" if original.validity.verdict is ValidityVerdict.VOID else "the rerun"
-        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, f"{which} is void")
-    if changes:
-        layers = ", ".join(dict.fromkeys(change.layer.value for change in changes))
-        count = f"{len(changes)} field{'' if len(changes) == 1 else 's'}"
-        why = f"{count} differ{'s' if len(changes) == 1 else ''} in {layers}"
-        return Rerun(RerunVerdict.EXECUTOR_DIFFERS, effects, changes, why)
+        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, f"{which} is void", left_out)
+    if changes or left_out:
+        why = "; ".join(filter(None, (_fields(changes), _surroundings(left_out))))
+        return Rerun(RerunVerdict.EXECUTOR_DIFFERS, effects, changes, why, left_out)
     judged = {precision: judge_ratio(effect) for precision, effect in effects.items()}
     if not judged:
         return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, "no precision was measured in both")
@@ -59,9 +68,26 @@ def judge_rerun(original: Result, rerun: Result) -> Rerun:
             why = f"{name} is doubtful ({'; '.join(side.validity.reasons)}): measure it again without that"
             return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, why)
     worst = min(judged, key=lambda precision: _WORST_FIRST.index(judged[precision]))
-    return Rerun(judged[worst], effects, changes, _words(worst, effects[worst], judged[worst]))
+    words = _words(worst, effects[worst], judged[worst])
+    if judged[worst] is RerunVerdict.REPRODUCED and not recomputed:
+        why = f"{words}, of figures that were not computed again from samples: verify the original first"
+        return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, why)
+    return Rerun(judged[worst], effects, changes, words)
 
 
+def _fields(changes: tuple[FieldChange, ...]) -> str:
+    if not changes:
+        return ""
+    layers = ", ".join(dict.fromkeys(change.layer.value for change in changes))
+    one = len(changes) == 1
+    return f"{len(changes)} field{'' if one else 's'} differ{'s' if one else ''} in {layers}"
+
+
+def _surroundings(left_out: tuple[str, ...]) -> str:
+    return f"the surroundings differ: without {', '.join(left_out)}" if left_out else ""
+
+
+_SETTLED = (RerunVerdict.REPRODUCED, RerunVerdict.NOT_REPRODUCED)
 _WORST_FIRST = (RerunVerdict.NOT_REPRODUCED, RerunVerdict.INCONCLUSIVE, RerunVerdict.REPRODUCED)
 
 
@@ -108,7 +134,9 @@ def _words(precision: Precision, effect: Interval, verdict: RerunVerdict) -> str
 
 def render_rerun(original: Result, rerun: Result, judged: Rerun) -> str:
     """The verdict first, then by how much, then what differs in which layer and whose it is."""
-    lines = [f"{judged.verdict.value.upper()}: {judged.why}"]
+    word = judged.verdict.value.upper()
+    headline = word if judged.verdict in _SETTLED else f"{UNDETERMINED.upper()} ({word})"
+    lines = [f"{headline}: {judged.why}"]
     lines.append(f"  original {short(original.result_id)} of {original.started_at}, rerun {short(rerun.result_id)}")
     for precision, effect in judged.effects.items():
         if effect.known:
@@ -128,6 +156,7 @@ def render_rerun(original: Result, rerun: Result, judged: Rerun) -> str:
 def rerun_document(original: Result, rerun: Result, judged: Rerun, seq: int | None) -> dict[str, object]:
     """For programs."""
     return {
+        "outcome": judged.outcome,
         "verdict": judged.verdict.value,
         "why": judged.why,
         "result_id": original.result_id,
@@ -136,6 +165,7 @@ def rerun_document(original: Result, rerun: Result, judged: Rerun, seq: int | No
         "too_wide": TOO_WIDE,
         "effects": {precision.value: bounds_document(effect) for precision, effect in judged.effects.items()},
         "differing": [change.model_dump(mode="json") for change in judged.changes],
+        "left_out": list(judged.left_out),
         "entry": seq,
     }
 

@@ -17,11 +17,20 @@ from lynxbench.evidence.sample_file import encode_samples, hash_file, read_sampl
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
-from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
+from lynxbench.model.verification import (
+    FIGURES_LINE,
+    Check,
+    CheckOutcome,
+    VerificationReport,
+    cannot,
+    fails,
+    holds,
+)
 from lynxbench.record.recomputing import Recomputed, check_attempts, recompute_run, recompute_samples
 from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
+from lynxbench.run.run_outcome import TELEMETRY_FILE
 
 FIGURES: Final = (
     *("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo", "restarts", "governed_by"),
@@ -67,7 +76,7 @@ def verify_folder(path: Path, extra_checks: Sequence[Check] = ()) -> Verificatio
     linked = any(check.name == "folder" and check.outcome is CheckOutcome.DOES_NOT_HOLD for check in checks)
     if raw or linked:
         what = raw[0].path if raw else "the folder"
-        checks.append(cannot("figures", f"{what} is not what was recorded; figures from it would prove nothing"))
+        checks.append(cannot(FIGURES_LINE, f"{what} is not what was recorded; figures from it would prove nothing"))
     else:
         checks += guarded("raw files", lambda: _recomputed_checks(result, folder))
     if result.lynxbench_version != __version__:
@@ -162,14 +171,27 @@ def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
         checks.append(cannot("attempts", "the processes' own files are not here; figures are from the samples file"))
         again = recompute_samples(result, samples)
     else:
-        return [*checks, cannot("figures", "neither the attempts nor the samples of this result are here")]
+        return [*checks, cannot(FIGURES_LINE, "neither the attempts nor the samples of this result are here")]
     checks += _check_samples(result, samples, again)
     for stated in result.per_precision:
         checks += _check_precision(stated, again)
     checks += _check_whole(result, again, run)
-    if result.rules == RULES:
-        return checks
-    return under_older_rules(result, again.per_precision, again.validity, checks)
+    if result.rules != RULES:
+        checks = under_older_rules(result, again.per_precision, again.validity, checks)
+    return [*checks, _check_recomputed(result, samples, again)]
+
+
+def _check_recomputed(result: Result, samples: tuple[CountedProcess, ...] | None, again: Recomputed) -> Check:
+    """Whether every figure that is stated was computed again, from everything that it rests on."""
+    lacks = [] if again.conclusion is not None else [f"{REGISTRATION_FILE} with every attempt"]
+    lacks += [] if samples is not None else [result.samples.file]
+    lacks += [TELEMETRY_FILE] if again.conclusion is not None and again.validity is None else []
+    stated = [part.precision for part in result.per_precision]
+    lacks += [f"what {precision.value} rests on" for precision in stated if precision not in again.per_precision]
+    if lacks or not stated:
+        missing = " and ".join(lacks) or "any precision"
+        return cannot(FIGURES_LINE, f"{missing} is not here; what is stated was not computed again")
+    return holds(FIGURES_LINE, "computed again from registration, attempts, samples and telemetry")
 
 
 def _samples(result: Result, folder: Path, checks: list[Check]) -> tuple[CountedProcess, ...] | None:

@@ -1,7 +1,7 @@
 """`verify` of an experiment, a tuning or a fleet run: its analysis made again from the results that it cites.
 
-What is planned (cells, order, seeds) follows from the definition; what is concluded follows from the results.
-Each result has a verification of its own.
+What is planned (cells, order, seeds) follows from the definition; what is concluded follows from the results, and these
+from their own samples: an analysis of figures that nobody can compute again cannot be verified either.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ from lynxbench.model.fleet import FleetReport, UnitState
 from lynxbench.model.result import Result
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.tuning import TrialStatus, TuningDocument
-from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
+from lynxbench.model.verification import FIGURES_LINE, Check, CheckOutcome, VerificationReport, cannot, fails, holds
 from lynxbench.record.recalling import check_entry
 from lynxbench.record.recalling_analyses import body_of, lay_out_analysis
 from lynxbench.record.recording_analyses import (
@@ -47,7 +47,7 @@ from lynxbench.record.recording_analyses import (
     tuning_runs,
 )
 from lynxbench.record.value_check import compare
-from lynxbench.record.verifying import guarded
+from lynxbench.record.verifying import guarded, verify_folder
 from lynxbench.stats.designs import blocked_order
 
 NOT_COMPARED = frozenset({"schema_version", "lynxbench_version"})
@@ -58,7 +58,32 @@ def verify_analysis_folder(path: Path) -> VerificationReport:
     folder, kind = analysis_folder(path)
     stated = read_stated(folder, kind)
     checks = guarded("record", lambda: _checks(folder, stated))
+    checks += guarded("results", lambda: _results_again(_run_folders(folder, stated)))
     return VerificationReport(analysis_id(stated), (*checks, *_program(stated)), kind.value)
+
+
+def _run_folders(folder: Path, stated: AnalysisDocument) -> list[Path]:
+    """Where the results of an analysis lie."""
+    if isinstance(stated, FleetReport) and not (folder / RUNS).is_dir():
+        done = (unit for unit in read_state(folder).units if unit.state is UnitState.DONE)
+        return [folder / unit.folder for unit in done if unit.folder]
+    return sorted(path.parent for path in (folder / RUNS).glob(f"*/{RESULT_FILE}"))
+
+
+def _results_again(folders: Sequence[Path]) -> list[Check]:
+    """Every result computed again; a line on each that does not hold, else one on all of them."""
+    reports = [verify_folder(folder) for folder in folders]
+    wrong = [
+        fails(f"result {short(report.result_id)}", check.line)
+        for report in reports
+        for check in report.checks
+        if check.outcome is CheckOutcome.DOES_NOT_HOLD
+    ]
+    bare = [short(report.result_id) for report in reports if not report.recomputed]
+    if bare or not reports:
+        why = f"{len(bare)} of {len(reports)} results cannot be verified: {bare[0]}" if bare else "it has no result"
+        return [*wrong, cannot(FIGURES_LINE, why)]
+    return [*wrong, holds(FIGURES_LINE, f"of {len(reports)} results, computed again from their samples")]
 
 
 def _checks(folder: Path, stated: AnalysisDocument) -> list[Check]:
@@ -85,6 +110,7 @@ def verify_logged(ledger: OpenLedger, logged: Logged, folder: Path, trust: Trust
         checks += guarded("record", lambda: _logged_fleet(folder, stated))
     else:
         checks += guarded("record", lambda: [*_checks(folder, stated), _same_results(folder, body)])
+    checks += guarded("results", lambda: _results_again(_run_folders(folder, stated)))
     return VerificationReport(body.analysis_id, (*checks, *_program(stated)), body.kind.value)
 
 
@@ -102,7 +128,7 @@ def ledger_lines(ledger: OpenLedger, logged: Logged, trust: TrustList) -> tuple[
         checks += [cannot(line, f"contested by {voice.by}: {voice.text}") for voice in standing.contested]
         checks += [fails(line, f"retracted by {voice.by}: {voice.text}") for voice in standing.retracted]
     if not gone:
-        checks.append(holds("results", f"{len(body.cites)} in this ledger; each has a verification of its own"))
+        checks.append(holds("results", f"{len(body.cites)} in this ledger; each is computed again from its own files"))
     return tuple(checks)
 
 

@@ -4,13 +4,14 @@ What differs between a workload of this machine and a server that is asked is a 
 `served_run.py`); a process is started and watched in `attempts.py`, and what it comes to is said in `concluding.py`.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
 from lynxbench import __version__
-from lynxbench.errors import BadInput, CannotRun, Interrupted
+from lynxbench.errors import BadInput, CannotRun, Interrupted, Refused
 from lynxbench.evidence.documents import RESULT_FILE, write_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
@@ -22,7 +23,7 @@ from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.serving import ServedEngine
-from lynxbench.model.surroundings import Surroundings
+from lynxbench.model.surroundings import Surroundings, take_over
 from lynxbench.run.attempts import Attempt, earlier_attempt, kept_samples, run_attempt
 from lynxbench.run.concluding import Conclusion, LiveEvidence, conclude, context_of, first_attribution
 from lynxbench.run.greeting import Greeting
@@ -61,8 +62,20 @@ def run_contract(
     run = find_unfinished(out, contract.contract_id)
     if run is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
+    _refuse_surroundings(run)
     strategy.resume(run)
     return _carry_out(run, strategy, progress, recorder)
+
+
+def _refuse_surroundings(run: RunFolder) -> None:
+    """A folder may be a stranger's: what its registration gives to processes must be what any document may give."""
+    around = run.registration.surroundings
+    left_out = take_over(around, os.environ, os.sched_getaffinity(0)).left_out
+    if left_out:
+        raise Refused(
+            f"{run.path}: its registration sets {', '.join(left_out)}, which is not taken from a document; "
+            "start a new run without --resume"
+        )
 
 
 # --- in pieces: an experiment takes its cells' processes in turn -----------------------------------------------------

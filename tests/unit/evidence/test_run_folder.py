@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pytest
 
 from command_line import QUICK_CONTRACT
 from lynxbench.contract.loader import parse_contract
-from lynxbench.errors import BadInput, CannotRun
-from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder, find_unfinished, surroundings_of
+from lynxbench.errors import BadInput
+from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder, find_unfinished
 from lynxbench.model.executor import Executor
 from lynxbench.model.layers import Layer
 from lynxbench.model.surroundings import Surroundings
@@ -23,15 +24,8 @@ def created(out: Path, around: Surroundings | None) -> RunFolder:
 
 def test_what_processes_are_given_is_registered_and_read_back(tmp_path: Path) -> None:
     around = Surroundings(environment={"MALLOC_ARENA_MAX": "1"}, cpus=(0,))
-    assert surroundings_of(created(tmp_path, around).path) == around
-    assert surroundings_of(created(tmp_path, None).path) is None
-    assert surroundings_of(tmp_path) is None
-
-
-def test_an_environment_that_is_gone_cannot_be_run_again(tmp_path: Path) -> None:
-    run = created(tmp_path, Surroundings(interpreter=str(tmp_path / "gone" / "python")))
-    with pytest.raises(CannotRun, match="which is not here"):
-        surroundings_of(run.path)
+    assert RunFolder.open(created(tmp_path, around).path).registration.surroundings == around
+    assert RunFolder.open(created(tmp_path, None).path).registration.surroundings is None
 
 
 def test_a_secret_in_a_variable_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -51,6 +45,16 @@ def test_the_newest_unfinished_run_of_a_contract_is_found_and_damaged_ones_are_p
     assert found is not None
     assert found.path == older.path
     assert find_unfinished(tmp_path, "0" * 64) is None
+
+
+def test_a_contract_under_the_id_of_another_is_not_found_by_it(tmp_path: Path) -> None:
+    mine = parse_contract(QUICK_CONTRACT)
+    theirs = created(tmp_path, None)
+    registration = json.loads((theirs.path / REGISTRATION_FILE).read_text())
+    registration["contract"]["workload"]["model"]["target"] = "evil:spin"
+    (theirs.path / REGISTRATION_FILE).write_text(json.dumps(registration))
+    assert RunFolder.open(theirs.path).registration.contract_id == mine.contract_id
+    assert find_unfinished(tmp_path, mine.contract_id) is None
 
 
 def test_clients_that_were_once_registered_as_threads_are_read_as_clients(tmp_path: Path) -> None:

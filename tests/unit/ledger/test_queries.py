@@ -144,7 +144,7 @@ def test_standing_follows_what_was_said_and_by_whom(ledger: Ledger) -> None:
     assert before[a].signed_by == ("alpha",)
     assert (before[a].short, disputed(ledger, sha("contract"), TRUST)) == ("recorded", {})
     for body, key in (
-        (ResultVerified(result_id=a, holds=True, checks=("ids: holds",)), BRAVO),
+        (ResultVerified(result_id=a, holds=True, checks=("figures: holds",)), BRAVO),
         (ResultVerified(result_id=a, holds=False, checks=()), STRANGER),
         (ResultRetracted(result_id=a, reason="not mine to take back"), BRAVO),
         (ResultRerun(result_id=a, rerun_id=b, verdict=RerunVerdict.REPRODUCED, effects={}), BRAVO),
@@ -162,6 +162,19 @@ def test_standing_follows_what_was_said_and_by_whom(ledger: Ledger) -> None:
     assert last[a].short == "retracted"
     assert last[a].words[0] == "retracted by alpha: broken fan"
     assert {one.entry.body.kind for one in entries_about(ledger, [a], [EntryKind.CONTEST])} == {EntryKind.CONTEST}
+
+
+def test_an_old_verification_that_recomputed_nothing_is_none_and_says_so(ledger: Ledger) -> None:
+    a = sha("result a")
+    old = ("manifest: cannot be recomputed: manifest.json is not here", "result id: holds", "contract id: holds")
+    ledger.append(sealed(ResultVerified(result_id=a, holds=True, checks=old), BRAVO))
+    found = standings(ledger, [a], TRUST)[a]
+    assert (found.verified, found.short) == ((), "recorded")
+    assert "not verified: bravo found nothing wrong and recomputed no figure" in found.words
+    ledger.append(sealed(ResultVerified(result_id=a, holds=True, checks=("figures: holds",)), BRAVO))
+    found = standings(ledger, [a], TRUST)[a]
+    assert (found.short, [remark.by for remark in found.verified]) == ("verified", ["bravo"])
+    assert not any("not verified" in words for words in found.words)
 
 
 @pytest.mark.parametrize("few", [0, 1, 2000])

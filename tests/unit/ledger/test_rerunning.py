@@ -95,6 +95,25 @@ def test_another_executor_is_said_with_field_layer_and_owner(original: Result) -
     assert original.contract.owners[Layer.SYSTEM] in render_rerun(original, again, judged)
 
 
+def test_without_what_was_left_out_of_the_surroundings_nothing_is_settled(original: Result) -> None:
+    for factor in (1.0, 0.9):
+        again = _with(original, [factor * mean for mean in MEANS])
+        judged = judge_rerun(original, again, ("LD_PRELOAD", "cpus"))
+        assert (judged.verdict, judged.outcome) == (RerunVerdict.EXECUTOR_DIFFERS, "undetermined")
+        assert judged.why == "the surroundings differ: without LD_PRELOAD, cpus"
+        assert judged.differing == ("surroundings.LD_PRELOAD", "surroundings.cpus")
+        assert rerun_document(original, again, judged, None)["left_out"] == ["LD_PRELOAD", "cpus"]
+        assert render_rerun(original, again, judged).startswith("UNDETERMINED (EXECUTOR DIFFERS): the surroundings")
+
+
+def test_figures_that_were_not_recomputed_are_not_reproduced_and_may_yet_be_refuted(original: Result) -> None:
+    same = judge_rerun(original, _with(original, MEANS), recomputed=False)
+    assert (same.verdict, same.outcome) == (RerunVerdict.INCONCLUSIVE, "undetermined")
+    assert "verify the original first" in same.why
+    slower = judge_rerun(original, _with(original, [0.9 * mean for mean in MEANS]), recomputed=False)
+    assert (slower.verdict, slower.outcome) == (RerunVerdict.NOT_REPRODUCED, "not reproduced")
+
+
 def test_a_void_run_reproduces_nothing(original: Result) -> None:
     void = original.model_copy(update={"validity": Validity(verdict=ValidityVerdict.VOID)})
     assert judge_rerun(original, void).verdict is RerunVerdict.INCONCLUSIVE

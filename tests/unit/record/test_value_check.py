@@ -82,7 +82,7 @@ def test_interventions_may_change_the_words_and_not_the_trace() -> None:
 
 
 def test_a_report_holds_when_nothing_fails_and_says_who_signed() -> None:
-    report = VerificationReport("ab" * 32, (holds("a"), cannot("b", "it is gone")))
+    report = VerificationReport("ab" * 32, (holds("figures"), cannot("b", "it is gone")))
     assert report.holds
     assert not report.signed
     assert report.adding((holds("signature", "local"),)).signed

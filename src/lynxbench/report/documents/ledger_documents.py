@@ -109,6 +109,7 @@ def say(entry: Entry) -> str:
         detail: object = f"{body.word}: {body.sentence}"
     elif isinstance(body, ResultVerified):
         detail = "holds" if body.holds else "does not hold"
+        detail += "" if body.verifies or not body.holds else " as far as it goes; no figure was recomputed"
     else:
         detail = next((value for name in _DETAILS if (value := getattr(body, name, None))), "")
     return f"{body.kind.value}: {' '.join(str(detail).split())[:80]}" if detail else body.kind.value

@@ -29,6 +29,7 @@ class StandingAnswer(AnswerModel):
     revoked_signers: list[str]
     registered: bool
     verified: list[Remark]
+    inspected: list[Remark]
     refuted: list[Remark]
     contested: list[Remark]
     retracted: list[Remark]

@@ -1,0 +1,149 @@
+"""Results out of a bundle, without a ledger: read by whoever has the file, laid out as runs left them, recomputed.
+
+A stranger trusts nobody in it yet. Signatures are then held against the keys that the bundle itself names: its bytes
+are one signer's, and who that is stays a claim. Figures need no belief; they are computed again from the samples.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.evidence.canonical_reader import parse_document
+from lynxbench.evidence.documents import read_result
+from lynxbench.evidence.envelope import Envelope, check_signatures
+from lynxbench.evidence.keys import KeyCard
+from lynxbench.evidence.statement import open_entry, parse_time
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.archive import looks_like_archive, read_archive
+from lynxbench.ledger.bundle import KEYS, MAX_LISTING_BYTES, Bundle, Keys, read_bundle
+from lynxbench.model.canonical import short
+from lynxbench.model.entries import Entry, ResultRecorded
+from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
+from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
+from lynxbench.record.recalling import Recalled, lay_out_files
+from lynxbench.record.signature_check import check_envelope
+from lynxbench.record.verifying import verify_folder
+
+_EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""A claimed key is believed at no time, so it is held against signatures of any."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBundle:
+    """A bundle whose bytes fit together, with the reader's trust and that widened by the keys which it names."""
+
+    bundle: Bundle
+    trust: TrustList
+    claimed: TrustList
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a path is a file that may be a bundle; documents are JSON."""
+    return path.is_file() and path.suffix != ".json" and looks_like_archive(path)
+
+
+def read_stranger_bundle(path: Path, trust: TrustList) -> ReadBundle:
+    """Read a bundle of anybody's; EvidenceInvalid where its bytes, proofs or signatures do not fit together."""
+    claimed = trust
+    for card in _cards(path):
+        if trust.find(card.keyid) is None:
+            claimed = claimed.adding(card, _EVER)
+    return ReadBundle(read_bundle(path, claimed), trust, claimed)
+
+
+def verify_bundled(read: ReadBundle, results: Iterable[str]) -> tuple[VerificationReport, ...]:
+    """Each of these results computed again from what the bundle holds of it, with who signed and what was said."""
+    reports = []
+    for result_id in results:
+        with laid_out(read.bundle, result_id) as folder:
+            reports.append(verify_folder(folder, (*_signature_lines(read, result_id, folder), *_said(read, result_id))))
+    return tuple(reports)
+
+
+@contextmanager
+def recalled_bundle(path: Path, trust: TrustList) -> Iterator[Recalled]:
+    """The one result of a bundle, laid out in a folder that lives as long."""
+    read = read_stranger_bundle(path, trust)
+    names = read.bundle.manifest.results
+    if len(names) != 1:
+        listed = ", ".join(map(short, names))
+        raise BadInput(f"{path}: holds {len(names)} results ({listed}); lynxbench results import it, and name one")
+    with laid_out(read.bundle, names[0]) as folder:
+        yield Recalled(read_result(folder), folder, _standing(read, names[0]))
+
+
+@contextmanager
+def laid_out(bundle: Bundle, result_id: str) -> Iterator[Path]:
+    """The files of one result of a bundle in a folder that lives as long."""
+    entry, envelope = _recorded(bundle, result_id)
+
+    def document(sha256: str) -> bytes:
+        if sha256 not in bundle.blobs:
+            raise EvidenceInvalid(f"result {short(result_id)}: document {short(sha256)} is not in the bundle")
+        return bundle.blobs[sha256]
+
+    with tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
+        folder = Path(temporary) / short(result_id)
+        lay_out_files(entry, envelope, document, folder)
+        yield folder
+
+
+def _cards(path: Path) -> tuple[KeyCard, ...]:
+    try:
+        with path.open("rb") as stream:
+            data = next((data for name, data in read_archive(stream, str(path)) if name == KEYS), None)
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}; give a bundle of `results export`") from error
+    if data is None:
+        raise EvidenceInvalid(f"{path}: member {KEYS!r} is missing")
+    return parse_document(data, KEYS, MAX_LISTING_BYTES, Keys).cards
+
+
+def _recorded(bundle: Bundle, result_id: str) -> tuple[Entry, Envelope]:
+    for envelope in bundle.envelopes:
+        entry = open_entry(envelope)
+        if isinstance(entry.body, ResultRecorded) and entry.body.result_id == result_id:
+            return entry, envelope
+    raise EvidenceInvalid(f"result {short(result_id)} is not in the bundle")
+
+
+def _signature_lines(read: ReadBundle, result_id: str, folder: Path) -> list[Check]:
+    """As of any folder; a signer whom the reader does not trust is a claim, not a fault of the figures."""
+    entry, envelope = _recorded(read.bundle, result_id)
+    if check_signatures(envelope, read.trust, at=parse_time(entry.made_at)).signers:
+        return [*check_envelope(folder, read.trust)]
+    return [
+        cannot("signature", f"{check.why}, says the bundle; that key is not in your trust list: lynxbench key trust")
+        if check.name == "signature" and check.outcome is CheckOutcome.HOLDS
+        else check
+        for check in check_envelope(folder, read.claimed)
+    ]
+
+
+def _said(read: ReadBundle, result_id: str) -> list[Check]:
+    """Where the entry stands in the log that it came from, and what was said about the result there."""
+    state, standing = read.bundle.checkpoint, _standing(read, result_id)
+    return [
+        holds("log inclusion", f"in {state.origin} of {state.tree_size} entries, by the bundle's own checkpoint"),
+        *(cannot("standing", f"contested by {voice.by}: {voice.text}") for voice in standing.contested),
+        *(fails("standing", f"retracted by {voice.by}: {voice.text}") for voice in standing.retracted),
+    ]
+
+
+def _standing(read: ReadBundle, result_id: str) -> Standing:
+    voiced = []
+    for number, envelope in enumerate(read.bundle.envelopes):
+        entry = open_entry(envelope)
+        signers = check_signatures(envelope, read.trust, at=parse_time(entry.made_at)).signers
+        voice = Voice(
+            teams=tuple(dict.fromkeys(signer.team for signer in signers)),
+            keys=tuple(signature.keyid for signature in envelope.signatures),
+            revoked=tuple(signer.team for signer in signers if signer.revoked is not None),
+        )
+        voiced.append(VoicedEntry(number, entry, voice))
+    return standing_of(result_id, voiced)
