@@ -78,6 +78,20 @@ class ServerSettings:
         return frozenset(name.lower() for name in names if name)
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerBounds:
+    """How much recomputing one result may take."""
+
+    memory_bytes: int = 2 << 30
+    """Address space: eight times the largest bundle that is taken by default, and what Python and numpy take."""
+    cpu_s: int = 60
+    """Processor time; the largest published result takes a few seconds."""
+    wall_s: int = 600
+    """By the clock: a busy machine gives this process little, so it is far more than the processor time."""
+    disk_bytes: int = 1 << 30
+    """One file."""
+
+
 def refuse_open(settings: ServerSettings, *, has_administrator: bool) -> None:
     """Refuse to listen on a network where nobody has to say who they are."""
     if settings.is_local or has_administrator:
