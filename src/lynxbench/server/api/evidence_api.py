@@ -333,7 +333,8 @@ def _analysis(server: Server, text: str) -> Logged:
 def _bundle(server: Server, results: Sequence[str], name: str) -> Response:
     with tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
         path = Path(folder) / "bundle.lynx"
-        export_bundle(server.ledger, results, path, server.signing_key(), server.trust, datetime.now(UTC))
+        key, now = server.signing_key(), datetime.now(UTC)
+        export_bundle(server.ledger, results, path, key, server.trust, now, keep=False)  # whoever reads changes nothing
         data = path.read_bytes()
     headers = {"Content-Disposition": f'attachment; filename="{name[:12]}.lynx"'}
     return Response(data, media_type=BUNDLE_TYPE, headers=headers)
