@@ -14,7 +14,7 @@ from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.administration import Administration
-from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, Limiter
+from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG_TOKENS_PER_MIN, Limiter, SignInLimits
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
 from lynxbench.server.page_cache import EVERYTHING, OWN, WORK, ChangeCounter, PageCache, PageMaker
@@ -25,6 +25,7 @@ from lynxbench.watch.json_log import make_log
 from lynxbench.watch.notifying import Courier
 from lynxbench.watch.recomputations import DueResult, Recomputations, RecomputationState
 from lynxbench.watch.regressions import Watch
+from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store
 
 LOOK_S = 0.25
@@ -48,7 +49,9 @@ class Server:
         self.keyring = Keyring(environment=settings.environment)
         self.store = Store(store_at)
         try:
-            self.administration = Administration(self.store, self.keyring.trust, self.changed)
+            sealer = SecretSealer(self.keyring.where)
+            self.administration = Administration(self.store, self.keyring.trust, sealer, self.changed)
+            self.administration.contacts.seal_clear()
             refuse_open(settings, has_administrator=self.administration.access.has_administrator())
             self.ledger: OpenLedger = open_ledger(location, settings.environment, create=True)
         except BaseException:
@@ -60,14 +63,16 @@ class Server:
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
         self.recomputations = Recomputations(self.store, self.ledger.log)
         self.watch = Watch(self.store, self.ledger, self.recomputations)
-        self.courier = Courier(self.store, settings.base_url, settings.smtp_url, settings.mail_from)
+        self.courier = Courier(self.store, self.contacts, settings.base_url, settings.smtp_url, settings.mail_from)
         self.board = LiveBoard()
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)
         self.pages = PageMaker(self.cache)
         self.metrics = ServerMetrics()
         self.reads = Limiter(settings.reads_per_s)
-        self.sign_ins = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+        self.sign_ins = SignInLimits()
+        self.password_changes = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+        self.wrong_tokens = Limiter(WRONG_TOKENS_PER_MIN / 60, WRONG_TOKENS_PER_MIN)
         self.submissions = Limiter(SUBMISSIONS_PER_MIN / 60, SUBMISSIONS_PER_MIN / 2)
         process = RecomputeProcess(location, settings.environment, settings.upload_folder / SCRATCH)
         self.recomputing = RecomputeQueue(self.recomputations, process, self._recomputed, self.log)
