@@ -238,7 +238,7 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     time.sleep(1.1)
     environment = {**world.team.environment, "LYNXBENCH_LEDGER": str(folder / "ledger")}
     seen = Seen()
-    settings = AgentSettings("chief", folder / "results", None, 0.2)
+    settings = AgentSettings("chief", folder / "results", None, 0.2, callables=("spinning:spin",))
     remote, lines = Remote(f"http://127.0.0.1:{world.port}", token), io.StringIO()
     client = AgentClient(settings, remote, environment, make_log("chief", lines))
     agent = Watched(
@@ -265,6 +265,7 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     world.server.scheduler.remove("first", TEAM)
     again = lynxbench(
         "schedule", "agent", "--name", "chief", "--once", "--ray", cluster.address, "--nodes", "node-1,node-3",
+        "--only", contract.contract_id,
         "--out", str(folder / "results"), "--server", f"http://127.0.0.1:{world.port}",
         cwd=folder, LYNXBENCH_TOKEN=token, **environment,
     )  # fmt: skip

@@ -89,6 +89,7 @@ def start_agent(world: World, team: Team, name: str, folder: Path, token: str, r
         "LYNXBENCH_TOKEN": token,
     }
     command = [sys.executable, "-m", "lynxbench", "schedule", "agent", "--name", name, "--poll", "0.3"]
+    command += ["--callable", "spinning:spin"]
     return subprocess.Popen(
         [*command, "--runs", str(runs)], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
     )

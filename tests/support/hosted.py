@@ -37,7 +37,8 @@ from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.app import make_app
-from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter
+from lynxbench.server.limits import SIGN_INS_PER_MIN, Limiter, SignInLimits
+from lynxbench.server.listening import configured
 from lynxbench.server.rights import AccessScope
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
@@ -79,6 +80,8 @@ class Caller:
     port: int
     token: str | None = None
     cookies: dict[str, str] = field(default_factory=dict)
+    source: str | None = None
+    """The address that is asked from; every 127.x.y.z is one of this machine."""
 
     def ask(
         self,
@@ -93,7 +96,8 @@ class Caller:
             given.setdefault("Authorization", f"Bearer {self.token}")
         if self.cookies:
             given.setdefault("Cookie", "; ".join(f"{name}={value}" for name, value in self.cookies.items()))
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        source = None if self.source is None else (self.source, 0)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s, source_address=source)
         try:
             connection.request(method, path, body, given)
             found = connection.getresponse()
@@ -210,7 +214,8 @@ class World:
 
     def calm(self) -> None:
         """Forget who tried to sign in how often."""
-        self.server.sign_ins = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+        self.server.sign_ins = SignInLimits()
+        self.server.password_changes = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
 
     def caller(self, role: str | None = None) -> Caller:
         return Caller(self.port, self.tokens[role] if role else None)
@@ -345,9 +350,8 @@ def trust_all(world: World, puller: Team) -> None:
 @contextmanager
 def hosted(world: World, *, looking: bool = False) -> Iterator[World]:
     """The same, listening on a port of this machine."""
-    config = uvicorn.Config(
-        make_app(world.server, looking=looking), port=0, log_config=None, access_log=False, timeout_graceful_shutdown=1
-    )
+    config = configured(make_app(world.server, looking=looking), world.server.settings, grace_s=1)
+    config.port = 0
     runner = uvicorn.Server(config)
     thread = threading.Thread(target=runner.run, daemon=True)
     thread.start()

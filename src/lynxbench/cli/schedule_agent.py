@@ -24,6 +24,9 @@ def agent(
     runs: int | None = typer.Option(None, min=1, help="Stop after so many runs."),
     once: bool = typer.Option(False, "--once", help="Ask once, carry out what is due, and end: for cron and CronJobs."),
     only: list[str] = typer.Option([], "--only", help="Run these contracts alone (ids or their beginnings)."),
+    callables: list[str] = typer.Option(
+        [], "--callable", help="Function of this machine, MODULE:FUNCTION, that contracts may run; may be repeated."
+    ),
     declare: Path | None = DECLARE,
     ray: str | None = on_fleet.TO_RAY,
     nodes: str | None = on_fleet.TO_NODES,
@@ -41,7 +44,8 @@ def agent(
     """
     log = logging.LoggerAdapter(make_log("lynxbench.agent"), {"agent": name})
     remote = remote_from(server, token, os.environ)
-    settings = AgentSettings(name, out, ledger, poll, tuple(beginning.lower() for beginning in only))
+    beginnings = tuple(beginning.removeprefix("sha256:").lower() for beginning in only)
+    settings = AgentSettings(name, out, ledger, poll, beginnings, tuple(callables))
     client = AgentClient(settings, remote, os.environ, log)
     declaration = read_declaration(declare) if declare else None
     stop = threading.Event()

@@ -18,9 +18,10 @@ from lynxbench.model.canonical import short
 from lynxbench.server.administration import COMMAND_LINE, Administration
 from lynxbench.server.listening import listen
 from lynxbench.server.server_state import Server
-from lynxbench.server.settings import ServerSettings
+from lynxbench.server.settings import ServerSettings, dangers_of
 from lynxbench.watch.json_log import make_log
 from lynxbench.watch.notifying import MAIL, SMTP_VARIABLE, WEBHOOK
+from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store, store_url
 
 app = command_group("The shared page and its API, and who may come in.", no_args_is_help=False)
@@ -46,7 +47,8 @@ def serve(
     port: int = typer.Option(8420, min=0, max=65535, help="Port to listen on; 0 takes a free one."),
     origin: str | None = typer.Option(None, help="The address people type, where a proxy stands before."),
     public_read: bool = typer.Option(False, "--public-read", help="Let everybody read without signing in."),
-    behind_proxy: bool = typer.Option(False, "--behind-proxy", help="Believe X-Forwarded-For."),
+    behind_proxy: bool = typer.Option(False, "--behind-proxy", help="Believe what a proxy says in X-Forwarded-For."),
+    proxies: int = typer.Option(1, min=1, max=16, help="With --behind-proxy: how many stand one after the other."),
     tls_cert: Path | None = typer.Option(None, help="Certificate chain, to speak https without a proxy."),
     tls_key: Path | None = typer.Option(None, help="Its private key."),
     requests_per_s: float = typer.Option(50.0, min=0, help="Sustained requests of one caller; 0: no limit."),
@@ -73,7 +75,7 @@ def serve(
         port=port,
         origin=origin or (f"https://{host}:{port}" if tls_cert else None),
         public_read=public_read,
-        behind_proxy=behind_proxy,
+        proxies=proxies if behind_proxy else 0,
         reads_per_s=requests_per_s,
         largest_bundle_bytes=largest_bundle_mb << 20,
         upload_folder=folder / "uploads",
@@ -82,6 +84,9 @@ def serve(
         environment=dict(os.environ),
     )
     server = Server(settings, location, store_at, make_log("lynxbench.server", quiet=quiet))
+
+    for danger in dangers_of(settings, tls=tls_cert is not None, is_root=os.geteuid() == 0):
+        tell(f"lynxbench: WARNING: {danger}")
 
     def ready(bound: int) -> None:
         scheme = "https" if tls_cert else "http"
@@ -102,7 +107,8 @@ def _where(ledger: str | None, database: str | None) -> tuple[Location, str]:
 def _administration(ledger: str | None, database: str | None) -> Iterator[Administration]:
     store = Store(_where(ledger, database)[1])
     try:
-        yield Administration(store, Keyring(environment=os.environ).trust)
+        keyring = Keyring(environment=os.environ)
+        yield Administration(store, keyring.trust, SecretSealer(keyring.where))
     finally:
         store.close()
 

@@ -22,6 +22,10 @@ class ComparedSide:
     standing: Standing | None = None
     """What others say of it, where a ledger knows."""
     latency_runs: LatencyRuns = field(default_factory=dict)
+    refuted: str = ""
+    """What recomputing its figures from its own samples found wrong, where whoever compares did so."""
+    not_recomputed: str = ""
+    """Why whoever compares could not recompute them."""
 
     @property
     def label(self) -> str:

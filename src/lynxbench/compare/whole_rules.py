@@ -90,15 +90,21 @@ def _recorded(executor: Executor, layer: Layer) -> bool:
 
 
 def _standing(side: ComparedSide) -> Iterator[RuleFinding]:
+    if side.refuted:
+        remedy = f"measure again: the samples of {side.label} do not give the figures that it states"
+        yield breaks("R16", f"{side.label} is {side.refuted}", remedy)
+    if side.not_recomputed:
+        remedy = f"push {side.label} with the files of its run, or measure again"
+        yield doubts("R16", f"{side.label} {side.not_recomputed}", remedy)
     if side.standing is None:
         return
     if side.standing.retracted:
         yield breaks("R16", f"{side.label} was retracted: {side.standing.retracted[-1].text}")
-    doubts = [f"{remark.text} ({remark.by})" for remark in side.standing.contested]
-    doubts += [f"does not verify, says {remark.by}" for remark in side.standing.refuted]
-    if doubts:
-        more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
-        yield differs("R16", f"{side.label} is contested: {doubts[0]}{more}")
+    contests = [f"{remark.text} ({remark.by})" for remark in side.standing.contested]
+    contests += [f"does not verify, says {remark.by}" for remark in side.standing.refuted]
+    if contests:
+        more = f" (and {len(contests) - 1} more)" if len(contests) > 1 else ""
+        yield differs("R16", f"{side.label} is contested: {contests[0]}{more}")
 
 
 def _clients(pair: ComparedPair) -> Iterator[RuleFinding]:

@@ -107,11 +107,18 @@ class Bundle:
 
 
 def export_bundle(
-    ledger: OpenLedger, results: Sequence[str], path: Path, key: SigningKey, trust: TrustList, now: datetime
+    ledger: OpenLedger,
+    results: Sequence[str],
+    path: Path,
+    key: SigningKey,
+    trust: TrustList,
+    now: datetime,
+    *,
+    keep: bool = True,
 ) -> Exported:
-    """Write results with everything that was said about them; the ledger's state is signed by `key`."""
+    """Write results with everything that was said about them; the ledger's state is signed by `key`, and kept."""
     about = _everything_about(ledger.log, results)
-    checkpoint = sign_checkpoint(ledger.log, key, now)
+    checkpoint = sign_checkpoint(ledger.log, key, now, keep=keep)
     size = checkpoint.checkpoint.tree_size
     blobs = sorted({blob.sha256 for logged in about for blob in logged.entry.blobs})
     signers = {signature.keyid for logged in about for signature in logged.envelope.signatures} | {key.keyid}

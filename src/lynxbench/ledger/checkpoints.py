@@ -54,8 +54,8 @@ class Signed:
     signers: tuple[TrustedKey, ...] = ()
 
 
-def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
-    """Sign the ledger's state of now and keep it in the ledger."""
+def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime, *, keep: bool = True) -> Signed:
+    """Sign the ledger's state of now, and keep it in the ledger; whoever only answers a question keeps nothing."""
     head = ledger.head()
     checkpoint = Checkpoint(
         origin=ledger.origin,
@@ -64,7 +64,8 @@ def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
         made_at=now.astimezone(UTC).isoformat(timespec="seconds"),
     )
     envelope = sign(CHECKPOINT_TYPE, canonical_bytes(checkpoint.model_dump(mode="json")), [key])
-    _store(ledger, checkpoint, envelope, now)
+    if keep:
+        _store(ledger, checkpoint, envelope, now)
     return Signed(checkpoint, envelope)
 
 

@@ -15,6 +15,7 @@ from lynxbench.server.key_registry import KeyRegistry
 from lynxbench.server.rights import Scopes
 from lynxbench.watch.notifying import Contact, Contacts
 from lynxbench.watch.schedules import Schedule, Scheduler
+from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store, now_text
 from lynxbench.watch.store_tables import audit
 
@@ -92,11 +93,13 @@ class AuditLog:
 class Administration:
     """Users, teams, tokens, keys, contacts and schedules; `changed` is called after each change."""
 
-    def __init__(self, store: Store, own: TrustList, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, store: Store, own: TrustList, sealer: SecretSealer, changed: Callable[[], None] = lambda: None
+    ) -> None:
         self.access = Access(store)
         self.audit = AuditLog(store)
         self.keys = KeyRegistry(store, own)
-        self.contacts = Contacts(store)
+        self.contacts = Contacts(store, sealer)
         self.scheduler = Scheduler(store)
         self._changed = changed
 

@@ -13,6 +13,7 @@ from lynxbench.server.access import SESSION_S
 from lynxbench.server.administration import OK, REFUSED, Administration, ChangeAuthor
 from lynxbench.server.api.request_models import Named
 from lynxbench.server.guard import FORM_COOKIE, SESSION_COOKIE, FormFields, read_form, safe_target
+from lynxbench.server.limits import network_of
 from lynxbench.server.page_routes import Here, PageVisit, shown_line
 from lynxbench.server.pages import claims_page as claims
 from lynxbench.server.pages import contesting_page as contesting
@@ -38,14 +39,17 @@ async def signin_form(here: Here, request: Request, next: str = "/") -> Response
 async def signin(here: Here, request: Request, by: TheAuthor) -> Response:
     server, form = here.server, await read_form(request)
     name, target = form.text("name", 200), safe_target(form.text("next"))
-    if max(server.sign_ins.wait_s(f"address {by.remote}"), server.sign_ins.wait_s(f"user {name}")) > 0:
-        raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
+    address = network_of(by.remote)
+    wait_s = server.sign_ins.wait_s(name, address)
+    if wait_s > 0:
+        raise HTTPException(429, "too many wrong passwords; wait a little", {"Retry-After": str(int(wait_s) + 1)})
     session = await run_in_threadpool(server.access.sign_in, name, form.text("password", 400))
     author, outcome = ChangeAuthor(name or "nobody", by.remote), OK if session is not None else REFUSED
     await run_in_threadpool(lambda: server.audit.note(author, "sign in", outcome=outcome))
     if session is None:
         server.metrics.sign_ins_refused.inc()
         return here.html(sign_in_page(request.cookies.get(FORM_COOKIE, ""), target, "Name or password is wrong."))
+    server.sign_ins.right(name, address)
     answer = RedirectResponse(target, 303)
     _set_cookie(answer, server, SESSION_COOKIE, session, SESSION_S)
     answer.delete_cookie(FORM_COOKIE, path="/")
@@ -97,7 +101,7 @@ async def account_token_revoke(here: Here, request: Request, who: TheCaller, by:
 @route("POST", "/account/password", READ)
 async def account_password(here: Here, request: Request, who: TheCaller, by: TheAuthor) -> Response:
     form, server = await read_form(request), here.server
-    if server.sign_ins.wait_s(f"user {who.name}") > 0:
+    if server.password_changes.wait_s(who.name) > 0:
         raise HTTPException(429, "too many attempts; wait a minute", {"Retry-After": "60"})
 
     def work() -> str:

@@ -2,7 +2,9 @@
 
 import hmac
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import HTTPException, Request
@@ -13,7 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from lynxbench.errors import BadInput
+from lynxbench.server.access import digest_of
 from lynxbench.server.administration import REFUSED, ChangeAuthor
+from lynxbench.server.limits import network_of
 from lynxbench.server.pages.page_shell import POLICY
 from lynxbench.server.rights import ANONYMOUS, API, AccessScope, Principal, nobody
 from lynxbench.server.server_state import ACCESS, Server
@@ -27,6 +31,8 @@ MOST_REMEMBERED = 5000
 MOST_FIELDS = 50
 MOST_FIELD = 4000
 SAFE_METHODS = frozenset({"GET", "HEAD"})
+FOR_ANY_NAME = frozenset({"/healthz", "/readyz"})
+"""Asked by what keeps the server running, which calls it by an address; they say nothing that others may not know."""
 _HEADERS = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -86,7 +92,7 @@ class Guard:
     def _refusal(self, scope: AsgiScope, headers: dict[bytes, bytes]) -> Response | None:
         host = headers.get(b"host", b"").decode("latin-1")
         name = urlsplit(f"//{host}").hostname if _plain(host) else None
-        if name is None or name.lower() not in self._hosts:
+        if scope["path"] not in FOR_ANY_NAME and (name is None or name.lower() not in self._hosts):
             return problem(421, "this server is not called by that name; see --origin")
         if b"content-encoding" in headers:
             return problem(415, "send it as it is: nothing packed is taken")
@@ -119,7 +125,7 @@ class Doorkeeper:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._remembered: dict[str, tuple[float, int, Principal | None]] = {}
+        self._remembered: OrderedDict[str, tuple[float, int, Principal]] = OrderedDict()
         self._open: tuple[float, bool] | None = None
 
     async def admit(self, request: Request, need: AccessScope | None) -> None:
@@ -128,7 +134,7 @@ class Doorkeeper:
         who = await self.principal(request)
         request.state.principal = who
         request.state.author = ChangeAuthor(who.label, remote_of(request.scope, server))
-        wait_s = server.reads.wait_s(who.credential or request.state.author.remote)
+        wait_s = server.reads.wait_s(who.credential or network_of(request.state.author.remote))
         if wait_s > 0:
             raise HTTPException(429, "too many requests; wait a little", {"Retry-After": str(int(wait_s) + 1)})
         page = not template_of(request.scope).startswith(API)
@@ -141,14 +147,10 @@ class Doorkeeper:
         """Who asks: by a token, by a session, or nobody known."""
         given = request.headers.get("authorization")
         if given is not None:
-            kind, _, text = given.partition(" ")
-            principal = await self._ask(f"token {text}", lambda: self._server.access.by_token(text))
-            if kind.lower() != "bearer" or principal is None:
-                raise HTTPException(401, "this token opens nothing here", {"WWW-Authenticate": "Bearer"})
-            return principal
+            return await self._by_token(given, network_of(remote_of(request.scope, self._server)))
         cookie = request.cookies.get(SESSION_COOKIE)
         if cookie:
-            principal = await self._ask(f"session {cookie}", lambda: self._server.access.by_session(cookie))
+            principal = await self._ask("session", cookie, self._server.access.by_session)
             if principal is not None:
                 return principal
         return nobody(may_read=self._server.settings.public_read or await self._is_open())
@@ -162,16 +164,35 @@ class Doorkeeper:
             self._open = (time.monotonic(), not known)
         return self._open[1]
 
-    async def _ask(self, key: str, ask: Callable[[], Principal | None]) -> Principal | None:
-        generation = self._server.pulse.generation(ACCESS)
+    async def _by_token(self, given: str, address: str) -> Principal:
+        kind, _, text = given.partition(" ")
+        if self._key("token", text) not in self._remembered:  # what opened something before is not held up by others
+            wait_s = self._server.wrong_tokens.wait_s(address, take=False)
+            if wait_s > 0:
+                raise HTTPException(429, "too many wrong tokens; wait a little", {"Retry-After": str(int(wait_s) + 1)})
+        principal = await self._ask("token", text, self._server.access.by_token) if kind.lower() == "bearer" else None
+        if principal is None:
+            self._server.wrong_tokens.wait_s(address)
+            raise HTTPException(401, "this token opens nothing here", {"WWW-Authenticate": "Bearer"})
+        return principal
+
+    async def _ask(self, kind: str, text: str, ask: Callable[[str], Principal | None]) -> Principal | None:
+        """Whose a token or session is; only what opens something is remembered, and by its hash."""
+        key, generation = self._key(kind, text), self._server.pulse.generation(ACCESS)
         held = self._remembered.get(key)
         if held is not None and held[1] == generation and time.monotonic() - held[0] < ACCESS_FRESH_S:
             return held[2]
-        principal = await run_in_threadpool(ask)
-        if len(self._remembered) > MOST_REMEMBERED:
-            self._remembered.clear()
-        self._remembered[key] = (time.monotonic(), generation, principal)
+        principal = await run_in_threadpool(ask, text)
+        self._remembered.pop(key, None)
+        if principal is not None:
+            self._remembered[key] = (time.monotonic(), generation, principal)
+            while len(self._remembered) > MOST_REMEMBERED:
+                self._remembered.popitem(last=False)
         return principal
+
+    @staticmethod
+    def _key(kind: str, text: str) -> str:
+        return f"{kind} {digest_of(text)}"
 
     async def _deny(self, request: Request, who: Principal, need: AccessScope | None, *, page: bool) -> None:
         if who.via == ANONYMOUS:
@@ -252,11 +273,15 @@ def template_of(scope: AsgiScope) -> str:
 
 
 def remote_of(scope: AsgiScope, server: Server) -> str:
-    """From where somebody asks; a proxy's word counts only where one was said to stand before."""
-    client, forwarded = scope.get("client"), Headers(scope=scope).get("x-forwarded-for")
-    if server.settings.behind_proxy and forwarded is not None:
-        return forwarded.rpartition(",")[2].strip()[:60]
-    return str(client[0]) if client else "unknown"
+    """From where somebody asks; a proxy's word counts only where so many were said to stand before.
+
+    Each proxy adds whom it heard at the right: what stands further left than the proxies are many, anybody can write.
+    """
+    client, proxies = scope.get("client"), server.settings.proxies
+    peer = str(client[0]) if client else "unknown"
+    lines = Headers(scope=scope).getlist("x-forwarded-for") if proxies else []
+    named = [text.strip() for text in ",".join(lines).split(",") if text.strip()][-proxies:]
+    return named[0][:60] if named and _is_address(named[0]) else peer
 
 
 def problem(status: int, line: str) -> JSONResponse:
@@ -287,6 +312,14 @@ class _Counted:
             self.overflowed = True
             raise HTTPException(413, "more was sent than is taken here")
         return message
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _plain(host: str) -> bool:

@@ -1,9 +1,9 @@
 """What pages and API show, as values: asked of the ledger, kept until it changes."""
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -35,12 +35,13 @@ from lynxbench.model.history import History
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
-from lynxbench.model.standing import Standing, Voice
-from lynxbench.record.histories import Past, history_of
+from lynxbench.model.standing import Remark, Standing, Voice
+from lynxbench.record.histories import ContractResults, Past, history_of
 from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 from lynxbench.server.page_cache import EVERYTHING
 from lynxbench.server.server_state import Server
+from lynxbench.watch.recomputations import NOT_YET, Recomputation, RecomputationState
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +51,8 @@ TREND = 60
 """Results of a contract that its line in the overview is drawn from."""
 NEWEST = 500
 """Results that a contract's page shows; the API has all of them."""
+THIS_SERVER = "this server"
+"""Who says what the server itself found; no team is called so, for a name has no space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class ContractLine:
     count: int
     latest: Listed | None
     history: History | None
+    recomputed: Recomputation = NOT_YET
+    """Of the latest one: no figure is shown without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,21 @@ class Spoken(NamedTuple):
 
 
 class PagePast(Past):
-    """A past whose lost or damaged documents leave gaps: one of them must not close every page about its contract."""
+    """The past as pages show it.
+
+    Lost or damaged documents leave gaps: one of them must not close every page about its contract. What this server
+    refuted is left out, as what was retracted is.
+    """
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server.ledger, server.trust)
+        self._recomputations = server.recomputations
+
+    def find(self, named: str, newest: int | None = None) -> ContractResults:
+        """All results of a contract, with what speaks against some of them."""
+        results = super().find(named, newest)
+        refuted = self._recomputations.refuted(results.contract_id)
+        return replace(results, retracted={**refuted, **results.retracted})
 
     def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
         """The entries of results that can be read: together, or one by one where one of them cannot."""
@@ -180,19 +199,35 @@ def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
     latest = listed[0] if listed else None
     name = contract.name if contract else latest.contract_name if latest else contract_id[:12]
     past = history(server, contract_id, None, TREND) if contract is not None and latest is not None else None
-    return ContractLine(contract_id, name, contract, count, latest, past)
+    outcome = NOT_YET if latest is None else recomputed_of(server, [latest.result_id])[latest.result_id]
+    return ContractLine(contract_id, name, contract, count, latest, past, outcome)
 
 
 @cached()
 def history(server: Server, contract_id: str, precision: Precision | None, newest: int | None = NEWEST) -> History:
     """The series of a contract, as `lynxbench history` reads it."""
-    return history_of(PagePast(server.ledger, server.trust), contract_id, precision, newest)
+    return history_of(PagePast(server), contract_id, precision, newest)
 
 
 def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, Standing]]:
     """Results with their standings."""
     listed = list_results(server.ledger.log, wanted)
-    return listed, standings(server.ledger.log, [result.result_id for result in listed], server.trust)
+    return listed, standings_of(server, [result.result_id for result in listed])
+
+
+def standings_of(server: Server, names: Sequence[str]) -> dict[str, Standing]:
+    """How results stand: what the log says of them, and what this server found itself."""
+    known = standings(server.ledger.log, names, server.trust)
+    for name, outcome in recomputed_of(server, names).items():
+        if outcome.state is RecomputationState.REFUTED:
+            remark = Remark(by=THIS_SERVER, trusted=True, at=outcome.at or "", text=outcome.sentence)
+            known[name] = known[name].model_copy(update={"refuted": (*known[name].refuted, remark)})
+    return known
+
+
+def recomputed_of(server: Server, names: Iterable[str]) -> dict[str, Recomputation]:
+    """What this server itself made of the figures of results."""
+    return server.recomputations.of(names)
 
 
 def spoken_of(server: Server, names: Sequence[str]) -> list[Spoken]:

@@ -1,15 +1,22 @@
 """A server that listens, and ends in order."""
 
+from __future__ import annotations
+
 import asyncio
 import gc
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.server.server_state import Server
 from lynxbench.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
 
 GRACE_S = 10
 BACKLOG = 2048
@@ -27,20 +34,7 @@ def listen(server: Server, tls_cert: Path | None, tls_key: Path | None, ready: C
     except OSError as error:
         server.stop()
         raise BadInput(f"{settings.host}:{settings.port}: {error.strerror or error}; give another --port") from error
-    config = uvicorn.Config(
-        make_app(server),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=True,
-        lifespan="on",
-        timeout_graceful_shutdown=GRACE_S,
-        h11_max_incomplete_event_size=64 << 10,
-        ssl_certfile=None if tls_cert is None else str(tls_cert),
-        ssl_keyfile=None if tls_key is None else str(tls_key),
-        proxy_headers=False,
-    )
-    runner = uvicorn.Server(config)
+    runner = uvicorn.Server(configured(make_app(server), settings, tls_cert, tls_key))
     _look_around(server)
     gc.collect()
     gc.freeze()  # what is loaded by now stays: the collector need not walk over it while somebody waits for a page
@@ -49,6 +43,35 @@ def listen(server: Server, tls_cert: Path | None, tls_key: Path | None, ready: C
         asyncio.run(runner.serve(sockets=[bound]))
     finally:
         bound.close()
+
+
+def configured(
+    app: FastAPI,
+    settings: ServerSettings,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    *,
+    grace_s: int = GRACE_S,
+) -> uvicorn.Config:
+    """How uvicorn runs the application."""
+    import uvicorn
+
+    from lynxbench.server.connections import bounded_connections
+
+    return uvicorn.Config(
+        app,
+        http=bounded_connections(behind_proxy=settings.proxies > 0),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        lifespan="on",
+        timeout_graceful_shutdown=grace_s,
+        ssl_certfile=None if tls_cert is None else str(tls_cert),
+        ssl_keyfile=None if tls_key is None else str(tls_key),
+        proxy_headers=False,
+    )
 
 
 def _look_around(server: Server) -> None:

@@ -21,6 +21,7 @@ class ServerMetrics(Collector):
         self.sign_ins_refused = self._counter("sign_ins_refused", "Sign-ins that were refused.")
         self.submissions = self._counter("submissions", "Bundles that were taken in.")
         self.entries_added = self._counter("entries_added", "Entries that submissions added.")
+        self.recomputed = self._counter("recomputed", "Results that were recomputed, by what came of it.", "state")
         self.regressions = self._counter("regressions", "Regressions that were found.")
         self.messages = self._counter("messages", "Messages to owners.", "state")
         self.durations = Histogram(

@@ -12,7 +12,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.names import FULL_ID
-from lynxbench.ledger.queries import standings
 from lynxbench.record.recalling_analyses import body_of
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.documents.result_document import compose_result
@@ -150,7 +149,8 @@ def result_json_(here: Here, result: Named) -> Response:
 def report_(here: Here, result: Named) -> Response:
     name = here.named(result, "result")
     files = reading.files_of(here.server, name)
-    words = standings(here.server.ledger.log, [name], here.server.trust)[name].words
+    outcome = reading.recomputed_of(here.server, [name])[name]
+    words = (outcome.sentence, *reading.standings_of(here.server, [name])[name].words)
     report = compose_result(files.result, files.processes, files.telemetry, words, files.problem or "")
     return _file(render_html(report), "text/html", f"{name[:12]}.html")
 

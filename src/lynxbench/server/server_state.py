@@ -14,15 +14,18 @@ from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.administration import Administration
-from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, Limiter
+from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG_TOKENS_PER_MIN, Limiter, SignInLimits
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
-from lynxbench.server.page_cache import OWN, WORK, ChangeCounter, PageCache, PageMaker
+from lynxbench.server.page_cache import EVERYTHING, OWN, WORK, ChangeCounter, PageCache, PageMaker
+from lynxbench.server.recompute_queue import RecomputeProcess, RecomputeQueue
 from lynxbench.server.settings import ServerSettings, refuse_open
 from lynxbench.server.uploads import Uploads
 from lynxbench.watch.json_log import make_log
 from lynxbench.watch.notifying import Courier
+from lynxbench.watch.recomputations import DueResult, Recomputations, RecomputationState
 from lynxbench.watch.regressions import Watch
+from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store
 
 LOOK_S = 0.25
@@ -30,6 +33,7 @@ SWEEP_S = 2.0
 TRUST_FRESH_S = 1.0
 """A key that was registered or revoked by another process counts after at most so long."""
 LETTER_WIDTH = 100
+SCRATCH = "recompute"
 ACCESS = "access"
 """Changes with every user, token and session: who was let in a moment ago is asked again."""
 
@@ -45,7 +49,9 @@ class Server:
         self.keyring = Keyring(environment=settings.environment)
         self.store = Store(store_at)
         try:
-            self.administration = Administration(self.store, self.keyring.trust, self.changed)
+            sealer = SecretSealer(self.keyring.where)
+            self.administration = Administration(self.store, self.keyring.trust, sealer, self.changed)
+            self.administration.contacts.seal_clear()
             refuse_open(settings, has_administrator=self.administration.access.has_administrator())
             self.ledger: OpenLedger = open_ledger(location, settings.environment, create=True)
         except BaseException:
@@ -55,16 +61,21 @@ class Server:
         self.keys, self.contacts = self.administration.keys, self.administration.contacts
         self.scheduler = self.administration.scheduler
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
-        self.watch = Watch(self.store, self.ledger)
-        self.courier = Courier(self.store, settings.base_url, settings.smtp_url, settings.mail_from)
+        self.recomputations = Recomputations(self.store, self.ledger.log)
+        self.watch = Watch(self.store, self.ledger, self.recomputations)
+        self.courier = Courier(self.store, self.contacts, settings.base_url, settings.smtp_url, settings.mail_from)
         self.board = LiveBoard()
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)
         self.pages = PageMaker(self.cache)
         self.metrics = ServerMetrics()
         self.reads = Limiter(settings.reads_per_s)
-        self.sign_ins = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+        self.sign_ins = SignInLimits()
+        self.password_changes = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
+        self.wrong_tokens = Limiter(WRONG_TOKENS_PER_MIN / 60, WRONG_TOKENS_PER_MIN)
         self.submissions = Limiter(SUBMISSIONS_PER_MIN / 60, SUBMISSIONS_PER_MIN / 2)
+        process = RecomputeProcess(location, settings.environment, settings.upload_folder / SCRATCH)
+        self.recomputing = RecomputeQueue(self.recomputations, process, self._recomputed, self.log)
         self.judging = threading.Lock()
         self.started_at = datetime.now(UTC)
         self._trust: tuple[float, TrustList] | None = None
@@ -92,6 +103,7 @@ class Server:
     def arrived(self) -> None:
         """The ledger has new entries."""
         self.pulse.refresh()
+        self.recomputing.wake()
         self._wake.set()
 
     def signing_key(self) -> SigningKey:
@@ -104,6 +116,7 @@ class Server:
         """Begin to look after schedules, new results and messages."""
         self._thread = threading.Thread(target=self._look, name="lynxbench-look", daemon=True)
         self._thread.start()
+        self.recomputing.start()
 
     def stop(self) -> None:
         """End it, and let go of the databases."""
@@ -111,6 +124,7 @@ class Server:
         self._wake.set()
         if self._thread is not None:
             self._thread.join(timeout=10)
+        self.recomputing.stop()
         self.store.close()
         self.ledger.log.close()
 
@@ -142,9 +156,11 @@ class Server:
         with self.judging:
             for seq in self.watch.pending():
                 if self._stop.is_set():
-                    return
+                    break
                 try:
                     result_id = getattr(self.ledger.log.read(seq).entry.body, "result_id", "")
+                    if self.recomputing.working and self.recomputations.awaited(seq, result_id):
+                        break  # what its own samples refute is held against nothing: that is known first
                     notice = self.watch.judge(seq, self.scheduler.place_of(result_id), self.trust)
                 except LynxbenchError as error:
                     self.log.warning("a result could not be judged", extra={"seq": seq, "error": str(error)})
@@ -156,6 +172,12 @@ class Server:
         moved = self.watch.moved()
         if moved:
             self.pulse.bump(WORK, *moved)
+
+    def _recomputed(self, due: DueResult, state: RecomputationState) -> None:
+        if due.whole or state is RecomputationState.REFUTED:
+            self.metrics.recomputed.labels(state.value).inc()
+        self.pulse.bump(due.result_id, due.contract_id, EVERYTHING)
+        self._wake.set()
 
     def _send(self) -> None:
         for number, name in self.courier.waiting():

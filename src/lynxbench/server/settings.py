@@ -19,6 +19,7 @@ MOST_LOG_BYTES = 8 << 20
 """A production log that is held against a contract."""
 READS_PER_S = 50.0
 """Sustained requests of one reader; bursts of ten times as many pass."""
+MOST_PROXIES = 16
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9a-fA-F:.]{2,45}\]")
 
 
@@ -32,8 +33,8 @@ class ServerSettings:
     """The address people type, where a proxy stands before the server: https://bench.example."""
     public_read: bool = False
     """Whether everybody may read without signing in: an explicit choice."""
-    behind_proxy: bool = False
-    """Whether X-Forwarded-For is believed."""
+    proxies: int = 0
+    """How many proxies stand before, one after the other: so many addresses of X-Forwarded-For are theirs to say."""
     reads_per_s: float = READS_PER_S
     largest_bundle_bytes: int = MOST_BUNDLE_BYTES
     upload_folder: Path = Path("uploads")
@@ -46,6 +47,8 @@ class ServerSettings:
             raise BadInput(f"--host {self.host!r}: give an address or a name")
         if not 0 <= self.port <= 65535:
             raise BadInput(f"--port {self.port}: 0 to 65535")
+        if not 0 <= self.proxies <= MOST_PROXIES:
+            raise BadInput(f"--proxies {self.proxies}: 1 to {MOST_PROXIES}")
         if self.origin is not None:
             parts = urlsplit(self.origin)
             if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.rstrip("/") or parts.query:
@@ -78,6 +81,20 @@ class ServerSettings:
         return frozenset(name.lower() for name in names if name)
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerBounds:
+    """How much recomputing one result may take."""
+
+    memory_bytes: int = 2 << 30
+    """Address space: eight times the largest bundle that is taken by default, and what Python and numpy take."""
+    cpu_s: int = 60
+    """Processor time; the largest published result takes a few seconds."""
+    wall_s: int = 600
+    """By the clock: a busy machine gives this process little, so it is far more than the processor time."""
+    disk_bytes: int = 1 << 30
+    """One file."""
+
+
 def refuse_open(settings: ServerSettings, *, has_administrator: bool) -> None:
     """Refuse to listen on a network where nobody has to say who they are."""
     if settings.is_local or has_administrator:
@@ -86,6 +103,22 @@ def refuse_open(settings: ServerSettings, *, has_administrator: bool) -> None:
         f"--host {settings.host} opens the server to the network, and nobody is registered who could let others in; "
         "first: lynxbench serve user add NAME --team TEAM --scopes read,submit,contest,administer"
     )
+
+
+def dangers_of(settings: ServerSettings, *, tls: bool, is_root: bool) -> list[str]:
+    """What whoever starts the server should know before others use it; nothing of it is refused."""
+    dangers = []
+    if not settings.is_local and not tls and not settings.secure:
+        dangers.append(
+            f"--host {settings.host} is reached over plain http: passwords, tokens and sessions can be read and taken "
+            "on their way; give --tls-cert and --tls-key, or --origin https://NAME with a proxy before it"
+        )
+    if is_root:
+        dangers.append(
+            "it runs as root: whoever finds a fault in it has the whole machine; run it as a user of its own "
+            "(deploy/systemd, deploy/Containerfile)"
+        )
+    return dangers
 
 
 def is_loopback(host: str) -> bool:

@@ -22,6 +22,7 @@ from lynxbench.executor.declaration import Declaration
 from lynxbench.ledger.location import locate
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport
+from lynxbench.model.workload import CallableModel
 from lynxbench.record.pushing import push_results
 from lynxbench.record.recording import LedgerRecorder
 from lynxbench.record.remote import Remote, Unreachable
@@ -31,6 +32,8 @@ from lynxbench.run.run_outcome import Finished
 SAY_S = 1.0
 """A run says how it goes this often; its claim on the server lasts two minutes without a word."""
 MOST_WAITING = 200
+LEAST_EXACT = 16
+"""Digits of a contract's id that nobody finds another contract for: 64 bits."""
 END_ATTEMPTS = 8
 
 AgentLog = logging.Logger | logging.LoggerAdapter[logging.Logger]
@@ -46,6 +49,8 @@ class AgentSettings:
     poll_s: float
     only: tuple[str, ...] = ()
     """Contract ids this machine will run; empty: whatever its team put on a timetable."""
+    callables: tuple[str, ...] = ()
+    """Functions of this machine (`module:function`) that contracts of the server may name."""
 
 
 class LiveProgress:
@@ -224,7 +229,22 @@ class AgentClient:
         only = self.settings.only
         if only and not any(contract.contract_id.startswith(beginning) for beginning in only):
             raise Refused(f"contract {contract.contract_id[:12]} is none of those that this agent runs (--only)")
+        self._refuse_callable(contract)
         return contract
+
+    def _refuse_callable(self, contract: Contract) -> None:
+        """A contract that names a function of this machine runs it: the server's word alone is not enough for that."""
+        model = contract.workload.model
+        if not isinstance(model, CallableModel) or model.target in self.settings.callables:
+            return
+        # shorter beginnings can be met: whoever writes a contract may try names until its id begins so
+        exact = [only for only in self.settings.only if len(only) >= LEAST_EXACT]
+        if not any(contract.contract_id.startswith(beginning) for beginning in exact):
+            raise Refused(
+                f"contract {contract.contract_id[:LEAST_EXACT]} runs the function {model.target} of this machine; an "
+                f"agent does so where its own command says --callable {model.target}, or names the contract by --only "
+                f"with {LEAST_EXACT} digits of its id or more"
+            )
 
     def _end(self, run: str, document: dict[str, Any]) -> None:
         wait_s = 0.5

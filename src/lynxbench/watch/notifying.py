@@ -19,6 +19,7 @@ from lynxbench.ledger.database import upsert
 from lynxbench.model.canonical import short
 from lynxbench.report.words import clean
 from lynxbench.watch.regressions import EVERYBODY, Notice
+from lynxbench.watch.sealed_secrets import MARK, SecretSealer
 from lynxbench.watch.store import Store, later_text, now_text
 from lynxbench.watch.store_tables import contacts, outbox
 
@@ -43,8 +44,8 @@ class Contact:
 class Contacts:
     """Who is told."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, sealer: SecretSealer) -> None:
+        self._store, self._sealer = store, sealer
 
     def list(self) -> list[Contact]:
         """All of them."""
@@ -59,7 +60,8 @@ class Contacts:
         _refuse_address(channel, address)
         if secret is not None and not 8 <= len(secret) <= 64:
             raise BadInput("a webhook's secret has 8 to 64 characters")
-        values = {"address": address, "secret": secret, "made_at": now_text()}
+        sealed = None if secret is None else self._sealer.seal(secret, _place(name, channel))
+        values = {"address": address, "secret": sealed, "made_at": now_text()}
         with self._store.writing() as connection:
             upsert(connection, contacts, {"owner": name, "channel": channel}, values)
         return Contact(name, channel, address, str(values["made_at"]))
@@ -76,19 +78,35 @@ class Contacts:
             chosen = select(contacts.c.secret).where(contacts.c.owner == name, contacts.c.channel == WEBHOOK)
             row = self._store.row(chosen)
             if row is not None:
-                return None if row.secret is None else str(row.secret)
+                return None if row.secret is None else self._sealer.open(str(row.secret), _place(name, WEBHOOK))
         return None
+
+    def seal_clear(self) -> int:
+        """Seal what an earlier version kept as it was; how many there were."""
+        clear = contacts.c.secret.is_not(None), contacts.c.secret.not_like(f"{MARK}%")
+        rows = self._store.rows(select(contacts).where(*clear))
+        for row in rows:
+            sealed = self._sealer.seal(str(row.secret), _place(row.owner, row.channel))
+            mine = contacts.c.owner == row.owner, contacts.c.channel == row.channel
+            self._store.change(update(contacts).where(*mine).values(secret=sealed))
+        if rows:
+            self._store.forget_deleted()
+        return len(rows)
 
 
 class Courier:
     """Sends what waits in the outbox; `base_url` is how links in messages begin."""
 
     def __init__(
-        self, store: Store, base_url: str, smtp_url: str | None = None, mail_from: str = "lynxbench@localhost"
+        self,
+        store: Store,
+        contacts: Contacts,
+        base_url: str,
+        smtp_url: str | None = None,
+        mail_from: str = "lynxbench@localhost",
     ) -> None:
-        self._store = store
+        self._store, self._contacts = store, contacts
         self._base_url, self._smtp_url, self._mail_from = base_url, smtp_url, mail_from
-        self._contacts = Contacts(store)
 
     def waiting(self) -> list[tuple[int, str]]:
         """Messages that are due, with their notices."""
@@ -182,6 +200,10 @@ class Courier:
             f"You are told once. Notice {short(notice.notice)}.",
         ]
         return "\n".join(lines)
+
+
+def _place(owner: str, channel: str) -> str:
+    return f"{channel} of {owner}"
 
 
 def _refuse_address(channel: str, address: str) -> None:

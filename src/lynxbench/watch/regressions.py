@@ -7,7 +7,7 @@ slide adds up and is seen. A doubtful result with which nothing can soundly be c
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.result import ValidityVerdict
 from lynxbench.record.comparing_results import compare_sides, side_of
 from lynxbench.record.recalling import lay_out, result_document
+from lynxbench.watch.recomputations import Recomputations, RecomputationState
 from lynxbench.watch.store import Store, fresh_id, now_text
 from lynxbench.watch.store_tables import baselines, contacts, notices, outbox, properties
 
@@ -72,9 +73,10 @@ class NoticeDelivery:
 class Watch:
     """Judges new results, one after the other, in the order of the log."""
 
-    def __init__(self, store: Store, ledger: OpenLedger) -> None:
+    def __init__(self, store: Store, ledger: OpenLedger, recomputations: Recomputations) -> None:
         self._store = store
         self._ledger = ledger
+        self._recomputations = recomputations
         self._moved: set[str] = set()
 
     def moved(self) -> set[str]:
@@ -139,6 +141,8 @@ class Watch:
         return deliveries
 
     def _judge(self, body: ResultRecorded, place: str, trust: TrustList) -> Notice | None:
+        if self._recomputations.objection(body.result_id) is not None:
+            return None  # figures that their own samples do not give are no level, and no change of one
         known = self._store.row(
             select(baselines).where(baselines.c.contract_id == body.contract_id, baselines.c.place == place)
         )
@@ -149,7 +153,7 @@ class Watch:
         if known.result_id == body.result_id or known.judged_id == body.result_id:
             return None
         standing = standings(self._ledger.log, [known.result_id], trust)[known.result_id]
-        if standing.retracted:
+        if standing.retracted or self._recomputations.objection(known.result_id) is not None:
             self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
             return None
         comparison = self.compare(known.result_id, body.result_id, trust)
@@ -180,8 +184,17 @@ class Watch:
                 except LynxbenchError:  # an entry without samples still has its figures
                     folder = None
                 result = result_document(self._ledger, name)
-                sides.append(side_of(result, folder=folder, standing=known[name], name=short(name)))
+                side = side_of(result, folder=folder, standing=known[name], name=short(name))
+                sides.append(self._with_objection(side))
             return compare_sides(sides[0], sides[1], precision)
+
+    def _with_objection(self, side: ComparedSide) -> ComparedSide:
+        outcome = self._recomputations.objection(side.result.result_id)
+        if outcome is None:
+            return side
+        if outcome.state is RecomputationState.REFUTED:
+            return replace(side, refuted=outcome.sentence)
+        return replace(side, not_recomputed=outcome.sentence)
 
     def _open(self, body: ResultRecorded, place: str, baseline: str, comparison: Comparison) -> Notice | None:
         assert comparison.effect is not None

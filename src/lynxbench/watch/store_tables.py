@@ -8,7 +8,7 @@ from sqlalchemy.schema import SchemaItem
 from lynxbench.ledger.database import NUMBER, Schema
 
 metadata = MetaData()
-SERVER_SCHEMA = Schema("server", "0002", metadata, Path(__file__).parent / "migrations" / "versions")
+SERVER_SCHEMA = Schema("server", "0003", metadata, Path(__file__).parent / "migrations" / "versions")
 """These tables move apart from the ledger's."""
 
 
@@ -167,7 +167,7 @@ contacts = _table(
     _key("owner", 200),
     _key("channel", 10),
     *_longs("address"),
-    *_texts(null=True, secret=64),
+    *_longs("secret", null=True),
     *_moments("made_at"),
 )
 """Where the owner of a layer is reached; owner `*` is everybody who has no contact of their own."""
@@ -192,3 +192,14 @@ likenesses = _table(
     *_longs("report"),
 )
 """How far a contract's workload was from a production log, when somebody held one against it."""
+
+recomputations = _table(
+    "recomputations",
+    _key("result_id", 64),
+    *_texts(contract_id=64, state=12),
+    *_longs("said"),
+    *_moments("at"),
+    *_texts(program=40),
+)
+"""What the server itself made of each result's samples; its own word, beside what teams said in the log."""
+Index("server_recomputations_contract", recomputations.c.contract_id, recomputations.c.state)

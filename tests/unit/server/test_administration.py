@@ -12,6 +12,7 @@ from hosted import canonical, make_team
 from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.evidence.trust import TrustList
 from lynxbench.server.administration import OK, REFUSED, Administration, ChangeAuthor
+from lynxbench.watch.sealed_secrets import SecretSealer
 from lynxbench.watch.store import Store
 
 ADA = ChangeAuthor("ada (ml)", "192.0.2.7")
@@ -36,7 +37,7 @@ def changed() -> Counted:
 @pytest.fixture
 def administration(tmp_path: Path, changed: Counted) -> Iterator[Administration]:
     store = Store(f"sqlite:///{tmp_path / 'server.sqlite'}")
-    yield Administration(store, TrustList(), changed)
+    yield Administration(store, TrustList(), SecretSealer(tmp_path), changed)
     store.close()
 
 

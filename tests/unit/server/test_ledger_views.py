@@ -35,14 +35,14 @@ def test_executors_are_counted_and_the_newest_comes_first(world: World) -> None:
 def test_one_damaged_entry_leaves_a_gap_and_closes_no_page(world: World) -> None:
     server = world.server
     contract_id, before, after = world.results[0].contract_id, world.results[13], world.results[14]
-    whole = history_of(PagePast(server.ledger, server.trust), contract_id, None)
+    whole = history_of(PagePast(server), contract_id, None)
     change = next(one for one in whole.changes if one.found)
     assert any(layer.fields for layer in change.layers), "the documents on both sides were opened"
     recorded = find_result(server.ledger.log, before.result_id)
     assert recorded is not None
     file = Path(str(server.ledger.log.database.url.database))
     _damage(file, recorded.seq)
-    past = PagePast(server.ledger, server.trust)
+    past = PagePast(server)
     kept = past.recorded(server.ledger, [before.result_id, after.result_id])
     assert set(kept) == {after.result_id}
     found = history_of(past, contract_id, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from compared import make_contract
 from ledgers import postgres_server
@@ -21,6 +23,7 @@ from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.notifying import MOST_ATTEMPTS, Contacts, Courier
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.schedules import LEASE_S, RunState, Scheduler
+from lynxbench.watch.sealed_secrets import KEY_FILE, SecretSealer
 from lynxbench.watch.store import Store
 from lynxbench.watch.store_tables import SERVER_SCHEMA
 
@@ -223,7 +226,8 @@ def test_mail_is_sent_once_with_the_evidence(tmp_path: Path) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Mailbox) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        Contacts(store).put("ops", "mail", "ops@example.org")
+        contacts = Contacts(store, SecretSealer(tmp_path))
+        contacts.put("ops", "mail", "ops@example.org")
         notice = Notice(
             "n" * 32, "c" * 64, "chat\r\nBcc: x@y", "agent a", "fp32", "a" * 64, "b" * 64, "framework", "ops",
             0.79, 0.8, 0.81, "torch changed", "2026-11-15T09:00:00.000+00:00", None, None,
@@ -231,7 +235,7 @@ def test_mail_is_sent_once_with_the_evidence(tmp_path: Path) -> None:
         row = {"notice": notice.notice, "channel": "mail", "address": "ops@example.org", "state": "pending"}
         more = {"attempts": 0, "next_at": "2026-01-01T00:00:00.000+00:00", "said": ""}
         store.change(insert(outbox).values({**row, **more}))
-        courier = Courier(store, "https://bench.example", f"smtp://127.0.0.1:{server.server_address[1]}")
+        courier = Courier(store, contacts, "https://bench.example", f"smtp://127.0.0.1:{server.server_address[1]}")
         ((number, _),) = courier.waiting()
         assert courier.send(number, notice, "REGRESSED: throughput") == "sent"
         assert courier.send(number, notice, "REGRESSED: throughput") == "sent"
@@ -255,7 +259,7 @@ def test_a_webhook_that_does_not_answer_is_tried_again_and_then_given_up(tmp_pat
     row = {"notice": "n", "channel": "webhook", "address": "http://127.0.0.1:9/closed", "state": "pending"}
     store.change(insert(outbox).values({**row, "attempts": 0, "next_at": long_ago, "said": ""}))
     notice = Notice("n", "c", "chat", "p", "fp32", "a", "b", None, "ops", None, None, None, "", long_ago, None, None)
-    courier = Courier(store, "http://127.0.0.1:8420")
+    courier = Courier(store, Contacts(store, SecretSealer(tmp_path)), "http://127.0.0.1:8420")
     states = []
     for _ in range(MOST_ATTEMPTS):
         ((number, _name),) = courier.waiting()
@@ -264,4 +268,70 @@ def test_a_webhook_that_does_not_answer_is_tried_again_and_then_given_up(tmp_pat
         store.change(update(outbox).values(next_at=long_ago))
     assert states == ["pending"] * (MOST_ATTEMPTS - 1) + ["failed"]
     assert courier.waiting() == []
+    store.close()
+
+
+def test_the_servers_tables_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """Also those that an earlier version made readable, and whatever SQLite lays beside them."""
+    file = tmp_path / "server.sqlite"
+    before = os.umask(0)
+    try:
+        store = Store(f"sqlite:///{file}")
+        Access(store).add_team("ml")
+        parts = sorted(part.name for part in tmp_path.iterdir())
+        assert parts == ["server.sqlite", "server.sqlite-shm", "server.sqlite-wal"]
+        assert {oct(part.stat().st_mode & 0o777) for part in tmp_path.iterdir()} == {"0o600"}
+        for part in tmp_path.iterdir():
+            part.chmod(0o644)
+        again = Store(f"sqlite:///{file}")
+        assert {oct(part.stat().st_mode & 0o777) for part in tmp_path.iterdir()} == {"0o600"}
+        again.close()
+        store.close()
+    finally:
+        os.umask(before)
+
+
+def test_a_webhooks_secret_is_in_no_file_of_the_tables(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'server.sqlite'}")
+    contacts = Contacts(store, SecretSealer(tmp_path / "home"))
+    contacts.put("ops", "webhook", "https://hooks.example/x", "a very secret word")
+    assert contacts.secret("ops") == "a very secret word"
+    assert contacts.secret("somebody else") is None
+    assert (tmp_path / "home" / KEY_FILE).stat().st_mode & 0o777 == 0o600
+    for part in tmp_path.glob("server.sqlite*"):
+        assert b"very secret" not in part.read_bytes(), part
+    store.close()
+
+
+def test_secrets_that_an_earlier_version_kept_clear_are_sealed(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'server.sqlite'}")
+    contacts = Contacts(store, SecretSealer(tmp_path / "home"))
+    contacts.put("ops", "webhook", "https://hooks.example/x")
+    contacts.put("ops", "mail", "ops@example.org")
+    store.migrate("0002")
+    store.change(text("UPDATE server_contacts SET secret = 'an old clear word' WHERE channel = 'webhook'"))
+    store.migrate()
+    assert contacts.seal_clear() == 1
+    assert contacts.seal_clear() == 0
+    assert contacts.secret("ops") == "an old clear word"
+    for part in tmp_path.glob("server.sqlite*"):
+        assert b"old clear word" not in part.read_bytes(), part
+    store.close()
+
+
+@pytest.mark.parametrize("theft", ["another key", "moved to another owner", "one letter changed"])
+def test_a_sealed_secret_opens_nowhere_else(tmp_path: Path, theft: str) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'server.sqlite'}")
+    contacts = Contacts(store, SecretSealer(tmp_path / "home"))
+    for owner in ("ops", "mallory"):
+        contacts.put(owner, "webhook", "https://hooks.example/x", f"the secret of {owner}")
+    if theft == "another key":
+        contacts = Contacts(store, SecretSealer(tmp_path / "elsewhere"))
+    elif theft == "moved to another owner":
+        mine = "(SELECT secret FROM server_contacts WHERE owner = 'ops')"
+        store.change(text(f"UPDATE server_contacts SET secret = {mine} WHERE owner = 'mallory'"))
+    else:
+        store.change(text("UPDATE server_contacts SET secret = substr(secret, 1, 12) || 'AAAA' || substr(secret, 17)"))
+    with pytest.raises(BadInput, match="give the contact its secret again"):
+        contacts.secret("mallory")
     store.close()

@@ -30,9 +30,17 @@ def compose_list(
 
 
 def results_table(
-    listed: Sequence[Listed], standing: Mapping[str, Standing], title: str = "", *, contract: bool = True
+    listed: Sequence[Listed],
+    standing: Mapping[str, Standing],
+    title: str = "",
+    *,
+    contract: bool = True,
+    recomputed: Mapping[str, Inline] | None = None,
 ) -> doc.Table:
-    """One row a precision: the figure with its interval, where it came from, what it stands on."""
+    """One row a precision: the figure with its interval, where it came from, what it stands on.
+
+    Whoever recomputed the results says so in a column of its own.
+    """
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
         for index, figure in enumerate(result.figures or (None,)):
@@ -55,10 +63,13 @@ def results_table(
                     Span(rate, Style.NOWRAP),
                     Span(validity, _VALIDITY.get(validity, Tone.PLAIN)),
                     standing_word(word) if first else "",
+                    *(() if recomputed is None else (recomputed[result.result_id] if first else "",)),
                 )
             )
     named_head = ("Contract",) if contract else ()
-    head = ("Result", *named_head, "Measured", "Executor", "Precision", "Throughput", "Validity", "Standing")
+    recomputed_head = () if recomputed is None else ("Recomputed",)
+    measured = ("Measured", "Executor", "Precision", "Throughput", "Validity", "Standing")
+    head = ("Result", *named_head, *measured, *recomputed_head)
     return doc.Table(head, rows, title, (head.index("Throughput"),), empty="no result fits")
 
 

@@ -14,6 +14,7 @@ from lynxbench.model.result import ValidityVerdict
 from lynxbench.model.standing import Remark, Voice
 from lynxbench.model.tuning import TuningDocument
 from lynxbench.server.routing import AnswerModel
+from lynxbench.watch.recomputations import Recomputation, RecomputationState
 from lynxbench.watch.regressions import Notice, NoticeDelivery
 from lynxbench.watch.schedules import ScheduledRun
 from lynxbench.workload.representative import Likeness
@@ -36,6 +37,27 @@ class StandingAnswer(AnswerModel):
     reruns: list[Remark]
 
 
+class RecomputedAnswer(AnswerModel):
+    """What this server itself made of a result's figures, from its samples; its own word, not the log's."""
+
+    state: RecomputationState
+    sentence: str
+    lines: list[str]
+    at: str | None
+    program: str | None
+
+
+def recomputed_answer(outcome: Recomputation) -> RecomputedAnswer:
+    """The outcome as the API says it."""
+    return RecomputedAnswer(
+        state=outcome.state,
+        sentence=outcome.sentence,
+        lines=list(outcome.lines),
+        at=outcome.at,
+        program=outcome.program,
+    )
+
+
 class ListedResult(AnswerModel):
     """A result in a list: the ledger's own row, declared again, since what the API answers is a promise of its own."""
 
@@ -51,6 +73,7 @@ class ListedResult(AnswerModel):
     bottleneck: str | None
     per_precision: list[PrecisionSummary]
     standing: StandingAnswer
+    recomputed: RecomputedAnswer
 
 
 class EntryAbout(AnswerModel):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 from fastapi import Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -19,7 +19,7 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.names import find_analysis
-from lynxbench.ledger.queries import OpenRun, open_runs, standings
+from lynxbench.ledger.queries import OpenRun, open_runs
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.contract import Contract
@@ -51,7 +51,12 @@ AnalysisAnswer = answers.ExperimentAnswer | answers.TuningAnswer | answers.Fleet
 STATE = {"tree_size": int, "root_hash": str}
 PROVEN = {**STATE, "path": list[str]}
 RESULTS = {**STATE, "results": list[answers.ListedResult], "unfinished": list[OpenRun]}
-RESULT = {"result": Result, "standing": answers.StandingAnswer, "entries": list[answers.EntryAbout]}
+RESULT = {
+    "result": Result,
+    "standing": answers.StandingAnswer,
+    "recomputed": answers.RecomputedAnswer,
+    "entries": list[answers.EntryAbout],
+}
 LIKENESS = {
     "contract_id": str,
     "requests": int,
@@ -97,22 +102,27 @@ def list_results_(
     since: Word = None,
     limit: Limit = 20,
 ) -> Response:
-    """Results, newest first: the document of `lynxbench results list --json`."""
+    """Results, newest first: the document of `lynxbench results list --json`, and what this server recomputed."""
     fields = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
     wanted = reading.wanted_of(server, {name: text for name, text in fields.items() if text}, limit)
     listed, standing = reading.list_page(server, wanted)
     unfinished = open_runs(server.ledger.log, wanted.contract)
-    return answer(listing.list_document(listed, standing, unfinished, server.ledger.log.head()))
+    outcomes = reading.recomputed_of(server, [result.result_id for result in listed])
+    document = listing.list_document(listed, standing, unfinished, server.ledger.log.head())
+    rows = cast(list[dict[str, object]], document["results"])
+    told = [{**row, "recomputed": answers.recomputed_answer(outcomes[str(row["result_id"])])} for row in rows]
+    return answer({**document, "results": told})
 
 
 @route("GET", "/results/{result}", READ, RESULT)
 def result(server: TheServer, result: Named) -> Response:
-    """One result with everything that was said about it: `lynxbench results show --json`."""
+    """One result with all that was said about it: `lynxbench results show --json`, and what this server recomputed."""
     name = reading.named(server, result, "result")
     document = reading.document(server, name)
     about = reading.spoken_of(server, [name, document.run_id])
-    standing = standings(server.ledger.log, [name], server.trust)[name]
-    return answer({"result": document, **listing.about_document(about, standing)})
+    standing = reading.standings_of(server, [name])[name]
+    recomputed = answers.recomputed_answer(reading.recomputed_of(server, [name])[name])
+    return answer({"result": document, "recomputed": recomputed, **listing.about_document(about, standing)})
 
 
 @route("GET", "/results/{result}/bundle", READ, media=BUNDLE_TYPE)
@@ -323,7 +333,8 @@ def _analysis(server: Server, text: str) -> Logged:
 def _bundle(server: Server, results: Sequence[str], name: str) -> Response:
     with tempfile.TemporaryDirectory(prefix="lynxbench-") as folder:
         path = Path(folder) / "bundle.lynx"
-        export_bundle(server.ledger, results, path, server.signing_key(), server.trust, datetime.now(UTC))
+        key, now = server.signing_key(), datetime.now(UTC)
+        export_bundle(server.ledger, results, path, key, server.trust, now, keep=False)  # whoever reads changes nothing
         data = path.read_bytes()
     headers = {"Content-Disposition": f'attachment; filename="{name[:12]}.lynx"'}
     return Response(data, media_type=BUNDLE_TYPE, headers=headers)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis
-from lynxbench.ledger.queries import find_result, standings, voice_of
+from lynxbench.ledger.queries import find_result, voice_of
 from lynxbench.model.analyses import AnalysisDocument
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Concluded, EntryKind
@@ -132,7 +132,7 @@ def report_of(server: Server, logged: Logged) -> str:
 def _standing(server: Server, logged: Logged) -> doc.Section:
     body = body_of(logged)
     there = [name for name in body.cites if find_result(server.ledger.log, name) is not None]
-    known = standings(server.ledger.log, there, server.trust)
+    known = reading.standings_of(server, there)
     doubted = [name for name in there if known[name].short in DOUBTED]
     if len(there) < len(body.cites):
         line = Span(f"{len(body.cites) - len(there)} of its results are not in this ledger", Tone.BAD)

@@ -10,6 +10,7 @@ from lynxbench.report.doc import code, link, refer
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, make_page, pair_form, problem_note
+from lynxbench.server.pages.results_page import recomputed_word
 from lynxbench.server.server_state import Server
 
 
@@ -38,7 +39,7 @@ def compare_page(server: Server, a: str, b: str, precision: Precision | None) ->
         replace(
             report,
             name=f"{b[:12]} against {a[:12]}",
-            blocks=(*report.blocks, doc.Section("which", "Two others", (_form(a, b),))),
+            blocks=(*report.blocks, _recomputed(server, a, b), doc.Section("which", "Two others", (_form(a, b),))),
             title=("Result ", code(b[:12]), " held against ", code(a[:12])),
             brand="Comparison",
             links=elsewhere,
@@ -54,6 +55,13 @@ def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -
 
     made: Comparison = server.cache.get(("compare", a, b, precision), (a, b), ask)
     return made
+
+
+def _recomputed(server: Server, a: str, b: str) -> doc.Section:
+    """Whether the figures on each side are those that its samples give."""
+    outcomes = reading.recomputed_of(server, (a, b))
+    items = [(code(name[:12]), " is ", recomputed_word(outcomes[name])) for name in (a, b)]
+    return doc.Section("recomputed", "Recomputed by this server", (doc.Points(items),))
 
 
 def _form(a: str, b: str) -> doc.Embedded:

@@ -23,6 +23,7 @@ from lynxbench.report.svg.history_plot import draw_levels
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.overview_page import notice_item, verdict_words
 from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
+from lynxbench.server.pages.results_page import recomputed_words
 from lynxbench.server.server_state import Server
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.store_tables import likenesses
@@ -90,7 +91,7 @@ def series_file(history: History, form: str) -> tuple[str, str]:
 @reading.cached()
 def signals_of(server: Server, contract_id: str) -> Signals:
     """The five signs, as `lynxbench signals` reads them."""
-    return read_signals(record_of(reading.PagePast(server.ledger, server.trust), contract_id))
+    return read_signals(record_of(reading.PagePast(server), contract_id))
 
 
 def _precisions(contract: Contract, contract_id: str, chosen: Precision) -> doc.Links | None:
@@ -139,7 +140,8 @@ def _recovered(closed: Sequence[Notice]) -> doc.Section | None:
 
 def _newest(server: Server, contract_id: str) -> doc.Section:
     listed, standing = reading.list_page(server, Wanted(contract=contract_id, limit=SHOWN_RESULTS))
-    table = results_table(listed, standing, "Results, newest first", contract=False)
+    recomputed = recomputed_words(server, listed)
+    table = results_table(listed, standing, "Results, newest first", contract=False, recomputed=recomputed)
     every = doc.Note(link("All results of this contract", f"/results?contract={contract_id}"))
     return doc.Section("results", "Newest results", (table, every))
 

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lynxbench.errors import EvidenceInvalid, NotFound
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.queries import standings, voice_of
+from lynxbench.ledger.queries import voice_of
 from lynxbench.model.entries import DecisionTaken, EntryKind
 from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.report import doc, words
@@ -53,7 +53,7 @@ def decisions_page(server: Server) -> Page:
 def decision_page(server: Server, seq: int) -> Page:
     """One decision: the sentence, what it rests on, and how each cited result stands today."""
     logged, body = _decision(server, seq)
-    known = standings(server.ledger.log, list(body.cites), server.trust) if body.cites else {}
+    known = reading.standings_of(server, list(body.cites)) if body.cites else {}
     cited = standings_table({name: known[name] for name in body.cites}, "Results that are cited")
     pack = doc.Links("Elsewhere", [link("The procurement pack", f"/decisions/{seq}/pack.html")])
     report = doc.Report(

@@ -12,6 +12,7 @@ from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import executor_section
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, make_page, pair_form
+from lynxbench.server.pages.results_page import recomputed_words
 from lynxbench.server.server_state import Server
 
 MOST_LISTED = 100
@@ -39,7 +40,8 @@ def executor_page(server: Server, executor_id: str) -> Page:
     except LynxbenchError as error:
         missing = doc.Note(("Its fields are not here: ", said(str(error))), Style.EMPTY)
         layers = doc.Section("executor", "Executor by layer", (missing,))
-    results = results_table(listed, standing, "Results, newest first")
+    recomputed = recomputed_words(server, listed)
+    results = results_table(listed, standing, "Results, newest first", recomputed=recomputed)
     report = doc.Report(
         f"Executor {short(executor_id)}",
         (layers, doc.Section("results", "Results on it", (results,))),

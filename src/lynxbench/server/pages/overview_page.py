@@ -14,7 +14,9 @@ from lynxbench.report.svg.canvas import Scale, padded
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.ledger_views import ContractLine, Spoken
 from lynxbench.server.pages.page_shell import Page, make_page
+from lynxbench.server.pages.results_page import recomputed_word
 from lynxbench.server.server_state import Server
+from lynxbench.watch.recomputations import Recomputation
 from lynxbench.watch.regressions import Notice, NoticeDelivery
 from lynxbench.watch.schedules import RunState, ScheduledRun
 
@@ -34,6 +36,7 @@ def overview_page(server: Server) -> Page:
     deliveries = server.watch.told([notice.notice for notice in notices])
     troubles = [run for run in server.scheduler.runs(limit=200) if run.state in TROUBLED][:MOST_TROUBLES]
     items = [notice_item(notice, deliveries.get(notice.notice, [])) for notice in notices]
+    items += [_refuted(*refuted) for refuted in server.recomputations.newest_refuted(MOST_DOUBTS)]
     items += [_trouble(run) for run in troubles]
     items += [_doubt(spoken) for spoken in reading.doubted(server, MOST_DOUBTS)]
     lead = (
@@ -77,7 +80,8 @@ def _contract(line: ContractLine, notice: Notice | None) -> tuple[Inline, ...]:
     figure = latest.figures[0] if latest and latest.figures else None
     rate: Inline = words.NO_FIGURE
     if figure is not None and figure.throughput is not None:
-        rate = (Span(words.figure_text(figure.throughput), Style.NOWRAP), " ", quiet(figure.precision))
+        shown = Span(words.figure_text(figure.throughput), Style.NOWRAP)
+        rate = (shown, " ", quiet(figure.precision), " ", recomputed_word(line.recomputed))
     question: Inline = Span(quiet(said(line.contract.question)), Style.UNDER) if line.contract else ""
     bound = (latest.bottleneck or words.NO_FIGURE).replace("_", " ") if latest else words.NO_FIGURE
     return (
@@ -174,6 +178,16 @@ def _trouble(run: ScheduledRun) -> Inline:
         link(said(run.schedule), f"/runs/{run.run}"),
         f" on {words.clean(run.place)}, due {words.moment_text(run.due_at)}. ",
         quiet(said(run.said)),
+    )
+
+
+def _refuted(result_id: str, outcome: Recomputation) -> Inline:
+    return (
+        Span(strong("Refuted here"), Tone.BAD),
+        " result ",
+        refer("results", result_id, code(short(result_id))),
+        ": its own samples do not give its figures. ",
+        quiet(said(outcome.sentence)),
     )
 
 

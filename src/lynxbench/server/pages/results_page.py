@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lynxbench.ledger.queries import Wanted, standings
+from lynxbench.ledger.queries import Listed, Wanted
 from lynxbench.model.canonical import short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
@@ -11,7 +11,7 @@ from lynxbench.model.standing import Standing
 from lynxbench.model.verification import Check, CheckOutcome
 from lynxbench.record.recalling import ledger_checks
 from lynxbench.report import doc
-from lynxbench.report.doc import Span, Tone, link, said, strong
+from lynxbench.report.doc import Inline, Span, Style, Tone, link, said, strong
 from lynxbench.report.documents.ledger_documents import entries_table, results_table
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.markup import join, tag
@@ -20,8 +20,15 @@ from lynxbench.server import ledger_views as reading
 from lynxbench.server.ledger_views import Spoken
 from lynxbench.server.pages.page_shell import Page, choice, form, list_page, make_page, text_field
 from lynxbench.server.server_state import Server
+from lynxbench.watch.recomputations import Recomputation, RecomputationState
 
 PER_PAGE = 50
+_STATES = {
+    RecomputationState.PENDING: Tone.WARN,
+    RecomputationState.HOLDS: Tone.GOOD,
+    RecomputationState.REFUTED: Tone.BAD,
+    RecomputationState.CANNOT: Tone.WARN,
+}
 _TONES = {
     CheckOutcome.HOLDS: Tone.GOOD,
     CheckOutcome.DOES_NOT_HOLD: Tone.BAD,
@@ -46,17 +53,42 @@ def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> 
         aria_label="Narrow the list",
     )
     many = f"The newest {len(listed)}, newest first." if listed else ""
-    return list_page("Results", many, narrow, results_table(listed, standing, "Results, newest first"))
+    table = results_table(listed, standing, "Results, newest first", recomputed=recomputed_words(server, listed))
+    return list_page("Results", many, narrow, table)
+
+
+def recomputed_words(server: Server, listed: Sequence[Listed]) -> dict[str, Inline]:
+    """What this server made of the figures of results, each in a word."""
+    outcomes = reading.recomputed_of(server, [result.result_id for result in listed])
+    return {name: recomputed_word(outcome) for name, outcome in outcomes.items()}
+
+
+def recomputed_word(outcome: Recomputation) -> Span:
+    """What came of recomputing, in a word; its tip has the sentence."""
+    return Span(outcome.word, _STATES[outcome.state], label=outcome.sentence)
 
 
 def result_page(server: Server, result_id: str) -> Page:
     """One result. The report's own sections; what others say of it stands beside."""
     page = rendered(server, result_id)
-    standing = standings(server.ledger.log, [result_id], server.trust)[result_id]
+    standing = reading.standings_of(server, [result_id])[result_id]
+    outcome = reading.recomputed_of(server, [result_id])[result_id]
     about = reading.spoken_of(server, [result_id, reading.document(server, result_id).run_id])
     checks = ledger_checks(server.ledger, result_id, server.trust, standing)
+    first = HtmlRenderer(site=True).blocks([recomputed_section(outcome)])
     stands = HtmlRenderer(site=True).blocks([standing_section(standing, about, checks, result_id)])
-    return replace(page, main=join([page.main, stands]))
+    return replace(page, main=join([first, page.main, stands]))
+
+
+def recomputed_section(outcome: Recomputation) -> doc.Section:
+    """What this server itself says of the figures, before anybody reads them."""
+    if outcome.state is RecomputationState.REFUTED:
+        lead = "The figures below are not those that its own samples give. They take no part in comparisons here."
+        points = doc.Points([Span(said(line), Tone.BAD) for line in outcome.lines], kind=doc.Bullet.OUTCOMES)
+        note = doc.Note(strong(said(outcome.word)), Style.ALERT)
+        return doc.Section("recomputed", "Refuted here", (note, points), lead)
+    note = doc.Note(Span(said(outcome.sentence), _STATES[outcome.state]))
+    return doc.Section("recomputed", "Recomputed by this server", (note,))
 
 
 def rendered(server: Server, result_id: str) -> Page:

@@ -1,0 +1,271 @@
+"""Results pushed and recomputed while pages are read: how many a second, and what the readers feel of it.
+
+    python benchmarks/ingest.py [--run FOLDER] [--rounds 3] [--seconds 10] [--rate 20] [--views 20] [--json]
+
+A real quickstart run (made first, in about three minutes, unless --run names a finished one) is copied as many times as
+results are pushed, each under a run id of its own and signed. Readers ask at a fixed rate, whether or not the last
+answer came, and count from the moment that each view was due; a round has a stretch of views alone and one of views
+while agents push, so that both are of one sitting. The server recomputes in its own process; the clock of a round stops
+when the figures of the last result it was sent are recomputed from its samples (the rest of `verify` follows when none
+wait, and is counted apart). Bars: at least 20 results a second, and a p99 of views that is not more
+than 20 % higher than without them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from http.client import HTTPConnection
+from itertools import cycle
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from forged_runs import bundle_of, forged_run
+from hosted import TEAM, Caller, make_team
+from lynxbench.evidence.documents import read_result
+from lynxbench.ledger.location import locate, open_ledger
+from lynxbench.server.access import Access
+from lynxbench.server.key_registry import KeyRegistry
+from lynxbench.server.limits import SUBMISSIONS_PER_MIN
+from lynxbench.server.rights import AccessScope
+from lynxbench.watch.recomputations import Recomputations
+from lynxbench.watch.store import Store, store_url
+from server_load import _card_bytes, free_port, serving
+
+LEAST_PER_S, MOST_RATIO = 20.0, 1.2
+READERS = 4
+
+
+def main() -> None:
+    """Prepare, push, read, compare; exit code 1 where a bar is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", type=Path, help="folder of a finished run, in place of a quickstart made now")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10.0, help="length of each stretch")
+    parser.add_argument("--rate", type=float, default=LEAST_PER_S, help="results pushed a second")
+    parser.add_argument("--views", type=float, default=20.0, help="page views a second")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="lynxbench-ingest-") as name:
+        document = measured(Path(name), asked.run or quickstart(Path(name)), asked)
+    print(json.dumps(document, indent=1) if asked.json else text_of(document))
+    raise SystemExit(0 if document["holds"] else 1)
+
+
+def quickstart(folder: Path) -> Path:
+    """The folder of a quickstart run made now."""
+    command = [sys.executable, "-m", "lynxbench", "run", "--ledger", "none", "--out", str(folder / "runs")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (run,) = (folder / "runs").iterdir()
+    return run
+
+
+def measured(folder: Path, run: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """All rounds, and what they come to."""
+    team, host = make_team(TEAM, folder), make_team("bench", folder)
+    card = team.keyring.keys.card(TEAM)
+    host.keyring.change_trust(lambda trust: trust.adding(card, datetime.fromisoformat(card.made_at)))
+    location = locate(None, host.environment)
+    assert location is not None
+    a_round = round(asked.rate * asked.seconds)
+    bundles, names = [], []
+    for number in range(asked.rounds * a_round + 5):
+        copy = forged_run(run, folder / "copies", number)
+        result_id, data = bundle_of(team, copy)
+        names.append(result_id)
+        bundles.append(data)
+    with open_ledger(location, host.environment, create=True) as ledger:
+        store = Store(store_url(None, location))
+        access = Access(store)
+        access.add_user("agents", TEAM, frozenset(AccessScope))
+        agents = int(asked.rate * 60 / SUBMISSIONS_PER_MIN) + 2  # each within its own limit
+        tokens = [access.make_token("agents", f"agent {n}", frozenset(AccessScope)).text for n in range(agents)]
+        KeyRegistry(store, host.keyring.trust).register(_card_bytes(team), "ingest")
+        known = Recomputations(store, ledger.log)
+        port = free_port()
+        with serving(host.environment, port) as child:
+            pages = first_pages(port, tokens[0], bundles[:5], names[:5], read_result(run).contract_id)
+            wait_until_recomputed(known, names[:5])
+            rounds = []
+            for number in range(asked.rounds):
+                mine = slice(5 + number * a_round, 5 + (number + 1) * a_round)
+                rounds.append(one_round(port, pages, tokens, bundles[mine], names[mine], known, asked, child.pid))
+            before = wholly_verified(port)
+            time.sleep(asked.seconds)
+            whole_per_s = (wholly_verified(port) - before) / asked.seconds
+        states = known.counts()
+        store.close()
+    alone, beside = (sorted(ms for one in rounds for ms in one.pop(key)) for key in ("alone_ms", "beside_ms"))
+    ratios = [one["p99_ratio"] for one in rounds]
+    per_s = [one["recomputed_per_s"] for one in rounds]
+    return {
+        "bundle_bytes": len(bundles[0]),
+        "files_a_result": sum(1 for path in run.rglob("*") if path.is_file()),
+        "rounds": rounds,
+        "outcomes": states,
+        "recomputed_per_s": min(per_s),
+        "wholly_verified_per_s": whole_per_s,
+        "p99_alone_ms": percentile(alone, 99),
+        "p99_beside_ms": percentile(beside, 99),
+        "p99_ratio": percentile(beside, 99) / percentile(alone, 99),
+        "p99_ratio_median_of_rounds": statistics.median(ratios),
+        "holds": min(per_s) >= LEAST_PER_S
+        and percentile(beside, 99) <= MOST_RATIO * percentile(alone, 99)
+        and states["holds"] == len(names),
+    }
+
+
+def first_pages(port: int, token: str, bundles: list[bytes], names: list[str], contract_id: str) -> list[str]:
+    """Push a few, so that there is something to read; the pages that readers ask for."""
+    for data in bundles:
+        assert Caller(port, token).submit(data).status == 200
+    pages = ["/", "/contracts", "/results", "/ledger", "/executors", f"/contracts/{contract_id}"]
+    pages += [f"/results/{name}" for name in names] + [f"/compare?a={names[0]}&b={names[1]}"]
+    for page in pages:
+        assert Caller(port).get(page).status == 200, page
+    return pages
+
+
+def wait_until_recomputed(known: Recomputations, names: list[str], seconds: float = 600) -> None:
+    """Until every one of these results has an outcome."""
+    until = time.monotonic() + seconds
+    while any(outcome.at is None for outcome in known.of(names).values()):
+        assert time.monotonic() < until, "results wait for ever"
+        time.sleep(0.05)
+
+
+def one_round(
+    port: int,
+    pages: list[str],
+    tokens: list[str],
+    bundles: list[bytes],
+    names: list[str],
+    known: Recomputations,
+    asked: argparse.Namespace,
+    pid: int,
+) -> dict[str, Any]:
+    """Views alone, then views while results are pushed and recomputed."""
+    alone = viewed(port, pages, asked.views, asked.seconds)
+    with ThreadPoolExecutor(1) as readers:
+        spent = cpu_of(pid)
+        began = time.monotonic()
+        reading = readers.submit(viewed, port, pages, asked.views, asked.seconds)
+        late_s = pushed(port, tokens, bundles, asked.rate)
+        sent_s = time.monotonic() - began
+        beside = reading.result()
+        wait_until_recomputed(known, names)
+        whole_s = time.monotonic() - began
+    return {
+        "recomputed_per_s": len(names) / whole_s,
+        "pushed_per_s": len(names) / sent_s,
+        "push_median_ms": 1000 * statistics.median(late_s),
+        "server_and_worker_cpu_share": (cpu_of(pid) - spent) / whole_s,
+        "p99_alone_ms": percentile(alone, 99),
+        "p99_beside_ms": percentile(beside, 99),
+        "p99_ratio": percentile(beside, 99) / percentile(alone, 99),
+        "alone_ms": alone,
+        "beside_ms": beside,
+    }
+
+
+def wholly_verified(port: int) -> float:
+    """Results whose whole folder was verified, as the server counts them."""
+    lines = Caller(port).get("/metrics").text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("lynxbench_recomputed_total"))
+
+
+def cpu_of(pid: int) -> float:
+    """Processor seconds of the server and of what it started."""
+    server = psutil.Process(pid)
+    return sum(sum(process.cpu_times()[:2]) for process in [server, *server.children(recursive=True)])
+
+
+def viewed(port: int, pages: list[str], per_s: float, seconds: float) -> list[float]:
+    """Milliseconds of every view, from when it was due; asked by processes of their own."""
+    context = get_context("spawn")
+    queue = context.Queue()
+    readers = [
+        context.Process(target=read_pages, args=(port, pages, per_s, seconds, number, queue))
+        for number in range(READERS)
+    ]
+    for reader in readers:
+        reader.start()
+    views = sorted(ms for _ in readers for ms in queue.get(timeout=seconds + 300))
+    for reader in readers:
+        reader.join(timeout=60)
+    return views
+
+
+def read_pages(port: int, pages: list[str], per_s: float, seconds: float, number: int, queue: Any) -> None:
+    """One reader: its share of the views, each when it is due."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    spent_ms: list[float] = []
+    every_s, mine = READERS / per_s, cycle(pages[number:] + pages[:number])
+    began = time.monotonic() + 0.5 + number / per_s
+    for turn in range(int(seconds / every_s)):
+        due = began + turn * every_s
+        time.sleep(max(0.0, due - time.monotonic()))
+        try:
+            connection.request("GET", next(mine))
+            answer = connection.getresponse()
+            answer.read()
+        except OSError:  # an idle connection was ended: as a browser, ask again
+            connection.close()
+            connection.request("GET", next(mine))
+            answer = connection.getresponse()
+            answer.read()
+        assert answer.status == 200, answer.status
+        spent_ms.append(1000 * (time.monotonic() - due))
+    queue.put(spent_ms)
+
+
+def pushed(port: int, tokens: list[str], bundles: list[bytes], rate: float) -> list[float]:
+    """Push at a fixed rate, agents in turn; how late each was acknowledged after it was due."""
+    began = time.monotonic()
+
+    def push(turn: int) -> float:
+        due = began + turn / rate
+        time.sleep(max(0.0, due - time.monotonic()))
+        answer = Caller(port, tokens[turn % len(tokens)]).submit(bundles[turn])
+        assert answer.status == 200, answer.text
+        return time.monotonic() - due
+
+    with ThreadPoolExecutor(len(tokens)) as agents:
+        return list(agents.map(push, range(len(bundles))))
+
+
+def percentile(values: list[float], percent: float) -> float:
+    """Of a sorted list, the nearest rank."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]
+
+
+def text_of(document: dict[str, Any]) -> str:
+    """For people."""
+    lines = [
+        f"{document['files_a_result']} files and {document['bundle_bytes'] / 1e6:.2f} MB a result",
+        *(
+            f"round {number}: {one['recomputed_per_s']:.1f} recomputed/s of {one['pushed_per_s']:.1f} pushed/s; p99 of "
+            f"views {one['p99_alone_ms']:.1f} ms alone, {one['p99_beside_ms']:.1f} ms beside ({one['p99_ratio']:.2f}×)"
+            for number, one in enumerate(document["rounds"], 1)
+        ),
+        f"all: {document['recomputed_per_s']:.1f} recomputed/s at least, then "
+        f"{document['wholly_verified_per_s']:.1f} wholly verified/s; p99 {document['p99_ratio']:.2f}×; "
+        f"outcomes {document['outcomes']}: {'holds' if document['holds'] else 'missed'}",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

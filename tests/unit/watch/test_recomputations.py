@@ -1,0 +1,113 @@
+"""What is to be recomputed follows from the log and the outcomes alone; a restart forgets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hosted import Team, made_result, make_team, record
+from lynxbench.ledger.location import OpenLedger
+from lynxbench.watch.recomputations import MOST_LINE, MOST_LINES, NOT_YET, Recomputations, RecomputationState
+from lynxbench.watch.store import Store
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Team:
+    return make_team("ml", tmp_path)
+
+
+@pytest.fixture
+def ledger(team: Team) -> Iterator[OpenLedger]:
+    with team.open() as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(f"sqlite:///{tmp_path / 'server.sqlite'}")
+    yield made
+    made.close()
+
+
+def taken(recomputations: Recomputations) -> list[str]:
+    """Everything that is due, each given an outcome."""
+    names = []
+    while (due := recomputations.due()) is not None:
+        recomputations.keep(due, RecomputationState.HOLDS, ["fine"])
+        names.append(due.result_id)
+    return names
+
+
+def test_new_results_come_in_order_and_before_old_ones(team: Team, ledger: OpenLedger, store: Store) -> None:
+    old = [record(ledger, made_result(number), team.key).result_id for number in range(3)]
+    known = Recomputations(store, ledger.log)
+    new = [record(ledger, made_result(3 + number), team.key).result_id for number in range(3)]
+    first = known.due()
+    assert first is not None
+    assert (first.result_id, first.whole, first.urgent) == (new[0], False, True)
+    assert known.awaited(first.seq, new[0])
+    assert taken(known) == [*new, *new, *reversed(old)], "figures first, then the whole, then what was there before"
+    assert not known.awaited(first.seq, new[0])
+    assert known.counts() == {"holds": 6.0, "refuted": 0.0, "cannot": 0.0}
+
+
+def test_a_restart_goes_on_where_it_stopped(team: Team, ledger: OpenLedger, store: Store) -> None:
+    Recomputations(store, ledger.log)
+    new = [record(ledger, made_result(number), team.key).result_id for number in range(4)]
+    known = Recomputations(store, ledger.log)
+    due = known.due()
+    assert due is not None
+    known.keep(due, RecomputationState.REFUTED, ["fp32 throughput: does not hold: stated 4, recomputed 1"])
+    again = Recomputations(store, ledger.log)  # killed before the second had an outcome
+    assert taken(again) == [*new[1:], *new[1:]], "what its figures refute is not looked at again"
+    assert taken(Recomputations(store, ledger.log)) == []
+
+
+def test_a_result_without_an_outcome_says_so(team: Team, ledger: OpenLedger, store: Store) -> None:
+    known = Recomputations(store, ledger.log)
+    result = record(ledger, made_result(1), team.key)
+    assert known.of([result.result_id, "ab" * 32]) == {result.result_id: NOT_YET, "ab" * 32: NOT_YET}
+    assert NOT_YET.sentence == "not recomputed here: the figures are as they were submitted"
+    assert known.objection(result.result_id) is None
+    due = known.due()
+    assert due is not None
+    lines = [f"line {number}: does not hold" + "!" * 1000 for number in range(100)]
+    known.keep(due, RecomputationState.REFUTED, lines)
+    outcome = known.of([result.result_id])[result.result_id]
+    assert len(outcome.lines) == MOST_LINES
+    assert max(map(len, outcome.lines)) == MOST_LINE
+    assert outcome.sentence.startswith("refuted here: line 0: does not hold")
+    assert outcome.sentence.endswith("(and 19 more)")
+    assert known.objection(result.result_id) == outcome
+    assert set(known.refuted(result.contract_id)) == {result.result_id}
+    assert [name for name, _ in known.newest_refuted(5)] == [result.result_id]
+
+
+def test_where_samples_do_not_give_figures_the_whole_decides(team: Team, ledger: OpenLedger, store: Store) -> None:
+    known = Recomputations(store, ledger.log)
+    result = record(ledger, made_result(1), team.key)
+    first = known.due()
+    assert first is not None
+    known.keep(first, RecomputationState.CANNOT, ["the request records of the run are not here"])
+    assert known.of([result.result_id])[result.result_id] == NOT_YET
+    assert known.awaited(first.seq, result.result_id)
+    second = known.due()
+    assert second is not None
+    assert (second.result_id, second.whole) == (result.result_id, True)
+    known.keep(second, RecomputationState.CANNOT, ["its files do not suffice"])
+    assert known.of([result.result_id])[result.result_id].state is RecomputationState.CANNOT
+    assert known.due() is None
+
+
+def test_the_whole_has_the_last_word(team: Team, ledger: OpenLedger, store: Store) -> None:
+    """Figures that fit forged samples hold at first; what the processes wrote then refutes them."""
+    known = Recomputations(store, ledger.log)
+    result = record(ledger, made_result(1), team.key)
+    for state in (RecomputationState.HOLDS, RecomputationState.REFUTED):
+        due = known.due()
+        assert due is not None
+        known.keep(due, state, ["a line"])
+        assert known.of([result.result_id])[result.result_id].state is state
+    assert known.due() is None
