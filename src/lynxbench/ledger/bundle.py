@@ -27,19 +27,30 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
-from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
+from lynxbench.ledger.checkpoints import Checkpoint, prove_against, sign_checkpoint, verify_checkpoint
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
-from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
+from lynxbench.model.entries import (
+    Concluded,
+    Entry,
+    EntryKind,
+    ResultRecorded,
+    ResultRerun,
+    RunAbandoned,
+    RunRegistered,
+)
 from lynxbench.model.fields import Sha256
 from lynxbench.model.result import Result
 
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
 MAX_LISTING_BYTES = 256 << 20
+_OF_RUNS = (EntryKind.REGISTRATION, EntryKind.RESULT)
+MOST_OTHER_RUNS = 1000
+"""Other runs of the same contract and keys that travel with a result, the newest of them."""
 
 
 class Held(Document):
@@ -113,7 +124,9 @@ def export_bundle(
     about = _everything_about(ledger.log, results)
     checkpoint = sign_checkpoint(ledger.log, key, now)
     size = checkpoint.checkpoint.tree_size
-    blobs = sorted({blob.sha256 for logged in about for blob in logged.entry.blobs})
+    runs = runs_brought(logged.entry for logged in about)
+    brought = [logged.entry for logged in about if not is_other_run(logged.entry, runs)]
+    blobs = sorted({blob.sha256 for entry in brought for blob in entry.blobs})
     signers = {signature.keyid for logged in about for signature in logged.envelope.signatures} | {key.keyid}
     proofs = ledger.log.prove_all([logged.seq for logged in about], size)
     paths = {str(proof.seq): tuple(step.hex() for step in proof.path) for proof in proofs}
@@ -176,10 +189,11 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
 def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
     """Check a bundle and append what this ledger does not have yet, all of it or nothing."""
     bundle = read_bundle(path, trust)
+    refuse_false_name(ledger.log, bundle.checkpoint)
     ledger.seen.check_bundle(bundle.checkpoint)
     keep_blobs(ledger.blobs, bundle.blobs)
     before = ledger.log.head().size
-    numbers = ledger.log.append_all(bundle.envelopes)
+    numbers = ledger.log.append_all(bundle.envelopes, trust)
     ledger.seen.check(ledger.log)
     return Imported(
         results=bundle.manifest.results,
@@ -189,6 +203,12 @@ def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
         origin=bundle.checkpoint.origin,
         teams=bundle.teams,
     )
+
+
+def refuse_false_name(ledger: Ledger, checkpoint: Checkpoint) -> None:
+    """A bundle that says it comes from this very ledger must fit it."""
+    if checkpoint.origin == ledger.origin:
+        prove_against(ledger, checkpoint)
 
 
 def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
@@ -231,12 +251,38 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
     results_there = [
         body for body in (logged.entry.body for logged in known.values()) if isinstance(body, ResultRecorded)
     ]
+    of_runs = [logged.envelope for logged in known.values() if logged.entry.body.kind in _OF_RUNS]
+    recorders = {signature.keyid for envelope in of_runs for signature in envelope.signatures}
     for contract_id in {body.contract_id for body in results_there}:
         known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
+        known |= {logged.seq: logged for logged in _other_runs(ledger, contract_id, recorders)}
     missing = set(results) - {body.result_id for body in results_there}
     if missing:
         raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")
     return [known[seq] for seq in sorted(known)]
+
+
+def _other_runs(ledger: Ledger, contract_id: str, keys: set[str]) -> list[Logged]:
+    """What else the same keys registered for a contract, and gave up: one result out of ten is to be seen as such."""
+    kinds = [EntryKind.REGISTRATION, EntryKind.ABANDONED]
+    signed = [
+        logged
+        for logged in entries_of_contract(ledger, contract_id, kinds)
+        if keys & {signature.keyid for signature in logged.envelope.signatures}
+    ]
+    return signed[-MOST_OTHER_RUNS:]
+
+
+def runs_brought(entries: Iterable[Entry]) -> set[str]:
+    """Runs that come with their documents: those that have their result here, and the failed cells of an analysis."""
+    bodies = [entry.body for entry in entries]
+    failed = {run_id for body in bodies if isinstance(body, Concluded) for run_id in body.without_result}
+    return failed | {body.run_id for body in bodies if isinstance(body, ResultRecorded)}
+
+
+def is_other_run(entry: Entry, runs: set[str]) -> bool:
+    """Whether an entry tells of a run whose result is not here: it comes without documents."""
+    return isinstance(entry.body, RunRegistered | RunAbandoned) and entry.body.run_id not in runs
 
 
 def _cards(keyids: set[str], trust: TrustList, key: SigningKey) -> tuple[KeyCard, ...]:
@@ -290,11 +336,13 @@ def _prove(envelope: Envelope, number: str, proofs: Proofs, checkpoint: Checkpoi
 
 
 def _refuse_incomplete(path: Path, manifest: BundleManifest, entries: Sequence[Entry], blobs: dict[str, bytes]) -> None:
-    spoken_of = {blob.sha256: blob.size_bytes for entry in entries for blob in entry.blobs}
+    runs = runs_brought(entries)
+    brought = [entry for entry in entries if not is_other_run(entry, runs)]
+    spoken_of = {blob.sha256: blob.size_bytes for entry in brought for blob in entry.blobs}
     for sha256, size in spoken_of.items():
         if sha256 not in blobs or len(blobs[sha256]) != size:
             raise EvidenceInvalid(f"{path}: document {short(sha256)} is missing")
-    stray = blobs.keys() - spoken_of.keys()
+    stray = blobs.keys() - {blob.sha256 for entry in entries for blob in entry.blobs}
     if stray:
         raise EvidenceInvalid(f"{path}: document {short(stray.pop())} belongs to no entry")
     recorded: set[str] = set()
