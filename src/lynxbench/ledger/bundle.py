@@ -27,30 +27,27 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
-from lynxbench.ledger.checkpoints import Checkpoint, prove_against, sign_checkpoint, verify_checkpoint
+from lynxbench.ledger.bundle_contents import (
+    hash_contents,
+    holds_contents,
+    is_other_run,
+    other_runs,
+    refuse_false_name,
+    runs_brought,
+)
+from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
-from lynxbench.model.entries import (
-    Concluded,
-    Entry,
-    EntryKind,
-    ResultRecorded,
-    ResultRerun,
-    RunAbandoned,
-    RunRegistered,
-)
+from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
 from lynxbench.model.fields import Sha256
 from lynxbench.model.result import Result
 
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
 MAX_LISTING_BYTES = 256 << 20
-_OF_RUNS = (EntryKind.REGISTRATION, EntryKind.RESULT)
-MOST_OTHER_RUNS = 1000
-"""Other runs of the same contract and keys that travel with a result, the newest of them."""
 
 
 class Held(Document):
@@ -122,7 +119,8 @@ def export_bundle(
 ) -> Exported:
     """Write results with everything that was said about them; the ledger's state is signed by `key`."""
     about = _everything_about(ledger.log, results)
-    checkpoint = sign_checkpoint(ledger.log, key, now)
+    contents = hash_contents(results, (logged.seq for logged in about))
+    checkpoint = sign_checkpoint(ledger.log, key, now, contents)
     size = checkpoint.checkpoint.tree_size
     runs = runs_brought(logged.entry for logged in about)
     brought = [logged.entry for logged in about if not is_other_run(logged.entry, runs)]
@@ -168,6 +166,7 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
     teams: dict[str, None] = {}
     envelopes: list[Envelope] = []
     entries: list[Entry] = []
+    numbers: list[int] = []
     for name in sorted(name for name in contents if name.startswith("entries/")):
         number = name.removeprefix("entries/").removesuffix(".json")
         envelope = parse_envelope(contents[name])
@@ -177,10 +176,13 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
         except EvidenceInvalid as error:
             raise EvidenceInvalid(f"{path}: entry {int(number)}: {error}{_who(envelope, cards, trust)}") from None
         teams |= dict.fromkeys(signer.team for signer in verified.signers)
+        numbers.append(int(number))
         envelopes.append(envelope)
         entries.append(verified.entry)
     if len(proofs.paths) != len(envelopes):
         raise EvidenceInvalid(f"{path}: holds {len(envelopes)} entries and {len(proofs.paths)} proofs")
+    if not holds_contents(signed.checkpoint, manifest.results, numbers):
+        raise EvidenceInvalid(f"{path}: entries were left out, or put in, after the bundle was signed")
     _refuse_incomplete(path, manifest, entries, blobs)
     submitters = tuple(dict.fromkeys(signer.team for signer in signed.signers))
     return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams), submitters)
@@ -190,7 +192,7 @@ def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
     """Check a bundle and append what this ledger does not have yet, all of it or nothing."""
     bundle = read_bundle(path, trust)
     refuse_false_name(ledger.log, bundle.checkpoint)
-    ledger.seen.check_bundle(bundle.checkpoint)
+    ledger.seen.check_bundle(bundle.checkpoint, bundle.submitters)
     keep_blobs(ledger.blobs, bundle.blobs)
     before = ledger.log.head().size
     numbers = ledger.log.append_all(bundle.envelopes, trust)
@@ -203,12 +205,6 @@ def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
         origin=bundle.checkpoint.origin,
         teams=bundle.teams,
     )
-
-
-def refuse_false_name(ledger: Ledger, checkpoint: Checkpoint) -> None:
-    """A bundle that says it comes from this very ledger must fit it."""
-    if checkpoint.origin == ledger.origin:
-        prove_against(ledger, checkpoint)
 
 
 def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
@@ -251,38 +247,13 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
     results_there = [
         body for body in (logged.entry.body for logged in known.values()) if isinstance(body, ResultRecorded)
     ]
-    of_runs = [logged.envelope for logged in known.values() if logged.entry.body.kind in _OF_RUNS]
-    recorders = {signature.keyid for envelope in of_runs for signature in envelope.signatures}
     for contract_id in {body.contract_id for body in results_there}:
         known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
-        known |= {logged.seq: logged for logged in _other_runs(ledger, contract_id, recorders)}
+    known |= {logged.seq: logged for logged in other_runs(ledger, list(known.values()))}
     missing = set(results) - {body.result_id for body in results_there}
     if missing:
         raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")
     return [known[seq] for seq in sorted(known)]
-
-
-def _other_runs(ledger: Ledger, contract_id: str, keys: set[str]) -> list[Logged]:
-    """What else the same keys registered for a contract, and gave up: one result out of ten is to be seen as such."""
-    kinds = [EntryKind.REGISTRATION, EntryKind.ABANDONED]
-    signed = [
-        logged
-        for logged in entries_of_contract(ledger, contract_id, kinds)
-        if keys & {signature.keyid for signature in logged.envelope.signatures}
-    ]
-    return signed[-MOST_OTHER_RUNS:]
-
-
-def runs_brought(entries: Iterable[Entry]) -> set[str]:
-    """Runs that come with their documents: those that have their result here, and the failed cells of an analysis."""
-    bodies = [entry.body for entry in entries]
-    failed = {run_id for body in bodies if isinstance(body, Concluded) for run_id in body.without_result}
-    return failed | {body.run_id for body in bodies if isinstance(body, ResultRecorded)}
-
-
-def is_other_run(entry: Entry, runs: set[str]) -> bool:
-    """Whether an entry tells of a run whose result is not here: it comes without documents."""
-    return isinstance(entry.body, RunRegistered | RunAbandoned) and entry.body.run_id not in runs
 
 
 def _cards(keyids: set[str], trust: TrustList, key: SigningKey) -> tuple[KeyCard, ...]:

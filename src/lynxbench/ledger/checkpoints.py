@@ -41,6 +41,8 @@ class Checkpoint(Document):
     made_at: str
     times_hash: Sha256 | None = None
     """Over when each entry was logged, which the root does not cover; absent where an earlier version signed."""
+    entries_hash: Sha256 | None = None
+    """Over which entries a bundle brings, where it was signed for one."""
 
     @property
     def head(self) -> TreeHead:
@@ -57,8 +59,8 @@ class Signed:
     signers: tuple[TrustedKey, ...] = ()
 
 
-def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
-    """Sign the ledger's state of now and keep it in the ledger."""
+def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime, entries_hash: str | None = None) -> Signed:
+    """Sign the ledger's state of now, with what a bundle brings of it, and keep it in the ledger."""
     head = ledger.head()
     checkpoint = Checkpoint(
         origin=ledger.origin,
@@ -66,6 +68,7 @@ def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
         root_hash=head.root.hex(),
         made_at=now.astimezone(UTC).isoformat(timespec="seconds"),
         times_hash=ledger.time_digest(head.size).hex(),
+        entries_hash=entries_hash,
     )
     envelope = sign(CHECKPOINT_TYPE, canonical_bytes(checkpoint.model_dump(mode="json")), [key])
     _store(ledger, checkpoint, envelope, now)

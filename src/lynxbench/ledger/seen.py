@@ -1,5 +1,6 @@
 """What this person saw of each ledger last: a log that shrank, forked or was replaced since is noticed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,6 +31,8 @@ class SeenBook(Document):
     schema_version: int = 1
     places: dict[str, SeenHead] = {}
     bundles: dict[str, dict[str, Sha256]] = {}
+    keepers: dict[str, str] = {}
+    """By origin: the team whose bundle of it came first; others speak in its name."""
 
 
 class Seen:
@@ -75,20 +78,29 @@ class Seen:
             self._write(book.model_copy(update={"places": places}))
         return self.check(ledger)
 
-    def check_bundle(self, checkpoint: Checkpoint) -> None:
-        """Refuse a bundle whose ledger showed somebody here another history of the same length."""
+    def check_bundle(self, checkpoint: Checkpoint, signers: Sequence[str] = ()) -> None:
+        """Refuse a bundle whose ledger showed somebody here another history of the same length.
+
+        What is remembered is what the team says that first spoke for the ledger: another that does so in its name is
+        held against it, and leaves no memory that the ledger's own bundles would have to fit.
+        """
         with locked(self._lock, BadLedger):
             book = self._read()
-            known = book.bundles.get(checkpoint.origin, {})
-            size = str(checkpoint.tree_size)
+            origin, size = checkpoint.origin, str(checkpoint.tree_size)
+            known, keeper = book.bundles.get(origin, {}), book.keepers.get(origin)
+            is_keeper = keeper is None or keeper in signers
             if known.get(size, checkpoint.root_hash) != checkpoint.root_hash:
+                who = "" if is_keeper else f" (in its name, by {', '.join(signers)})"
                 raise EvidenceInvalid(
-                    f"ledger {checkpoint.origin} shows two histories of {size} entries: "
-                    "an earlier bundle had another root"
+                    f"ledger {origin}{who} shows two histories of {size} entries: an earlier bundle had another root"
                 )
-            if size not in known:
-                bundles = {**book.bundles, checkpoint.origin: {**known, size: checkpoint.root_hash}}
-                self._write(book.model_copy(update={"bundles": bundles}))
+            changed: dict[str, object] = {}
+            if keeper is None and signers:
+                changed["keepers"] = {**book.keepers, origin: signers[0]}
+            if is_keeper and size not in known:
+                changed["bundles"] = {**book.bundles, origin: {**known, size: checkpoint.root_hash}}
+            if changed:
+                self._write(book.model_copy(update=changed))
 
     def _read(self) -> SeenBook:
         try:

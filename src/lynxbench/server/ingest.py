@@ -9,7 +9,8 @@ from lynxbench.errors import BadInput, EvidenceInvalid, Refused
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger.bundle import Bundle, is_other_run, keep_blobs, read_bundle, refuse_false_name, runs_brought
+from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
+from lynxbench.ledger.bundle_contents import is_other_run, refuse_false_name, runs_brought
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
@@ -41,7 +42,7 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
             _refuse(envelope, trust, who, now_s)
         _refuse_inflating(bundle)
         refuse_false_name(ledger.log, bundle.checkpoint)
-        ledger.seen.check_bundle(bundle.checkpoint)
+        ledger.seen.check_bundle(bundle.checkpoint, bundle.submitters)
         keep_blobs(ledger.blobs, bundle.blobs)
         numbers = ledger.log.append_all(offered, trust)
         ledger.seen.check(ledger.log)

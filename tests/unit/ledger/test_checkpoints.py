@@ -149,6 +149,20 @@ def test_two_histories_of_one_length_in_bundles_are_noticed(ledger: Ledger, tmp_
         seen.check_bundle(checkpoint.model_copy(update={"root_hash": "0" * 64}))
 
 
+def test_another_team_in_a_ledgers_name_leaves_no_memory(ledger: Ledger, tmp_path: Path) -> None:
+    seen = Seen(tmp_path / "home")
+    first = sign_checkpoint(ledger, OURS, NOW).checkpoint
+    seen.check_bundle(first, ["alpha"])
+    ledger.append_all(_entries("four"))
+    second = sign_checkpoint(ledger, OURS, NOW).checkpoint
+    forged = second.model_copy(update={"root_hash": "0" * 64})
+    seen.check_bundle(forged, ["bravo"])
+    seen.check_bundle(second, ["alpha"])
+    with pytest.raises(EvidenceInvalid, match=r"in its name, by bravo\) shows two histories of 4 entries"):
+        seen.check_bundle(forged, ["bravo"])
+    seen.check_bundle(second, ["bravo"])
+
+
 def test_a_damaged_memory_is_said(ledger: Ledger, tmp_path: Path) -> None:
     (tmp_path / SEEN_FILE).write_text("{")
     with pytest.raises(BadLedger, match="damaged"):

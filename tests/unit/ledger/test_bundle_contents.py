@@ -1,9 +1,11 @@
-"""One result out of ten runs is shown as one of ten, at home and wherever its bundle goes."""
+"""What travels with a result: its team's other runs, so that one of ten is seen as such, and nothing is taken out."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import tarfile
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,10 +14,15 @@ import pytest
 from command_line import lynxbench_here
 from hosted import Team, made_result, make_team, record
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.ledger import bundle as bundles
+from lynxbench.evidence.envelope import parse_envelope
+from lynxbench.evidence.statement import open_entry
+from lynxbench.ledger import bundle_contents
+from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.bundle import export_bundle, import_bundle
+from lynxbench.ledger.checkpoints import sign_checkpoint
 from lynxbench.ledger.queries import open_runs, standings
-from lynxbench.model.entries import Blob, RunAbandoned, RunRegistered
+from lynxbench.model.canonical import canonical_bytes
+from lynxbench.model.entries import Blob, ResultContested, RunAbandoned, RunRegistered
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Announcement, Standing
 from lynxbench.record.recording import seal
@@ -105,7 +112,7 @@ def test_other_runs_come_without_their_documents_and_only_the_newest(
         best = record(ledger, best, alpha.key)
     with tarfile.open(_export(alpha, best, tmp_path / "best.lynx")) as archive:
         assert f"blobs/{hashlib.sha256(DOCUMENT).hexdigest()}" not in archive.getnames()
-    monkeypatch.setattr(bundles, "MOST_OTHER_RUNS", 4)
+    monkeypatch.setattr(bundle_contents, "MOST_OTHER_RUNS", 4)
     with bravo.open() as ledger:
         import_bundle(ledger, _export(alpha, best, tmp_path / "less.lynx"), bravo.keyring.trust)
     assert _standing(bravo, best).runs_registered == 4
@@ -187,3 +194,55 @@ def test_a_bundle_in_this_very_ledgers_name_must_fit_it(alpha: Team, bravo: Team
         with pytest.raises(EvidenceInvalid, match="entries were taken away"):
             import_bundle(ledger, path, bravo.keyring.trust)
         assert ledger.log.head().size == 0
+
+
+# --- on its way -------------------------------------------------------------------------------------------------------
+
+
+def _edited(path: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """A bundle with members changed, its proofs and its manifest set right again: by whoever carries it."""
+    with path.open("rb") as stream:
+        members = dict(read_archive(stream, "in"))
+    manifest = json.loads(members.pop("manifest.json"))
+    change(members)
+    numbers = {str(int(name[8:18])) for name in members if name.startswith("entries/")}
+    proofs = json.loads(members["proofs.json"])
+    proofs["paths"] = {number: steps for number, steps in proofs["paths"].items() if number in numbers}
+    members["proofs.json"] = canonical_bytes(proofs)
+    manifest["members"] = [
+        {"name": name, "size_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for name, data in members.items()
+    ]
+    out = path.with_name("edited.lynx")
+    write_archive(out, [("manifest.json", canonical_bytes(manifest)), *members.items()])
+    return out
+
+
+@pytest.mark.parametrize("what", ["contest", "registration", "abandoned"])
+@pytest.mark.parametrize("plain", [False, True], ids=["taken out", "under another checkpoint"])
+def test_nobody_takes_an_entry_out_of_a_bundle(
+    alpha: Team, bravo: Team, tmp_path: Path, what: str, plain: bool
+) -> None:
+    best = made_result(0)
+    _register(alpha, best, "1", given_up=True)
+    with alpha.open() as ledger:
+        best = record(ledger, best, alpha.key)
+        ledger.log.append(seal(ResultContested(result_id=best.result_id, reason="warm inlet"), alpha.key))
+    path = _export(alpha, best, tmp_path / "whole.lynx")
+    with alpha.open() as ledger:  # the same state, signed for no bundle
+        signed = sign_checkpoint(ledger.log, alpha.key, datetime.now(UTC)).envelope.to_bytes()
+
+    def take_out(members: dict[str, bytes]) -> None:
+        entries = {name: open_entry(parse_envelope(data)) for name, data in members.items() if "entries/" in name}
+        chosen = [name for name, entry in entries.items() if entry.body.kind == what]
+        del members[chosen[0]]
+        if plain:
+            members["checkpoint.json"] = signed
+
+    edited = _edited(path, take_out)
+    with bravo.open() as ledger:
+        with pytest.raises(EvidenceInvalid, match="left out, or put in, after the bundle was signed"):
+            import_bundle(ledger, edited, bravo.keyring.trust)
+        assert ledger.log.head().size == 0
+        import_bundle(ledger, path, bravo.keyring.trust)
+    assert _standing(bravo, best).short == "contested"
