@@ -38,6 +38,8 @@ from lynxbench.ledger.queries import Wanted, history, list_results, open_runs, s
 from lynxbench.model.precision import Precision
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = key_of("alpha")
+"""One team's: a run belongs to whoever registered it."""
 SINGLY = 2000
 """Appends that are timed one by one, at the beginning and at the end; the rest is filled in by batches."""
 BATCH = 50
@@ -106,20 +108,23 @@ def main() -> None:
 
 def envelopes(first: int, count: int) -> Iterator[Envelope]:
     """Signed results: twenty contracts, the first of which has the long history; forty executors, a rare precision."""
-    key = key_of("alpha")
     for number in range(first, first + count):
-        mine = number < HISTORY
         yield sealed(
             recorded(
                 str(number),
-                contract="long" if mine else f"contract {number % 19}",
+                contract=contract_of(number),
                 executor=f"executor {number % 40}",
                 precisions=(Precision.FP32, Precision.INT8) if number % 2 else (Precision.FP32,),
                 started_at=(BEGIN + timedelta(seconds=30 * number)).isoformat(timespec="seconds"),
                 estimate=100 + number % 7,
             ),
-            key,
+            KEY,
         )
+
+
+def contract_of(number: int) -> str:
+    """The first ten thousand are one contract's history."""
+    return "long" if number < HISTORY else f"contract {number % 19}"
 
 
 def append_singly(ledger: Ledger, first: int, count: int) -> dict[str, float]:
@@ -198,10 +203,11 @@ def append_together(ledger: Ledger, batch: list[Envelope]) -> int:
 
 def register_many(ledger: Ledger, size: int) -> tuple[int, int]:
     """Registrations of runs that have results, and a few that never got one."""
-    key, count, unfinished = key_of("alpha"), size // 10, 20
-    names = [str(number) for number in range(count)] + [f"killed {number}" for number in range(unfinished)]
-    for start in range(0, len(names), 500):
-        ledger.append_all([sealed(registered(name), key) for name in names[start : start + 500]])
+    count, unfinished = size // 10, 20
+    bodies = [registered(str(number), contract_of(number)) for number in range(count)]
+    bodies += [registered(f"killed {number}") for number in range(unfinished)]
+    for start in range(0, len(bodies), 500):
+        ledger.append_all([sealed(body, KEY) for body in bodies[start : start + 500]])
     assert len(open_runs(ledger)) == unfinished
     return count + unfinished, unfinished
 

@@ -11,7 +11,7 @@ from lynxbench.cli.options import AS_JSON, LEDGER, RESULT
 from lynxbench.errors import BadInput, Refused
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import OpenLedger, opened
-from lynxbench.ledger.queries import find_result, voice_of
+from lynxbench.ledger.queries import owner_of_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultContested, ResultRetracted
 from lynxbench.record.recording import MAX_REASON
@@ -45,12 +45,13 @@ def retract(
     key = keyring.signing_key(datetime.now(UTC)).key
     with opened(ledger, os.environ) as open_:
         result_id = named_result(open_, result)
-        recorded = find_result(open_.log, result_id)
-        assert recorded is not None
-        voice = voice_of(recorded, keyring.trust)
-        if key.keyid not in voice.keys and key.team not in voice.teams:
+        trust = keyring.trust
+        owner, known = owner_of_result(open_.log, result_id, trust), trust.find(key.keyid)
+        team = known.team if known is not None else key.team
+        is_own = {team} == set(owner.teams) if owner.teams else key.keyid in owner.keys
+        if not is_own:
             raise Refused(
-                f"{short(result_id)}: signed by {voice.name}, and you sign as {key.team}; only its own team retracts a "
+                f"{short(result_id)}: the run was {owner.name}'s, and you sign as {team}; only its own team retracts a "
                 "result. Use: lynxbench contest"
             )
         _append(open_, ResultRetracted(result_id=result_id, reason=_reason(reason)), "retracted", as_json)

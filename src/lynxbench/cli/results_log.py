@@ -22,7 +22,9 @@ SHOWN_CHECKPOINTS = 5
 
 
 def log(
-    verify: bool = typer.Option(False, "--verify", help="Recompute the whole tree from the entries' bytes."),
+    verify: bool = typer.Option(
+        False, "--verify", help="Make tree, times and every row of the index again from the entries, and compare."
+    ),
     checkpoint: Path | None = typer.Option(None, help="Sign the ledger's state and write it to this file."),
     cosigned: Path | None = typer.Option(
         None, "--cosign", help="Prove this ledger against a checkpoint file and sign it as well."
@@ -43,7 +45,7 @@ def log(
             checkpoints.prove_against(open_.log, signed.checkpoint)
             proven.append(f"begins with the {signed.checkpoint.tree_size} entries of {against}")
         if verify:
-            proven.append(_recompute(open_))
+            proven.append(_recompute(open_, keyring))
         if cosigned is not None:
             signed = checkpoints.cosign(open_.log, _read(cosigned), keyring.signing_key(now).key, now)
             _write(cosigned, signed)
@@ -56,10 +58,10 @@ def log(
     answer(as_json, lambda: log_document(*state), lambda: terminal_text(compose_log(*state)))
 
 
-def _recompute(ledger: OpenLedger) -> str:
+def _recompute(ledger: OpenLedger, keyring: Keyring) -> str:
     head = ledger.log.recompute()
-    checked = checkpoints.prove_stored(ledger.log)
-    return f"{head.size} entries and {checked} checkpoints recomputed: all as recorded"
+    checked = checkpoints.prove_stored(ledger.log, keyring.trust)
+    return f"{head.size} entries and {checked} checkpoints recomputed: all as recorded, every row of the index too"
 
 
 def _with_signers(signed: checkpoints.Signed, keyring: Keyring) -> checkpoints.Signed:

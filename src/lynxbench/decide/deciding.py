@@ -17,7 +17,7 @@ from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import NO_LEDGER, opened
-from lynxbench.ledger.queries import Wanted, list_results, standings
+from lynxbench.ledger.queries import Wanted, find_results, list_results, standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf
@@ -278,8 +278,7 @@ def _standings(ids: Sequence[str], ledger: str | None, environment: Mapping[str,
         return {}
     try:
         with opened(ledger, environment) as open_:
-            held = {summary.result_id for summary in list_results(open_.log, Wanted(limit=1_000_000))}
-            mine = [name for name in ids if name in held]
+            mine = list(find_results(open_.log, ids))
             return dict(standings(open_.log, mine, Keyring(environment=environment).trust)) if mine else {}
     except BadLedger:
         return {}

@@ -27,6 +27,14 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
+from lynxbench.ledger.bundle_contents import (
+    hash_contents,
+    holds_contents,
+    is_other_run,
+    other_runs,
+    refuse_false_name,
+    runs_brought,
+)
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged
@@ -118,9 +126,12 @@ def export_bundle(
 ) -> Exported:
     """Write results with everything that was said about them; the ledger's state is signed by `key`, and kept."""
     about = _everything_about(ledger.log, results)
-    checkpoint = sign_checkpoint(ledger.log, key, now, keep=keep)
+    contents = hash_contents(results, (logged.seq for logged in about))
+    checkpoint = sign_checkpoint(ledger.log, key, now, contents, keep=keep)
     size = checkpoint.checkpoint.tree_size
-    blobs = sorted({blob.sha256 for logged in about for blob in logged.entry.blobs})
+    runs = runs_brought(logged.entry for logged in about)
+    brought = [logged.entry for logged in about if not is_other_run(logged.entry, runs)]
+    blobs = sorted({blob.sha256 for entry in brought for blob in entry.blobs})
     signers = {signature.keyid for logged in about for signature in logged.envelope.signatures} | {key.keyid}
     proofs = ledger.log.prove_all([logged.seq for logged in about], size)
     paths = {str(proof.seq): tuple(step.hex() for step in proof.path) for proof in proofs}
@@ -162,6 +173,7 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
     teams: dict[str, None] = {}
     envelopes: list[Envelope] = []
     entries: list[Entry] = []
+    numbers: list[int] = []
     for name in sorted(name for name in contents if name.startswith("entries/")):
         number = name.removeprefix("entries/").removesuffix(".json")
         envelope = parse_envelope(contents[name])
@@ -171,10 +183,13 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
         except EvidenceInvalid as error:
             raise EvidenceInvalid(f"{path}: entry {int(number)}: {error}{_who(envelope, cards, trust)}") from None
         teams |= dict.fromkeys(signer.team for signer in verified.signers)
+        numbers.append(int(number))
         envelopes.append(envelope)
         entries.append(verified.entry)
     if len(proofs.paths) != len(envelopes):
         raise EvidenceInvalid(f"{path}: holds {len(envelopes)} entries and {len(proofs.paths)} proofs")
+    if not holds_contents(signed.checkpoint, manifest.results, numbers):
+        raise EvidenceInvalid(f"{path}: entries were left out, or put in, after the bundle was signed")
     _refuse_incomplete(path, manifest, entries, blobs)
     submitters = tuple(dict.fromkeys(signer.team for signer in signed.signers))
     return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams), submitters)
@@ -183,10 +198,11 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
 def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
     """Check a bundle and append what this ledger does not have yet, all of it or nothing."""
     bundle = read_bundle(path, trust)
-    ledger.seen.check_bundle(bundle.checkpoint)
+    refuse_false_name(ledger.log, bundle.checkpoint)
+    ledger.seen.check_bundle(bundle.checkpoint, bundle.submitters)
     keep_blobs(ledger.blobs, bundle.blobs)
     before = ledger.log.head().size
-    numbers = ledger.log.append_all(bundle.envelopes)
+    numbers = ledger.log.append_all(bundle.envelopes, trust)
     ledger.seen.check(ledger.log)
     return Imported(
         results=bundle.manifest.results,
@@ -240,6 +256,7 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
     ]
     for contract_id in {body.contract_id for body in results_there}:
         known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
+    known |= {logged.seq: logged for logged in other_runs(ledger, list(known.values()))}
     missing = set(results) - {body.result_id for body in results_there}
     if missing:
         raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")
@@ -297,11 +314,13 @@ def _prove(envelope: Envelope, number: str, proofs: Proofs, checkpoint: Checkpoi
 
 
 def _refuse_incomplete(path: Path, manifest: BundleManifest, entries: Sequence[Entry], blobs: dict[str, bytes]) -> None:
-    spoken_of = {blob.sha256: blob.size_bytes for entry in entries for blob in entry.blobs}
+    runs = runs_brought(entries)
+    brought = [entry for entry in entries if not is_other_run(entry, runs)]
+    spoken_of = {blob.sha256: blob.size_bytes for entry in brought for blob in entry.blobs}
     for sha256, size in spoken_of.items():
         if sha256 not in blobs or len(blobs[sha256]) != size:
             raise EvidenceInvalid(f"{path}: document {short(sha256)} is missing")
-    stray = blobs.keys() - spoken_of.keys()
+    stray = blobs.keys() - {blob.sha256 for entry in entries for blob in entry.blobs}
     if stray:
         raise EvidenceInvalid(f"{path}: document {short(stray.pop())} belongs to no entry")
     recorded: set[str] = set()

@@ -13,6 +13,7 @@ from lynxbench.evidence.envelope import (
     CHECKPOINT_TYPE,
     Envelope,
     add_signature,
+    check_signatures,
     parse_envelope,
     sign,
     verify_signatures,
@@ -38,6 +39,10 @@ class Checkpoint(Document):
     tree_size: Annotated[int, Bound_(ge=0)]
     root_hash: Sha256
     made_at: str
+    times_hash: Sha256 | None = None
+    """Over when each entry was logged, which the root does not cover; absent where an earlier version signed."""
+    entries_hash: Sha256 | None = None
+    """Over which entries a bundle brings, where it was signed for one."""
 
     @property
     def head(self) -> TreeHead:
@@ -54,14 +59,18 @@ class Signed:
     signers: tuple[TrustedKey, ...] = ()
 
 
-def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime, *, keep: bool = True) -> Signed:
-    """Sign the ledger's state of now, and keep it in the ledger; whoever only answers a question keeps nothing."""
+def sign_checkpoint(
+    ledger: Ledger, key: SigningKey, now: datetime, entries_hash: str | None = None, *, keep: bool = True
+) -> Signed:
+    """Sign the ledger's state of now, with what a bundle brings of it, and keep it unless a question is all it answers."""
     head = ledger.head()
     checkpoint = Checkpoint(
         origin=ledger.origin,
         tree_size=head.size,
         root_hash=head.root.hex(),
         made_at=now.astimezone(UTC).isoformat(timespec="seconds"),
+        times_hash=ledger.time_digest(head.size).hex(),
+        entries_hash=entries_hash,
     )
     envelope = sign(CHECKPOINT_TYPE, canonical_bytes(checkpoint.model_dump(mode="json")), [key])
     if keep:
@@ -82,7 +91,14 @@ def prove_against(ledger: Ledger, checkpoint: Checkpoint) -> TreeHead:
     """The ledger's head now, proven to extend the checkpoint; EvidenceInvalid where it does not."""
     if checkpoint.origin != ledger.origin:
         raise EvidenceInvalid(f"the checkpoint is of ledger {checkpoint.origin}, this one is {ledger.origin}")
-    return prove_head(ledger, checkpoint.head, f"the checkpoint of {checkpoint.made_at}")
+    head = prove_head(ledger, checkpoint.head, f"the checkpoint of {checkpoint.made_at}")
+    times = checkpoint.times_hash
+    if times is not None and ledger.time_digest(checkpoint.tree_size).hex() != times:
+        raise EvidenceInvalid(
+            f"{ledger.database.name}: entries were logged at other times than the checkpoint of {checkpoint.made_at} "
+            "says: its times were rewritten"
+        )
+    return head
 
 
 def prove_head(ledger: Ledger, earlier: TreeHead, what: str) -> TreeHead:
@@ -127,12 +143,23 @@ def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
     return [Signed(open_checkpoint(envelope), envelope) for envelope in envelopes]
 
 
-def prove_stored(ledger: Ledger) -> int:
-    """Prove the ledger against every checkpoint it ever stored; how many there were."""
-    chosen = select(checkpoints.c.tree_size, checkpoints.c.root, checkpoints.c.logged_at).order_by(checkpoints.c.number)
-    rows = ledger.database.rows(chosen)
-    for size, root, logged_at in rows:
-        prove_head(ledger, TreeHead(size, root), f"its own checkpoint of {logged_at}")
+def prove_stored(ledger: Ledger, trust: TrustList | None = None) -> int:
+    """Prove the ledger against every checkpoint it ever stored, read from what was signed; how many there were.
+
+    With a trust list, wrong signatures in the name of a key that it knows are found as well.
+    """
+    rows = ledger.database.rows(select(checkpoints).order_by(checkpoints.c.number))
+    for place, (number, size, root, data, logged_at) in enumerate(rows, 1):
+        where = f"{ledger.database.name}: checkpoint {number}"
+        if not isinstance(data, bytes) or (ledger.database.is_sqlite and number != place):
+            raise EvidenceInvalid(f"{where} was changed after it was recorded")
+        envelope = parse_envelope(data)
+        checkpoint = open_checkpoint(envelope)
+        is_alone = len(envelope.signatures) == 1  # one that was co-signed here is stored when it was
+        if checkpoint.head != TreeHead(size, root) or (is_alone and logged_at != checkpoint.made_at):
+            raise EvidenceInvalid(f"{where} says what its signers did not sign")
+        check_signatures(envelope, trust or TrustList(), payload_type=CHECKPOINT_TYPE)
+        prove_against(ledger, checkpoint)
     return len(rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from lynxbench.errors import BadLedger, NotFound
+from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError, NotFound, first_line
 from lynxbench.tables import read_table
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 _ADVISORY_LOCK = 0x6C796E78  # "lynx": one number that every lynxbench writer of a PostgreSQL database takes
 _WRITING = "ledger_writing"
+_DAMAGED = "the file is damaged; restore it from a copy and import your run folders again"
+_NOT_A_DATABASE = "not a ledger"
+_SCHEMA_BYTES = 1 << 20
+"""How far into a file its tables are looked for by name."""
 _SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
 
@@ -45,6 +49,8 @@ class Schema:
     migrations: Path
     guarded: tuple[str, ...] = ()
     """Tables whose rows are never changed nor deleted; the database itself refuses."""
+    released: Mapping[str, str] = field(default_factory=dict)
+    """Tables whose rows are never changed, and go only where this condition holds of the row OLD."""
 
     @property
     def version_table(self) -> str:
@@ -113,6 +119,10 @@ class Database:
                 touched = connection.execute(statement).rowcount
             return touched
 
+    def missing_guards(self, connection: sa.Connection) -> list[str]:
+        """Triggers of this schema that are not there, switched off or not what they were."""
+        return missing_guards(connection, self._schema.guarded, self._schema.released)
+
     def schema(self) -> str | None:
         """The migration the tables are at; None where there are none yet."""
         with self.reading() as connection:
@@ -121,6 +131,8 @@ class Database:
     def make_ready(self) -> None:
         """Create the tables or bring them to this schema; refuse those that a newer lynxbench wrote."""
         at, newest = self.schema(), self._schema.newest
+        if at is not None and not at.isdecimal():
+            raise EvidenceInvalid(f"{self.name}: {_DAMAGED}")
         if at is not None and at > newest:
             what = f"{self._schema.name} schema {at}"
             raise BadLedger(f"{self.name}: {what} is newer than this lynxbench ({newest}); update lynxbench")
@@ -138,6 +150,7 @@ class Database:
                 return
             from alembic import command  # heavy, and only needed where there are older tables
             from alembic.config import Config
+            from alembic.util import CommandError
 
             config = Config()
             scripts, versions = Path(__file__).with_name("migrations"), self._schema.migrations
@@ -146,7 +159,10 @@ class Database:
             config.set_main_option("path_separator", "newline")
             config.attributes |= {"connection": connection, "version_table": self._schema.version_table}
             upwards = target == "head" or (target != "base" and target > (at or ""))
-            (command.upgrade if upwards else command.downgrade)(config, target)
+            try:
+                (command.upgrade if upwards else command.downgrade)(config, target)
+            except CommandError as error:  # a version that no lynxbench ever wrote
+                raise EvidenceInvalid(f"{self.name}: {_DAMAGED} ({first_line(error)})") from None
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -155,7 +171,7 @@ class Database:
     def _create(self, connection: sa.Connection) -> None:
         self._schema.tables.create_all(connection)
         if self._schema.guarded:
-            put_guards(connection, self._schema.guarded)
+            put_guards(connection, self._schema.guarded, self._schema.released)
         name = self._schema.version_table
         version = sa.Table(
             name,
@@ -179,7 +195,22 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            raise BadLedger(f"{self.name}: {_explain(error)}") from error
+            raise self._error(error) from error
+
+    def _error(self, error: SQLAlchemyError) -> LynxbenchError:
+        line = _explain(error)
+        if line.startswith(_NOT_A_DATABASE) and self._held_tables():
+            line = _DAMAGED
+        return (EvidenceInvalid if line.startswith(_DAMAGED) else BadLedger)(f"{self.name}: {line}")
+
+    def _held_tables(self) -> bool:
+        """Whether a file that is no database any more once was this one."""
+        try:
+            with Path(self.url.database or "").open("rb") as stream:
+                beginning = stream.read(_SCHEMA_BYTES)
+        except OSError:
+            return False
+        return any(table.encode() in beginning for table in self._schema.tables.tables)
 
 
 def upsert(
@@ -192,43 +223,83 @@ def upsert(
 
 
 _REFUSAL = "the ledger is append-only"
+_REFUSE, _RELEASE = "ledger_refuse", "ledger_refuse_row"
+NONE_RELEASED: Mapping[str, str] = {}
 
 
-def put_guards(connection: sa.Connection, tables: tuple[str, ...]) -> None:
-    """Refuse UPDATE, DELETE and TRUNCATE on these tables from now on."""
+def put_guards(
+    connection: sa.Connection, tables: Sequence[str], released: Mapping[str, str] = NONE_RELEASED
+) -> None:
+    """Refuse UPDATE, DELETE and TRUNCATE on these tables from now on; of those released, DELETE unless it is due."""
     if connection.dialect.name == "sqlite":
-        for table in tables:
-            for verb in ("UPDATE", "DELETE"):
-                connection.execute(
-                    sa.text(
-                        f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
-                        f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
-                    )
-                )
-        return
-    connection.execute(
-        sa.text(
-            "CREATE OR REPLACE FUNCTION ledger_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-            f"$body$ BEGIN RAISE EXCEPTION '{_REFUSAL}'; END $body$"
-        )
-    )
-    for table in tables:
-        connection.execute(
-            sa.text(
-                f"CREATE TRIGGER {table}_guard BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} "
-                "FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse()"
-            )
-        )
+        statements = list(_sqlite_guards(tables, released).values())
+    else:
+        statements = [*_functions(released).values(), *_postgresql_guards(tables, released).values()]
+    for statement in statements:
+        connection.execute(sa.text(statement))
 
 
-def drop_guards(connection: sa.Connection, tables: tuple[str, ...]) -> None:
+def drop_guards(connection: sa.Connection, tables: Sequence[str]) -> None:
     """Take the triggers away, for a migration."""
+    is_sqlite = connection.dialect.name == "sqlite"
     for table in tables:
-        if connection.dialect.name == "sqlite":
-            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {table}_no_update"))
-            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {table}_no_delete"))
-        else:
-            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {table}_guard ON {table}"))
+        for name in ("no_update", "no_delete") if is_sqlite else ("guard", "rows"):
+            where = "" if is_sqlite else f" ON {table}"
+            connection.execute(sa.text(f"DROP TRIGGER IF EXISTS {table}_{name}{where}"))
+
+
+def missing_guards(connection: sa.Connection, tables: Sequence[str], released: Mapping[str, str]) -> list[str]:
+    """Triggers that are not there, switched off, or do something else."""
+    if connection.dialect.name == "sqlite":
+        rows = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+        there = {str(name): str(statement) for name, statement in rows}
+        return [name for name, statement in _sqlite_guards(tables, released).items() if there.get(name) != statement]
+    chosen = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
+    rows = connection.execute(sa.text(chosen))
+    enabled = {str(row.tgname) for row in rows}
+    sources = connection.execute(sa.text("SELECT proname, prosrc FROM pg_proc WHERE proname LIKE 'ledger_refuse%'"))
+    bodies = {str(name): str(source) for name, source in sources}
+    changed = [name for name, text in _functions(released).items() if bodies.get(name, "\0") not in text]
+    return [name for name in _postgresql_guards(tables, released) if name not in enabled] + changed
+
+
+def _sqlite_guards(tables: Sequence[str], released: Mapping[str, str]) -> dict[str, str]:
+    """Statements by the trigger's name, as SQLite keeps them."""
+    refuse = f"BEGIN SELECT RAISE(ABORT, '{_REFUSAL}'); END"
+    guards = {
+        f"{table}_no_{verb.lower()}": f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} {refuse}"
+        for table in (*tables, *released)
+        for verb in ("UPDATE", "DELETE")
+    }
+    for table, due in released.items():
+        name = f"{table}_no_delete"
+        guards[name] = f"CREATE TRIGGER {name} BEFORE DELETE ON {table} WHEN NOT ({due}) {refuse}"
+    return guards
+
+
+def _postgresql_guards(tables: Sequence[str], released: Mapping[str, str]) -> dict[str, str]:
+    verbs = dict.fromkeys(tables, "UPDATE OR DELETE OR TRUNCATE") | dict.fromkeys(released, "UPDATE OR TRUNCATE")
+    guards = {
+        f"{table}_guard": f"CREATE TRIGGER {table}_guard BEFORE {refused} ON {table} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {_REFUSE}()"
+        for table, refused in verbs.items()
+    }
+    for table in released:
+        guards[f"{table}_rows"] = (
+            f"CREATE TRIGGER {table}_rows BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {_RELEASE}_{table}()"
+        )
+    return guards
+
+
+def _functions(released: Mapping[str, str]) -> dict[str, str]:
+    """What PostgreSQL's triggers call, by name."""
+    made = "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql AS $body${}$body$"
+    bodies = {_REFUSE: f" BEGIN RAISE EXCEPTION '{_REFUSAL}'; END "}
+    for table, due in released.items():
+        bodies[f"{_RELEASE}_{table}"] = (
+            f" BEGIN IF {due} THEN RETURN OLD; END IF; RAISE EXCEPTION '{_REFUSAL}'; END "
+        )
+    return {name: made.format(name, body) for name, body in bodies.items()}
 
 
 def _parse_url(url: str) -> URL:

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.statement import parse_time
 from lynxbench.model.entries import (
     ChangeDeclared,
@@ -73,10 +74,11 @@ def index_rows(seq: int, entry: Entry) -> IndexRows:
     return IndexRows(subjects, result, figures, ends=body.run_id)
 
 
-def entry_columns(entry: Entry) -> Row:
+def entry_columns(entry: Entry, envelope: Envelope) -> Row:
     """The copies kept beside the envelope."""
     body = entry.body
     return {
+        "signers": " ".join(signature.keyid for signature in envelope.signatures),
         "kind": body.kind.value,
         "made_at": entry.made_at,
         **{name: getattr(body, name, None) for name in ("contract_id", "executor_id", "result_id", "run_id")},

@@ -36,6 +36,16 @@ sa.Index("ledger_entries_kind", entries.c.kind, entries.c.seq)
 sa.Index("ledger_entries_run", entries.c.run_id, entries.c.kind)
 sa.Index("ledger_entries_result", entries.c.result_id, entries.c.kind)
 sa.Index("ledger_entries_contract", entries.c.contract_id, entries.c.kind, entries.c.seq)
+ANNOUNCED = sa.text("kind = 'registration'")
+"""In the same words wherever it is asked: SQLite takes an index of some rows only where it sees that they are meant."""
+sa.Index(
+    "ledger_entries_announced",
+    entries.c.contract_id,
+    entries.c.signers,
+    entries.c.run_id,
+    sqlite_where=ANNOUNCED,
+    postgresql_where=ANNOUNCED,
+)
 
 nodes = sa.Table(
     "ledger_nodes",
@@ -46,6 +56,14 @@ nodes = sa.Table(
     sqlite_with_rowid=False,
 )
 """Perfect subtrees above the leaves: each written once, never changed."""
+
+times = sa.Table(
+    "ledger_times",
+    metadata,
+    sa.Column("seq", NUMBER, sa.ForeignKey("ledger_entries.seq"), primary_key=True, autoincrement=False),
+    sa.Column("digest", sa.LargeBinary(32), nullable=False),
+)
+"""A chain of hashes over leaves and the times at which they were logged, for these are not in the tree."""
 
 checkpoints = sa.Table(
     "ledger_checkpoints",
@@ -126,11 +144,21 @@ sa.Index("ledger_open_runs_run", open_runs.c.run_id)
 
 INDEX = (results, figures, subjects, open_runs)
 
+RECORD = ("ledger_entries", "ledger_nodes", "ledger_checkpoints", "ledger_properties")
+INDEXED = ("ledger_times", "ledger_results", "ledger_figures", "ledger_subjects")
+RELEASED = {
+    "ledger_open_runs": "EXISTS (SELECT 1 FROM ledger_entries AS ended "
+    "WHERE ended.run_id = OLD.run_id AND ended.kind IN ('result', 'abandoned'))"
+}
+"""Rows that go, and when: an open run is closed by an entry of the record, by nothing else."""
+
 LEDGER_SCHEMA = Schema(
     "ledger",
-    "0004",
+    "0005",
     metadata,
     Path(__file__).parent / "migrations" / "versions",
-    guarded=("ledger_entries", "ledger_nodes", "ledger_checkpoints", "ledger_properties"),
+    guarded=(*RECORD, *INDEXED),
+    released=RELEASED,
 )
-"""The record is guarded by the database itself; the index is not, for it can be made again."""
+"""Record and index alike are guarded by the database itself. Whoever may write its files can take the guards away: that
+and whatever was changed then is found by `log_audit`, which makes the index again from the entries."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
-from lynxbench.errors import BadLedger
+from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.keys import HOME_VARIABLE, home
+from lynxbench.evidence.trust import read_trust
 from lynxbench.ledger.blobs import BlobStore, open_blobs
 from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.seen import Seen
@@ -17,6 +19,8 @@ BLOBS_VARIABLE = "LYNXBENCH_BLOBS"
 NO_LEDGER = "none"
 DATABASE_FILE = "ledger.sqlite"
 BLOBS_FOLDER = "blobs"
+_ODD = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, MemoryError)
+"""What reading a damaged value may raise; anything of it can also be a mistake of ours, so the file is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,14 @@ class OpenLedger:
     def __enter__(self) -> OpenLedger:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.log.close()
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        try:
+            if isinstance(error, _ODD) and not isinstance(error, LynxbenchError):
+                self.log.recompute()  # says what is damaged; where nothing is, the error stands as it is
+        finally:
+            self.log.close()
 
 
 def locate(name: str | None, environment: Mapping[str, str]) -> Location | None:
@@ -70,8 +80,21 @@ def open_ledger(
     location: Location, environment: Mapping[str, str], *, create: bool = False, unseen: bool = False
 ) -> OpenLedger:
     """Open a ledger; EvidenceInvalid where it does not continue what was last seen of it (unless `unseen`)."""
+    try:
+        return _opened(location, environment, create, unseen)
+    except _ODD as error:
+        if isinstance(error, LynxbenchError):
+            raise
+        where = location.database if location.database.startswith("sqlite:") else "the ledger"
+        raise EvidenceInvalid(
+            f"{where}: cannot be read ({type(error).__name__}: {error}); is it damaged? Restore it from a copy"
+        ) from error
+
+
+def _opened(location: Location, environment: Mapping[str, str], create: bool, unseen: bool) -> OpenLedger:
     is_local = location.database.startswith("sqlite:")  # its documents lie beside it: the folder can be moved
-    log = Ledger(location.database, create=create, blobs=None if is_local else location.blobs)
+    blobs = None if is_local else location.blobs
+    log = Ledger(location.database, create=create, blobs=blobs, trust=lambda: read_trust(home(environment)))
     try:
         where = location.blobs or log.blobs_url
         assert where is not None

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound
+from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError, NotFound
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
+from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger import merkle
 from lynxbench.ledger.database import Database
 from lynxbench.ledger.index_rows import IndexRows, Row, entry_columns, index_rows
@@ -25,16 +26,15 @@ from lynxbench.ledger.ledger_tables import (
     properties,
     results,
     subjects,
+    times,
 )
-from lynxbench.model.canonical import short
-from lynxbench.model.entries import Entry, EntryKind, ResultRecorded
+from lynxbench.ledger.run_owners import SignedEntry, refuse_foreign_run
+from lynxbench.model.entries import Entry, EntryKind
 
 T = TypeVar("T")
 
 AT_ONCE = 500
 """Ids in one question: every database takes as many variables."""
-MAX_ENTRIES_READ = 5000
-"""Rows fetched at once when the whole log is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,17 @@ class Proof:
 
 
 class Ledger:
-    """An open ledger. `create=False` refuses one that is not there yet."""
+    """An open ledger. `create=False` refuses one that is not there yet; `trust` says which keys are of one team."""
 
-    def __init__(self, url: str, *, create: bool = True, blobs: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        create: bool = True,
+        blobs: str | None = None,
+        trust: Callable[[], TrustList] = TrustList,
+    ) -> None:
+        self._trust = trust
         self.database = Database(url, LEDGER_SCHEMA)
         try:
             if not create and self.database.schema() is None:
@@ -83,6 +91,9 @@ class Ledger:
         except BaseException:
             self.database.close()
             raise
+        if "origin" not in stored:
+            self.database.close()
+            raise EvidenceInvalid(f"{self.database.name}: does not say which ledger it is; it was damaged")
         self.origin = stored["origin"]
         self.blobs_url: str | None = stored.get("blobs")
 
@@ -102,24 +113,38 @@ class Ledger:
         """Append one entry and return its number; on the disk when this returns. Appending it again changes nothing."""
         return self.append_all([envelope])[0]
 
-    def append_all(self, envelopes: Sequence[Envelope]) -> list[int]:
-        """Append entries in this order, all of them or none."""
+    def append_all(self, envelopes: Sequence[Envelope], trust: TrustList | None = None) -> list[int]:
+        """Append entries in this order, all of them or none.
+
+        `trust` says whose keys signed what comes from others; one's own entries are judged by the ledger's own list.
+        """
         incoming = [_incoming(envelope) for envelope in envelopes]
+        known_keys = self._trust() if trust is None and any(row["run_id"] is not None for row, _ in incoming) else trust
         with self.database.writing() as connection:
             leaves = [row["leaf"] for row, _ in incoming]
             known = _known(connection, leaves)
-            frontier, now = _frontier(connection), datetime.now(UTC).isoformat(timespec="milliseconds")
+            frontier, now = _frontier(connection), self._now(connection)
+            digest = _time_digest(connection, frontier.size)
             fresh: list[tuple[Row, Entry]] = []
             completed: list[merkle.TreeNode] = []
-            for row, entry in incoming:
-                if row["leaf"] not in known:
-                    _refuse_second_result(connection, entry, [other for _, other in fresh])
-                    known[row["leaf"]] = frontier.size
-                    fresh.append(({**row, "seq": frontier.size, "logged_at": now}, entry))
-                    frontier, made = frontier.appended(row["leaf"])
-                    completed += made[1:]
+            chained: list[Row] = []
+            pending: dict[str, list[SignedEntry]] = {}
+            for (row, entry), envelope in zip(incoming, envelopes, strict=True):
+                if row["leaf"] in known:
+                    continue
+                if row["run_id"] is not None:
+                    of_run = pending.setdefault(row["run_id"], [])
+                    refuse_foreign_run(connection, SignedEntry(envelope, entry), of_run, known_keys or TrustList())
+                    of_run.append(SignedEntry(envelope, entry))
+                known[row["leaf"]] = frontier.size
+                fresh.append(({**row, "seq": frontier.size, "logged_at": now}, entry))
+                digest = merkle.chain_time(digest, row["leaf"], now)
+                chained.append({"seq": frontier.size, "digest": digest})
+                frontier, made = frontier.appended(row["leaf"])
+                completed += made[1:]
             if fresh:
                 connection.execute(_ADD_ENTRY, [row for row, _ in fresh])
+                connection.execute(_ADD_TIME, chained)
             if completed:
                 connection.execute(_ADD_NODE, [{name: getattr(node, name) for name in _NODE} for node in completed])
             index(connection, [index_rows(row["seq"], entry) for row, entry in fresh])
@@ -135,18 +160,22 @@ class Ledger:
     def read(self, seq: int) -> Logged:
         """One entry by its number."""
         statement = _ENTRY.where(entries.c.seq == seq)
-        return _logged(*self.database.one(statement, f"{self.database.name}: no entry {seq}"))
+        return _logged(self.database.one(statement, f"{self.database.name}: no entry {seq}"))
 
     def read_all(self, seqs: Sequence[int]) -> list[Logged]:
         """Entries by their numbers, in the log's order."""
         with self.database.reading() as connection:
             chosen = (_ENTRY.where(entries.c.seq.in_(some)) for some in batched(seqs))
             rows = [row for statement in chosen for row in connection.execute(statement)]
-        return [_logged(*row) for row in sorted(rows, key=lambda row: row.seq)]
+        return [_logged(row) for row in sorted(rows, key=lambda row: row.seq)]
 
     def read_where(self, *conditions: ColumnElement[bool]) -> list[Logged]:
         """Entries by what is asked of their columns, in the log's order: one question instead of two."""
-        return [_logged(*row) for row in sorted(self.database.rows(_ENTRY.where(*conditions)), key=lambda row: row.seq)]
+        return [_logged(row) for row in sorted(self.stored_where(*conditions), key=lambda row: row.seq)]
+
+    def stored_where(self, *conditions: ColumnElement[bool]) -> Sequence[Any]:
+        """The same as rows of the database, for whoever opens thousands of them: `checked_envelope` proves each."""
+        return self.database.rows(_ENTRY.where(*conditions))
 
     def known(self, envelopes: Sequence[Envelope]) -> set[Envelope]:
         """Those that the log has already."""
@@ -177,29 +206,28 @@ class Ledger:
             known = min(earlier, head.size)
             return head, _with_nodes(connection, lambda read: merkle.prove_consistency(read, known, head.size))
 
-    def recompute(self) -> TreeHead:
-        """Recompute the tree from the envelopes' bytes; EvidenceInvalid where anything stored differs from it."""
-        frontier, expected_nodes = merkle.Frontier(), 0
+    def time_digest(self, size: int) -> bytes:
+        """The hash over when each of the first `size` entries was logged."""
         with self.database.reading() as connection:
-            streamed = connection.execution_options(yield_per=MAX_ENTRIES_READ)
-            for row in streamed.execute(select(entries).order_by(entries.c.seq)):
-                if row.seq != frontier.size:
-                    raise EvidenceInvalid(f"{self.database.name}: entry {frontier.size} is missing from the log")
-                data = row.envelope
-                leaf = merkle.leaf_hash(data) if isinstance(data, bytes) else b""
-                if leaf != row.leaf:
-                    raise EvidenceInvalid(f"{self.database.name}: entry {row.seq} was changed after it was recorded")
-                entry = open_entry(parse_envelope(data))
-                if any(getattr(row, name) != value for name, value in entry_columns(entry).items()):
-                    raise EvidenceInvalid(f"{self.database.name}: the index of entry {row.seq} says what it does not")
-                frontier, made = frontier.appended(leaf)
-                expected_nodes += len(made) - 1
-            stored = connection.execute(select(func.count()).select_from(nodes)).scalar_one()
-            if stored != expected_nodes or _frontier(connection) != frontier:
-                raise EvidenceInvalid(f"{self.database.name}: the stored tree is not the tree of the entries")
-        return TreeHead(frontier.size, frontier.root)
+            return _time_digest(connection, size)
+
+    def recompute(self) -> TreeHead:
+        """Make tree, times and index again from the envelopes' bytes; EvidenceInvalid where anything stored differs."""
+        from lynxbench.ledger.log_audit import audit  # reads every table; only who asks for it needs it
+
+        try:
+            return audit(self)
+        except LynxbenchError:
+            raise
+        except Exception as error:  # a file that somebody edited can be wrong in any way
+            raise EvidenceInvalid(f"{self.database.name}: damaged ({type(error).__name__}: {error})") from error
 
     # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _now(self, connection: Connection) -> str:
+        """The ledger's own time: of a shared database its clock, not that of whoever writes."""
+        now = datetime.now(UTC) if self.database.is_sqlite else connection.execute(_NOW).scalar_one()
+        return str(now.astimezone(UTC).isoformat(timespec="milliseconds"))
 
     def _properties(self) -> dict[str, str]:
         return {row.name: row.value for row in self.database.rows(select(properties))}
@@ -220,13 +248,17 @@ class Ledger:
 
 
 # built once: the database layer remembers how each of them is compiled
-_ENTRY = select(entries.c.seq, entries.c.logged_at, entries.c.envelope)
+_before = times.alias()
+_chained = entries.outerjoin(times, times.c.seq == entries.c.seq)
+_ENTRY = select(
+    entries.c.seq, entries.c.logged_at, entries.c.envelope, times.c.digest, _before.c.digest.label("before")
+).select_from(_chained.outerjoin(_before, _before.c.seq == entries.c.seq - 1))
+_TIMES = select(times.c.digest).where(times.c.seq == bindparam("seq"))
+_NOW = select(func.clock_timestamp())
 _LAST = select(func.coalesce(func.max(entries.c.seq), -1))
 _KNOWN = select(entries.c.leaf, entries.c.seq).where(entries.c.leaf.in_(bindparam("leaves", expanding=True)))
-_RESULTS_OF_RUN = select(entries.c.result_id).where(
-    entries.c.run_id == bindparam("run"), entries.c.kind == EntryKind.RESULT.value
-)
 _ADD_ENTRY, _ADD_NODE, _NODE = entries.insert(), nodes.insert(), ("level", "position", "digest")
+_ADD_TIME = times.insert()
 _ADD_RESULT, _ADD_FIGURE, _ADD_SUBJECT = results.insert(), figures.insert(), subjects.insert()
 _ADD_OPEN, _END_OPEN = open_runs.insert(), open_runs.delete().where(open_runs.c.run_id == bindparam("run"))
 _ENDS_OF_RUN = (
@@ -245,25 +277,10 @@ def index(connection: Connection, rows: Sequence[IndexRows]) -> None:
         (_ADD_FIGURE, [row for entry in rows for row in entry.figures]),
         (_ADD_SUBJECT, [row for entry in rows for row in entry.subjects]),
         (_ADD_OPEN, begun),
-        (_END_OPEN, [{"run": entry.ends} for entry in rows if entry.ends]),
+        (_END_OPEN, [{"run": entry.ends} for entry in rows if entry.ends is not None]),
     ):
         if made:
             connection.execute(statement, made)
-
-
-def _refuse_second_result(connection: Connection, entry: Entry, pending: Sequence[Entry]) -> None:
-    """A run has one result: measuring until the figure pleases needs a run, and a registration, for each time."""
-    body = entry.body
-    if not isinstance(body, ResultRecorded):
-        return
-    if len({summary.precision for summary in body.per_precision}) != len(body.per_precision):
-        raise EvidenceInvalid(f"result {short(body.result_id)}: a precision is listed twice")
-    earlier = {row.result_id for row in connection.execute(_RESULTS_OF_RUN, {"run": body.run_id})}
-    bodies = [other.body for other in pending if isinstance(other.body, ResultRecorded)]
-    earlier |= {other.result_id for other in bodies if other.run_id == body.run_id}
-    other = earlier - {body.result_id}
-    if other:
-        raise EvidenceInvalid(f"run {body.run_id} already has result {short(other.pop())}; a run has one result")
 
 
 def _known(connection: Connection, leaves: Sequence[bytes]) -> dict[bytes, int]:
@@ -341,12 +358,29 @@ def _nodes_statement(places: Iterable[tuple[int, int]]) -> str:
 
 def _incoming(envelope: Envelope) -> tuple[Row, Entry]:
     data, entry = envelope.to_bytes(), open_entry(envelope)
-    signers = " ".join(signature.keyid for signature in envelope.signatures)
-    return {"leaf": merkle.leaf_hash(data), "envelope": data, "signers": signers, **entry_columns(entry)}, entry
+    return {"leaf": merkle.leaf_hash(data), "envelope": data, **entry_columns(entry, envelope)}, entry
 
 
-def _logged(seq: int, logged_at: str, envelope: object) -> Logged:
-    if not isinstance(envelope, bytes):  # SQLite lets whoever edits the file change a value's type
-        raise EvidenceInvalid(f"entry {seq} was changed after it was recorded")
-    parsed = parse_envelope(envelope)
-    return Logged(seq, logged_at, parsed, open_entry(parsed))
+def checked_envelope(row: Any) -> bytes:
+    """The bytes of an entry's row, proven to be those that were logged, at the time that it says."""
+    data, logged_at = row.envelope, row.logged_at
+    if not isinstance(data, bytes) or not isinstance(logged_at, str):  # SQLite lets an editor change a value's type
+        raise EvidenceInvalid(f"entry {row.seq} was changed after it was recorded")
+    before = merkle.NO_TIME if row.seq == 0 else row.before
+    if not isinstance(before, bytes) or merkle.chain_time(before, merkle.leaf_hash(data), logged_at) != row.digest:
+        raise EvidenceInvalid(f"entry {row.seq}, or the time at which it was logged, was changed after it was recorded")
+    return data
+
+
+def _logged(row: Any) -> Logged:
+    envelope = parse_envelope(checked_envelope(row))
+    return Logged(row.seq, row.logged_at, envelope, open_entry(envelope))
+
+
+def _time_digest(connection: Connection, size: int) -> bytes:
+    if size == 0:
+        return merkle.NO_TIME
+    digest = connection.execute(_TIMES, {"seq": size - 1}).scalar()
+    if not isinstance(digest, bytes) or len(digest) != merkle.HASH_BYTES:
+        raise EvidenceInvalid(f"the ledger lacks the time of entry {size - 1}; it was damaged")
+    return digest

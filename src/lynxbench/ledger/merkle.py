@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 HASH_BYTES = 32
 _LEAF, _NODE = b"\x00", b"\x01"  # RFC 9162, 2.1.1: apart, so that a node can never pass for a leaf
+_TIME = b"\x02"
+NO_TIME = bytes(HASH_BYTES)
+"""What the chain of times begins with."""
 
 EMPTY_ROOT = hashlib.sha256(b"").digest()
 
@@ -36,6 +39,11 @@ def leaf_hash(data: bytes) -> bytes:
 def node_hash(left: bytes, right: bytes) -> bytes:
     """The hash over two subtrees."""
     return hashlib.sha256(_NODE + left + right).digest()
+
+
+def chain_time(before: bytes, leaf: bytes, logged_at: str) -> bytes:
+    """The chain over when each entry was logged, one link on."""
+    return hashlib.sha256(_TIME + before + leaf + logged_at.encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)

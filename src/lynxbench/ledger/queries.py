@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import json
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, exists, func, select, tuple_
+from pydantic_core import from_json
+from sqlalchemy import Select, exists, func, select, tuple_, union
 
+from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
+from lynxbench.ledger.ledger_tables import ANNOUNCED, entries, figures, results, subjects
 from lynxbench.ledger.ledger_tables import open_runs as unfinished
-from lynxbench.ledger.log import Ledger, Logged, batched
+from lynxbench.ledger.log import Ledger, Logged, batched, checked_envelope
 from lynxbench.ledger.names import FULL_ID
 from lynxbench.model.entries import ContractAgreed, EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
-from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
+from lynxbench.model.standing import NO_RUNS, RunCount, Standing, Voice, VoicedEntry, owner_of, standing_of
 
 if TYPE_CHECKING:
     from lynxbench.model.contract import Contract
 
-_FIGURE = ("seq", "precision", "low", "estimate", "high", "unit", "run_means", "validity", "steady")
 FEW = 2000
 """Up to so many disputed results of the whole ledger are looked up by their ids: quicker than a contract's history."""
 
@@ -79,8 +81,8 @@ class OpenRun:
     made_at: str
 
 
-def list_results(ledger: Ledger, wanted: Wanted) -> list[Listed]:
-    """Results, newest first."""
+def list_results(ledger: Ledger, wanted: Wanted, *, readable: bool = False) -> list[Listed]:
+    """Results, newest first; EvidenceInvalid where one cannot be read, unless only those are asked for that can."""
     chosen = select(results).order_by(results.c.started_s.desc(), results.c.seq.desc())
     if wanted.precision is not None:
         # the order is taken from the figures, whose index has it: a rare precision is found without reading the rest
@@ -91,13 +93,13 @@ def list_results(ledger: Ledger, wanted: Wanted) -> list[Listed]:
             .order_by(figures.c.started_s.desc(), figures.c.seq.desc())
         )
     chosen = _narrowed(chosen, wanted)
-    return _listed(ledger, chosen.limit(wanted.limit))
+    return _listed(ledger, chosen.limit(wanted.limit), wanted.contract or "", readable)
 
 
 def history(ledger: Ledger, contract_id: str) -> list[Listed]:
     """Every result of a contract, oldest first."""
     chosen = select(results).where(results.c.contract_id == contract_id)
-    return _listed(ledger, chosen.order_by(results.c.started_s, results.c.seq))
+    return _listed(ledger, chosen.order_by(results.c.started_s, results.c.seq), contract_id)
 
 
 def result_ids(ledger: Ledger, contract_id: str, newest: int | None = None) -> list[str]:
@@ -196,24 +198,82 @@ def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, St
 
 def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, Standing]:
     """The standing of each of these results, as the reader's trust list has it."""
-    about = entries_about(ledger, result_ids)
-    runs = {logged.entry.body.run_id for logged in about if isinstance(logged.entry.body, ResultRecorded)}
-    there = {logged.seq for logged in about}
-    registrations = entries_about(ledger, runs, [EntryKind.REGISTRATION]) if runs else []
-    about += [logged for logged in registrations if logged.seq not in there]
-    voiced = [VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust)) for logged in about]
-    by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
-    by_run = {
-        logged.entry.body.run_id: logged.entry.body.result_id
-        for logged in voiced
-        if isinstance(logged.entry.body, ResultRecorded)
+    by_id = _voiced(ledger, result_ids, trust)
+    contracts = {
+        entry.entry.body.contract_id
+        for mine in by_id.values()
+        for entry in mine
+        if isinstance(entry.entry.body, ResultRecorded)
     }
-    for logged in voiced:
+    counts = _run_counts(ledger, sorted(contracts))
+    return {name: standing_of(name, mine, _runs(mine, name, counts, trust)) for name, mine in by_id.items()}
+
+
+def owner_of_result(ledger: Ledger, result_id: str, trust: TrustList) -> Voice:
+    """Whose a result is: who alone can retract it."""
+    return owner_of(result_id, _voiced(ledger, [result_id], trust)[result_id])
+
+
+def _voiced(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, list[VoicedEntry]]:
+    """Everything that was said about each of these results, with the registrations of its run."""
+    about = entries_about(ledger, result_ids)
+    by_run: dict[str, set[str]] = {}
+    for logged in about:
+        if isinstance(logged.entry.body, ResultRecorded):
+            by_run.setdefault(logged.entry.body.run_id, set()).add(logged.entry.body.result_id)
+    there = {logged.seq for logged in about}
+    registrations = entries_about(ledger, by_run, [EntryKind.REGISTRATION]) if by_run else []
+    about += [logged for logged in registrations if logged.seq not in there]
+    by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
+    for logged in about:
         body = logged.entry.body
-        named = by_run.get(body.run_id) if isinstance(body, RunRegistered) else getattr(body, "result_id", None)
-        if named in by_id:
-            by_id[named].append(logged)
-    return {result_id: standing_of(result_id, mine) for result_id, mine in by_id.items()}
+        spoken_of = getattr(body, "result_id", None)
+        named = by_run.get(body.run_id, set()) if isinstance(body, RunRegistered) else {spoken_of}
+        voiced = VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust), logged.logged_at)
+        for result_id in named & by_id.keys():
+            by_id[result_id].append(voiced)
+    return by_id
+
+
+Signers = tuple[str, str]
+"""A contract, and the keys that signed, as the log has them."""
+
+
+def _run_counts(ledger: Ledger, contracts: Sequence[str]) -> dict[Signers, RunCount]:
+    """How many runs of a contract each key registered, and how many of those have no result in this ledger.
+
+    Counted in the record's own columns, which are guarded, and held against the entries by `results log --verify`.
+    """
+    ended = entries.alias()
+    has_result = exists().where(ended.c.run_id == entries.c.run_id, ended.c.kind == EntryKind.RESULT.value)
+    by = (entries.c.contract_id, entries.c.signers)
+    counted = select(*by, func.count(entries.c.run_id.distinct()))
+    registered: dict[Signers, int] = {}
+    without: dict[Signers, int] = {}
+    with ledger.database.reading() as connection:
+        for some in batched(contracts):
+            mine = entries.c.contract_id.in_(some)
+            announced = counted.where(mine, ANNOUNCED)
+            still_open = counted.join(unfinished, unfinished.c.seq == entries.c.seq)
+            still_open = still_open.where(unfinished.c.contract_id.in_(some))  # few of them: asked for first
+            given_up = counted.where(mine, entries.c.kind == EntryKind.ABANDONED.value, ~has_result)
+            for statement, counts in ((announced, registered), (still_open, without), (given_up, without)):
+                for contract_id, signers, count in connection.execute(statement.group_by(*by)):
+                    counts[contract_id, signers] = counts.get((contract_id, signers), 0) + count
+    return {name: RunCount(count, min(without.get(name, 0), count)) for name, count in registered.items()}
+
+
+def _runs(mine: Sequence[VoicedEntry], result_id: str, counts: dict[Signers, RunCount], trust: TrustList) -> RunCount:
+    """The count of the team whose result it is, over all its keys."""
+    owner = owner_of(result_id, mine)
+    contracts = {entry.entry.body.contract_id for entry in mine if isinstance(entry.entry.body, ResultRecorded)}
+    total = NO_RUNS
+    for (contract_id, signers), count in counts.items():
+        keys = signers.split()
+        teams = {known.team for key in keys if (known := trust.find(key)) is not None}
+        if contract_id in contracts and (teams & set(owner.teams) or set(keys) & set(owner.keys)):
+            total = RunCount(total.registered + count.registered, total.without_result + count.without_result)
+    return total
 
 
 def voice_of(logged: Logged, trust: TrustList) -> Voice:
@@ -242,35 +302,79 @@ def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tupl
 
 
 def _seqs_about(ledger: Ledger, names: Sequence[str], kinds: Sequence[EntryKind]) -> set[int]:
+    """By the index and by the record's own columns: what was taken out of one is found in the other."""
     seqs: set[int] = set()
+    wanted = [kind.value for kind in kinds]
     with ledger.database.reading() as connection:
         for some in batched(names):
-            chosen = select(subjects.c.seq).where(subjects.c.id.in_(some))
+            indexed = select(subjects.c.seq).where(subjects.c.id.in_(some))
+            recorded = [select(entries.c.seq).where(c.in_(some)) for c in (entries.c.result_id, entries.c.run_id)]
             if kinds:
-                chosen = chosen.join(entries, entries.c.seq == subjects.c.seq)
-                chosen = chosen.where(entries.c.kind.in_([kind.value for kind in kinds]))
-            seqs |= {row.seq for row in connection.execute(chosen)}
+                indexed = indexed.join(entries, entries.c.seq == subjects.c.seq)
+                indexed = indexed.where(entries.c.kind.in_(wanted))
+                recorded = [chosen.where(entries.c.kind.in_(wanted)) for chosen in recorded]
+            seqs |= set(connection.execute(union(indexed, *recorded)).scalars())
     return seqs
 
 
-def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]]) -> list[Listed]:
+def _listed(
+    ledger: Ledger, chosen: Select[tuple[object, ...]], contract: str, readable: bool = False
+) -> list[Listed]:
+    """The index says which results and in what order; what each of them says is read from its entry."""
+    within = chosen.with_only_columns(results.c.seq)
+    seqs = [row.seq for row in ledger.database.rows(within)]
     # Not by their numbers: hundreds of them are read one by one on their way to the database.
-    within = chosen.with_only_columns(results.c.seq).subquery()
-    with ledger.database.reading() as connection:
-        rows: Sequence[Any] = connection.execute(chosen).all()
-        by_result: dict[int, list[ListedFigure]] = {row[0]: [] for row in rows}
-        question = select(*(figures.c[name] for name in _FIGURE)).order_by(figures.c.seq, figures.c.precision)
-        question = question.where(figures.c.seq.in_(select(within.c.seq)))
-        for seq, name, low, estimate, high, unit, means, validity, steady in connection.execute(question):
-            throughput = None if unit is None else Figure(low=low, estimate=estimate, high=high, unit=unit)
-            by_result[seq].append(ListedFigure(name, throughput, validity, steady, tuple(json.loads(means))))
-    layers: dict[str, dict[str, str]] = {}
-    listed: list[Listed] = []
-    for row in rows:  # unpacked, not asked by name: a history has ten thousand of them
-        seq, result, run, contract, name, executor, instance, weights, layer_ids, _, *rest = row
-        if layer_ids not in layers:  # most results of a contract share their layers
-            layers[layer_ids] = json.loads(layer_ids)
-        started_at, validity, attempts, bottleneck = rest
-        head = (seq, result, run, contract, name, executor, instance, weights, layers[layer_ids])
-        listed.append(Listed(*head, started_at, validity, attempts, bottleneck, tuple(by_result[seq])))
-    return listed
+    rows = ledger.stored_where(entries.c.seq.in_(select(within.subquery().c.seq)))
+    layers: dict[tuple[str, ...], dict[str, str]] = {}
+    by_seq: dict[int, Listed] = {}
+    for row in rows:
+        try:
+            by_seq[row.seq] = _listed_from(row, layers)
+        except EvidenceInvalid:
+            if not readable:
+                raise
+    known = [seq for seq in seqs if seq in by_seq and by_seq[seq].contract_id.startswith(contract)]
+    if len(known) != len(seqs) and not readable:
+        strange = next(seq for seq in seqs if seq not in known)
+        raise EvidenceInvalid(f"{ledger.database.name}: the index lists entry {strange} as what it is not")
+    return [by_seq[seq] for seq in known]
+
+
+def _listed_from(row: Any, layers: dict[tuple[str, ...], dict[str, str]]) -> Listed:
+    """A result as its entry states it: read without building the entry, for a history has ten thousand of them.
+
+    The bytes are those that were logged, and an entry enters the log in its one canonical form alone.
+    """
+    try:
+        statement = from_json(b64decode(from_json(checked_envelope(row))["payload"]))
+        body = statement["predicate"]["body"]
+        names = body["layer_ids"]
+        return Listed(
+            seq=row.seq,
+            result_id=body["result_id"],
+            run_id=body["run_id"],
+            contract_id=body["contract_id"],
+            contract_name=body["contract_name"],
+            executor_id=body["executor_id"],
+            instance_id=body["instance_id"],
+            weights=body["weights"],
+            layer_ids=layers.setdefault(tuple(names.values()), names),  # most results of a contract share their layers
+            started_at=body["started_at"],
+            validity=body["validity"],
+            attempts=body["attempts"],
+            bottleneck=body.get("bottleneck"),
+            figures=tuple(sorted(map(_figure_from, body["per_precision"]), key=attrgetter("precision"))),
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise EvidenceInvalid(f"entry {row.seq} is no result that can be read ({type(error).__name__})") from error
+
+
+def _figure_from(summary: dict[str, Any]) -> ListedFigure:
+    throughput = summary["throughput"]
+    return ListedFigure(
+        precision=summary["precision"],
+        throughput=None if throughput is None else Figure(**throughput),
+        validity=summary["validity"],
+        steady=summary.get("steady"),
+        run_means=tuple(map(float, summary.get("run_means", ()))),
+    )

@@ -1,5 +1,6 @@
 """What this person saw of each ledger last: a log that shrank, forked or was replaced since is noticed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,6 +21,8 @@ class SeenHead(Document):
     origin: str
     tree_size: int
     root_hash: Sha256
+    times_hash: Sha256 | None = None
+    """Over when each entry was logged; None: seen by a version that did not look at it."""
 
 
 class SeenBook(Document):
@@ -28,6 +31,8 @@ class SeenBook(Document):
     schema_version: int = 1
     places: dict[str, SeenHead] = {}
     bundles: dict[str, dict[str, Sha256]] = {}
+    keepers: dict[str, str] = {}
+    """By origin: the team whose bundle of it came first; others speak in its name."""
 
 
 class Seen:
@@ -38,47 +43,64 @@ class Seen:
         self._lock = self._file.with_suffix(".lock")
 
     def check(self, ledger: Ledger) -> TreeHead:
-        """Hold a ledger against what was last seen of it (trust on first use), then remember it as it is now."""
+        """Hold a ledger against what was last seen of it (trust on first use), then remember it as it is now.
+
+        What was seen of it counts wherever that was: an old copy under another path is an old copy.
+        """
         with locked(self._lock, BadLedger):
             book = self._read()
             place = ledger.database.name
             last = book.places.get(place)
-            if last is None:
-                head = ledger.head()
-            elif last.origin != ledger.origin:
+            if last is not None and last.origin != ledger.origin:
                 raise EvidenceInvalid(
                     f"{place}: another ledger than the one last seen here ({last.origin}, {last.tree_size} entries); "
                     "if that is meant: lynxbench results log --accept"
                 )
-            else:
-                head = prove_head(ledger, TreeHead(last.tree_size, bytes.fromhex(last.root_hash)), "what you saw last")
-            seen = SeenHead(origin=ledger.origin, tree_size=head.size, root_hash=head.root.hex())
-            if seen != last:
-                self._write(book.model_copy(update={"places": {**book.places, place: seen}}))
+            head: TreeHead | None = None
+            for where, seen in book.places.items():
+                if seen.origin == ledger.origin:
+                    head = _prove(ledger, seen, "what you saw last" if where == place else f"what you saw at {where}")
+            head = head or ledger.head()
+            now = _seen(ledger, head)
+            if now != last:
+                self._write(book.model_copy(update={"places": {**book.places, place: now}}))
             return head
 
     def accept(self, ledger: Ledger) -> TreeHead:
-        """Forget what was seen of a ledger and trust what it is now."""
+        """Forget what was seen of a ledger, here and elsewhere, and trust what it is now."""
         with locked(self._lock, BadLedger):
             book = self._read()
-            places = {place: seen for place, seen in book.places.items() if place != ledger.database.name}
+            places = {
+                place: seen
+                for place, seen in book.places.items()
+                if place != ledger.database.name and seen.origin != ledger.origin
+            }
             self._write(book.model_copy(update={"places": places}))
         return self.check(ledger)
 
-    def check_bundle(self, checkpoint: Checkpoint) -> None:
-        """Refuse a bundle whose ledger showed somebody here another history of the same length."""
+    def check_bundle(self, checkpoint: Checkpoint, signers: Sequence[str] = ()) -> None:
+        """Refuse a bundle whose ledger showed somebody here another history of the same length.
+
+        What is remembered is what the team says that first spoke for the ledger: another that does so in its name is
+        held against it, and leaves no memory that the ledger's own bundles would have to fit.
+        """
         with locked(self._lock, BadLedger):
             book = self._read()
-            known = book.bundles.get(checkpoint.origin, {})
-            size = str(checkpoint.tree_size)
+            origin, size = checkpoint.origin, str(checkpoint.tree_size)
+            known, keeper = book.bundles.get(origin, {}), book.keepers.get(origin)
+            is_keeper = keeper is None or keeper in signers
             if known.get(size, checkpoint.root_hash) != checkpoint.root_hash:
+                who = "" if is_keeper else f" (in its name, by {', '.join(signers)})"
                 raise EvidenceInvalid(
-                    f"ledger {checkpoint.origin} shows two histories of {size} entries: "
-                    "an earlier bundle had another root"
+                    f"ledger {origin}{who} shows two histories of {size} entries: an earlier bundle had another root"
                 )
-            if size not in known:
-                bundles = {**book.bundles, checkpoint.origin: {**known, size: checkpoint.root_hash}}
-                self._write(book.model_copy(update={"bundles": bundles}))
+            changed: dict[str, object] = {}
+            if keeper is None and signers:
+                changed["keepers"] = {**book.keepers, origin: signers[0]}
+            if is_keeper and size not in known:
+                changed["bundles"] = {**book.bundles, origin: {**known, size: checkpoint.root_hash}}
+            if changed:
+                self._write(book.model_copy(update=changed))
 
     def _read(self) -> SeenBook:
         try:
@@ -95,3 +117,18 @@ class Seen:
             write_text(self._file, book.model_dump_json(indent=1) + "\n")
         except OSError as error:
             raise BadLedger(f"{self._file}: {error.strerror or error}") from error
+
+
+def _prove(ledger: Ledger, seen: SeenHead, what: str) -> TreeHead:
+    """The ledger's head now, proven to go on from what was seen, with the times at which it was logged."""
+    head = prove_head(ledger, TreeHead(seen.tree_size, bytes.fromhex(seen.root_hash)), what)
+    if seen.times_hash is not None and ledger.time_digest(seen.tree_size).hex() != seen.times_hash:
+        raise EvidenceInvalid(
+            f"{ledger.database.name}: entries were logged at other times than {what} says: its times were rewritten"
+        )
+    return head
+
+
+def _seen(ledger: Ledger, head: TreeHead) -> SeenHead:
+    times = ledger.time_digest(head.size)
+    return SeenHead(origin=ledger.origin, tree_size=head.size, root_hash=head.root.hex(), times_hash=times.hex())

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
 
 from lynxbench.model.canonical import short
 from lynxbench.model.document import Document
@@ -15,6 +18,22 @@ from lynxbench.model.entries import (
     ResultVerified,
     RunRegistered,
 )
+
+ANNOUNCED_WITHIN = timedelta(seconds=60)
+"""A run is registered when it starts; a ledger that others write to may let it wait for so long, and for no longer."""
+WRITTEN_TO = timedelta(seconds=1)
+"""Results write their times to the second, cut off."""
+
+
+class Announcement(StrEnum):
+    """Whether a run was registered before its first sample, and by whose clock."""
+
+    IN_ADVANCE = "registered in advance"
+    """By the clock of this ledger, which had the registration while the run was still to be measured."""
+    OWN_CLOCK = "registered in advance by its own team's clock alone"
+    """The registration came to this ledger with the result, or after the run had ended."""
+    AFTER = "registered after the run"
+    NEVER = "not registered in advance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +52,34 @@ class Voice:
         """For people."""
         return ", ".join(self.teams) or f"unknown key {short(self.keys[0])}" if self.keys else "nobody"
 
+    def shares_a_signer(self, other: "Voice") -> bool:
+        """Whether one team signed both; of those whom nobody knows, one key, whose signature nobody can check."""
+        if self.teams or other.teams:
+            return bool(set(self.teams) & set(other.teams))
+        return bool(set(self.keys) & set(other.keys))
+
+
+NOBODY = Voice((), ())
+
 
 @dataclass(frozen=True, slots=True)
 class VoicedEntry:
-    """An entry with its voice and place in the log."""
+    """An entry with its voice, its place in the log and when the ledger took it."""
 
     seq: int
     entry: Entry
     voice: Voice
+    logged_at: str
+
+
+class RunCount(NamedTuple):
+    """How many runs of a contract a team registered, and how many of them have no result here."""
+
+    registered: int = 0
+    without_result: int = 0
+
+
+NO_RUNS = RunCount()
 
 
 class Remark(Document):
@@ -60,14 +99,29 @@ class Standing(Document):
     """Trusted teams that signed the result; empty: nobody whom the reader trusts."""
     revoked_signers: tuple[str, ...] = ()
     registered: bool = False
-    """Whether the run was announced in this ledger before its result came."""
+    """Whether the run was announced before its first sample, by this ledger's clock or its own team's."""
+    announced: Announcement | None = None
+    """None: said by a version that knew no more than `registered`."""
+    runs_registered: int = 0
+    """Runs of this contract that the result's team registered, as far as this ledger knows."""
+    runs_without_result: int = 0
+    """Those of them that were abandoned, are still open, or have a result that is not here."""
     verified: tuple[Remark, ...] = ()
+    """By teams other than the result's own."""
+    verified_by_itself: tuple[Remark, ...] = ()
     inspected: tuple[Remark, ...] = ()
     """Who found nothing wrong without computing the figures again: no verification."""
     refuted: tuple[Remark, ...] = ()
     contested: tuple[Remark, ...] = ()
     retracted: tuple[Remark, ...] = ()
     reruns: tuple[Remark, ...] = ()
+
+    @property
+    def chosen_from(self) -> str:
+        """Out of how many registered runs the result is one of those with a result; empty where all of them have."""
+        if not self.runs_without_result:
+            return ""
+        return f"{self.runs_registered - self.runs_without_result} of {self.runs_registered} registered"
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -82,10 +136,15 @@ class Standing(Document):
         if not self.signed_by:
             phrases.append("signed by nobody you trust")
         phrases += [f"the key of {team} was revoked since" for team in self.revoked_signers]
-        if not self.registered:
-            phrases.append("not registered in advance")
+        announced = self.announced or (Announcement.IN_ADVANCE if self.registered else Announcement.NEVER)
+        if announced is not Announcement.IN_ADVANCE:
+            phrases.append(announced.value)
+        if self.chosen_from:
+            phrases.append(f"{self.chosen_from} runs of this contract and team have a result here")
         if self.verified:
             phrases.append(f"verified by {_names(self.verified)}")
+        elif self.verified_by_itself:
+            phrases.append("verified by its own team alone")
         elif self.inspected:
             phrases.append(f"not verified: {_names(self.inspected)} found nothing wrong and recomputed no figure")
         for verdict in RerunVerdict:
@@ -107,26 +166,39 @@ class Standing(Document):
             return "untrusted"
         if self.revoked_signers:
             return "key revoked"
-        if any(rerun.text == RerunVerdict.REPRODUCED for rerun in self.reruns):
+        others = [rerun for rerun in self.reruns if not set(rerun.by.split(", ")) <= set(self.signed_by)]
+        if any(rerun.text == RerunVerdict.REPRODUCED for rerun in others):
             return "reproduced"
         return "verified" if self.verified else "recorded"
 
 
-def standing_of(result_id: str, entries: Sequence[VoicedEntry]) -> Standing:
-    """What the entries about a result add up to. Only a team that signed a result can retract it."""
-    recordings = [
-        (entry, entry.entry.body)
-        for entry in entries
-        if isinstance(entry.entry.body, ResultRecorded) and entry.entry.body.result_id == result_id
-    ]
-    voices = [entry.voice for entry, _ in recordings]
+def recordings_of(result_id: str, entries: Sequence[VoicedEntry]) -> list[VoicedEntry]:
+    """The entries that record a result, in the log's order."""
+    recordings = [entry for entry in entries if isinstance(entry.entry.body, ResultRecorded)]
+    return sorted(
+        (entry for entry in recordings if getattr(entry.entry.body, "result_id", None) == result_id),
+        key=lambda entry: entry.seq,
+    )
+
+
+def owner_of(result_id: str, entries: Sequence[VoicedEntry]) -> Voice:
+    """Whose a result is: of the team that registered its run, and where nobody did, of whoever recorded it first.
+
+    Signing an entry again adds nobody: a copy with another signature is easily made, a registration before it is not.
+    """
+    recordings = recordings_of(result_id, entries)
+    registration = _registration_of(recordings, entries)
+    if registration is not None:
+        return registration.voice
+    return recordings[0].voice if recordings else NOBODY
+
+
+def standing_of(result_id: str, entries: Sequence[VoicedEntry], runs: RunCount = NO_RUNS) -> Standing:
+    """What the entries about a result add up to. Only the team whose run it was can retract it."""
+    recordings, owner = recordings_of(result_id, entries), owner_of(result_id, entries)
+    voices = [entry.voice for entry in recordings]
     teams = tuple(dict.fromkeys(team for voice in voices for team in voice.teams))
-    keys = {key for voice in voices for key in voice.keys}
-    announced = {
-        (entry.entry.body.run_id, entry.entry.body.nonce): entry.seq
-        for entry in entries
-        if isinstance(entry.entry.body, RunRegistered)
-    }
+    announced = _announced(recordings, entries)
     remarks: dict[str, list[Remark]] = {}
     for entry in sorted(entries, key=lambda entry: entry.seq):
         body, voice = entry.entry.body, entry.voice
@@ -137,10 +209,12 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry]) -> Standing:
             kind, text = ("verified", "holds") if body.holds else ("refuted", "does not")
             if body.holds and not body.verifies:
                 kind, text = "inspected", "recomputed no figure"
+            elif body.holds and set(voice.teams) <= {*teams, *owner.teams}:
+                kind = "verified_by_itself"
         elif isinstance(body, ResultContested):
             kind, text = "contested", body.reason
-        elif isinstance(body, ResultRetracted) and (set(voice.teams) & set(teams) or set(voice.keys) & keys):
-            kind, text = "retracted", body.reason
+        elif isinstance(body, ResultRetracted):
+            kind, text = _taken_back(voice, owner), body.reason
         elif isinstance(body, ResultRerun) and voice.teams:
             kind, text = "reruns", body.verdict.value
         if kind:
@@ -150,9 +224,65 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry]) -> Standing:
         result_id=result_id,
         signed_by=teams,
         revoked_signers=tuple(dict.fromkeys(team for voice in voices for team in voice.revoked)),
-        registered=any(announced.get((body.run_id, body.nonce), entry.seq) < entry.seq for entry, body in recordings),
+        registered=announced in (Announcement.IN_ADVANCE, Announcement.OWN_CLOCK),
+        announced=announced,
+        runs_registered=runs.registered,
+        runs_without_result=runs.without_result,
         **{kind: tuple(listed) for kind, listed in remarks.items()},
     )
+
+
+def _taken_back(voice: Voice, owner: Voice) -> str:
+    """What a retraction counts as: of several owners all must sign; a key that nobody can check is a doubt, no more."""
+    if owner.teams:
+        return "retracted" if set(owner.teams) <= set(voice.teams) else ""
+    return "contested" if set(voice.keys) & set(owner.keys) else ""
+
+
+def _registration_of(recordings: Sequence[VoicedEntry], entries: Sequence[VoicedEntry]) -> VoicedEntry | None:
+    """The first registration of the run with its nonce and contract, of those that its recorders signed if any did."""
+    runs = {_run_of(entry) for entry in recordings}
+    registrations = [entry for entry in entries if isinstance(entry.entry.body, RunRegistered)]
+    registrations = [entry for entry in registrations if _run_of(entry) in runs]
+    voices = [recording.voice for recording in recordings]
+    theirs = [entry for entry in registrations if any(map(entry.voice.shares_a_signer, voices))]
+    return min(theirs or registrations, key=lambda entry: entry.seq, default=None)
+
+
+def _run_of(entry: VoicedEntry) -> tuple[str, str, str] | None:
+    body = entry.entry.body
+    return (body.run_id, body.nonce, body.contract_id) if isinstance(body, ResultRecorded | RunRegistered) else None
+
+
+def _announced(recordings: Sequence[VoicedEntry], entries: Sequence[VoicedEntry]) -> Announcement:
+    """By this ledger's clock where it had the registration before the run ended, else by what its team signed."""
+    registration = _registration_of(recordings, entries)
+    recording = next(
+        (entry for entry in recordings if registration and entry.voice.shares_a_signer(registration.voice)), None
+    )
+    if registration is None or recording is None:
+        return Announcement.NEVER
+    assert isinstance(recording.entry.body, ResultRecorded)
+    started, finished = _moment(recording.entry.body.started_at), _moment(recording.entry.body.finished_at)
+    logged, made = _moment(registration.logged_at), _moment(registration.entry.made_at)
+    taken = _moment(recording.logged_at)
+    if started is None or finished is None or logged is None or made is None or taken is None:
+        return Announcement.AFTER
+    if registration.seq > recording.seq or finished - taken > ANNOUNCED_WITHIN:  # no run ends after its result came
+        return Announcement.AFTER
+    if logged - finished <= WRITTEN_TO:  # as differences: a time may be the last that there is
+        return Announcement.IN_ADVANCE if logged - started <= ANNOUNCED_WITHIN else Announcement.AFTER
+    is_before = made - started <= ANNOUNCED_WITHIN and made - finished <= WRITTEN_TO
+    return Announcement.OWN_CLOCK if is_before else Announcement.AFTER
+
+
+def _moment(text: str) -> datetime | None:
+    """A time with its offset; None where a document holds something else."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else None
 
 
 def _names(remarks: Sequence[Remark]) -> str:

@@ -91,7 +91,7 @@ class Past:
         listed: tuple[Listed, ...] = ()
         retracted: dict[str, str] = {}
         if self.ledger is not None:
-            listed = _listed_of(self.ledger, identifier, newest)
+            listed = self.listed(self.ledger, identifier, newest)
             doubted = disputed(self.ledger.log, identifier, self._trust)
             # Results of folders may be under another contract of the same meaning: the ledger is asked about each.
             elsewhere = [name for name, result in chosen.items() if result.contract_id != identifier]
@@ -139,6 +139,14 @@ class Past:
         recorded = self.recorded(self.ledger, [name for name in wanted if name not in here])
         read = {name: self.document(self.ledger, logged) for name, logged in recorded.items()}
         return here | {name: document for name, document in read.items() if document is not None}
+
+    def listed(self, ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
+        """The ledger's results of a contract, or so many of the newest, oldest first."""
+        if newest == 0:
+            return ()
+        if newest is None:
+            return tuple(ledger_history(ledger.log, contract_id))
+        return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest))[::-1])
 
     def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
         """The entries of results by their ids."""
@@ -210,14 +218,6 @@ def record_of(past: Past, named: str) -> Record:
         utilisation=_utilisation(results),
         differences=contract_differences,
     )
-
-
-def _listed_of(ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
-    if newest == 0:
-        return ()
-    if newest is None:
-        return tuple(ledger_history(ledger.log, contract_id))
-    return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest))[::-1])
 
 
 def _fields_between(past: Past, results: ContractResults) -> FieldsBetween:

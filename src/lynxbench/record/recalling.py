@@ -21,7 +21,7 @@ from lynxbench.ledger.queries import entries_about, find_result, standings
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, ResultRecorded, ResultVerified
 from lynxbench.model.result import Result
-from lynxbench.model.standing import Standing
+from lynxbench.model.standing import Announcement, Standing
 from lynxbench.model.verification import Check, cannot, fails, holds
 
 
@@ -137,10 +137,12 @@ def ledger_checks(
     checks = check_entry(ledger, recorded, trust, verified)
     if standing is None:
         standing = standings(ledger.log, [result_id], trust)[result_id]
-    if standing.registered:
-        checks.append(holds("registration", "the run was announced before its result"))
-    else:
-        checks.append(cannot("registration", "the run was not announced in this ledger before its result"))
+    announced = standing.announced or Announcement.NEVER
+    say = holds if announced is Announcement.IN_ADVANCE else cannot
+    checks.append(say("registration", announced.value))
+    if standing.chosen_from:
+        runs = f"{standing.chosen_from} runs of this contract and team have a result here"
+        checks.append(cannot("registered runs", runs))
     checks += [cannot("standing", f"contested by {voice.by}: {voice.text}") for voice in standing.contested]
     checks += [fails("standing", f"retracted by {voice.by}: {voice.text}") for voice in standing.retracted]
     return tuple(checks)

@@ -44,6 +44,7 @@ from lynxbench.model.entries import (
     RunRegistered,
 )
 from lynxbench.record.formats.foreign_results import ForeignTool, read_foreign
+from lynxbench.record.remote import SERVER_VARIABLE, remote_from
 from lynxbench.record.rerunning import Rerun
 
 MAX_REASON = 4000
@@ -75,8 +76,10 @@ class LedgerRecorder:
         self.news: str | None = None
 
     def register(self, run: RunFolder) -> None:
-        """Announce the run before its first sample; a resumed one is announced already."""
-        self.take(lambda ledger, key: register_run(ledger, run, key))
+        """Announce the run before its first sample, also to the server where one is known; a resumed one is already."""
+        envelope = self.take(lambda ledger, key: ledger.log.read(register_run(ledger, run, key)).envelope)
+        if envelope is not None and self._environment.get(SERVER_VARIABLE):
+            self._announce(envelope)
 
     def abandon(self, run: RunFolder, reason: str) -> None:
         """Say that the run ended without a result, and why."""
@@ -90,6 +93,14 @@ class LedgerRecorder:
     def append(self, body: EntryBody) -> int | None:
         """Say one more thing about the run, signed; its number, or None where the ledger could not take it."""
         return self.take(lambda ledger, key: ledger.log.append(seal(body, key)))
+
+    def _announce(self, envelope: Envelope) -> None:
+        """Have the server log the registration by its own clock; that it could not is told, and stops nothing."""
+        try:
+            remote_from(None, None, self._environment).register(envelope)
+        except LynxbenchError as error:
+            told = f"not announced before the run: {error}"
+            self.news = told if self.news is None else f"{self.news}; {told}"
 
     def take(self, work: Callable[[OpenLedger, SigningKey], AnyOutcome]) -> AnyOutcome | None:
         """Do anything with the ledger in the same way; None where it could not be done."""

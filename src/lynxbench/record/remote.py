@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, Refused
+from lynxbench.evidence.envelope import Envelope
 from lynxbench.https import request
 
 SERVER_VARIABLE = "LYNXBENCH_SERVER"
@@ -50,6 +51,11 @@ class Remote:
     def fetch(self, path: str) -> bytes:
         """A file."""
         return self._send("GET", _address(path, None), None, {})
+
+    def register(self, envelope: Envelope) -> int:
+        """Announce a run, signed, before its first sample; its number in the server's log."""
+        answer = self.ask("POST", "/api/v1/registrations", {"envelope": envelope.to_bytes().decode("ascii")})
+        return int(answer["seq"])
 
     def push(
         self, bundle: Path, run: str | None = None, progress: Callable[[int, int], None] | None = None

@@ -5,14 +5,15 @@ import zipfile
 from pathlib import Path
 from threading import Lock
 
-from lynxbench.errors import EvidenceInvalid, Refused
-from lynxbench.evidence.envelope import Envelope, check_signatures
+from lynxbench.errors import BadInput, EvidenceInvalid, Refused
+from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
+from lynxbench.ledger.bundle_contents import is_other_run, refuse_false_name, runs_brought
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import EntryKind, ResultRecorded
+from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.uploads import Taken
 
@@ -34,17 +35,34 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
         raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {who.team}")
     with _one_at_a_time:
         known = ledger.log.known(bundle.envelopes)
-        fresh = [envelope for envelope in bundle.envelopes if envelope not in known]
+        beside = _runs_of_others(bundle, trust, who)
+        offered = [envelope for envelope in bundle.envelopes if envelope in known or envelope not in beside]
+        fresh = [envelope for envelope in offered if envelope not in known]
         for envelope in fresh:
             _refuse(envelope, trust, who, now_s)
         _refuse_inflating(bundle)
-        ledger.seen.check_bundle(bundle.checkpoint)
+        refuse_false_name(ledger.log, bundle.checkpoint)
+        ledger.seen.check_bundle(bundle.checkpoint, bundle.submitters)
         keep_blobs(ledger.blobs, bundle.blobs)
-        numbers = ledger.log.append_all(bundle.envelopes)
+        numbers = ledger.log.append_all(offered, trust)
         ledger.seen.check(ledger.log)
     bodies = [open_entry(envelope).body for envelope in fresh]
     results = [body.result_id for body in bodies if isinstance(body, ResultRecorded)]
     return Taken(list(bundle.manifest.results), len(numbers), len(fresh), results)
+
+
+def announce(ledger: OpenLedger, data: bytes, trust: TrustList, who: Principal, now_s: float) -> int:
+    """Log the registration of a run by the server's own clock; its number. The result follows in a bundle."""
+    envelope = parse_envelope(data)
+    entry = open_entry(envelope)
+    if not isinstance(entry.body, RunRegistered):
+        raise BadInput(f"only a registration is announced by itself, not a {entry.body.kind}; push the result's bundle")
+    with _one_at_a_time:
+        if envelope not in ledger.log.known([envelope]):
+            _refuse(envelope, trust, who, now_s)
+        (seq,) = ledger.log.append_all([envelope], trust)
+        ledger.seen.check(ledger.log)
+    return seq
 
 
 def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) -> None:
@@ -62,6 +80,18 @@ def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) 
     if kind in OWN and who.team not in {signer.team for signer in signers}:
         by = ", ".join(dict.fromkeys(signer.team for signer in signers))
         raise Refused(f"a new {kind} is signed by {by}; {who.team} submits what it signed itself")
+
+
+def _runs_of_others(bundle: Bundle, trust: TrustList, who: Principal) -> set[Envelope]:
+    """Another team's other runs, which travel with its results: that team tells of them itself, or not at all."""
+    opened = {envelope: open_entry(envelope) for envelope in bundle.envelopes}
+    runs = runs_brought(opened.values())
+    return {
+        envelope
+        for envelope, entry in opened.items()
+        if is_other_run(entry, runs)
+        and who.team not in {signer.team for signer in check_signatures(envelope, trust).signers}
+    }
 
 
 def _refuse_inflating(bundle: Bundle) -> None:

@@ -103,6 +103,13 @@ class PagePast(Past):
         refuted = self._recomputations.refuted(results.contract_id)
         return replace(results, retracted={**refuted, **results.retracted})
 
+    def listed(self, ledger: OpenLedger, contract_id: str, newest: int | None) -> tuple[Listed, ...]:
+        """The results whose entries can be read."""
+        try:
+            return super().listed(ledger, contract_id, newest)
+        except EvidenceInvalid:
+            return tuple(list_results(ledger.log, Wanted(contract=contract_id, limit=newest), readable=True)[::-1])
+
     def recorded(self, ledger: OpenLedger, names: Sequence[str]) -> dict[str, Logged]:
         """The entries of results that can be read: together, or one by one where one of them cannot."""
         try:
@@ -195,7 +202,7 @@ def contract_of(server: Server, contract_id: str) -> Contract | None:
 def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
     """One line of the overview."""
     contract = contract_of(server, contract_id)
-    listed = list_results(server.ledger.log, Wanted(contract=contract_id, limit=1))
+    listed = list_results(server.ledger.log, Wanted(contract=contract_id, limit=1), readable=True)
     latest = listed[0] if listed else None
     name = contract.name if contract else latest.contract_name if latest else contract_id[:12]
     past = history(server, contract_id, None, TREND) if contract is not None and latest is not None else None
@@ -297,7 +304,7 @@ def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]
 def result_with_executor(server: Server, executor_id: str) -> Result:
     """The newest result of an executor whose document is here: executors travel inside results."""
     last: LynxbenchError = NotFound(f"{executor_id[:12]}: no result of this executor")
-    for listed in list_results(server.ledger.log, Wanted(executor=executor_id, limit=5)):
+    for listed in list_results(server.ledger.log, Wanted(executor=executor_id, limit=5), readable=True):
         try:
             return document(server, listed.result_id)
         except (BadInput, EvidenceInvalid) as error:

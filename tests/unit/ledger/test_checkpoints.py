@@ -114,6 +114,32 @@ def test_rollback_fork_and_replacement_are_noticed(tmp_path: Path) -> None:
         assert seen.check(ledger).size == 0
 
 
+def test_an_old_copy_under_another_path_is_an_old_copy(tmp_path: Path) -> None:
+    file, seen = tmp_path / "ledger.sqlite", Seen(tmp_path / "home")
+    with Ledger(f"sqlite:///{file}") as ledger:
+        ledger.append_all(_entries("one", "two"))
+    copies = [tmp_path / name for name in ("old.sqlite", "forked.sqlite", "longer.sqlite")]
+    for copy in copies:
+        shutil.copy(file, copy)
+    with Ledger(f"sqlite:///{file}") as ledger:
+        ledger.append_all(_entries("three", "four"))
+        seen.check(ledger)
+    with Ledger(f"sqlite:///{copies[0]}") as old, pytest.raises(EvidenceInvalid, match="entries were taken away"):
+        seen.check(old)
+    for copy, more in zip(copies[1:], (2, 5), strict=True):
+        with Ledger(f"sqlite:///{copy}") as forked:
+            forked.append_all(_entries(*(f"other {number}" for number in range(more))))
+            with pytest.raises(EvidenceInvalid, match="its history was rewritten"):
+                seen.check(forked)
+    with Ledger(f"sqlite:///{copies[0]}") as old:
+        assert seen.accept(old).size == 2, "knowingly"
+    moved = tmp_path / "moved.sqlite"
+    shutil.copy(file, moved)
+    with Ledger(f"sqlite:///{moved}") as ledger:
+        ledger.append_all(_entries("five"))
+        assert seen.check(ledger).size == 5, "a copy that goes on is welcome"
+
+
 def test_two_histories_of_one_length_in_bundles_are_noticed(ledger: Ledger, tmp_path: Path) -> None:
     seen = Seen(tmp_path / "home")
     checkpoint = sign_checkpoint(ledger, OURS, NOW).checkpoint
@@ -121,6 +147,20 @@ def test_two_histories_of_one_length_in_bundles_are_noticed(ledger: Ledger, tmp_
     seen.check_bundle(checkpoint)
     with pytest.raises(EvidenceInvalid, match="two histories of 3 entries"):
         seen.check_bundle(checkpoint.model_copy(update={"root_hash": "0" * 64}))
+
+
+def test_another_team_in_a_ledgers_name_leaves_no_memory(ledger: Ledger, tmp_path: Path) -> None:
+    seen = Seen(tmp_path / "home")
+    first = sign_checkpoint(ledger, OURS, NOW).checkpoint
+    seen.check_bundle(first, ["alpha"])
+    ledger.append_all(_entries("four"))
+    second = sign_checkpoint(ledger, OURS, NOW).checkpoint
+    forged = second.model_copy(update={"root_hash": "0" * 64})
+    seen.check_bundle(forged, ["bravo"])
+    seen.check_bundle(second, ["alpha"])
+    with pytest.raises(EvidenceInvalid, match=r"in its name, by bravo\) shows two histories of 4 entries"):
+        seen.check_bundle(forged, ["bravo"])
+    seen.check_bundle(second, ["bravo"])
 
 
 def test_a_damaged_memory_is_said(ledger: Ledger, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from compared import make_contract
 from ledgers import decision, key_of, recorded, registered, sealed, sha
 from lynxbench.errors import BadInput, BadLedger
+from lynxbench.evidence.keys import SigningKey
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.names import find_id
@@ -87,7 +88,8 @@ def _bodies(seed: int) -> list[EntryBody]:
         contract_id = chosen.choice(IDS)
         precisions = chosen.choice(((Precision.FP32,), (Precision.FP32, Precision.INT8)))
         name = str(number)
-        bodies.append(registered(name).model_copy(update={"contract_id": contract_id}))
+        if number % 2:  # a run that was registered is its own team's alone
+            bodies.append(registered(name).model_copy(update={"contract_id": contract_id}))
         bodies.append(_result(name, contract_id, chosen.randrange(6), precisions))
         if number % 5 == 0:
             bodies += _change(number, contract_id)
@@ -101,13 +103,19 @@ def _bodies(seed: int) -> list[EntryBody]:
     return bodies
 
 
+def _key(body: EntryBody) -> SigningKey:
+    """Whose run it is, or whoever speaks."""
+    return KEYS[sum(map(ord, getattr(body, "run_id", ""))) % 2]
+
+
 @pytest.fixture
 def ledger(url: str) -> Iterator[Ledger]:
     with Ledger(url, blobs="somewhere") as opened:
         bodies = _bodies(7)
-        opened.append_all([sealed(body, KEYS[number % 2]) for number, body in enumerate(bodies)])
+        opened.append_all([sealed(body, _key(body)) for body in bodies])
         # recorded twice: by another team, and (untruly) at another time or under another contract
-        again = [body for body in bodies if isinstance(body, ResultRecorded)][::5]
+        unregistered = {f"run-{number}" for number in range(0, 24, 2)}
+        again = [body for body in bodies if isinstance(body, ResultRecorded) and body.run_id in unregistered][::3]
         opened.append_all([sealed(body, KEYS[0]) for body in again] + [sealed(body, KEYS[1]) for body in again])
         moved = [body.model_copy(update={"started_at": "2026-11-01T00:59:00+00:00"}) for body in again]
         opened.append_all([sealed(body, KEYS[0]) for body in moved])
@@ -193,7 +201,7 @@ def test_the_index_of_contracts_comes_and_goes(ledger: Ledger) -> None:
         with ledger.database.reading() as connection:
             names = {one["name"] for one in sa.inspect(connection).get_indexes("ledger_entries")}
         assert ("ledger_entries_contract" in names) is there
-        assert entries_of_contract(ledger, IDS[1], ASKED[1]) == before
+    assert entries_of_contract(ledger, IDS[1], ASKED[1]) == before
 
 
 def test_a_reader_sees_one_state_and_writes_nothing(ledger: Ledger) -> None:

@@ -49,7 +49,6 @@ def _started(day: int) -> str:
 @pytest.fixture
 def ledger(url: str) -> Iterator[Ledger]:
     bodies = [
-        registered("a"),
         recorded("a", started_at=_started(3)),
         recorded("b", started_at=_started(1), precisions=(Precision.FP32, Precision.INT8), estimate=50),
         recorded("c", contract="other", executor="big", started_at=_started(2), validity=ValidityVerdict.VOID),
@@ -58,6 +57,7 @@ def ledger(url: str) -> Iterator[Ledger]:
         RunAbandoned(run_id="run-e", nonce="ne", contract_id=sha("contract"), attempts=1, reason="stopped"),
     ]
     with Ledger(url, blobs="somewhere") as opened:
+        opened.append(sealed(registered("a"), ALPHA, _started(3)))
         opened.append_all([sealed(body, ALPHA) for body in bodies])
         yield opened
 

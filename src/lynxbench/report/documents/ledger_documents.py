@@ -44,7 +44,7 @@ def results_table(
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
         for index, figure in enumerate(result.figures or (None,)):
-            first, word = index == 0, standing[result.result_id].short
+            first, stands = index == 0, standing[result.result_id]
             named: tuple[Inline, ...] = (
                 (refer("contracts", result.contract_id, said(result.contract_name)),) if contract else ()
             )
@@ -62,7 +62,7 @@ def results_table(
                     figure.precision if figure else "",
                     Span(rate, Style.NOWRAP),
                     Span(validity, _VALIDITY.get(validity, Tone.PLAIN)),
-                    standing_word(word) if first else "",
+                    _standing_cell(stands) if first else "",
                     *(() if recomputed is None else (recomputed[result.result_id] if first else "",)),
                 )
             )
@@ -82,6 +82,12 @@ def brief(stamp: str) -> Span:
 def standing_word(word: str) -> Inline:
     """A standing in a word, coloured where it is in doubt."""
     return Span(word, Tone.WARN) if word in DOUBTED else word
+
+
+def _standing_cell(standing: Standing) -> Inline:
+    """A standing in a word, and out of how many registered runs the figure beside it was shown."""
+    word = standing_word(standing.short)
+    return (word, f" · {standing.chosen_from}") if standing.chosen_from else word
 
 
 def standings_table(known: Mapping[str, Standing], title: str) -> doc.Table:

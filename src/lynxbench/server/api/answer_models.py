@@ -11,7 +11,7 @@ from lynxbench.model.executor import FieldChange
 from lynxbench.model.experiment import ExperimentDocument
 from lynxbench.model.fleet import FleetReport
 from lynxbench.model.result import ValidityVerdict
-from lynxbench.model.standing import Remark, Voice
+from lynxbench.model.standing import Announcement, Remark, Voice
 from lynxbench.model.tuning import TuningDocument
 from lynxbench.server.routing import AnswerModel
 from lynxbench.watch.recomputations import Recomputation, RecomputationState
@@ -29,8 +29,12 @@ class StandingAnswer(AnswerModel):
     signed_by: list[str]
     revoked_signers: list[str]
     registered: bool
+    announced: Announcement | None
+    runs_registered: int
+    runs_without_result: int
     verified: list[Remark]
     inspected: list[Remark]
+    verified_by_itself: list[Remark]
     refuted: list[Remark]
     contested: list[Remark]
     retracted: list[Remark]

@@ -7,6 +7,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 MOST_NUMBER = 2**53 - 1
 MOST_EVENTS = 200
+MOST_ENVELOPE = 1 << 16
+"""Characters of a registration's envelope: its documents follow with the result."""
 MOST_PLACES = 10_000
 """Runs that an agent carries out at a time: nodes of its fleet."""
 
@@ -46,6 +48,12 @@ class NewUpload(RequestBody):
 
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     size_bytes: Annotated[int, Field(ge=1, le=MOST_NUMBER)]
+
+
+class NewRegistration(RequestBody):
+    """A run that is about to be measured: the signed envelope of its registration, in its one form."""
+
+    envelope: Text(MOST_ENVELOPE)  # type: ignore[valid-type]
 
 
 class FinishUpload(RequestBody):

@@ -8,8 +8,8 @@ from fastapi import Header, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from lynxbench.server.api.request_models import MOST_NUMBER, FinishUpload, NewUpload, Short
-from lynxbench.server.ingest import take_in
+from lynxbench.server.api.request_models import MOST_NUMBER, FinishUpload, NewRegistration, NewUpload, Short
+from lynxbench.server.ingest import announce, take_in
 from lynxbench.server.rights import API, Principal
 from lynxbench.server.routing import SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.server.server_state import Server
@@ -20,12 +20,20 @@ _finishing: dict[str, Lock] = {}
 _finishing_lock = Lock()
 
 
+@route("POST", "/registrations", SUBMIT, {"seq": int})
+def register(server: TheServer, who: TheCaller, by: TheAuthor, body: NewRegistration) -> Response:
+    """Announce a run before its first sample, by its signed registration: logged at once, by the server's clock."""
+    _refuse_hurry(server, who)
+    given = (server.ledger, body.envelope.encode(), server.keys.trust(), who, time.time())
+    seq = server.audit.carry_out(by, "announce run", who.team, announce, *given)
+    server.arrived()
+    return answer({"seq": seq})
+
+
 @route("POST", "/uploads", SUBMIT, Upload, status=201, or_status=200)
 def begin(server: TheServer, who: TheCaller, by: TheAuthor, body: NewUpload) -> Response:
     """Announce a bundle. The answer says how much of it is here already; the same bundle is always the same upload."""
-    wait_s = server.submissions.wait_s(who.credential or who.name)
-    if wait_s > 0:
-        raise HTTPException(429, "too many bundles; wait a little", {"Retry-After": str(int(wait_s) + 1)})
+    _refuse_hurry(server, who)
     given = (who.team, body.sha256, body.size_bytes, who.label)
     upload = server.audit.carry_out(by, "announce bundle", body.sha256[:12], server.uploads.begin, *given)
     return answer(upload, 200 if upload.received_bytes else 201)
@@ -78,6 +86,13 @@ def discard(server: TheServer, who: TheCaller, by: TheAuthor, upload: Short) -> 
     held = server.uploads.get(upload, who.team)
     server.audit.carry_out(by, "discard bundle", held.sha256[:12], server.uploads.discard, held.upload_id)
     return answer({"discarded": held.upload_id})
+
+
+def _refuse_hurry(server: Server, who: Principal) -> None:
+    """Refuse a caller who announces more than the server keeps up with."""
+    wait_s = server.submissions.wait_s(who.credential or who.name)
+    if wait_s > 0:
+        raise HTTPException(429, "too many bundles; wait a little", {"Retry-After": str(int(wait_s) + 1)})
 
 
 def _take(server: Server, upload: Upload, who: Principal, run: str | None) -> Taken:
