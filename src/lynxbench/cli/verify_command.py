@@ -9,6 +9,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.naming import append_signed
 from lynxbench.cli.options import AS_JSON, LEDGER
+from lynxbench.cli.terminal import as_lines
 from lynxbench.errors import BadInput, BadLedger, ExitCode, Refused
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import NO_LEDGER, opened
@@ -63,12 +64,16 @@ def _verify_pack(path: Path, as_json: bool) -> None:
 
     verified = verify_pack(path, os.environ)
     pack = verified.pack
-    lines = [f"  {decision.kind}: {decision.sentence}\n" for decision in pack.decisions]
-    signed = f"  {verified.entries} signed entries by {', '.join(verified.teams)}, each with its proof"
+    lines = [f"  {decision.kind}: {decision.sentence}" for decision in pack.decisions]
+    by = ", ".join(verified.teams) or "a key that was made for it and thrown away"
+    cited = ", ".join(map(short, pack.cites))
+    signed = f"  {verified.entries} signed entries by {by}, each with its proof; results {cited}"
+    verdict = "pack holds together, and all of it is invented" if pack.invented else "pack holds"
     answer(
         as_json,
         lambda: {
             "holds": True,
+            "invented": bool(pack.invented),
             "title": pack.title,
             "decisions": [decision.sentence for decision in pack.decisions],
             "results": list(pack.cites),
@@ -76,7 +81,7 @@ def _verify_pack(path: Path, as_json: bool) -> None:
             "signed_by": list(verified.teams),
             "origin": verified.origin,
         },
-        lambda: f"pack holds: {pack.title}\n{''.join(lines)}{signed}; results {', '.join(map(short, pack.cites))}\n",
+        lambda: as_lines([f"{verdict}: {pack.title}", *lines, signed]),
     )
 
 
@@ -143,4 +148,4 @@ def render_verification(report: VerificationReport, everything: bool) -> str:
     shown = [check for check in report.checks if everything or check.outcome is not CheckOutcome.HOLDS]
     shown.sort(key=lambda check: check.outcome is not CheckOutcome.DOES_NOT_HOLD)
     lines += [f"  {marks[check.outcome]} {check.line}" for check in shown]
-    return "\n".join(lines) + "\n"
+    return as_lines(lines)
