@@ -67,11 +67,16 @@ def default_folder(environment: Mapping[str, str]) -> Path:
 
 
 def open_ledger(
-    location: Location, environment: Mapping[str, str], *, create: bool = False, unseen: bool = False
+    location: Location,
+    environment: Mapping[str, str],
+    *,
+    create: bool = False,
+    unseen: bool = False,
+    example: bool = False,
 ) -> OpenLedger:
     """Open a ledger; EvidenceInvalid where it does not continue what was last seen of it (unless `unseen`)."""
     is_local = location.database.startswith("sqlite:")  # its documents lie beside it: the folder can be moved
-    log = Ledger(location.database, create=create, blobs=None if is_local else location.blobs)
+    log = Ledger(location.database, create=create, blobs=None if is_local else location.blobs, example=example)
     try:
         where = location.blobs or log.blobs_url
         assert where is not None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound
+from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.ledger import merkle
@@ -35,6 +35,7 @@ AT_ONCE = 500
 """Ids in one question: every database takes as many variables."""
 MAX_ENTRIES_READ = 5000
 """Rows fetched at once when the whole log is read."""
+INVENTED_ENTRY = "a worked example, whose figures are invented; no ledger but the example's own takes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +72,11 @@ class Proof:
 
 
 class Ledger:
-    """An open ledger. `create=False` refuses one that is not there yet."""
+    """An open ledger. `create=False` refuses one that is not there yet; only an `example` takes what is invented."""
 
-    def __init__(self, url: str, *, create: bool = True, blobs: str | None = None) -> None:
+    def __init__(self, url: str, *, create: bool = True, blobs: str | None = None, example: bool = False) -> None:
         self.database = Database(url, LEDGER_SCHEMA)
+        self.example = example
         try:
             if not create and self.database.schema() is None:
                 raise BadLedger(f"{self.database.name}: no ledger here yet; the first recorded run makes one")
@@ -105,6 +107,8 @@ class Ledger:
     def append_all(self, envelopes: Sequence[Envelope]) -> list[int]:
         """Append entries in this order, all of them or none."""
         incoming = [_incoming(envelope) for envelope in envelopes]
+        if not self.example and any(entry.invented for _, entry in incoming):
+            raise Refused(f"{self.database.name}: {INVENTED_ENTRY}")
         with self.database.writing() as connection:
             leaves = [row["leaf"] for row, _ in incoming]
             known = _known(connection, leaves)
