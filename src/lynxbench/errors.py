@@ -20,6 +20,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Self
 
+from lynxbench.visible import visible_line
+
 
 class ExitCode(IntEnum):
     """What a process exit means; documented in docs/reference/exit-codes.md."""
@@ -35,20 +37,13 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-_BREAKS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
-    0x0A: "\\n",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
-
-
 class LynxbenchError(Exception):
-    """One line: what is wrong, where, what to do. Control characters of what it quotes are written out."""
+    """One line: what is wrong, where, what to do. What it quotes cannot drive a terminal."""
 
     exit_code: ExitCode = ExitCode.BAD_INPUT
 
     def __init__(self, line: str = "") -> None:
-        super().__init__(line.translate(_BREAKS))
+        super().__init__(visible_line(line))
 
 
 class BadInput(LynxbenchError):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from lynxbench.errors import BadFile
 from lynxbench.model.file_nodes import LARGEST_FILE_BYTES, shown
+from lynxbench.plain_files import open_given
 
 
 def read_text(
@@ -12,7 +13,7 @@ def read_text(
     """The text of a file that should be `noun`; BadFile says why it has none, `missing` where it is not there."""
     file = str(path)
     try:
-        with Path(path).open("rb") as stream:
+        with open_given(Path(path)) as stream:
             data = stream.read(largest_bytes + 1)
     except FileNotFoundError:
         raise BadFile(missing, file=shown(file)) from None

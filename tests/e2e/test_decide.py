@@ -176,7 +176,7 @@ def test_claims_from_files_text_and_standard_input(here: Path) -> None:
 @pytest.mark.slow
 def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp_path: Path, spin_run: Path) -> None:
     folder = copied_run(spin_run, tmp_path / "results")
-    assert call(tmp_path, "results", "import", str(folder)).code == ExitCode.DONE
+    assert call(tmp_path, "results", "import", str(folder), "--own").code == ExitCode.DONE
     asked = call(tmp_path, "decide", "purchase", "--proposed", "h200", "--for", "spin", "--no-record", "--json")
     assert asked.code == ExitCode.VERDICT_NO, asked.err
     (tmp_path / "purchase.json").write_text(asked.out)

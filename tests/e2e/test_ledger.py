@@ -188,7 +188,7 @@ def test_a_ledger_that_was_rolled_back_exits_with_five(spin_run: Path, tmp_path:
     shutil.copytree(spin_run, folder)
     (folder / "entry.dsse.json").unlink(missing_ok=True)
     assert team.run("results", "log").code == 2, "there is none yet"
-    result = team.ask("results", "import", str(folder))["results"][0]
+    result = team.ask("results", "import", str(folder), "--own")["results"][0]
     shutil.copytree(tmp_path / "home" / "ledger", tmp_path / "early")
     assert team.run("contest", result, "--reason", "doubt").code == 0
     shutil.rmtree(tmp_path / "home" / "ledger")

@@ -79,7 +79,7 @@ def test_only_the_own_team_retracts(spin_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / spin_run.name
     shutil.copytree(spin_run, folder)
     (folder / "entry.dsse.json").unlink(missing_ok=True)
-    result = team.ask("results", "import", str(folder))["results"][0]
+    result = team.ask("results", "import", str(folder), "--own")["results"][0]
     assert team.run("retract", result[:12], "--reason", "the fan was broken").code == 0
     shown = team.run("results", "list")
     assert "retracted" in shown.out

@@ -35,7 +35,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory, spin_run: Path) -> Bench:
     where = tmp_path_factory.mktemp("runs")
     gone = read_result(copied_run(spin_run, where))
     team = make_team("crew", tmp_path_factory.mktemp("crew"))
-    team.ask("results", "import", str(where / gone.run_id))
+    team.ask("results", "import", str(where / gone.run_id), "--own")
     bundle, card = kept_bundle(where)
     team.ask("key", "trust", str(card))
     (other,) = team.ask("results", "import", str(bundle))["results"]

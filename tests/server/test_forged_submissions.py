@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from hosted import OTHER, TEAM, Caller, Team, World, canonical, made_result, make_team, record
+from hosted import OTHER, TEAM, Caller, Team, World, canonical, leave_run, made_result, make_team, record
+from lynxbench.decide.demonstrating import make_demo
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.keys import new_signing_key
 from lynxbench.evidence.manifest import write_manifest
@@ -26,6 +27,7 @@ from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Entry, ResultContested, Role
+from lynxbench.model.result import INVENTED_FIGURES
 from lynxbench.record.recording import keep_files, seal
 from lynxbench.server.rights import API, AccessScope
 
@@ -53,6 +55,7 @@ def bundle_with(team: Team, number: int, samples: bytes) -> bytes:
         update = {"sha256": hashlib.sha256(samples).hexdigest()}
         result = result.model_copy(update={"samples": result.samples.model_copy(update=update)}).sealed()
         write_result(folder / "result.json", result)
+        leave_run(folder, result, "n" * 32)
         write_manifest(folder)
         blobs = keep_files(ledger.blobs, folder)
         (folder / "out").mkdir()
@@ -252,3 +255,19 @@ def test_24_a_tar_member_that_claims_gigabytes_is_refused(world: World, unchange
     data = bytearray(world.team.bundle(made_result(BASE + 24)))
     data[124:136] = b"77777777777\0"
     assert world.caller("submitter").submit(bytes(data)).status == 422
+
+
+def test_41_a_worked_example_is_not_taken_whoever_sends_it(world: World, tmp_path: Path, unchanged: None) -> None:
+    pack = make_demo(tmp_path, pdf=False)[0].bundle.read_bytes()
+    for role in ("submitter", "administrator", "stranger"):
+        answer = world.caller(role).submit(pack)
+        assert answer.status == 409
+        assert "invented" in answer.text
+
+
+def test_42_a_worked_example_signed_as_measured_is_not_taken(world: World, unchanged: None) -> None:
+    result = made_result(BASE + 42)
+    result = result.model_copy(update={"assumptions": (*result.assumptions, INVENTED_FIGURES)}).sealed()
+    answer = world.caller("submitter").submit(world.team.bundle(result))
+    assert answer.status == 409
+    assert "invented" in answer.text

@@ -21,13 +21,14 @@ import uvicorn
 
 from analysed import fleet_results, plant
 from compared import make_contract, make_executor, make_result
-from lynxbench.decide.demonstrating import make_demo
+from lynxbench.decide.demonstrating import demonstrate
 from lynxbench.evidence.documents import write_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.manifest import write_manifest
+from lynxbench.evidence.run_folder import REGISTRATION_FILE, Registration, Slot
 from lynxbench.evidence.sample_file import write_samples
-from lynxbench.ledger.bundle import export_bundle, import_bundle
+from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.location import Location, OpenLedger, locate, open_ledger
 from lynxbench.ledger.queries import entries_about, find_result
 from lynxbench.ledger.result_summary import summary_of
@@ -239,9 +240,10 @@ def record(
         if telemetry is not None:
             _write_telemetry(folder / "telemetry.csv", telemetry)
         write_result(folder / "result.json", result)
+        nonce = result.result_id[:32]
+        leave_run(folder, result, nonce)
         write_manifest(folder)
         blobs = keep_files(ledger.blobs, folder)
-    nonce = result.result_id[:32]
     registered = RunRegistered(
         run_id=result.run_id,
         nonce=nonce,
@@ -259,6 +261,23 @@ def record(
         ]
     )
     return result
+
+
+def leave_run(folder: Path, result: Result, nonce: str) -> None:
+    """What a run leaves beside its result and samples: its registration, and a folder for each attempt."""
+    registration = Registration(
+        run_id=result.run_id,
+        nonce=nonce,
+        registered_at=result.started_at,
+        contract_id=result.contract_id,
+        contract=result.contract,
+        executor=result.executor,
+        threads=1,
+        plan=(Slot(index=0, restart=0, precision=result.per_precision[0].precision),),
+    )
+    (folder / REGISTRATION_FILE).write_text(registration.model_dump_json(by_alias=True), encoding="utf-8")
+    (folder / "attempts" / "000-01").mkdir(parents=True)
+    (folder / "attempts" / "000-01" / "stage").write_text("measure")
 
 
 def made_result(
@@ -312,14 +331,13 @@ def make_world(
     location = locate(None, environment)
     assert location is not None
     drawn: list[str] = []
-    with open_ledger(location, environment, create=True) as ledger:
+    with open_ledger(location, environment, create=True, example=True) as ledger:
         results, drawn = fill(ledger, team.key, shapes)
         doubt = ResultContested(result_id=results[3].result_id, reason="the inlet air was 9 K warmer that night")
         ledger.log.append(seal(doubt, other.key))
         fleet = [record(ledger, one, team.key) for one in fleet_results()]
         analyses = plant(ledger, team.key, folder / "planted", results, fleet)
-        made, _ = make_demo(folder, host.environment, pdf=False)
-        import_bundle(ledger, made.bundle, host.keyring.trust)
+        demonstrate(ledger, host.key, host.keyring.trust, folder, pdf=False)
     wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads", "environment": environment}
     server = Server(ServerSettings(**{**wanted, **settings}), location, store_url(None, location))
     tokens = {}

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from lynxbench.cli.answers import tell
 from lynxbench.cli.output import recorder_for
+from lynxbench.cli.terminal import tell
 from lynxbench.errors import LynxbenchError
 from lynxbench.model.canonical import short
 from lynxbench.record.recording import LedgerRecorder

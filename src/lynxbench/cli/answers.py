@@ -1,10 +1,11 @@
 """How a command answers: one JSON document for programs, or text for people."""
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from lynxbench.cli.terminal import say, say_json
+from lynxbench.cli.terminal import tell as tell
 from lynxbench.errors import BadInput
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.canonical import plain_json
@@ -14,14 +15,14 @@ from lynxbench.model.document import Document
 def answer(as_json: bool, document: Document | Callable[[], object], text: Callable[[], str]) -> None:
     """Print the document where JSON is wanted, else the text; only what is wanted is made."""
     if not as_json:
-        print(text(), end="")
+        say(text(), end="")
     else:
         print_document(document.model_dump(mode="json") if isinstance(document, Document) else document())
 
 
 def print_document(document: object) -> None:
     """One JSON document; what is not known is null."""
-    print(json.dumps(plain_json(document), indent=2, ensure_ascii=False, allow_nan=False))
+    say_json(json.dumps(plain_json(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def places_text(places: Mapping[str, str]) -> str:
@@ -39,8 +40,3 @@ def write_page(path: Path | None, page: Callable[[], str]) -> None:
     except OSError as error:
         raise BadInput(f"{path}: cannot be written ({error.strerror or error})") from None
     tell(f"written: {path}")
-
-
-def tell(line: str) -> None:
-    """A message beside the answer: it never stands on standard output."""
-    print(line, file=sys.stderr, flush=True)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import typer
 
-from lynxbench.cli.answers import answer, print_document, tell
+from lynxbench.cli.answers import answer, print_document
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.options import AS_JSON
+from lynxbench.cli.terminal import as_lines, say, say_json, tell
 from lynxbench.contract.diff import ContractComparison, compare_contracts
 from lynxbench.contract.loader import bundled_names, parse_contract, read_bundled, read_contract
 from lynxbench.contract.schema import render_schema
@@ -104,7 +105,7 @@ def check(
             text += likeness.render()
         rows.append(row)
         if not as_json:
-            print(text, end="")
+            say(text, end="")
     all_right = all(row["ok"] for row in rows)
     if as_json:
         print_document({"ok": all_right, "contracts": rows})
@@ -157,7 +158,7 @@ def diff(
 @app.command()
 def schema(as_json: bool = AS_JSON) -> None:
     """Print the JSON Schema of contracts, for editors (it is JSON with or without --json)."""
-    print(render_schema(), end="")
+    say_json(render_schema())
 
 
 @app.command(name="list")
@@ -189,7 +190,7 @@ def _render_comparison(comparison: ContractComparison, a: str, b: str) -> str:
         lines += ["", heading] if rows else []
         for row in rows:
             lines += [f"  {row.key}: {_brief(row.before)} -> {_brief(row.after)}", f"    {row.reason}"]
-    return "\n".join(lines) + "\n"
+    return as_lines(lines)
 
 
 def _brief(value: object, longest: int = 60) -> str:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import typer
 
-from lynxbench.cli.answers import answer, tell
+from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
 from lynxbench.cli.showing import terminal_text
+from lynxbench.cli.terminal import tell
 from lynxbench.decide import deciding
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, report_cost

@@ -1,6 +1,5 @@
 """`lynxbench demo`: worked examples that need no machine but this one."""
 
-import os
 from pathlib import Path
 
 import typer
@@ -27,7 +26,7 @@ def decisions(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"--output {output}: {error.strerror or error}") from None
-    pack, decided = make_demo(output, os.environ, pdf)
+    pack, decided = make_demo(output, pdf)
 
     def text() -> str:
         parts = [

@@ -5,6 +5,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON
+from lynxbench.cli.terminal import say
 from lynxbench.errors import BadInput
 from lynxbench.experiment.defining import bundled_experiments, read_bundled_experiment, read_definition
 
@@ -28,4 +29,4 @@ def template(name: str = typer.Argument(help="A bundled experiment to start from
     """Print a bundled experiment as it is written, to start from."""
     if name not in bundled_experiments():
         raise BadInput(f"{name}: no bundled experiment of this name; there are {', '.join(bundled_experiments())}")
-    print(read_bundled_experiment(name), end="")
+    say(read_bundled_experiment(name), end="")

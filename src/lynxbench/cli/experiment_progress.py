@@ -3,8 +3,8 @@
 from pathlib import Path
 from time import perf_counter
 
-from lynxbench.cli.answers import tell
 from lynxbench.cli.progress import duration_text
+from lynxbench.cli.terminal import tell
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.experiment.cells import CellPlan
 from lynxbench.experiment.definition import Definition

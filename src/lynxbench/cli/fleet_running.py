@@ -9,12 +9,13 @@ import typer
 from lynxbench.attribute.attributing import TraceSettings
 from lynxbench.cli import fleet_options as on_fleet
 from lynxbench.cli.analysis_records import AnalysisRecords
-from lynxbench.cli.answers import answer, tell, write_page
+from lynxbench.cli.answers import answer, write_page
 from lynxbench.cli.fleet_progress import FleetTerminal
 from lynxbench.cli.options import AS_JSON, CONTRACT_FILE, DECLARE, DEVICE, OUT, OWNERS, RECORDING_LEDGER, RESUME
 from lynxbench.cli.output import recorder_for
 from lynxbench.cli.running import carry_out, show_run
 from lynxbench.cli.showing import terminal_text
+from lynxbench.cli.terminal import tell
 from lynxbench.cli.trace_command import ceilings_for, document_of, owners_of, view_of
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadInput, ExitCode

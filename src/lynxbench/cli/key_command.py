@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.options import AS_JSON, moment_of
+from lynxbench.cli.terminal import say_json
 from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import MAX_CARD_BYTES, parse_card, read_card
@@ -93,7 +94,7 @@ def revoke(
 def export(name: str = typer.Argument(help="The key's name."), as_json: bool = AS_JSON) -> None:
     """Print a key's card: the public part, for others to trust. It is JSON either way."""
     del as_json  # the card is a JSON document; the option is there because every command has it
-    print(canonical_bytes(Keyring().keys.card(name).model_dump(mode="json")).decode("utf-8"))
+    say_json(canonical_bytes(Keyring().keys.card(name).model_dump(mode="json")).decode("utf-8"))
 
 
 @app.command()

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lynxbench.cli.answers import tell
 from lynxbench.cli.showing import terminal_text
+from lynxbench.cli.terminal import say, say_json, tell
 from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import locate
@@ -52,13 +52,13 @@ def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
 def print_result(result: Result, paths: Mapping[str, str], as_json: bool, recorded: bool = False) -> None:
     """The document for programs, or the summary for people with where everything is."""
     if as_json:
-        print(render_json(result), end="")
+        say_json(render_json(result))
         return
     name, places = short(result.result_id), dict(paths)
     if recorded:
         places |= {"verify": f"lynxbench verify {name}", "contest": f"lynxbench contest {name}"}
     report = compose_result(result)
-    print(terminal_text(replace(report, blocks=(*report.blocks, Facts(list(places.items()))))), end="")
+    say(terminal_text(replace(report, blocks=(*report.blocks, Facts(list(places.items()))))), end="")
 
 
 def _near(path: Path) -> str:

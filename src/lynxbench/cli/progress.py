@@ -4,11 +4,13 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from lynxbench.cli.answers import tell
+from lynxbench.cli.terminal import tell
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.visible import visible_line
 
 _FIRST_GUESS_SETUP_S = 12.0
 _FIRST_GUESS_EXTRAS_S = 12.0
@@ -21,9 +23,9 @@ class ProgressBar:
     def __init__(self, first: str) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}"),
+            TextColumn("{task.percentage:>3.0f} %  {task.fields[rest]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,
@@ -45,12 +47,13 @@ class ProgressBar:
 
     def draw(self, **changed: Any) -> None:
         """Its words (`description`), how far it is (`completed`, of 1), what is said of the rest (`rest`)."""
-        self._progress.update(self._task, **changed)
+        shown = {name: visible_line(value) if isinstance(value, str) else value for name, value in changed.items()}
+        self._progress.update(self._task, **shown)
 
     def say(self, line: str) -> None:
         """A line that stays."""
         if self.drawn:
-            self._progress.console.print(line, highlight=False)
+            self._progress.console.print(Text(visible_line(line)))
         else:
             tell(line)
 

@@ -7,6 +7,7 @@ import typer
 
 from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON, LEDGER, SERVER, TOKEN
+from lynxbench.cli.terminal import tell
 from lynxbench.errors import BadInput
 from lynxbench.ledger.bundle import Imported
 from lynxbench.ledger.names import looks_like_id
@@ -37,12 +38,12 @@ def push(
 
     def show_progress(sent: int, size: int) -> None:
         if seen:
-            print(f"\r{sent / 1e6:.1f} of {size / 1e6:.1f} MB", end="", file=sys.stderr, flush=True)
+            tell(f"{sent / 1e6:.1f} of {size / 1e6:.1f} MB", over=True)
 
     remote = remote_from(server, token, os.environ)
     pushed = push_results(results or [], ledger, remote, os.environ, everything=everything, progress=show_progress)
     if seen:
-        print(file=sys.stderr)
+        tell("")
     names = ", ".join(short(name) for name in pushed.results[:SHOWN])
     more = f" and {len(pushed.results) - SHOWN} more" if len(pushed.results) > SHOWN else ""
     answer(

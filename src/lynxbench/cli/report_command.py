@@ -7,7 +7,8 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.answers import write_page
-from lynxbench.cli.showing import terminal_text
+from lynxbench.cli.showing import PLAIN_WIDTH, terminal_text
+from lynxbench.cli.terminal import say, say_json
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.measure.telemetry import read_telemetry
@@ -16,6 +17,7 @@ from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_markdown import render_markdown
+from lynxbench.report.render_terminal import render_terminal
 from lynxbench.run.run_outcome import TELEMETRY_FILE
 
 
@@ -36,13 +38,16 @@ def report(
     as_json: bool = typer.Option(False, "--json", help="The same as --format json."),
 ) -> None:
     """Render a result document; its ids and the hash of its samples are checked first."""
-    text = _rendered(result, ReportFormat.JSON if as_json else form, ledger)
-    if output is None:
-        print(text, end="")
+    form = ReportFormat.JSON if as_json else form
+    text = _rendered(result, form, ledger, into_file=output is not None)
+    if output is None and form is ReportFormat.JSON:
+        say_json(text)
+    elif output is None:
+        say(text, end="")
     write_page(output, lambda: text)
 
 
-def _rendered(named: str, form: ReportFormat, ledger: str | None) -> str:
+def _rendered(named: str, form: ReportFormat, ledger: str | None, *, into_file: bool) -> str:
     """A result as text; plots need its samples, which must be the ones it was made from."""
     with recalled(named, ledger, os.environ) as recall:
         result, folder = recall.result, recall.folder
@@ -54,4 +59,6 @@ def _rendered(named: str, form: ReportFormat, ledger: str | None) -> str:
     if form is ReportFormat.JSON:
         return render_json(result)
     report = compose_result(result, standing=standing)
-    return render_markdown(report) if form is ReportFormat.MARKDOWN else terminal_text(report)
+    if form is ReportFormat.MARKDOWN:
+        return render_markdown(report)
+    return render_terminal(report, width=PLAIN_WIDTH) if into_file else terminal_text(report)

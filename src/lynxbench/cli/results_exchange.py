@@ -18,8 +18,10 @@ from lynxbench.ledger.archive import looks_like_archive
 from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.model.canonical import short
+from lynxbench.model.entries import ForeignImported
 from lynxbench.record.exporting import ExportFormat, export_rows
 from lynxbench.record.formats.foreign_results import ForeignTool
+from lynxbench.record.owning import is_own, record_stranger, refuse_strangers
 from lynxbench.record.recalling_analyses import results_named
 from lynxbench.record.recording import Recorded, is_run, record_folder, record_foreign
 from lynxbench.record.recording_analyses import analysis_kind, read_analysis, record_analysis_folder
@@ -60,10 +62,16 @@ def import_(
     tool: ForeignTool = typer.Option(
         ForeignTool.AUTO, help="Which other tool wrote the file, where it cannot be told from it."
     ),
+    own: bool = typer.Option(
+        False, "--own", help="You measured it yourself: sign it, although no key of yours announced the run."
+    ),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Verify a bundle against your own trust list and take it in, or record a run's folder or a foreign result."""
+    """Verify a bundle against your own trust list and take it in, or record a run's folder or a foreign result.
+
+    A run that no key of yours announced is computed again and recorded as a foreign result, unless --own is given.
+    """
     keyring = Keyring()
     with opened(ledger, os.environ, create=True) as open_:
         by_itself = tool is ForeignTool.AUTO
@@ -73,9 +81,14 @@ def import_(
             return
         key = keyring.signing_key(datetime.now(UTC)).key
         if by_itself and analysis_kind(file) is not None:
+            if not own:
+                refuse_strangers(open_, read_analysis(file).folders, keyring)
             document, line = _record_analysis(open_, file, key)
-        elif by_itself and is_run(file):
+        elif by_itself and is_run(file) and (own or is_own(open_, file, keyring)):
             document, line = _record_run(open_, file, key)
+        elif by_itself and is_run(file):
+            document, line = _foreign_document(*record_stranger(open_, file, key))
+            line += "  no key of yours announced this run; give --own if you measured it yourself\n"
         else:
             document, line = _record_foreign(open_, file, tool, key)
         open_.seen.check(open_.log)
@@ -113,7 +126,10 @@ def _record_foreign(
     ledger: OpenLedger, file: Path, tool: ForeignTool, key: SigningKey
 ) -> tuple[dict[str, object], str]:
     """A result of another tool, likewise."""
-    recorded, evidence = record_foreign(ledger, file, tool, key)
+    return _foreign_document(*record_foreign(ledger, file, tool, key))
+
+
+def _foreign_document(recorded: Recorded, evidence: ForeignImported) -> tuple[dict[str, object], str]:
     entry = {"file_sha256": recorded.result_id, "entries": 1, "new": int(recorded.new), "seq": recorded.seq}
     missing = f"  not stated: {', '.join(evidence.missing)}\n" if evidence.missing else ""
     line = f"{short(recorded.result_id)}: foreign result, {_taken(recorded)}\n{missing}"

@@ -15,6 +15,7 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger import checkpoints
 from lynxbench.ledger.location import OpenLedger, opened
+from lynxbench.plain_files import read_plain
 from lynxbench.record.listing import log_document
 from lynxbench.report.documents.ledger_documents import compose_log
 
@@ -75,8 +76,7 @@ def _write(path: Path, signed: checkpoints.Signed) -> None:
 
 def _read(path: Path) -> Envelope:
     try:
-        with path.open("rb") as stream:
-            data = stream.read(checkpoints.MAX_CHECKPOINT_BYTES + 1)
+        data = read_plain(path, checkpoints.MAX_CHECKPOINT_BYTES)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}; give a file of `results log --checkpoint`") from error
     return parse_envelope(data.rstrip(b"\n"))

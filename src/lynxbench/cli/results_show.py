@@ -7,6 +7,7 @@ from lynxbench.cli.naming import named_result
 from lynxbench.cli.options import AS_JSON, LEDGER, LIMIT, RESULT
 from lynxbench.cli.output import print_result
 from lynxbench.cli.showing import LIST_WIDTH, terminal_text
+from lynxbench.cli.terminal import say
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import opened
 from lynxbench.ledger.queries import entries_about, list_foreign, standings, voice_of
@@ -32,7 +33,7 @@ def show(
         print_document({"result": document.document(), **about_document(about, standing)})
         return
     print_result(document, {}, False, recorded=True)
-    print("\n" + terminal_text(compose_about(about, standing), LIST_WIDTH), end="")
+    say("\n" + terminal_text(compose_about(about, standing), LIST_WIDTH), end="")
 
 
 def foreign(

@@ -8,9 +8,10 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON, CONTRACT_FILE, SERVER, TOKEN
+from lynxbench.cli.terminal import as_lines, say
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadInput
-from lynxbench.record.remote import remote_from
+from lynxbench.record.remote import NOT_OURS, remote_from
 
 app = command_group("Contracts on a timetable, and the agents that run them.", COMMANDS["schedule"])
 
@@ -30,17 +31,25 @@ def add(
         raise BadInput("give --every or --cron")
     agreed = read_contract(contract)
     body = {"timetable": cron or f"every {every}", "contract": agreed.canonical(), "agents": agents}
-    schedule = remote_from(server, token, os.environ).ask("PUT", f"/api/v1/schedules/{name}", body)
-    contract_id = schedule["contract_id"][:12]
-    line = f"{schedule['name']}: {agreed.name} ({contract_id}), {schedule['timetable']}, by {schedule['team']}\n"
-    answer(as_json, lambda: schedule, lambda: line)
+    remote = remote_from(server, token, os.environ)
+    schedule = remote.ask("PUT", f"/api/v1/schedules/{name}", body)
+    try:
+        contract_id = schedule["contract_id"][:12]
+        line = f"{schedule['name']}: {agreed.name} ({contract_id}), {schedule['timetable']}, by {schedule['team']}"
+    except (KeyError, TypeError):
+        raise BadInput(f"{remote.url}: {NOT_OURS}") from None
+    answer(as_json, lambda: schedule, lambda: as_lines([line]))
 
 
 def list_(server: str | None = SERVER, token: str | None = TOKEN, as_json: bool = AS_JSON) -> None:
     """Schedules, agents, and what came of the newest runs."""
     remote = remote_from(server, token, os.environ)
     book = {**remote.ask("GET", "/api/v1/schedules"), **remote.ask("GET", "/api/v1/runs", query={"limit": "20"})}
-    answer(as_json, lambda: book, lambda: _text(book))
+    try:
+        text = _text(book)
+    except (KeyError, TypeError):
+        raise BadInput(f"{remote.url}: {NOT_OURS}") from None
+    answer(as_json, lambda: book, lambda: text)
 
 
 def _text(book: dict[str, Any]) -> str:
@@ -57,7 +66,7 @@ def _text(book: dict[str, Any]) -> str:
         outcome = f"{(run['result_id'] or '')[:12]}  {run['said'][:60]}"
         row = f"{run['due_at'][:19]}  {run['schedule']:<21} {run['agent']:<21} {run['state']:<9} {outcome}"
         lines.append(row.rstrip())
-    return "\n".join(lines) + "\n"
+    return as_lines(lines)
 
 
 def remove(
@@ -65,4 +74,4 @@ def remove(
 ) -> None:
     """Take a schedule away; what came of it stays in the book."""
     remote_from(server, token, os.environ).ask("DELETE", f"/api/v1/schedules/{name}")
-    print(f"{name} is removed")
+    say(f"{name} is removed")

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import typer
 
-from lynxbench.cli.answers import answer, tell
+from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON
+from lynxbench.cli.terminal import tell
 from lynxbench.engines.openai import OpenAiLanguage, build_probe
 from lynxbench.errors import ExitCode
 from lynxbench.load.ground_truth import Behaviour

@@ -8,6 +8,7 @@ import typer
 
 from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON
+from lynxbench.cli.terminal import as_lines
 from lynxbench.errors import BadSeries, ExitCode
 from lynxbench.measure.foreign_series import (
     SeriesFile,
@@ -148,7 +149,7 @@ def _steady_text(series: SeriesFile, main: SeriesSteadiness, groups: list[Series
     if others:
         lines += ["", f"{len(groups)} groups by {series.split_by}, each judged on its own; above: {main.label}"]
         lines += [f"  {group.label}: {_verdict_line(group, bound)}" for group in others]
-    return "\n".join(lines) + "\n"
+    return as_lines(lines)
 
 
 def _verdict_line(group: SeriesSteadiness, bound: float) -> str:
@@ -203,7 +204,7 @@ def _changes_text(series: SeriesFile, main: int, courses: list[Course]) -> str:
             trend = courses[i].trend
             change = Interval(trend.low - 1, trend.estimate - 1, trend.high - 1)
             lines.append(f"  {courses[i].motion:<10} {_percent(change)} from its start to its end, in no step")
-    return "\n".join(lines) + "\n"
+    return as_lines(lines)
 
 
 def _percent(interval: Interval) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import typer
 
-from lynxbench.cli.answers import answer, tell
+from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.options import AS_JSON, LEDGER
+from lynxbench.cli.terminal import say, tell
 from lynxbench.errors import BadInput, BadLedger
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import read_card
@@ -128,7 +129,7 @@ def user_add(
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     with _administration(ledger, database) as administration:
         user = administration.add_user(COMMAND_LINE, name, team, scopes, password)
-    print(f"{user.name} of {user.team} may {', '.join(sorted(user.scopes))}")
+    say(f"{user.name} of {user.team} may {', '.join(sorted(user.scopes))}")
 
 
 @user_app.command("list")
@@ -155,7 +156,7 @@ def user_disable(
     """End a user's password, sessions and tokens."""
     with _administration(ledger, database) as administration:
         administration.disable_user(COMMAND_LINE, name)
-    print(f"{name} is disabled")
+    say(f"{name} is disabled")
 
 
 @token_app.command("add")
@@ -169,7 +170,7 @@ def token_add(
 ) -> None:
     """Make a token and print it, this once."""
     with _administration(ledger, database) as administration:
-        print(administration.make_token(COMMAND_LINE, user, label, scopes, days).text)
+        say(administration.make_token(COMMAND_LINE, user, label, scopes, days).text)
 
 
 @token_app.command("revoke")
@@ -181,7 +182,7 @@ def token_revoke(
     """End a token."""
     with _administration(ledger, database) as administration:
         administration.revoke_token(COMMAND_LINE, token_id)
-    print(f"{token_id} is revoked")
+    say(f"{token_id} is revoked")
 
 
 @key_app.command("add")
@@ -195,7 +196,7 @@ def key_add(
     with _administration(ledger, database) as administration:
         administration.add_team(COMMAND_LINE, key.team)
         administration.register_key(COMMAND_LINE, card.read_bytes())
-    print(f"key {short(key.keyid)} of {key.team} is registered")
+    say(f"key {short(key.keyid)} of {key.team} is registered")
 
 
 @contact_app.command("add")
@@ -212,4 +213,4 @@ def contact_add(
     channel, secret = (WEBHOOK, os.environ.get("LYNXBENCH_WEBHOOK_SECRET")) if webhook else (MAIL, None)
     with _administration(ledger, database) as administration:
         contact = administration.set_contact(COMMAND_LINE, owner, channel, webhook or mail or "", secret)
-    print(f"{contact.owner} is told by {contact.channel}")
+    say(f"{contact.owner} is told by {contact.channel}")

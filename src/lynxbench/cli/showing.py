@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 
+from lynxbench.cli.terminal import coloured
 from lynxbench.report.doc import Report
 from lynxbench.report.render_terminal import render_terminal
 
@@ -16,4 +17,4 @@ def terminal_text(report: Report, plain_width: int = PLAIN_WIDTH) -> str:
     """What is read at a glance; `plain_width` is for output that is no terminal."""
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else plain_width
-    return render_terminal(report, width=width, colour=terminal and not os.environ.get("NO_COLOR"))
+    return coloured(render_terminal(report, width=width, colour=terminal and not os.environ.get("NO_COLOR")))

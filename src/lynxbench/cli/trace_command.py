@@ -20,6 +20,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.plain_files import read_plain
 from lynxbench.report.documents.trace_document import RankRow, TraceView, compose_trace
 from lynxbench.report.render_html import render_html
 
@@ -75,7 +76,7 @@ def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
 
 def _read_ceilings(path: Path) -> tuple[Ceiling, ...]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_plain(path).decode("utf-8"))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a result document") from None
     except (ValueError, RecursionError):

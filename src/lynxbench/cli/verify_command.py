@@ -9,6 +9,7 @@ import typer
 from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.naming import append_signed
 from lynxbench.cli.options import AS_JSON, LEDGER
+from lynxbench.cli.terminal import as_lines
 from lynxbench.errors import BadInput, BadLedger, ExitCode, Refused
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import MANIFEST_FILE
@@ -85,13 +86,17 @@ def _verify_pack(path: Path, as_json: bool) -> None:
 
     verified = verify_pack(path, os.environ)
     pack, verdict = verified.pack, worst(report.verdict for report in verified.reports)
-    lines = [f"  {decision.kind}: {decision.sentence}\n" for decision in pack.decisions]
-    signed = f"  {verified.entries} signed entries by {', '.join(verified.teams)}, each with its proof"
+    lines = [f"  {decision.kind}: {decision.sentence}" for decision in pack.decisions]
+    by = ", ".join(verified.teams) or "a key that was made for it and thrown away"
+    cited = ", ".join(map(short, pack.cites))
+    signed = f"  {verified.entries} signed entries by {by}, each with its proof; results {cited}"
+    invented = ", and all of it is invented" if pack.invented else ""
     answer(
         as_json,
         lambda: {
             "verdict": verdict.value,
             "holds": verdict is EvidenceVerdict.HOLDS,
+            "invented": bool(pack.invented),
             "title": pack.title,
             "decisions": [decision.sentence for decision in pack.decisions],
             "results": list(pack.cites),
@@ -100,10 +105,13 @@ def _verify_pack(path: Path, as_json: bool) -> None:
             "origin": verified.origin,
             "verifications": [report.document() for report in verified.reports],
         },
-        lambda: (
-            f"pack {VERDICT_WORDS[verdict]}: {pack.title}\n{''.join(lines)}"
-            f"{signed}; results {', '.join(map(short, pack.cites))}\n"
-            + "".join(f"  {_headline(report)}\n" for report in verified.reports)
+        lambda: as_lines(
+            [
+                f"pack {VERDICT_WORDS[verdict]}{invented}: {pack.title}",
+                *lines,
+                signed,
+                *(f"  {_headline(report)}" for report in verified.reports),
+            ]
         ),
     )
     _leave(verdict)
@@ -188,7 +196,7 @@ def render_verification(report: VerificationReport, everything: bool) -> str:
     shown = [check for check in report.checks if everything or check.outcome is not CheckOutcome.HOLDS]
     shown.sort(key=lambda check: (check.outcome is not CheckOutcome.DOES_NOT_HOLD, check.name != FIGURES_LINE))
     lines += [f"  {marks[check.outcome]} {check.line}" for check in shown]
-    return "\n".join(lines) + "\n"
+    return as_lines(lines)
 
 
 def _headline(report: VerificationReport) -> str:

@@ -48,7 +48,10 @@ def _lint(text: str, source: str) -> ClaimReport:
 
 
 def _json_values(text: str, source: str) -> dict[str, JsonValue]:
-    value = json.loads(text, parse_constant=lambda _: None)
+    try:
+        value = json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        value = None
     if not isinstance(value, dict):
         raise BadInput(f"{source}: neither a peer's result nor a claim with keys")
     return value

@@ -1,12 +1,12 @@
 """A worked example: a software-bound chat service, a proposed swap, two precisions. Invented, and it says so.
 
 Its results lie in `data/example`, invented figures in the exact form of measured ones, and go the way of measured ones:
-sealed, signed, recorded, contested, decided, packed. The latency curve was drawn from a simulated queue of 24 slots
-with gamma service of half a second (0.42 s to the first token), so that capacity has something true to find.
+sealed, recorded, contested, decided, packed. They are signed by a key that is made for them and thrown away, every
+entry says that it is invented, and no other ledger takes them. The latency curve was drawn from a simulated queue of
+24 slots with gamma service of half a second (0.42 s to the first token), so that capacity has something true to find.
 """
 
 import tempfile
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -22,12 +22,13 @@ from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.decide.tenure import Owning, Terms
 from lynxbench.evidence.documents import RESULT_FILE, parse_result
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.evidence.keys import SigningKey
+from lynxbench.evidence.keys import HOME_VARIABLE, SigningKey
+from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.ledger.queries import standings
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.contract import Regime
-from lynxbench.model.entries import Blob, ContractAgreed, ResultContested, RunRegistered
+from lynxbench.model.entries import Blob, ContractAgreed, ResultContested, Role, RunRegistered
 from lynxbench.model.packs import PackedDecision
 from lynxbench.model.quantities import parse_quantity
 from lynxbench.model.result import Result
@@ -35,30 +36,38 @@ from lynxbench.record.recording import seal
 
 INVENTED = "A worked example: every figure in it is invented. Nobody measured these machines."
 PACK_NAME = "decision.lynxpack"
+EXAMPLE_TEAM = "worked-example"
 DEMAND_PER_S, MEAN_PER_S = 260.0, 110.0
 
 
-def make_demo(
-    folder: Path, environment: Mapping[str, str], pdf: bool = True
-) -> tuple[MadePack, tuple[PackedDecision, ...]]:
-    """Record the example in a ledger of its own, decide from it, and write the pack into a folder."""
-    key = Keyring(environment=environment).signing_key(datetime.now(UTC)).key
+def make_demo(folder: Path, pdf: bool = True) -> tuple[MadePack, tuple[PackedDecision, ...]]:
+    """Record the example in a ledger of its own, decide from it, and write the pack into a folder.
+
+    Keys, trust list and ledger live in a folder that goes with it: nobody's name stands behind invented figures.
+    """
     with tempfile.TemporaryDirectory(prefix="lynxbench-demo-") as temporary:
-        location = locate(temporary, environment)
+        environment = {HOME_VARIABLE: temporary}
+        keyring = Keyring(environment=environment)
+        key = keyring.create(EXAMPLE_TEAM, EXAMPLE_TEAM, (Role.RUNNER,), datetime.now(UTC))
+        location = locate(None, environment)
         assert location is not None
-        with open_ledger(location, environment, create=True) as ledger:
-            today, tested, decode = demo_results()
-            results = (today, tested, decode)
-            for result in results:
-                _record(ledger, result, key)
-            doubt = "the test instance stood in another rack, 31 °C at its inlet; ours is at 24 °C"
-            ledger.log.append(seal(ResultContested(result_id=tested.result_id, reason=doubt), key))
-            trust = Keyring(environment=environment).trust
-            known = standings(ledger.log, [result.result_id for result in results], trust)
-            decisions = decide_demo(Gathered(results, known))
-            title = "Should the chat service move to H200?"
-            made = pack_into(ledger, decisions, folder / PACK_NAME, title, key, environment, INVENTED, pdf)
-    return made, decisions
+        with open_ledger(location, environment, create=True, example=True) as ledger:
+            return demonstrate(ledger, key, keyring.trust, folder, pdf)
+
+
+def demonstrate(
+    ledger: OpenLedger, key: SigningKey, trust: TrustList, folder: Path, pdf: bool = True
+) -> tuple[MadePack, tuple[PackedDecision, ...]]:
+    """The example in a ledger that takes examples."""
+    today, tested, decode = results = demo_results()
+    for result in results:
+        _record(ledger, result, key)
+    doubt = "the test instance stood in another rack, 31 °C at its inlet; ours is at 24 °C"
+    ledger.log.append(seal(ResultContested(result_id=tested.result_id, reason=doubt), key, invented=True))
+    known = standings(ledger.log, [result.result_id for result in results], trust)
+    decisions = decide_demo(Gathered((today, tested, decode), known))
+    title = "Should the chat service move to H200?"
+    return pack_into(ledger, decisions, folder / PACK_NAME, title, key, trust, INVENTED, pdf), decisions
 
 
 def decide_demo(gathered: Gathered) -> tuple[PackedDecision, ...]:
@@ -116,10 +125,11 @@ def _record(ledger: OpenLedger, result: Result, key: SigningKey) -> None:
         executor_id=result.executor_id,
         processes_planned=5,
     )
+    agreed = ContractAgreed(contract_id=result.contract_id, contract=result.contract)
     ledger.log.append_all(
         [
-            seal(ContractAgreed(contract_id=result.contract_id, contract=result.contract), key),
-            seal(registered, key),
-            seal(summary_of(result, nonce=nonce, attempts=5), key, (blob,)),
+            seal(agreed, key, invented=True),
+            seal(registered, key, invented=True),
+            seal(summary_of(result, nonce=nonce, attempts=5), key, (blob,), invented=True),
         ]
     )

@@ -22,6 +22,7 @@ from lynxbench.evidence.documents import RESULT_FILE, parse_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import open_entry
+from lynxbench.evidence.trust import TrustList
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.bundle import Bundle, export_bundle, read_bundle
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger, opened
@@ -135,11 +136,16 @@ def record_decision(decision: Decision, ledger: str | None) -> RecordedDecision:
 
 
 def append_decision(
-    ledger: OpenLedger, decision: PackedDecision, key: SigningKey, blobs: tuple[Blob, ...] = ()
+    ledger: OpenLedger,
+    decision: PackedDecision,
+    key: SigningKey,
+    blobs: tuple[Blob, ...] = (),
+    *,
+    invented: bool = False,
 ) -> RecordedDecision:
     """The same into an open ledger, with documents where a pack brings them."""
     follow_up = decision.follow_up if isinstance(decision, PurchaseDecision) else None
-    envelopes = [seal(_entry(decision), key, blobs)]
+    envelopes = [seal(_entry(decision), key, blobs, invented=invented)]
     change: ChangeDeclared | None = None
     if follow_up is not None:
         change = ChangeDeclared(
@@ -149,7 +155,7 @@ def append_decision(
             what=follow_up.what,
             expected=follow_up.expected,
         )
-        envelopes.append(seal(change, key))
+        envelopes.append(seal(change, key, invented=invented))
     numbers = ledger.log.append_all(envelopes)
     return RecordedDecision(numbers[0], key.team, None if change is None else change.change_id)
 
@@ -165,9 +171,10 @@ def make_pack(
 ) -> MadePack:
     """Read decisions, gather what they cite, and write the bundle with its pages beside it."""
     decisions = [read_decision(file) for file in files]
-    key = Keyring(environment=environment).signing_key(datetime.now(UTC)).key
+    keyring = Keyring(environment=environment)
+    key = keyring.signing_key(datetime.now(UTC)).key
     with _ledger_of(decisions, folders, ledger, environment, key) as open_:
-        return pack_into(open_, decisions, output, title, key, environment, pdf=pdf)
+        return pack_into(open_, decisions, output, title, key, keyring.trust, pdf=pdf)
 
 
 def pack_into(
@@ -176,12 +183,11 @@ def pack_into(
     output: Path,
     title: str,
     key: SigningKey,
-    environment: Mapping[str, str],
+    trust: TrustList,
     invented: str = "",
     pdf: bool = True,
 ) -> MadePack:
     """The pack of decisions whose results an open ledger holds."""
-    trust = Keyring(environment=environment).trust
     cites = list(dict.fromkeys(name for decision in decisions for name in decision.cites))
     results = [result_document(ledger, name) for name in cites]
     known = standings(ledger.log, cites, trust)
@@ -208,9 +214,8 @@ def pack_into(
     for name, data in pages.items():
         digest = ledger.blobs.put(data)
         blobs.append(Blob(name=name, sha256=digest, size_bytes=len(data)))
-    append_decision(ledger, decisions[0], key, tuple(blobs))
-    for decision in decisions[1:]:
-        append_decision(ledger, decision, key)
+    for place, decision in enumerate(decisions):
+        append_decision(ledger, decision, key, tuple(blobs) if place == 0 else (), invented=bool(invented))
     done = export_bundle(ledger, cites, output, key, trust, now)
     written = {name: output.with_suffix(Path(name).suffix) for name in pages}
     for name, path in written.items():
@@ -230,11 +235,13 @@ def pack_into(
 def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
     """Check a pack by itself: signatures, proofs, documents; its pages speak of the results inside; these anew."""
     trust = Keyring(environment=environment).trust
-    read = ReadBundle(read_bundle(path, trust), trust, trust)
+    read = ReadBundle(read_bundle(path, trust, example=True), trust, trust)
     bundle = read.bundle
     pack = pack_in(bundle)
     if pack is None:
         raise EvidenceInvalid(f"{path}: a bundle of results without a decision; not a procurement pack")
+    if bool(pack.invented) != bundle.example:
+        raise EvidenceInvalid(f"{path}: its pages and its signed entries do not agree on whether it is invented")
     held = {result.result_id for result in pack.results}
     missing = set(pack.cites) - held
     if missing or not held <= set(bundle.manifest.results):

@@ -14,6 +14,7 @@ from lynxbench.model.canonical import JsonValue, content_id
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
+from lynxbench.plain_files import read_plain
 
 MAX_RESULT_BYTES = 256 << 20
 RESULT_FILE = "result.json"
@@ -24,7 +25,7 @@ AnyDocument = TypeVar("AnyDocument", bound=Document)
 def read_document(file: Path, form: type[AnyDocument], hint: str) -> AnyDocument:
     """A document from its file; BadInput with the hint where there is none, BadResult where it is damaged."""
     try:
-        return form.model_validate_json(file.read_bytes())
+        return form.model_validate_json(read_plain(file, MAX_RESULT_BYTES))
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror or error}; {hint}") from None
     except ValidationError as error:
@@ -106,8 +107,6 @@ def check_samples(result: Result, folder: Path) -> Path:
 def read_bytes(path: Path) -> bytes:
     """The bytes of a result document; BadResult where there is none."""
     try:
-        if path.stat().st_size > MAX_RESULT_BYTES:
-            raise BadResult(f"{path}: larger than {MAX_RESULT_BYTES >> 20} MiB; not a result document")
-        return path.read_bytes()
+        return read_plain(path, MAX_RESULT_BYTES)
     except OSError as error:
         raise BadResult(f"{path}: {error.strerror or error}; give a result document or its folder") from error

@@ -31,6 +31,7 @@ from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Role
 from lynxbench.model.fields import Sha256
+from lynxbench.plain_files import read_plain
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -276,7 +277,7 @@ class KeyFolder:
 def read_card(path: Path) -> KeyCard:
     """A key's card from its file."""
     try:
-        data = path.read_bytes()
+        data = read_plain(path, MAX_CARD_BYTES)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}; give the card of a key (lynxbench key export)") from error
     return parse_card(data, str(path))

@@ -20,11 +20,14 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
+from lynxbench.plain_files import read_plain
 
 MANIFEST_FILE: Final = "manifest.json"
 ENVELOPE_FILE: Final = "entry.dsse.json"
 """The signed entry of this result, where one was made."""
-NOT_EVIDENCE: Final = frozenset({MANIFEST_FILE, ENVELOPE_FILE, "report.html", "report.md"})
+REGISTERED_FILE: Final = "registration.dsse.json"
+"""The signed announcement of the run: shows whose it is where no ledger took it."""
+NOT_EVIDENCE: Final = frozenset({MANIFEST_FILE, ENVELOPE_FILE, REGISTERED_FILE, "report.html", "report.md"})
 """Drawn from the evidence, or about it; at the top of the folder alone."""
 MAX_MANIFEST_BYTES: Final = 32 << 20
 
@@ -82,8 +85,7 @@ def read_manifest(folder: Path) -> RunManifest | None:
     """The manifest of a folder; None where there is none."""
     file = folder / MANIFEST_FILE
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_MANIFEST_BYTES + 1)
+        data = read_plain(file, MAX_MANIFEST_BYTES)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -2,31 +2,34 @@
 
 import hashlib
 import io
+import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from lynxbench.errors import BadResult
+from lynxbench.evidence.array_file import Column, read_arrays
+from lynxbench.evidence.whole_files import written_whole
 from lynxbench.model.result import SamplesFile
 from lynxbench.model.samples import CountedProcess, Iterations, Marks, ProcessSamples
-
-Column = npt.NDArray[np.generic]
+from lynxbench.plain_files import LARGEST_EVIDENCE_BYTES, open_plain
 
 _ITERATION_COLUMNS = ("process", "start_ns", "end_ns", "units", "phase")
 _MARK_COLUMNS = ("mark_process", "mark_iteration", "mark_ns")
 _PROCESS_COLUMNS = ("process_index", "process_precision", "process_setup_ns", "process_compile_ns")
 COLUMNS = (*_ITERATION_COLUMNS, *_MARK_COLUMNS, *_PROCESS_COLUMNS)
+_SPAN_COLUMNS = ("process_setup_ns", "process_compile_ns")
 
-MAX_BYTES = 4 << 30
+MAX_BYTES = LARGEST_EVIDENCE_BYTES
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date a zip entry can carry: equal samples give equal bytes
 
 
 def write_samples(path: Path, processes: tuple[CountedProcess, ...]) -> SamplesFile:
     """Write the columns as an uncompressed .npz whose bytes depend on the samples alone."""
     data = encode_samples(processes)
-    path.write_bytes(data)
+    with written_whole(path) as stream:
+        stream.write(data)
     return SamplesFile(
         file=path.name,
         sha256=hashlib.sha256(data).hexdigest(),
@@ -49,25 +52,25 @@ def encode_samples(processes: tuple[CountedProcess, ...]) -> bytes:
 
 def read_samples(path: Path) -> tuple[CountedProcess, ...]:
     """The samples of a run; BadResult where the file is not one."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadResult(f"{path}: larger than {MAX_BYTES >> 30} GiB; not a samples file")
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            missing = [name for name in COLUMNS if name not in archive.files]
-            if missing:
-                raise BadResult(f"{path}: column {missing[0]!r} is missing; not a samples file of lynxbench")
-            columns = {name: archive[name] for name in COLUMNS}
-    except OSError as error:
-        raise BadResult(f"{path}: {error.strerror or error}") from error
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
-        raise BadResult(f"{path}: not a samples file of lynxbench ({error})") from error
+    columns = read_arrays(path)
+    for name in COLUMNS:
+        if name not in columns:
+            raise BadResult(f"{path}: column {name!r} is missing; not a samples file of lynxbench")
+        kinds, beside = "U" if name == "process_precision" else "iu", (2,) if name in _SPAN_COLUMNS else ()
+        if columns[name].dtype.kind not in kinds or columns[name].ndim == 0 or columns[name].shape[1:] != beside:
+            raise BadResult(f"{path}: column {name!r} is of another kind; not a samples file of lynxbench")
     return _processes_of(columns, path)
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    """SHA-256 of a plain file's bytes, in hex; BadResult where it is none, or larger than any file of a run."""
+    try:
+        with open_plain(path) as stream:
+            if os.fstat(stream.fileno()).st_size > MAX_BYTES:
+                raise BadResult(f"{path}: larger than {MAX_BYTES >> 30} GiB; no file of a run")
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise BadResult(f"{path}: {error.strerror or error}") from error
 
 
 def _columns_of(processes: tuple[CountedProcess, ...]) -> dict[str, Column]:

@@ -51,7 +51,8 @@ class VerifiedEntry:
 
 def seal_entry(entry: Entry, keys: Sequence[SigningKey]) -> Envelope:
     """An entry as a signed statement. Refuses one that would not open again."""
-    predicate = cast("JsonValue", entry.model_dump(mode="json", by_alias=True))
+    unsaid = None if entry.invented else {"invented"}
+    predicate = cast("JsonValue", entry.model_dump(mode="json", by_alias=True, exclude=unsaid))
     try:
         payload = _payload(entry, canonical_bytes(predicate))
     except (CanonicalizationError, UnicodeEncodeError) as error:

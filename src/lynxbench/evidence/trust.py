@@ -21,6 +21,7 @@ from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
 from lynxbench.model.entries import Reason, Role
 from lynxbench.model.fields import Sha256
+from lynxbench.plain_files import read_plain
 
 TRUST_FILE: Final = "trust.json"
 MAX_TRUST_BYTES: Final = 4 << 20
@@ -194,8 +195,7 @@ def read_trust(where: Path) -> TrustList:
     """The trust list under a home folder; an empty one where none was written yet."""
     file = where / TRUST_FILE
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_TRUST_BYTES + 1)
+        data = read_plain(file, MAX_TRUST_BYTES)
     except FileNotFoundError:
         return TrustList()
     except OSError as error:

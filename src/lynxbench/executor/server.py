@@ -155,7 +155,7 @@ def _tell(address: Address, root: str, model: str, kserve: bool) -> dict[str, Fi
         text = answer.body.decode("utf-8", "replace")
         try:
             fields[name] = measured(exact_json(without_changing(json.loads(text))), f"GET {path}")
-        except ValueError:
+        except (ValueError, RecursionError):
             fields[name] = unreadable(f"GET {path}: not JSON", Tier.STATE)
             continue
         if value_is_credential(text):

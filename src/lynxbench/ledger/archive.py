@@ -15,6 +15,7 @@ from typing import BinaryIO
 from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.whole_files import written_whole
 from lynxbench.ledger.blobs import MAX_BLOB_BYTES
+from lynxbench.plain_files import open_plain
 
 BLOCK = tarfile.BLOCKSIZE
 MAX_MEMBERS = 200_000
@@ -40,7 +41,7 @@ def write_archive(path: Path, members: Iterable[tuple[str, bytes]]) -> None:
 def looks_like_archive(path: Path) -> bool:
     """Whether a file is a bundle, perhaps a damaged one: texts are not. What cannot be opened is left to the reader."""
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             start = stream.read(BLOCK)
     except OSError:
         return True

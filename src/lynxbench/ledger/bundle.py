@@ -17,12 +17,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field as Bound_
 
-from lynxbench.errors import BadInput, EvidenceInvalid
+from lynxbench.errors import BadInput, EvidenceInvalid, Refused
 from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.documents import RESULT_FILE, parse_identified
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keys import KeyCard, SigningKey
-from lynxbench.evidence.statement import verify_entry
+from lynxbench.evidence.statement import open_entry, parse_time, verify_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
@@ -35,9 +35,10 @@ from lynxbench.ledger.bundle_contents import (
     refuse_false_name,
     runs_brought,
 )
+from lynxbench.ledger.bundled_runs import check_run
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.log import Ledger, Logged
+from lynxbench.ledger.log import INVENTED_ENTRY, Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.model.canonical import canonical_bytes, short
@@ -45,6 +46,7 @@ from lynxbench.model.document import Document
 from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
 from lynxbench.model.fields import Sha256
 from lynxbench.model.result import Result
+from lynxbench.plain_files import open_plain
 
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
 MAX_LISTING_BYTES = 256 << 20
@@ -112,6 +114,8 @@ class Bundle:
     teams: tuple[str, ...]
     submitters: tuple[str, ...] = ()
     """Teams that signed the checkpoint: whoever made the bundle."""
+    example: bool = False
+    """Whether all of it is invented: a worked example, which nobody's key stands behind."""
 
 
 def export_bundle(
@@ -155,10 +159,13 @@ def export_bundle(
     return Exported(manifest.results, len(about), len(blobs), checkpoint.checkpoint)
 
 
-def read_bundle(path: Path, trust: TrustList) -> Bundle:
-    """Read a bundle and check everything in it against the reader's own trust list; EvidenceInvalid otherwise."""
+def read_bundle(path: Path, trust: TrustList, *, example: bool = False) -> Bundle:
+    """Read a bundle and check everything in it against the reader's own trust list; EvidenceInvalid otherwise.
+
+    A worked example is refused unless it is asked for; then its bytes are checked, by the keys that it brings itself.
+    """
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             members = read_archive(stream, str(path))
             manifest = _open_manifest(members, str(path))
             contents = _checked_members(members, manifest, str(path))
@@ -166,17 +173,22 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
         raise BadInput(
             f"{path}: {error.strerror or error}; give a bundle of `results export`, or a run folder"
         ) from error
+    numbered = [
+        (name.removeprefix("entries/").removesuffix(".json"), parse_envelope(data))
+        for name, data in sorted(contents.items())
+        if name.startswith("entries/")
+    ]
+    envelopes = tuple(envelope for _, envelope in numbered)
+    cards = parse_document(contents.pop(KEYS), KEYS, MAX_LISTING_BYTES, Keys)
+    invented = _refuse_invented(path, [open_entry(envelope) for envelope in envelopes], example)
+    trust = _trust_in(cards) if invented else trust
     signed = verify_checkpoint(parse_envelope(contents.pop(CHECKPOINT)), trust)
     proofs = parse_document(contents.pop(PROOFS), PROOFS, MAX_LISTING_BYTES, Proofs)
-    cards = parse_document(contents.pop(KEYS), KEYS, MAX_LISTING_BYTES, Keys)
     blobs = {name.removeprefix("blobs/"): data for name, data in contents.items() if name.startswith("blobs/")}
     teams: dict[str, None] = {}
-    envelopes: list[Envelope] = []
     entries: list[Entry] = []
     numbers: list[int] = []
-    for name in sorted(name for name in contents if name.startswith("entries/")):
-        number = name.removeprefix("entries/").removesuffix(".json")
-        envelope = parse_envelope(contents[name])
+    for number, envelope in numbered:
         _prove(envelope, number, proofs, signed.checkpoint)
         try:
             verified = verify_entry(envelope, trust)
@@ -184,15 +196,15 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
             raise EvidenceInvalid(f"{path}: entry {int(number)}: {error}{_who(envelope, cards, trust)}") from None
         teams |= dict.fromkeys(signer.team for signer in verified.signers)
         numbers.append(int(number))
-        envelopes.append(envelope)
         entries.append(verified.entry)
     if len(proofs.paths) != len(envelopes):
         raise EvidenceInvalid(f"{path}: holds {len(envelopes)} entries and {len(proofs.paths)} proofs")
     if not holds_contents(signed.checkpoint, manifest.results, numbers):
         raise EvidenceInvalid(f"{path}: entries were left out, or put in, after the bundle was signed")
     _refuse_incomplete(path, manifest, entries, blobs)
-    submitters = tuple(dict.fromkeys(signer.team for signer in signed.signers))
-    return Bundle(manifest, signed.checkpoint, tuple(envelopes), blobs, tuple(teams), submitters)
+    submitters = () if invented else tuple(dict.fromkeys(signer.team for signer in signed.signers))
+    known = () if invented else tuple(teams)
+    return Bundle(manifest, signed.checkpoint, envelopes, blobs, known, submitters, example=invented)
 
 
 def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
@@ -330,13 +342,35 @@ def _refuse_incomplete(path: Path, manifest: BundleManifest, entries: Sequence[E
             document = next((blob for blob in entry.blobs if blob.name == RESULT_FILE), None)
             if document is None:
                 raise EvidenceInvalid(f"{path}: result {short(entry.body.result_id)} comes without its document")
-            check_result_document(blobs[document.sha256], entry.body, f"{path}: {RESULT_FILE}")
+            result = check_result_document(blobs[document.sha256], entry.body, f"{path}: {RESULT_FILE}")
+            if result.invented and not entry.invented:
+                raise Refused(f"{path}: {INVENTED_ENTRY}")
+            if not entry.invented:
+                check_run(entry, entry.body, result, blobs, str(path))
     missing = set(manifest.results) - recorded
     if missing:
         raise EvidenceInvalid(f"{path}: result {short(missing.pop())} is listed and not there")
     for entry in entries:
         if isinstance(entry.body, Concluded):
             check_analysis(entry, recorded, blobs, str(path))
+
+
+def _refuse_invented(path: Path, entries: Sequence[Entry], example: bool) -> bool:
+    """Whether a bundle is a worked example; one that nobody asked for, or that is one in part, is refused."""
+    invented = {entry.invented for entry in entries}
+    if True in invented and not example:
+        raise Refused(f"{path}: {INVENTED_ENTRY}")
+    if len(invented) > 1:
+        raise EvidenceInvalid(f"{path}: says of some entries that they are invented, and of others not")
+    return True in invented
+
+
+def _trust_in(cards: Keys) -> TrustList:
+    """Whoever signed an example is nobody: its own keys show that its bytes are whole, and no more."""
+    trust = TrustList()
+    for card in cards.cards:
+        trust = trust.adding(card, parse_time(card.made_at))
+    return trust
 
 
 def _who(envelope: Envelope, cards: Keys, trust: TrustList) -> str:

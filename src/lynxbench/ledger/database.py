@@ -14,6 +14,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError, NotFound, first_line
+from lynxbench.ledger.sqlite_files import refuse_strange_files, refuse_strange_schema
 from lynxbench.tables import read_table
 
 if TYPE_CHECKING:
@@ -324,8 +325,7 @@ def _engine(url: URL, is_sqlite: bool) -> sa.Engine:
         if not url.database or url.database == ":memory:":
             raise BadLedger("a ledger needs a file: give sqlite:///FILE or a folder")
         file = Path(url.database)
-        if file.is_symlink():
-            raise BadLedger(f"{file}: a symbolic link; name the ledger's own file")
+        refuse_strange_files(file)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -333,13 +333,18 @@ def _engine(url: URL, is_sqlite: bool) -> sa.Engine:
         engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
     except (NoSuchModuleError, ModuleNotFoundError) as error:
         raise BadLedger(f"{url.get_backend_name()}: {error}; pip install 'lynxbench[postgres]'") from None
-    sa.event.listen(engine, "connect", _prepare_sqlite)
+    sa.event.listen(engine, "connect", lambda connection, _: _prepare_sqlite(connection, str(file)))
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _prepare_sqlite(connection: DBAPIConnection, _record: Any) -> None:
+def _prepare_sqlite(connection: DBAPIConnection, name: str) -> None:
     assert isinstance(connection, sqlite3.Connection)
+    try:
+        refuse_strange_schema(connection, name)
+    except BaseException:
+        connection.close()
+        raise
     connection.isolation_level = None  # this file says BEGIN itself: the driver's own comes too late to be exclusive
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")

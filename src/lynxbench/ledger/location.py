@@ -77,11 +77,16 @@ def default_folder(environment: Mapping[str, str]) -> Path:
 
 
 def open_ledger(
-    location: Location, environment: Mapping[str, str], *, create: bool = False, unseen: bool = False
+    location: Location,
+    environment: Mapping[str, str],
+    *,
+    create: bool = False,
+    unseen: bool = False,
+    example: bool = False,
 ) -> OpenLedger:
     """Open a ledger; EvidenceInvalid where it does not continue what was last seen of it (unless `unseen`)."""
     try:
-        return _opened(location, environment, create, unseen)
+        return _opened(location, environment, create, unseen, example)
     except _ODD as error:
         if isinstance(error, LynxbenchError):
             raise
@@ -91,10 +96,18 @@ def open_ledger(
         ) from error
 
 
-def _opened(location: Location, environment: Mapping[str, str], create: bool, unseen: bool) -> OpenLedger:
+def _opened(
+    location: Location, environment: Mapping[str, str], create: bool, unseen: bool, example: bool
+) -> OpenLedger:
     is_local = location.database.startswith("sqlite:")  # its documents lie beside it: the folder can be moved
     blobs = None if is_local else location.blobs
-    log = Ledger(location.database, create=create, blobs=blobs, trust=lambda: read_trust(home(environment)))
+    log = Ledger(
+        location.database,
+        create=create,
+        blobs=blobs,
+        trust=lambda: read_trust(home(environment)),
+        example=example,
+    )
     try:
         where = location.blobs or log.blobs_url
         assert where is not None

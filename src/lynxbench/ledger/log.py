@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError, NotFound
+from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 AT_ONCE = 500
 """Ids in one question: every database takes as many variables."""
+INVENTED_ENTRY = "a worked example, whose figures are invented; no ledger but the example's own takes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,10 @@ class Proof:
 
 
 class Ledger:
-    """An open ledger. `create=False` refuses one that is not there yet; `trust` says which keys are of one team."""
+    """An open ledger. `create=False` refuses one that is not there yet; `trust` says which keys are of one team.
+
+    Only an `example` takes what is invented.
+    """
 
     def __init__(
         self,
@@ -80,9 +84,11 @@ class Ledger:
         create: bool = True,
         blobs: str | None = None,
         trust: Callable[[], TrustList] = TrustList,
+        example: bool = False,
     ) -> None:
         self._trust = trust
         self.database = Database(url, LEDGER_SCHEMA)
+        self.example = example
         try:
             if not create and self.database.schema() is None:
                 raise BadLedger(f"{self.database.name}: no ledger here yet; the first recorded run makes one")
@@ -119,6 +125,8 @@ class Ledger:
         `trust` says whose keys signed what comes from others; one's own entries are judged by the ledger's own list.
         """
         incoming = [_incoming(envelope) for envelope in envelopes]
+        if not self.example and any(entry.invented for _, entry in incoming):
+            raise Refused(f"{self.database.name}: {INVENTED_ENTRY}")
         known_keys = self._trust() if trust is None and any(row["run_id"] is not None for row, _ in incoming) else trust
         with self.database.writing() as connection:
             leaves = [row["leaf"] for row, _ in incoming]

@@ -1,6 +1,7 @@
 """A fresh process for every repetition: started, watched and ended in order; its own side leaves with its parent."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from lynxbench.model.surroundings import Surroundings
 POLL_S = 0.5
 GRACE_S = 3.0
 ERRORS_FILE = "stderr.txt"
+FULL_BELOW_BYTES = 1 << 16
+"""A disk with less than this left takes no log of a process that fails."""
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -63,9 +66,12 @@ def leave_with_parent(leave: Callable[[], object]) -> None:
 
 
 def last_words(log: Path) -> str:
-    """The last line a process wrote to its log."""
+    """The last line a process wrote to its log; where it could write none because the disk is full, that."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1][:400] if lines else "no message"
+    if lines:
+        return lines[-1][:400]
+    free_bytes = shutil.disk_usage(log.parent).free if log.parent.exists() else FULL_BELOW_BYTES
+    return f"no message: the disk is full ({log.parent})" if free_bytes < FULL_BELOW_BYTES else "no message"
 
 
 def end_group(child: subprocess.Popen[bytes], leaving_s: float = 0.0, grace_s: float = GRACE_S) -> None:

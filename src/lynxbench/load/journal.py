@@ -16,6 +16,7 @@ import numpy as np
 
 from lynxbench.errors import BadResult
 from lynxbench.model.samples import Int64, Iterations, Marks
+from lynxbench.plain_files import read_plain
 
 _ROW = struct.Struct("<qqqq")  # start_ns, end_ns, units, sequence number
 _MARK = struct.Struct("<qq")  # iteration, at_ns
@@ -121,5 +122,6 @@ def count_journal(folder: Path) -> int:
 def _read_rows(path: Path, width: int) -> Int64:
     if not path.exists():
         return np.empty((0, width), dtype=np.int64)
-    flat = np.fromfile(path, dtype="<i8")
+    data = read_plain(path)
+    flat = np.frombuffer(data, dtype="<i8", count=len(data) // 8).astype(np.int64)
     return flat[: len(flat) // width * width].reshape(-1, width)

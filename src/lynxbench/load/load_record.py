@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lynxbench.evidence.array_file import read_arrays
 from lynxbench.model.requests import Requests
 from lynxbench.model.samples import Float64, Int64
 from lynxbench.model.secrets import secret_values, withhold
@@ -331,8 +332,7 @@ def write_record(record: LoadRecord, path: Path) -> None:
 
 def read_record(path: Path) -> LoadRecord:
     """The record a file holds."""
-    with np.load(path, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
+    arrays: dict[str, Any] = dict(read_arrays(path))
     about = json.loads(arrays.pop("about").tobytes())
     health = tuple(
         Health(

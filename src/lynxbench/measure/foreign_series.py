@@ -11,6 +11,7 @@ import numpy as np
 
 from lynxbench.errors import BadSeries
 from lynxbench.measure.series_table import Cell, Table, number_in, parse_table
+from lynxbench.plain_files import read_plain
 from lynxbench.stats.arrays import Floats
 from lynxbench.stats.batches import BestRun, best_run, means_by_time
 from lynxbench.stats.steady import SteadyJudgement, judge_steady
@@ -91,7 +92,7 @@ def read_series(
 ) -> SeriesFile:
     """Read a CSV, JSON or JSON-lines file and pick its series."""
     try:
-        raw = Path(path).read_bytes()
+        raw = read_plain(Path(path))
     except OSError as problem:
         raise BadSeries(f"{path}: cannot be read ({problem.strerror or problem})") from None
     if b"\0" in raw:

@@ -21,6 +21,7 @@ from lynxbench.errors import BadResult
 from lynxbench.measure.host_readings import HostReader
 from lynxbench.measure.nvml_readings import NvmlReader, open_nvml
 from lynxbench.model.samples import Telemetry
+from lynxbench.plain_files import read_plain
 
 CPU_INTERVAL_S = 0.2
 GPU_INTERVAL_S = 0.1
@@ -118,7 +119,7 @@ class TelemetrySampler:
 def read_telemetry(path: Path) -> Telemetry:
     """All samples of a file; columns that a stretch lacks are NaN there. BadResult where there is no header."""
     try:
-        text = path.read_bytes().decode("ascii", errors="replace")
+        text = read_plain(path).decode("ascii", errors="replace")
     except OSError as error:
         raise BadResult(f"telemetry {path}: cannot be read ({error.strerror})") from error
     names: list[str] = []

@@ -339,3 +339,5 @@ class Entry(Document):
     """UTC, ISO 8601, by the signer's clock; the ledger's order is its own."""
     body: EntryBody
     blobs: tuple[Blob, ...] = ()
+    invented: bool = False
+    """A worked example says so in what is signed. Left out where it is not one: earlier versions read such entries."""

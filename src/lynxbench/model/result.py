@@ -26,6 +26,9 @@ its workload. 3: intervals of percentiles cover the spread between processes; an
 and its fill-up is left out; outliers that grow are a doubt; copies and formats wider than the contract's are the
 software's, however near their ceilings they run; energy is that of the run's own devices."""
 
+INVENTED_FIGURES = "The example carries no samples: its figures are invented."
+"""Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""
+
 
 class Validity(Document):
     """`void` figures are shown to nobody as the executor's; `doubtful` ones carry their reasons."""
@@ -193,6 +196,11 @@ class Result(Document):
     samples: SamplesFile
     rules: int = 1
     """The edition of the rules by which its verdicts were reached; results without it are of the first."""
+
+    @property
+    def invented(self) -> bool:
+        """Whether it says itself that nobody measured it."""
+        return INVENTED_FIGURES in self.assumptions
 
     def document(self) -> dict[str, object]:
         """The JSON document."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError
+from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keyring import Keyring
@@ -19,6 +19,7 @@ from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.manifest import (
     ENVELOPE_FILE,
     MANIFEST_FILE,
+    REGISTERED_FILE,
     RunManifest,
     differences,
     read_manifest,
@@ -29,6 +30,7 @@ from lynxbench.evidence.statement import open_entry, seal_entry
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
+from lynxbench.ledger.log import INVENTED_ENTRY
 from lynxbench.ledger.queries import entries_about, entries_of_contract, find_result, find_run
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import (
@@ -77,6 +79,12 @@ class LedgerRecorder:
 
     def register(self, run: RunFolder) -> None:
         """Announce the run before its first sample, also to the server where one is known; a resumed one is already."""
+        try:
+            chosen = self._keys.signing_key(datetime.now(UTC))
+            self.news = chosen.news or self.news
+            leave_announcement(run, chosen.key)
+        except (LynxbenchError, OSError) as error:
+            self.problem = self.problem or str(error)
         envelope = self.take(lambda ledger, key: ledger.log.read(register_run(ledger, run, key)).envelope)
         if envelope is not None and self._environment.get(SERVER_VARIABLE):
             self._announce(envelope)
@@ -124,16 +132,27 @@ def register_run(ledger: OpenLedger, run: RunFolder, key: SigningKey) -> int:
         return earlier[0].seq
     data = (run.path / REGISTRATION_FILE).read_bytes()
     ledger.blobs.put(data)
-    body = RunRegistered(
+    agreed = _contract_entry(ledger, run, key)
+    envelope = seal(_announcement(run), key, (blob_of(REGISTRATION_FILE, data),))
+    return ledger.log.append_all([*agreed, envelope])[-1]
+
+
+def leave_announcement(run: RunFolder, key: SigningKey) -> None:
+    """Sign the announcement beside the run as well: where no ledger takes it, it shows later whose run it is."""
+    file = run.path / REGISTERED_FILE
+    if not file.exists():
+        write_text(file, seal(_announcement(run), key).to_bytes().decode("utf-8"))
+
+
+def _announcement(run: RunFolder) -> RunRegistered:
+    registration = run.registration
+    return RunRegistered(
         run_id=registration.run_id,
         nonce=registration.nonce,
         contract_id=registration.contract_id,
         executor_id=registration.executor.executor_id,
         processes_planned=len(registration.plan),
     )
-    agreed = _contract_entry(ledger, run, key)
-    envelope = seal(body, key, (blob_of(REGISTRATION_FILE, data),))
-    return ledger.log.append_all([*agreed, envelope])[-1]
 
 
 def abandon_run(ledger: OpenLedger, run: RunFolder, reason: str, key: SigningKey) -> int:
@@ -158,6 +177,8 @@ def record_folder(ledger: OpenLedger, folder: Path, key: SigningKey) -> Recorded
     """Append the result of a finished run, its documents first. Recording it again changes nothing."""
     folder = folder if folder.is_dir() else folder.parent
     result = read_result(folder)
+    if result.invented:
+        raise Refused(f"{folder}: {INVENTED_ENTRY}")
     known = find_result(ledger.log, result.result_id)
     if known is not None:
         return Recorded(result.result_id, known.seq, new=False)
@@ -215,10 +236,10 @@ def keep_files(store: BlobStore, folder: Path) -> tuple[Blob, ...]:
     return tuple(blobs)
 
 
-def seal(body: EntryBody, key: SigningKey, blobs: tuple[Blob, ...] = ()) -> Envelope:
-    """Sign a statement made now."""
+def seal(body: EntryBody, key: SigningKey, blobs: tuple[Blob, ...] = (), *, invented: bool = False) -> Envelope:
+    """Sign a statement made now; an `invented` one says so."""
     made_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return seal_entry(Entry(made_at=made_at, body=body, blobs=blobs), [key])
+    return seal_entry(Entry(made_at=made_at, body=body, blobs=blobs, invented=invented), [key])
 
 
 def _contract_entry(ledger: OpenLedger, run: RunFolder, key: SigningKey) -> list[Envelope]:

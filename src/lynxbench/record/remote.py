@@ -18,6 +18,7 @@ TIMEOUT_S = 60.0
 CHUNK_BYTES = 4 << 20
 ATTEMPTS = 6
 FIRST_WAIT_S = 0.5
+NOT_OURS = "no server of lynxbench answers so"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -43,10 +44,7 @@ class Remote:
         """One question; the JSON document of the answer."""
         data = None if body is None else json.dumps(body).encode()
         headers = {} if data is None else {"Content-Type": "application/json"}
-        document = json.loads(self._send(method, _address(path, query), data, headers))
-        if not isinstance(document, dict):
-            raise BadInput(f"{self.url}{path}: no server of lynxbench answers so")
-        return document
+        return self._parse(self._send(method, _address(path, query), data, headers), path)
 
     def fetch(self, path: str) -> bytes:
         """A file."""
@@ -68,6 +66,8 @@ class Remote:
         for attempt in range(ATTEMPTS):
             try:
                 return self._push(bundle, size, sha256, run, progress)
+            except (KeyError, TypeError, ValueError):
+                raise BadInput(f"{self.url}: {NOT_OURS}") from None
             except Unreachable:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -86,13 +86,22 @@ class Remote:
                 stream.seek(at)
                 chunk = stream.read(CHUNK_BYTES)
                 headers = {"Content-Type": "application/octet-stream", "Upload-Offset": str(at)}
-                upload = json.loads(self._send("PATCH", place, chunk, headers))
+                upload = self._parse(self._send("PATCH", place, chunk, headers), place)
                 if progress is not None:
                     progress(int(upload["received_bytes"]), size)
         if upload["state"] == "open":
             upload = self.ask("POST", f"{place}/finish", {"run": run})
         outcome = upload["outcome"]
         return outcome if isinstance(outcome, dict) else {}
+
+    def _parse(self, data: bytes, path: str) -> dict[str, Any]:
+        try:
+            document = json.loads(data)
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict):
+            raise BadInput(f"{self.url}{path}: {NOT_OURS}")
+        return document
 
     def _send(self, method: str, address: str, data: bytes | None, headers: Mapping[str, str]) -> bytes:
         given = {"Accept": "application/json", **headers}
@@ -124,7 +133,7 @@ def _address(path: str, query: Mapping[str, str] | None) -> str:
 def _error(url: str, status: int, body: bytes) -> LynxbenchError:
     try:
         line = str(json.loads(body)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         line = f"answered {status}"
     words = f"{url}: {line}"
     if status in (401, 403, 409):

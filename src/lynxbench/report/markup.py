@@ -6,7 +6,7 @@ from functools import cache
 from html import escape
 from typing import TypeAlias
 
-from lynxbench.report.words import UNSAFE
+from lynxbench.visible import UNSAFE, visible
 
 
 class Safe(str):
@@ -43,8 +43,8 @@ def join(children: Iterable[Child]) -> Safe:
 
 
 def escaped(text: str) -> str:
-    """Any text as text: no markup, no control and no direction-override characters."""
-    return text if _SPECIAL.search(text) is None else escape(UNSAFE.sub("\ufffd", text), quote=True)
+    """Any text as text: no markup, and nothing that would drive a terminal or not be seen."""
+    return text if _SPECIAL.search(text) is None else escape(visible(text), quote=True)
 
 
 def _collect(children: Iterable[Child], pieces: list[str]) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from lynxbench.report import doc
 from lynxbench.report.doc import Depth, Fact, Inline, Style, Tone
 from lynxbench.report.words import NBSP, clean, printable
+from lynxbench.visible import visible
 
 NARROWEST = 60
 """Below this the layout stays as it is and the terminal wraps; numbers would otherwise be torn apart."""
@@ -49,7 +50,7 @@ def _header(report: doc.Report, width: int) -> list[Line]:
     about: Line = []
     for name, *values in filter(None, report.facts):
         pieces = [piece for value in values for piece in (Piece(" ", DIM), *_pieces(value, DIM))]
-        about += [Piece(" · " if about else "", DIM), Piece(name, DIM), *pieces]
+        about += [Piece(" · " if about else "", DIM), Piece(printable(name), DIM), *pieces]
     return [*_wrapped(_pieces(report.title, BOLD), width), *(_wrapped(about, width) if about else []), []]
 
 
@@ -127,9 +128,8 @@ def _layer_title(part: doc.LayerPart) -> Line:
 
 def _verdict(block: doc.Verdict, width: int) -> list[Line]:
     colour = "" if not isinstance(block.look, Tone) else _CODES.get(block.look, "")
-    head = (
-        [Piece(f"{block.mark.upper()}{': ' if block.sentence else ''}", f"1;{colour}".strip(";"))] if block.mark else []
-    )
+    mark = f"{printable(block.mark).upper()}{': ' if block.sentence else ''}"
+    head = [Piece(mark, f"1;{colour}".strip(";"))] if block.mark else []
     lines = _wrapped([*head, *_pieces(block.sentence)], width)
     lines += _indented(_facts(block.facts, width - INDENT))
     return lines + _indented(_points(doc.Points(block.cautions, kind=doc.Bullet.WARNS), width - INDENT))
@@ -145,7 +145,7 @@ def _points(block: doc.Points, width: int) -> list[Line]:
 
 
 def _facts(pairs: Iterable[Fact | None], width: int) -> list[Line]:
-    return _labelled([(name, *map(_pieces, values)) for name, *values in filter(None, pairs)], width)
+    return _labelled([(printable(name), *map(_pieces, values)) for name, *values in filter(None, pairs)], width)
 
 
 def _labelled(facts: Sequence[tuple[str, *tuple[Line, ...]]], width: int) -> list[Line]:
@@ -165,10 +165,10 @@ def _labelled(facts: Sequence[tuple[str, *tuple[Line, ...]]], width: int) -> lis
 
 def _table(block: doc.Table, width: int) -> list[Line]:
     rows = [[_pieces(cell) for cell in row] for row in block.rows[: block.most or None]]
-    head = [[Piece(name, DIM)] for name in block.head]
+    head = [[Piece(printable(name), DIM)] for name in block.head]
     widths = _widths([head, *rows], frozenset(block.right), width - GAP * (len(head) - 1))
     if widths is None:
-        return _stacked(block.head, rows, width)
+        return _stacked([printable(name) for name in block.head], rows, width)
     lines = _row(head, widths, block.right, width) if any(block.head) else []
     return lines + [line for row in rows for line in _row(row, widths, block.right, width)]
 
@@ -309,12 +309,12 @@ def _cells(text: str) -> int:
 
 
 def _text(line: Line, colour: bool) -> str:
-    plain = "".join(piece.text for piece in line).replace(NBSP, " ").rstrip()
+    plain = visible("".join(piece.text for piece in line)).replace(NBSP, " ").rstrip()
     if not colour:
         return plain
     text, left = "", len(plain)
     for code, run in groupby(line, key=lambda piece: piece.code):
-        words = "".join(piece.text for piece in run)[:left].replace(NBSP, " ")
+        words = visible("".join(piece.text for piece in run))[:left].replace(NBSP, " ")
         left -= len(words)
         text += f"\x1b[{code}m{words}\x1b[0m" if code and words else words
     return text

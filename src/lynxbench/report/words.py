@@ -13,6 +13,7 @@ from lynxbench.model.attribution import Category
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
+from lynxbench.visible import visible
 
 if TYPE_CHECKING:  # words of figures alone, such as a list of results, need no form of a whole result
     from lynxbench.model.result import Conditions, Percentile
@@ -23,19 +24,17 @@ MINUS = "\u2212"
 UNRESOLVED = "unresolved"
 NO_FIGURE = "–"
 
-# C0 and C1 controls could drive a terminal; directional overrides could make a text read as something else.
-UNSAFE = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def clean(text: str) -> str:
-    """One line of somebody's text without control and direction-override characters."""
-    return " ".join(UNSAFE.sub("\ufffd", text).split())
+    """One line of somebody's text; what would drive a terminal or not be seen is written out."""
+    return " ".join(visible(text).split())
 
 
 def printable(text: str) -> str:
-    """Any text in one line without those characters; its spaces stay, since some hold a figure together."""
-    return UNSAFE.sub("\ufffd", text).replace("\n", " ").replace("\t", " ")
+    """Any text in one line likewise; its spaces stay, since some hold a figure together."""
+    return visible(text).replace("\n", " ").replace("\t", " ")
 
 
 def decimals_of(interval: Interval) -> int:

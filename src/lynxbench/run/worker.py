@@ -20,6 +20,7 @@ import numpy as np
 
 from lynxbench.engines.engine_registry import load_engine
 from lynxbench.errors import ExitCode
+from lynxbench.evidence.array_file import read_arrays
 from lynxbench.executor.capture import fields_from_facts
 from lynxbench.executor.process import capture_process
 from lynxbench.executor.python_packages import capture_packages
@@ -158,9 +159,9 @@ def write_outputs(path: Path, outputs: Outputs) -> None:
 
 def read_outputs(path: Path) -> Outputs:
     """Answers that a process kept."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files if not name.startswith("__")}
-        return Outputs(kind=str(file["__kind__"]), arrays=arrays, inputs=str(file["__inputs__"]))
+    stored = read_arrays(path)
+    arrays = {name: array for name, array in stored.items() if not name.startswith("__")}
+    return Outputs(kind=str(stored["__kind__"]), arrays=arrays, inputs=str(stored["__inputs__"]))
 
 
 if __name__ == "__main__":

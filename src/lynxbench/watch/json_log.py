@@ -5,6 +5,8 @@ import logging
 from datetime import UTC, datetime
 from typing import TextIO
 
+from lynxbench.visible import visible_json
+
 _USUAL = frozenset(vars(logging.makeLogRecord({})))
 """What every record has; everything else was given with it, or is a library's own note, which begins with `_`."""
 
@@ -17,7 +19,7 @@ class JsonFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         fields = {name: value for name, value in vars(record).items() if name not in _USUAL and name[0] != "_"}
         line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **fields}
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return visible_json(json.dumps(line, ensure_ascii=False, default=str))
 
 
 def make_log(name: str, stream: TextIO | None = None, *, quiet: bool = False) -> logging.Logger:

@@ -17,6 +17,7 @@ import numpy as np
 
 from lynxbench.errors import BadInput
 from lynxbench.model.samples import Float64, Int64
+from lynxbench.plain_files import read_plain
 from lynxbench.tables import read_table
 
 COLUMNS: dict[str, list[str]] = read_table("workload/data/log_columns.toml")
@@ -62,7 +63,7 @@ class _Columns:
 def read_log(path: Path) -> RequestLog:
     """The requests of a JSON-lines or CSV file; what cannot be used is refused with its line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_plain(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; name a request log (JSON lines or CSV)") from None
     except UnicodeDecodeError as error:

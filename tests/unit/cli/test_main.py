@@ -53,7 +53,10 @@ def test_the_help_is_shown_without_loading_a_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     ours, heavy = done.stderr.splitlines()
-    assert ours == "lynxbench.cli lynxbench.cli.lazy_commands lynxbench.cli.main lynxbench.errors lynxbench.tables"
+    assert ours == (
+        "lynxbench.cli lynxbench.cli.lazy_commands lynxbench.cli.main lynxbench.cli.terminal "
+        "lynxbench.errors lynxbench.tables lynxbench.visible"
+    )
     assert heavy == ""
     listed = [line.split()[0] for line in done.stdout.split("Commands:\n")[1].splitlines() if line]
     assert listed == [key.partition("=")[0] for key in COMMANDS["lynxbench"]]
@@ -131,3 +134,34 @@ def test_an_interrupt_is_one_line_and_a_reader_that_leaves_early_is_no_error(
 
 def test_the_module_is_the_same_program(tmp_path: Path) -> None:
     assert lynxbench("--version", cwd=tmp_path).out == f"{main.__version__}\n"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["contract", "list"], ["contract", "show", "quickstart"]])
+def test_a_full_disk_is_said_once_and_with_a_code(words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "lynxbench", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("lynxbench: No space left on device; free some, then do it again")
+    assert done.stderr.count("\n") == 1
+
+
+def test_where_nothing_at_all_can_be_written_the_code_says_it() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "lynxbench", "contract", "list"]
+        done = subprocess.run(command, stdout=full, stderr=full, check=False)
+    assert done.returncode == 2
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    shown = subprocess.Popen(
+        [sys.executable, "-m", "lynxbench", "contract", "show", "quickstart"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert shown.stdout is not None
+    assert shown.stderr is not None
+    shown.stdout.close()
+    assert shown.stderr.read() == b""
+    shown.stderr.close()
+    assert shown.wait() == 0

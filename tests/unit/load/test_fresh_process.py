@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -65,3 +66,14 @@ def test_a_worker_leaves_when_its_parent_is_killed(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     child.wait(timeout=20)
+
+
+def test_a_process_that_could_write_nothing_because_the_disk_is_full_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stderr.txt").touch()
+    assert last_words(tmp_path / "stderr.txt") == "no message"
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(total=1 << 30, used=1 << 30, free=0))
+    assert last_words(tmp_path / "stderr.txt") == f"no message: the disk is full ({tmp_path})"
+    (tmp_path / "stderr.txt").write_text("it said something\n")
+    assert last_words(tmp_path / "stderr.txt") == "it said something"

@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from lynxbench.errors import BadInput
+from lynxbench.plain_files import open_plain
 
 PIECE_BYTES = 7 << 18
 """Large enough that the decoder's start-up vanishes, small enough that a piece's objects stay in cache-sized memory."""
@@ -107,7 +108,7 @@ def repaired(piece: bytes) -> bytes:
 def _chunks(path: Path, reading: FileReading) -> Iterator[bytes]:
     """Decompressed bytes, as far as they go."""
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             first = stream.read(2)
             stream.seek(0)
             plain = iter(lambda: stream.read(PIECE_BYTES), b"")

@@ -23,6 +23,7 @@ from lynxbench.attribute.read.trace import (
     nest_events,
 )
 from lynxbench.errors import BadInput
+from lynxbench.plain_files import open_plain
 
 ROWS_TOGETHER = 50_000
 SQLITE_HEAD_BYTES = 100
@@ -46,6 +47,8 @@ MEMORY_WORDS = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed
 """CUpti_ActivityMemcpyKind and CUpti_ActivityMemoryKind, in the words that Kineto uses."""
 RANGES = (59, 60, 70, 71, 75)
 """NVTX event types that have an end: push-pop and start-end ranges, over the versions seen."""
+STEPS, MOST_STEPS, STEPS_A_BYTE = 100_000, 5_000_000, 8
+"""Of SQLite's machine: between two looks at the count, of a small file, and for each byte (a row has 20 or more)."""
 _OPERATOR = re.compile(r"^(?P<name>[A-Za-z_]\w*::[\w.]+)(?:,|$)")
 _VERSION_SUFFIX = re.compile(r"_v\d+$|_ptsz(_v\d+)?$")
 
@@ -58,6 +61,7 @@ def read_nsight(path: Path | str) -> Trace:
     counters: Counters | None = None
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+            _bound(database, path.stat().st_size)
             database.text_factory = lambda raw: raw.decode("utf-8", "replace")
             rows.read(database)
             device = next((str(name) for (name,) in _select(database, "TARGET_INFO_GPU", "name") if name), None)
@@ -202,9 +206,21 @@ def _externals(kind: npt.NDArray[np.int8], start_ns: Int64, dur_ns: Int64, threa
     return external
 
 
+def _bound(database: sqlite3.Connection, size_bytes: int) -> None:
+    """End what takes more steps than reading a file of this size: a view or a page that refers to itself never ends."""
+    left = MOST_STEPS // STEPS + size_bytes * STEPS_A_BYTE // STEPS
+
+    def count() -> int:
+        nonlocal left
+        left -= 1
+        return int(left < 0)
+
+    database.set_progress_handler(count, STEPS)
+
+
 def _missing_bytes(path: Path) -> int:
     """How much shorter the file is than its own head says: a cut file opens, and reads as far as its pages go."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         head = file.read(SQLITE_HEAD_BYTES)
     if len(head) < SQLITE_HEAD_BYTES or head[24:28] != head[92:96]:
         return 0  # the page count is only kept by writers that also keep the version beside it

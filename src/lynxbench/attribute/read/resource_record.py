@@ -6,6 +6,7 @@ import msgspec
 
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Category
+from lynxbench.plain_files import read_plain
 
 
 class ResourceStep(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ def is_resource(head: bytes) -> bool:
 def read_resource(path: Path) -> ResourceRecord:
     """The record in a file; BadInput in one line where it is none."""
     try:
-        return parse_resource(path.read_bytes(), str(path))
+        return parse_resource(read_plain(path), str(path))
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a resource record") from None
 

@@ -15,6 +15,7 @@ from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.resource_record import ResourceRecord, is_resource, read_resource
 from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, STEP_NAME, EventKind, Trace, distinct, match_ids
 from lynxbench.errors import BadInput
+from lynxbench.plain_files import open_plain
 
 SQLITE_MAGIC = b"SQLite format 3"
 HEAD_BYTES = 512
@@ -53,7 +54,7 @@ def is_chrome_trace(path: Path) -> bool:
 
 def _head(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             return file.read(HEAD_BYTES)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None

@@ -1,0 +1,50 @@
+"""Files as others leave them: opened only where they are plain, and read no further than they may go."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+LARGEST_EVIDENCE_BYTES = 4 << 30
+"""No file of a run, log or series is larger; a sparse one of a terabyte takes no time to refuse."""
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""What a shell opened for this program (`<(…)`, a pipe): whoever gave it writes to it."""
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file, open to read; OSError for a pipe, socket or device, which could be waited for without end."""
+    # Non-blocking: opening a pipe that nobody writes to would wait. What is open is looked at, so that nothing can take
+    # its place in between.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, f"{_KINDS.get(stat.S_IFMT(mode), 'no file')}, not a plain file", str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def open_given(path: Path) -> BinaryIO:
+    """The same for a file that a person names on the command line, where it may also be what a shell opened."""
+    return path.open("rb") if str(path).startswith(_GIVEN) else open_plain(path)
+
+
+def read_plain(path: Path, most_bytes: int = LARGEST_EVIDENCE_BYTES) -> bytes:
+    """The bytes of a file that a person names; OSError where it is no plain one, or holds more."""
+    with open_given(path) as stream:
+        data = stream.read(most_bytes + 1) if os.fstat(stream.fileno()).st_size <= most_bytes else None
+    if data is None or len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"larger than {most_bytes:,} bytes", str(path))
+    return data

@@ -1,0 +1,105 @@
+"""A bundle brings everything that a result's figures can be computed again from, or it is not taken in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hosted import Team, leave_run, made_result, make_team
+from lynxbench.errors import EvidenceInvalid
+from lynxbench.evidence.documents import write_result
+from lynxbench.evidence.manifest import write_manifest
+from lynxbench.evidence.sample_file import write_samples
+from lynxbench.ledger.bundle import export_bundle, import_bundle, read_bundle
+from lynxbench.ledger.result_summary import summary_of
+from lynxbench.model.entries import Blob
+from lynxbench.record.recording import keep_files, seal
+
+NONCE = "n" * 32
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Team:
+    return make_team("alpha", tmp_path)
+
+
+def bundle_of(
+    team: Team,
+    path: Path,
+    change: Callable[[Path], None] = lambda folder: None,
+    keep: Callable[[Blob], bool] = lambda blob: True,
+) -> Path:
+    """A signed bundle of one run whose folder was changed before it was sealed, or whose entry leaves files out."""
+    with team.open() as ledger, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        result = made_result(1)
+        write_samples(folder / "samples.npz", ())
+        write_result(folder / "result.json", result)
+        leave_run(folder, result, NONCE)
+        change(folder)
+        write_manifest(folder)
+        blobs = tuple(blob for blob in keep_files(ledger.blobs, folder) if keep(blob))
+        ledger.log.append(seal(summary_of(result, nonce=NONCE, attempts=1), team.key, blobs))
+        export_bundle(ledger, [result.result_id], path, team.key, team.keyring.trust, datetime.now(UTC))
+    return path
+
+
+def refusal(team: Team, path: Path, home: Path) -> str:
+    """What an importer of another home, who trusts the exporter, is told; nothing reached the log."""
+    reader = make_team("bravo", home)
+    with reader.open() as ledger:
+        with pytest.raises(EvidenceInvalid) as refused:
+            import_bundle(ledger, path, team.keyring.trust)
+        assert ledger.log.head().size == 0
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_a_whole_run_is_taken_in(team: Team, tmp_path: Path) -> None:
+    assert read_bundle(bundle_of(team, tmp_path / "b.lynx"), team.keyring.trust).manifest.results
+
+
+@pytest.mark.parametrize("missing", ["registration.json", "samples.npz", "attempts"])
+def test_a_run_without_a_part_of_its_evidence_is_refused(team: Team, tmp_path: Path, missing: str) -> None:
+    def leave_out(folder: Path) -> None:
+        shutil.rmtree(folder / missing) if missing == "attempts" else (folder / missing).unlink()
+
+    assert missing in refusal(team, bundle_of(team, tmp_path / "b.lynx", leave_out), tmp_path / "reader")
+
+
+@pytest.mark.parametrize("missing", ["manifest.json", "samples.npz", "registration.json", "attempts.000-01.stage"])
+def test_what_the_entry_leaves_out_is_missed(team: Team, tmp_path: Path, missing: str) -> None:
+    path = bundle_of(team, tmp_path / "b.lynx", keep=lambda blob: blob.name != missing)
+    assert missing.replace("attempts.000-01.", "attempts/000-01/") in refusal(team, path, tmp_path / "reader")
+
+
+@pytest.mark.parametrize(
+    ("key", "other"), [("run_id", "run-of-somebody-else"), ("nonce", "0" * 32), ("contract_id", "ab" * 32)]
+)
+def test_the_registration_of_another_run_is_refused(team: Team, tmp_path: Path, key: str, other: str) -> None:
+    def exchange(folder: Path) -> None:
+        file = folder / "registration.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), key: other}))
+
+    assert key in refusal(team, bundle_of(team, tmp_path / "b.lynx", exchange), tmp_path / "reader")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"run_id": 1, "run_id": 2}', b"[" * 100_000])
+def test_a_registration_that_is_none_is_refused(team: Team, tmp_path: Path, content: bytes) -> None:
+    path = bundle_of(team, tmp_path / "b.lynx", lambda folder: _write(folder / "registration.json", content))
+    assert "registration.json" in refusal(team, path, tmp_path / "reader")
+
+
+def test_samples_other_than_the_results_own_are_refused(team: Team, tmp_path: Path) -> None:
+    path = bundle_of(team, tmp_path / "b.lynx", lambda folder: _write(folder / "samples.npz", b"other"))
+    assert "other files" in refusal(team, path, tmp_path / "reader")
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
