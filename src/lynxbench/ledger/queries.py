@@ -213,7 +213,25 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
         named = by_run.get(body.run_id) if isinstance(body, RunRegistered) else getattr(body, "result_id", None)
         if named in by_id:
             by_id[named].append(logged)
+    _add_signatures(ledger, by_id, trust)
     return {result_id: standing_of(result_id, mine) for result_id, mine in by_id.items()}
+
+
+def signatures_under(ledger: Ledger, contract_id: str, trust: TrustList) -> list[VoicedEntry]:
+    """Every signature under a contract, with whose it is."""
+    signed = entries_of_contract(ledger, contract_id, [EntryKind.AGREEMENT])
+    return [VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust)) for logged in signed]
+
+
+def _add_signatures(ledger: Ledger, by_id: dict[str, list[VoicedEntry]], trust: TrustList) -> None:
+    """Beside what was said about a result: who signed its contract, where that asks for signatures."""
+    signed: dict[str, list[VoicedEntry]] = {}
+    for about in by_id.values():
+        recorded = [entry.entry.body for entry in about if isinstance(entry.entry.body, ResultRecorded)]
+        for contract_id in {body.contract_id for body in recorded if body.teams}:
+            if contract_id not in signed:
+                signed[contract_id] = signatures_under(ledger, contract_id, trust)
+            about.extend(signed[contract_id])
 
 
 def voice_of(logged: Logged, trust: TrustList) -> Voice:

@@ -2,7 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
+
+from lynxbench.model.agreement import (
+    NO_LEDGER_HOLDS_IT,
+    UNREGISTERED,
+    RunBegan,
+    SignedBy,
+    TeamAgreement,
+    agreement_of,
+    agreement_unshown,
+)
 from lynxbench.model.canonical import short
 from lynxbench.model.document import Document
 from lynxbench.model.entries import (
@@ -66,6 +78,8 @@ class Standing(Document):
     contested: tuple[Remark, ...] = ()
     retracted: tuple[Remark, ...] = ()
     reruns: tuple[Remark, ...] = ()
+    agreement: Annotated[TeamAgreement | None, Field(exclude_if=lambda agreement: agreement is None)] = None
+    """Who signed the contract before the run; None where the contract names no teams."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -82,6 +96,8 @@ class Standing(Document):
         phrases += [f"the key of {team} was revoked since" for team in self.revoked_signers]
         if not self.registered:
             phrases.append("not registered in advance")
+        if self.agreement is not None:
+            phrases.append(self.agreement.words)
         if self.verified:
             phrases.append(f"verified by {_names(self.verified)}")
         for verdict in RerunVerdict:
@@ -92,7 +108,13 @@ class Standing(Document):
 
     @property
     def short(self) -> str:
-        """One word for a list."""
+        """One word for a list; and whether the contract was agreed, where it names teams and was not."""
+        if self.agreement is None or self.agreement.full:
+            return self._word
+        return f"{self._word}, {self.agreement.words}"
+
+    @property
+    def _word(self) -> str:
         if self.retracted:
             return "retracted"
         if self.refuted:
@@ -145,9 +167,39 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry]) -> Standing:
         signed_by=teams,
         revoked_signers=tuple(dict.fromkeys(team for voice in voices for team in voice.revoked)),
         registered=any(announced.get((body.run_id, body.nonce), entry.seq) < entry.seq for entry, body in recordings),
+        agreement=_agreement(recordings, entries),
         **{kind: tuple(listed) for kind, listed in remarks.items()},
     )
 
 
+def agreement_shown(teams: Sequence[str], standing: Standing | None) -> TeamAgreement | None:
+    """Who signed the contract of a result before its run, where its contract names teams; without a ledger, nobody."""
+    if standing is not None and standing.agreement is not None:
+        return standing.agreement
+    return agreement_unshown(teams, NO_LEDGER_HOLDS_IT) if teams else None
+
+
 def _names(remarks: Sequence[Remark]) -> str:
     return ", ".join(dict.fromkeys(remark.by for remark in remarks))
+
+
+def _agreement(
+    recordings: Sequence[tuple[VoicedEntry, ResultRecorded]], entries: Sequence[VoicedEntry]
+) -> TeamAgreement | None:
+    """Who signed the contract of a result before its run; None where that contract names nobody."""
+    if not recordings:
+        return None
+    recorded, body = min(recordings, key=lambda recording: recording[0].seq)
+    if not body.teams:
+        return None
+    registered = (body.run_id, body.nonce, body.contract_id)
+    began = [
+        entry.seq
+        for entry in entries
+        if isinstance(entry.entry.body, RunRegistered)
+        and (entry.entry.body.run_id, entry.entry.body.nonce, entry.entry.body.contract_id) == registered
+    ]
+    if min(began, default=recorded.seq) >= recorded.seq:
+        return agreement_unshown(body.teams, UNREGISTERED)
+    signed = [SignedBy(entry.seq, entry.entry, entry.voice.teams, entry.voice.revoked) for entry in entries]
+    return agreement_of(body.contract_id, body.teams, signed, RunBegan(min(began), body.started_at))
