@@ -10,7 +10,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from browsers import Look, launched_browser
+from compared import make_contract
 from hosted import PASSWORD, World
+from lynxbench.record.agreeing import render_signed, seal_agreement
 
 LOOKS = [("desk", 1280, "light"), ("desk", 1280, "dark"), ("phone", 390, "light"), ("phone", 390, "dark")]
 
@@ -47,6 +49,14 @@ class Visit(Look):
         return found
 
 
+def signed_contract(world: World) -> str:
+    """A contract that one of two teams has signed, and that amends one which nobody knows."""
+    contract = make_contract(name="signed", teams=["infrastructure", "ml-platform"], amends="ab" * 32)
+    entries = render_signed(seal_agreement(contract, world.team.key)).decode().splitlines()
+    assert world.caller("submitter").json("POST", "/api/v1/agreements", {"entries": entries}).status == 200
+    return contract.contract_id
+
+
 def every_page(world: World) -> dict[str, str]:
     a, b = world.results[0].result_id, world.results[-1].result_id
     pack = next(
@@ -76,6 +86,8 @@ def every_page(world: World) -> dict[str, str]:
         "fleet runs": "/fleet",
         "fleet": f"/fleet/{world.analyses['fleet']}",
         "contest": f"/results/{a}/contest",
+        "agree": "/agree",
+        "agreement": f"/contracts/{signed_contract(world)}",
         "decisions": "/decisions",
         "decision": f"/decisions/{pack}",
         "ledger": "/ledger",
@@ -188,6 +200,23 @@ def test_a_claim_is_linted_and_kept_through_the_form(browser: Browser, world: Wo
         visit.page.get_by_role("button", name="Lint and keep").click()
         visit.page.wait_for_url(f"{visit.base}/claims/*")
         assert visit.page.get_by_text("3.1x faster").count() >= 1
+        assert visit.problems() == []
+    finally:
+        visit.close()
+
+
+def test_a_signature_is_handed_in_by_file(browser: Browser, world: World, tmp_path: Path) -> None:
+    contract = make_contract(name="by-file", teams=["infrastructure", "ml-platform"])
+    file = tmp_path / "signed.jsonl"
+    file.write_bytes(render_signed(seal_agreement(contract, world.team.key)))
+    visit = Visit(browser, world, 390, "light", "submitter")
+    try:
+        visit.page.goto(f"{visit.base}/agree")
+        visit.page.get_by_label("From the file").set_input_files(str(file))
+        visit.page.wait_for_function("document.getElementById('field-entry').value.length > 100")
+        visit.page.get_by_role("button", name="Hand it in").click()
+        visit.page.wait_for_url(f"{visit.base}/contracts/{contract.contract_id}**")
+        assert visit.page.get_by_text("not agreed (1 of 2; missing: infrastructure)").count() == 1
         assert visit.problems() == []
     finally:
         visit.close()

@@ -1,4 +1,4 @@
-"""`lynxbench contract`: write, check, show and compare contracts."""
+"""`lynxbench contract`: write, check, show and compare contracts; signing them is in `contract_signing`."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.answers import answer, print_document
-from lynxbench.cli.lazy_commands import command_group
+from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON
 from lynxbench.cli.terminal import as_lines, say, say_json, tell
 from lynxbench.contract.diff import ContractComparison, compare_contracts
@@ -17,7 +17,7 @@ from lynxbench.contract.writer import Marked, render_contract
 from lynxbench.errors import BadFile, BadInput, ExitCode
 from lynxbench.model.workload import Task
 
-app = command_group("Write, check, show and compare contracts.")
+app = command_group("Write, check, show, compare and sign contracts.", COMMANDS["contract"])
 
 
 @app.command()

@@ -11,6 +11,7 @@ from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
 from lynxbench.cli.showing import terminal_text
 from lynxbench.cli.terminal import tell
 from lynxbench.decide import deciding
+from lynxbench.decide.agreement_gate import is_held_back
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, report_cost
 from lynxbench.decide.offers import terms_from_options
@@ -21,6 +22,7 @@ from lynxbench.decide.whatif import estimate_whatif
 from lynxbench.errors import BadInput, BadLedger, ExitCode
 from lynxbench.model.attribution import Category
 from lynxbench.model.contract import Regime
+from lynxbench.model.decisions import DecisionDocument
 from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import parse_quantity, parse_ratio
 from lynxbench.report.documents.decision_document import Decision, compose_decision
@@ -55,7 +57,10 @@ def purchase(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Answer five questions before hardware is bought. Exit code 1 when three or more have no evidence."""
+    """Answer five questions before hardware is bought.
+
+    Exit code 1 when three or more have no evidence, or it is held back: the contract was not agreed before the run.
+    """
     names = [*(results or []), *test]
     gathered = deciding.gather(names, folders, ledger, os.environ, contract)
     tests = [result.result_id for result in deciding.gather(test, [], ledger, os.environ).results] if test else []
@@ -89,11 +94,18 @@ def whatif(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Estimate what other hardware, or a software fix, would gain on measured shares of time."""
+    """Estimate what other hardware, or a software fix, would gain on measured shares of time.
+
+    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    """
     gathered = deciding.gather([result], [], ledger, os.environ)
-    on_test = deciding.gather([tested], [], ledger, os.environ).results[0] if tested is not None else None
+    chosen = gathered.results[0]
+    on_test = None
+    if tested is not None:
+        beside = deciding.gather([tested], [], ledger, os.environ)
+        on_test, gathered = beside.results[0], deciding.joined(gathered, beside)
     estimate = estimate_whatif(
-        gathered.results[0],
+        chosen,
         deciding.read_catalogue(catalogue),
         hardware=hardware,
         fix=fix,
@@ -102,7 +114,7 @@ def whatif(
         precision=precision,
         tested=on_test,
     )
-    _finish(_doubted(estimate, gathered), as_json, ledger, record)
+    _finish(gathered.judge(estimate), as_json, ledger, record)
 
 
 @app.command()
@@ -114,10 +126,13 @@ def precision(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Say per precision go, no-go or not measured, with speed, memory, energy and accuracy side by side."""
+    """Say per precision go, no-go or not measured, with speed, memory, energy and accuracy side by side.
+
+    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    """
     gathered = deciding.gather(results or [], folders, ledger, os.environ, contract)
     decision = decide_precisions(one_contract(gathered.results, contract))
-    _finish(_doubted(decision, gathered), as_json, ledger, record)
+    _finish(gathered.judge(decision), as_json, ledger, record)
 
 
 @app.command()
@@ -141,7 +156,10 @@ def capacity(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Size a fleet from steady-state saturation, simulate it, and show what a plan from peak figures gets wrong."""
+    """Size a fleet from steady-state saturation, simulate it, and show what a plan from peak figures gets wrong.
+
+    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    """
     gathered = deciding.gather([result], [], ledger, os.environ)
     chosen = gathered.results[0]
     forecast = deciding.demand_of(
@@ -164,7 +182,7 @@ def capacity(
         pue=pue,
     )
     plan = plan_capacity(chosen, needed, precision)
-    _finish(_doubted(plan, gathered), as_json, ledger, record)
+    _finish(gathered.judge(plan), as_json, ledger, record)
 
 
 @app.command()
@@ -190,7 +208,10 @@ def cost(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Keep cost, efficiency and value apart; own against rent; the Pareto front; an order only for an objective."""
+    """Keep cost, efficiency and value apart; own against rent; the Pareto front; an order only for an objective.
+
+    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    """
     terms = terms_from_options(
         price=price, life=life, residual=residual, upkeep=upkeep, rent=rent, energy_price=energy_price, pue=pue
     )
@@ -207,7 +228,7 @@ def cost(
         regimes=regimes,
         incomparable=deciding.incomparable([(candidate.name, candidate.result) for candidate in chosen]),
     )
-    _finish(_doubted(report_cost(chosen, question), gathered), as_json, ledger, record)
+    _finish(gathered.judge(report_cost(chosen, question)), as_json, ledger, record)
 
 
 @app.command()
@@ -220,9 +241,14 @@ def pack(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Write one signed file with the decisions, their evidence, methodology, limits and contests."""
+    """Write one signed file with the decisions, their evidence, methodology, limits and contests.
+
+    Exit code 1 when a decision is held back, because a contract that it rests on was not agreed before the run.
+    """
     made = make_pack(decisions, folders, output, title, ledger, os.environ, pdf)
     answer(as_json, made.document, lambda: "\n".join(made.lines()) + "\n")
+    if made.held_back:
+        raise typer.Exit(ExitCode.VERDICT_NO)
 
 
 def _finish(decision: Decision, as_json: bool, ledger: str | None, record: bool, *, soft: bool = False) -> None:
@@ -245,14 +271,8 @@ def _finish(decision: Decision, as_json: bool, ledger: str | None, record: bool,
     )
     if as_json and note:
         tell(f"lynxbench: {note}")
-
-
-def _doubted(decision: Decision, gathered: deciding.Gathered) -> Decision:
-    doubts = gathered.doubts(getattr(decision, "cites", ()))
-    if not doubts:
-        return decision
-    cautions = (*getattr(decision, "cautions", ()), *doubts)
-    return decision.model_copy(update={"cautions": cautions})
+    if isinstance(decision, DecisionDocument) and is_held_back(decision):
+        raise typer.Exit(ExitCode.VERDICT_NO)
 
 
 def _amount(text: str | None, unit: str, option: str) -> float | None:

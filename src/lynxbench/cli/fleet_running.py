@@ -128,6 +128,7 @@ def load(
                 recorder=recorder,
                 resume=resume,
             ),
+            recorder,
         )
     show_run(finished, paths, recorder, as_json)
 

@@ -1,7 +1,7 @@
 """Where rendered text goes: files beside the result, and the terminal."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +21,9 @@ from lynxbench.report.render_markdown import render_markdown
 from lynxbench.run.run_outcome import Finished
 
 
-def write_reports(finished: Finished) -> dict[str, str]:
+def write_reports(finished: Finished, standing: Sequence[str] = ()) -> dict[str, str]:
     """Write the HTML and Markdown reports beside the result; returns what is where, for people."""
-    report = compose_result(finished.result, finished.processes, finished.telemetry)
+    report = compose_result(finished.result, finished.processes, finished.telemetry, standing)
     html = finished.folder / "report.html"
     write_text(html, render_html(report))
     write_text(finished.folder / "report.md", render_markdown(report))
@@ -49,7 +49,9 @@ def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
         )
 
 
-def print_result(result: Result, paths: Mapping[str, str], as_json: bool, recorded: bool = False) -> None:
+def print_result(
+    result: Result, paths: Mapping[str, str], as_json: bool, recorded: bool = False, standing: Sequence[str] = ()
+) -> None:
     """The document for programs, or the summary for people with where everything is."""
     if as_json:
         say_json(render_json(result))
@@ -57,7 +59,7 @@ def print_result(result: Result, paths: Mapping[str, str], as_json: bool, record
     name, places = short(result.result_id), dict(paths)
     if recorded:
         places |= {"verify": f"lynxbench verify {name}", "contest": f"lynxbench contest {name}"}
-    report = compose_result(result)
+    report = compose_result(result, standing=standing)
     say(terminal_text(replace(report, blocks=(*report.blocks, Facts(list(places.items()))))), end="")
 
 

@@ -14,7 +14,8 @@ from lynxbench.errors import ExitCode
 
 _EXIT_MEANINGS = {
     ExitCode.DONE: "done",
-    ExitCode.VERDICT_NO: "a verdict says no: regressed, not reproduced, void, not steady, contracts that differ",
+    ExitCode.VERDICT_NO: "a verdict says no: regressed, not reproduced, void, not steady, contracts that differ, a "
+    "contract that is not agreed yet, a decision that is held back for it",
     ExitCode.BAD_INPUT: "wrong usage or bad input; one line says what, where and what would be right",
     ExitCode.REFUSED: "refused: the answer would be unsound, such as a comparison of what is not comparable",
     ExitCode.CANNOT_RUN: "this executor cannot run this contract; the line says what is missing",

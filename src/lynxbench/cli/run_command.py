@@ -55,5 +55,6 @@ def run(
     finished, paths = carry_out(
         agreed,
         lambda progress: run_contract(agreed, out, declaration, progress, intervene, recorder, greeting, resume=resume),
+        recorder,
     )
     show_run(finished, paths, recorder, as_json)

@@ -11,6 +11,7 @@ from lynxbench.model.comparison import ContractDifference
 from lynxbench.model.executor import Executor, Status
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import ValidityVerdict
+from lynxbench.model.standing import agreement_shown
 
 RECORDED_LAYERS = (Layer.FRAMEWORK, Layer.SYSTEM, Layer.ACCELERATOR)
 """Layers that a machine can always say something about; without them there is no record."""
@@ -96,6 +97,9 @@ def _standing(side: ComparedSide) -> Iterator[RuleFinding]:
     if side.not_recomputed:
         remedy = f"push {side.label} with the files of its run, or measure again"
         yield doubts("R16", f"{side.label} {side.not_recomputed}", remedy)
+    agreement = agreement_shown(side.result.contract.teams, side.standing)
+    if agreement is not None and not agreement.full:
+        yield differs("R16", f"{side.label}: its contract is {agreement.words}")
     if side.standing is None:
         return
     if side.standing.retracted:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
+from lynxbench.decide.agreement_gate import AnyDecision, hold_back
 from lynxbench.decide.catalogue import CATALOGUE, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.demand import declare_demand, forecast_demand
@@ -54,6 +55,11 @@ class Gathered:
             doubts += [f"{short(name)} does not verify, says {remark.by}" for remark in standing.refuted]
         return tuple(doubts)
 
+    def judge(self, decision: AnyDecision) -> AnyDecision:
+        """A decision with what others doubt, and without its strongest word where a contract was not agreed."""
+        doubted = decision.model_copy(update={"cautions": (*decision.cautions, *self.doubts(decision.cites))})
+        return hold_back(doubted, self.results, self.standings)
+
 
 def gather(
     names: Sequence[str],
@@ -84,6 +90,11 @@ def gather(
             raise Refused(f"result {short(gone)} was retracted: {known[gone].retracted[-1].text}; name another one")
     valid = [result for result in results.values() if result.result_id not in retracted]
     return Gathered(tuple(sorted(valid, key=lambda result: result.started_at)), known)
+
+
+def joined(first: Gathered, second: Gathered) -> Gathered:
+    """What was gathered in two steps."""
+    return Gathered((*first.results, *second.results), {**first.standings, **second.standings})
 
 
 def read_folder(folder: Path) -> list[Result]:
@@ -140,8 +151,7 @@ def ask_purchase(
             contract=results[-1].contract.name if results else contract or "",
         )
     )
-    doubts = gathered.doubts(decision.cites)
-    return decision.model_copy(update={"cautions": (*decision.cautions, *doubts)}), whatif
+    return gathered.judge(decision), whatif
 
 
 def compare_cited(results: Sequence[Result], standing: Mapping[str, Standing]) -> Comparison | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from lynxbench import __version__
+from lynxbench.decide.agreement_gate import claims_too_much, hold_back, is_held_back
 from lynxbench.decide.deciding import compare_cited, read_folder
 from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.errors import BadFile, BadInput, EvidenceInvalid
@@ -26,7 +27,8 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.bundle import Bundle, export_bundle, read_bundle
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger, opened
-from lynxbench.ledger.queries import find_result, standings
+from lynxbench.ledger.log import Logged
+from lynxbench.ledger.queries import find_result, standings, voice_of
 from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.decisions import PurchaseDecision
@@ -34,6 +36,7 @@ from lynxbench.model.document import first_problem
 from lynxbench.model.entries import Blob, ChangeDeclared, DecisionTaken
 from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.model.result import Result
+from lynxbench.model.standing import Standing, VoicedEntry, standing_of
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import VerificationReport
 from lynxbench.reading import read_text
@@ -87,6 +90,8 @@ class MadePack:
     results: int
     entries: int
     team: str
+    held_back: tuple[str, ...] = ()
+    """Decisions that lack the agreement they ask for, in words."""
 
     def lines(self) -> list[str]:
         """For people."""
@@ -96,6 +101,7 @@ class MadePack:
             f"html    {self.html}",
             f"json    {self.json}",
             *pdf,
+            *self.held_back,
             f"verify  lynxbench verify {self.bundle}",
         ]
 
@@ -109,6 +115,7 @@ class MadePack:
             "results": self.results,
             "entries": self.entries,
             "team": self.team,
+            **({"held_back": list(self.held_back)} if self.held_back else {}),
         }
 
 
@@ -191,6 +198,7 @@ def pack_into(
     cites = list(dict.fromkeys(name for decision in decisions for name in decision.cites))
     results = [result_document(ledger, name) for name in cites]
     known = standings(ledger.log, cites, trust)
+    decisions = [hold_back(decision, results, known) for decision in decisions]  # whatever their files say
     now = datetime.now(UTC)
     pack = Pack(
         title=title or f"{decisions[0].contract_name}: {decisions[0].kind}",
@@ -229,6 +237,7 @@ def pack_into(
         results=len(done.results),
         entries=done.entries,
         team=key.team,
+        held_back=tuple(decision.sentence for decision in decisions if is_held_back(decision)),
     )
 
 
@@ -252,6 +261,11 @@ def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
         inside = documents.get(result.result_id)
         if inside is None or parse_result(inside, str(path)) != result:
             raise EvidenceInvalid(f"{path}: result {short(result.result_id)} in the pack is not the one in the bundle")
+    known = _standings_in(bundle, pack, trust)
+    for decision in pack.decisions:
+        if claims_too_much(decision, pack.results, known):
+            line = f"decides {decision.kind} under a contract that was not agreed before the run"
+            raise EvidenceInvalid(f"{path}: the pack {line}; such a decision is held back")
     reports = verify_bundled(read, [result.result_id for result in pack.results])
     return VerifiedPack(pack, bundle.teams, len(bundle.envelopes), bundle.checkpoint.origin, reports)
 
@@ -362,6 +376,16 @@ def _result_documents(bundle: Bundle) -> dict[str, bytes]:
             blob = next(candidate for candidate in entry.blobs if candidate.name == RESULT_FILE)
             documents[entry.body.result_id] = bundle.blobs[blob.sha256]
     return documents
+
+
+def _standings_in(bundle: Bundle, pack: Pack, trust: TrustList) -> dict[str, Standing]:
+    """How the results of a pack stand by the entries that came with them, in the order of the log they came from."""
+    entries = []
+    for seq, envelope in enumerate(bundle.envelopes):
+        entry = open_entry(envelope)
+        logged = Logged(seq, entry.made_at, envelope, entry)
+        entries.append(VoicedEntry(seq, entry, voice_of(logged, trust), bundle.checkpoint.made_at))
+    return {result.result_id: standing_of(result.result_id, entries) for result in pack.results}
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import re
 import stat
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Role
 from lynxbench.model.fields import Sha256
+from lynxbench.model.team_names import Team
 from lynxbench.plain_files import read_plain
 
 if TYPE_CHECKING:
@@ -43,48 +43,7 @@ MAX_KEY_BYTES: Final = 1 << 16
 LOCAL_TEAM: Final = "local"
 """The team of the key that is made where there is none."""
 
-TEAM_PATTERN: Final = re.compile(r"[a-z][a-z0-9]*(?:[-.][a-z0-9]+)*")
-MAX_TEAM: Final = 63
-
-_ALIKE = (("0", "o"), ("1", "l"), ("i", "l"), ("5", "s"), ("rn", "m"), ("vv", "w"), ("cl", "d"), (".", "-"))
-"""Letters that people take for one another in common typefaces (after Unicode TR 39, for lower-case ASCII)."""
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-
-
-def team_problem(name: str) -> str | None:
-    """Why a text is no team name, or None when it is one. ASCII lower case alone: no alphabet has twins in it."""
-    if len(name) <= MAX_TEAM and TEAM_PATTERN.fullmatch(name):
-        return None
-    folded = unicodedata.normalize("NFKC", name).casefold()
-    plain = re.sub(r"[^a-z0-9]+", "-", folded).strip("-")
-    hint = f", such as {plain!r}" if folded.isascii() and TEAM_PATTERN.fullmatch(plain) else ", such as 'ml-platform'"
-    foreign = next((letter for letter in name if not letter.isascii()), None)
-    if foreign is not None:
-        letter = unicodedata.name(foreign, f"U+{ord(foreign):04X}")
-        return f"{name!r} is no team name: it holds {letter}; use a-z, 0-9, '-' and '.'{hint}"
-    return f"{name!r} is no team name: use lower-case words joined by '-' or '.'{hint}"
-
-
-def looks_like(name: str, other: str) -> bool:
-    """Whether two different team names could be read as one."""
-    return name != other and _skeleton(name) == _skeleton(other)
-
-
-def _skeleton(name: str) -> str:
-    for seen, taken_for in _ALIKE:
-        name = name.replace(seen, taken_for)
-    return name
-
-
-def _as_team(name: str) -> str:
-    problem = team_problem(name)
-    if problem is not None:
-        raise ValueError(problem)
-    return name
-
-
-Team = Annotated[str, AfterValidator(_as_team)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from pydantic import Field as Bound_
 
 from lynxbench.errors import BadInput
 from lynxbench.evidence.canonical_reader import parse_document
-from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, Team, looks_like, parse_public_key
+from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, parse_public_key
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
 from lynxbench.model.entries import Reason, Role
 from lynxbench.model.fields import Sha256
+from lynxbench.model.team_names import Team, looks_like
 from lynxbench.plain_files import read_plain
 
 TRUST_FILE: Final = "trust.json"

@@ -40,7 +40,7 @@ from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_che
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import INVENTED_ENTRY, Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
-from lynxbench.ledger.queries import entries_about, entries_of_contract
+from lynxbench.ledger.queries import entries_about, entries_of_contract, voice_of
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
 from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
@@ -129,7 +129,7 @@ def export_bundle(
     keep: bool = True,
 ) -> Exported:
     """Write results with everything that was said about them; the ledger's state is signed by `key`, and kept."""
-    about = _everything_about(ledger.log, results)
+    about = _that_count(_everything_about(ledger.log, results), trust)
     contents = hash_contents(results, (logged.seq for logged in about))
     checkpoint = sign_checkpoint(ledger.log, key, now, contents, keep=keep)
     size = checkpoint.checkpoint.tree_size
@@ -267,12 +267,20 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
         body for body in (logged.entry.body for logged in known.values()) if isinstance(body, ResultRecorded)
     ]
     for contract_id in {body.contract_id for body in results_there}:
-        known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
+        kinds = [EntryKind.CONTRACT, EntryKind.AGREEMENT]
+        known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, kinds)}
     known |= {logged.seq: logged for logged in other_runs(ledger, list(known.values()))}
     missing = set(results) - {body.result_id for body in results_there}
     if missing:
         raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")
     return [known[seq] for seq in sorted(known)]
+
+
+def _that_count(about: list[Logged], trust: TrustList) -> list[Logged]:
+    """Without signatures under a contract that nobody known made: one such would keep a bundle out of every ledger."""
+    return [
+        logged for logged in about if logged.entry.body.kind is not EntryKind.AGREEMENT or voice_of(logged, trust).teams
+    ]
 
 
 def _cards(keyids: set[str], trust: TrustList, key: SigningKey) -> tuple[KeyCard, ...]:

@@ -206,6 +206,7 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
         if isinstance(entry.entry.body, ResultRecorded)
     }
     counts = _run_counts(ledger, sorted(contracts))
+    _add_signatures(ledger, by_id, trust)
     return {name: standing_of(name, mine, _runs(mine, name, counts, trust)) for name, mine in by_id.items()}
 
 
@@ -274,6 +275,25 @@ def _runs(mine: Sequence[VoicedEntry], result_id: str, counts: dict[Signers, Run
         if contract_id in contracts and (teams & set(owner.teams) or set(keys) & set(owner.keys)):
             total = RunCount(total.registered + count.registered, total.without_result + count.without_result)
     return total
+
+
+def signatures_under(ledger: Ledger, contract_id: str, trust: TrustList) -> list[VoicedEntry]:
+    """Every signature under a contract, with whose it is."""
+    signed = entries_of_contract(ledger, contract_id, [EntryKind.AGREEMENT])
+    return [
+        VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust), logged.logged_at) for logged in signed
+    ]
+
+
+def _add_signatures(ledger: Ledger, by_id: dict[str, list[VoicedEntry]], trust: TrustList) -> None:
+    """Beside what was said about a result: who signed its contract, where that asks for signatures."""
+    signed: dict[str, list[VoicedEntry]] = {}
+    for about in by_id.values():
+        recorded = [entry.entry.body for entry in about if isinstance(entry.entry.body, ResultRecorded)]
+        for contract_id in {body.contract_id for body in recorded if body.teams}:
+            if contract_id not in signed:
+                signed[contract_id] = signatures_under(ledger, contract_id, trust)
+            about.extend(signed[contract_id])
 
 
 def voice_of(logged: Logged, trust: TrustList) -> Voice:

@@ -38,6 +38,7 @@ def summary_of(result: Result, *, nonce: str, attempts: int) -> ResultRecorded:
         ),
         attempts=attempts,
         bottleneck=result.attribution.bottleneck if result.attribution is not None else None,
+        teams=result.contract.teams,
     )
 
 

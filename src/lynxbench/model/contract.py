@@ -12,10 +12,11 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
-from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Text, real_day, refuse
+from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Sha256, Text, real_day, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.quantities import format_duration
 from lynxbench.model.serving import KserveEngine, OpenAiEngine
+from lynxbench.model.team_names import Teams
 from lynxbench.model.workload import LANGUAGE_TASKS, SaturatingArrival, ServedModel, Task, Workload
 
 PROTOCOL_VERSION: Final = 1
@@ -31,7 +32,7 @@ class Regime(StrEnum):
 
 
 class Agreement(Document):
-    """Who agreed to this contract, and when."""
+    """Who is said to have agreed to this contract, and when: a note in the file, which nobody signed."""
 
     team: Text
     by: Text | None = None
@@ -236,6 +237,10 @@ class Contract(Document):
     question: Text
     regime: Regime
     agreed: tuple[Agreement, ...] = ()
+    teams: Annotated[Teams, Field(exclude_if=lambda teams: not teams)] = ()
+    """Whose signatures make it agreed. Left out of the canonical form where unsaid: older contracts keep their ids."""
+    amends: Annotated[Sha256 | None, Field(exclude_if=lambda amends: amends is None)] = None
+    """The contract that this one replaces, by its id; likewise left out."""
     workload: Workload
     engine: Engine
     objective: Objective = Objective()

@@ -19,6 +19,7 @@ from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.model.team_names import Teams
 from lynxbench.model.verdicts import ValidityVerdict
 from lynxbench.model.verification import were_recomputed
 
@@ -57,6 +58,7 @@ class EntryKind(StrEnum):
     EXPERIMENT = "experiment"
     TUNING = "tuning"
     FLEET = "fleet"
+    AGREEMENT = "agreement"
 
 
 class Blob(Document):
@@ -142,6 +144,8 @@ class ResultRecorded(Document):
     attempts: int
     """Processes started, including those that failed or were interrupted."""
     bottleneck: str | None = None
+    teams: Annotated[Teams, Field(exclude_if=lambda teams: not teams)] = ()
+    """Teams whose signatures the contract asks for; left unsaid where there are none, as before there were any."""
 
 
 class RunAbandoned(Document):
@@ -309,6 +313,13 @@ class FleetConcluded(Concluded):
     kind: Literal[EntryKind.FLEET] = EntryKind.FLEET
 
 
+class ContractSigned(Document):
+    """A team agrees to a contract: to that id, and to no other. Who it is, is said by the key alone."""
+
+    kind: Literal[EntryKind.AGREEMENT] = EntryKind.AGREEMENT
+    contract_id: Sha256
+
+
 ANALYSES = (EntryKind.EXPERIMENT, EntryKind.TUNING, EntryKind.FLEET)
 
 EntryBody = Annotated[
@@ -326,7 +337,8 @@ EntryBody = Annotated[
     | ForeignImported
     | ExperimentConcluded
     | TuningConcluded
-    | FleetConcluded,
+    | FleetConcluded
+    | ContractSigned,
     Field(discriminator="kind"),
 ]
 

@@ -1,6 +1,10 @@
 """A contract's results over time: where the level changed with what, declared changes, signs of the whole stack."""
 
+from collections import Counter
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from lynxbench.model.comparison import EffectCause, LayerDifference
 from lynxbench.model.document import Bounds, Document
@@ -24,6 +28,8 @@ class HistoryPoint(Document):
     high: float | None
     unit: str
     doubtful: bool = False
+    agreement: Annotated[str, Field(exclude_if=lambda agreement: not agreement)] = ""
+    """Whether its contract was agreed before its run, where that names teams."""
 
 
 class DriftKind(StrEnum):
@@ -82,6 +88,12 @@ class History(Document):
     """A drift or a wandering level is no step, and no layer's."""
     trend: Bounds | None = None
     """Its end over its start; None for a history of levels, and where it cannot be told."""
+
+    @property
+    def agreement(self) -> str:
+        """How many of its results were measured under an agreed contract, in words; empty where that names no teams."""
+        counts = Counter(point.agreement for point in self.points if point.agreement)
+        return "; ".join(f"{count} {words}" for words, count in counts.items())
 
 
 class ChangeRow(Document):

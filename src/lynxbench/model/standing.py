@@ -4,8 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from pydantic import Field
+
+from lynxbench.model.agreement import (
+    NO_LEDGER_HOLDS_IT,
+    UNREGISTERED,
+    RunBegan,
+    SignedBy,
+    TeamAgreement,
+    agreement_of,
+    agreement_unshown,
+)
 from lynxbench.model.canonical import short
 from lynxbench.model.document import Document
 from lynxbench.model.entries import (
@@ -115,6 +126,8 @@ class Standing(Document):
     contested: tuple[Remark, ...] = ()
     retracted: tuple[Remark, ...] = ()
     reruns: tuple[Remark, ...] = ()
+    agreement: Annotated[TeamAgreement | None, Field(exclude_if=lambda agreement: agreement is None)] = None
+    """Who signed the contract before the run; None where the contract names no teams."""
 
     @property
     def chosen_from(self) -> str:
@@ -141,6 +154,8 @@ class Standing(Document):
             phrases.append(announced.value)
         if self.chosen_from:
             phrases.append(f"{self.chosen_from} runs of this contract and team have a result here")
+        if self.agreement is not None:
+            phrases.append(self.agreement.words)
         if self.verified:
             phrases.append(f"verified by {_names(self.verified)}")
         elif self.verified_by_itself:
@@ -155,7 +170,13 @@ class Standing(Document):
 
     @property
     def short(self) -> str:
-        """One word for a list."""
+        """One word for a list; and whether the contract was agreed, where it names teams and was not."""
+        if self.agreement is None or self.agreement.full:
+            return self._word
+        return f"{self._word}, {self.agreement.words}"
+
+    @property
+    def _word(self) -> str:
         if self.retracted:
             return "retracted"
         if self.refuted:
@@ -228,10 +249,16 @@ def standing_of(result_id: str, entries: Sequence[VoicedEntry], runs: RunCount =
         announced=announced,
         runs_registered=runs.registered,
         runs_without_result=runs.without_result,
+        agreement=_agreement(recordings, entries),
         **{kind: tuple(listed) for kind, listed in remarks.items()},
     )
 
 
+def agreement_shown(teams: Sequence[str], standing: Standing | None) -> TeamAgreement | None:
+    """Who signed the contract of a result before its run, where its contract names teams; without a ledger, nobody."""
+    if standing is not None and standing.agreement is not None:
+        return standing.agreement
+    return agreement_unshown(teams, NO_LEDGER_HOLDS_IT) if teams else None
 def _taken_back(voice: Voice, owner: Voice) -> str:
     """What a retraction counts as: of several owners all must sign; a key that nobody can check is a doubt, no more."""
     if owner.teams:
@@ -287,3 +314,19 @@ def _moment(text: str) -> datetime | None:
 
 def _names(remarks: Sequence[Remark]) -> str:
     return ", ".join(dict.fromkeys(remark.by for remark in remarks))
+
+
+def _agreement(recordings: Sequence[VoicedEntry], entries: Sequence[VoicedEntry]) -> TeamAgreement | None:
+    """Who signed the contract of a result before its run; None where that contract names nobody."""
+    if not recordings:
+        return None
+    recorded = recordings[0]
+    body = recorded.entry.body
+    assert isinstance(body, ResultRecorded)
+    if not body.teams:
+        return None
+    began = _registration_of(recordings[:1], entries)
+    if began is None or began.seq >= recorded.seq:
+        return agreement_unshown(body.teams, UNREGISTERED)
+    signed = [SignedBy(entry.seq, entry.entry, entry.voice.teams, entry.voice.revoked) for entry in entries]
+    return agreement_of(body.contract_id, body.teams, signed, RunBegan(began.seq, body.started_at))

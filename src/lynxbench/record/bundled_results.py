@@ -145,5 +145,5 @@ def _standing(read: ReadBundle, result_id: str) -> Standing:
             keys=tuple(signature.keyid for signature in envelope.signatures),
             revoked=tuple(signer.team for signer in signers if signer.revoked is not None),
         )
-        voiced.append(VoicedEntry(number, entry, voice))
+        voiced.append(VoicedEntry(number, entry, voice, read.bundle.checkpoint.made_at))
     return standing_of(result_id, voiced)

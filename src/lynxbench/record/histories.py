@@ -42,6 +42,7 @@ from lynxbench.model.history import History, HistoryPoint
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
+from lynxbench.model.standing import agreement_shown
 from lynxbench.record.comparing_results import contract_differences
 from lynxbench.record.recalling import sealed_document
 from lynxbench.run.run_outcome import TELEMETRY_FILE
@@ -130,6 +131,15 @@ class Past:
                 return next(iter(by_name.values()))
             raise
 
+    def agreements(self, results: ContractResults, names: Sequence[str]) -> dict[str, str]:
+        """By result: whether its contract was agreed before its run, where that contract names teams."""
+        contracts = {name: result.contract for name, result in results.results.items()}
+        teams = {name: contracts.get(name, results.contract).teams for name in names}
+        asked = [name for name in names if teams[name]]
+        known = standings(self.ledger.log, asked, self._trust) if self.ledger is not None and asked else {}
+        shown = {name: agreement_shown(teams[name], known.get(name)) for name in asked}
+        return {name: agreement.words for name, agreement in shown.items() if agreement is not None}
+
     def documents(self, results: ContractResults, names: Iterable[str]) -> dict[str, Result]:
         """Whole documents by their ids, from folders or the ledger; those that are not at hand are left out."""
         wanted = list(dict.fromkeys(names))
@@ -189,8 +199,10 @@ def history_of(past: Past, named: str, precision: Precision | None, newest: int 
     made = {name: point for name, point in made.items() if name not in results.retracted}
     left_out = dict(sorted(results.retracted.items()))
     left_out |= {name: point for name, point in made.items() if isinstance(point, str)}
+    points = [point for point in made.values() if not isinstance(point, str)]
+    agreed = past.agreements(results, [point.result_id for point in points])
     return read_history(
-        [point for point in made.values() if not isinstance(point, str)],
+        [_agreed(point, agreed.get(point.result_id)) for point in points],
         contract_id=results.contract_id,
         contract=results.contract.name,
         precision=chosen,
@@ -218,6 +230,10 @@ def record_of(past: Past, named: str) -> Record:
         utilisation=_utilisation(results),
         differences=contract_differences,
     )
+
+
+def _agreed(point: HistoryPoint, words: str | None) -> HistoryPoint:
+    return point if words is None else point.model_copy(update={"agreement": words})
 
 
 def _fields_between(past: Past, results: ContractResults) -> FieldsBetween:

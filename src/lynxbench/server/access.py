@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete, insert, or_, select, update
 
 from lynxbench.errors import BadInput, NotFound
-from lynxbench.evidence.keys import team_problem
+from lynxbench.model.team_names import team_problem
 from lynxbench.server.rights import AccessScope, Principal, Scopes, parse_scopes, scopes_text
 from lynxbench.watch.store import Store, later_text, now_text
 from lynxbench.watch.store_tables import sessions, teams, tokens, users

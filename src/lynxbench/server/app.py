@@ -16,8 +16,8 @@ from starlette.responses import RedirectResponse, Response
 from lynxbench import __version__
 from lynxbench.errors import BadLedger, LynxbenchError, NotFound, Refused
 from lynxbench.report.doc import Report, Section
-from lynxbench.server import form_routes, page_routes
-from lynxbench.server.api import administering_api, evidence_api, submitting_api, working_api
+from lynxbench.server import agreeing_routes, form_routes, page_routes
+from lynxbench.server.api import administering_api, agreeing_api, evidence_api, submitting_api, working_api
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
 from lynxbench.server.page_routes import PageVisit, shown_line
 from lynxbench.server.pages.page_shell import make_page, problem_note
@@ -33,6 +33,8 @@ PARTS = (
     administering_api.route,
     page_routes.route,
     form_routes.route,
+    agreeing_api.route,
+    agreeing_routes.route,
 )
 SWITCH_S = 0.0005
 """How long a busy thread keeps the interpreter from the others: a submission that is being verified must not hold up

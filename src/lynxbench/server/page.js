@@ -51,3 +51,13 @@
     say("phase", `ended: ${JSON.parse(event.data).state}`);
   });
 })();
+
+(() => {
+  // A signed entry is read in the browser into the field that is sent; without this it is pasted there.
+  const file = document.querySelector("input[data-fills]");
+  if (!file) return;
+  const field = document.getElementById(file.dataset.fills);
+  file.addEventListener("change", async () => {
+    if (file.files.length && file.files[0].size <= field.maxLength) field.value = await file.files[0].text();
+  });
+})();

@@ -18,6 +18,7 @@ from sqlalchemy import func, select
 
 from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.log import Ledger
+from lynxbench.model.entries import EntryKind
 
 T = TypeVar("T")
 
@@ -78,15 +79,21 @@ class ChangeCounter:
         chosen = select(entries.c.contract_id, entries.c.executor_id, entries.c.result_id, entries.c.kind)
         topics: set[str] = set()
         names: set[str] = set()
+        agreed: set[str] = set()
         with self._ledger.database.reading() as connection:
             for row in connection.execute(chosen.where(entries.c.seq > after)):
                 topics |= {f"kind:{row.kind}"}
                 topics |= {name for name in (row.contract_id, row.executor_id, row.result_id) if name}
                 if row.result_id and not row.contract_id:
                     names.add(row.result_id)
+                if row.kind == EntryKind.AGREEMENT.value and row.contract_id:
+                    agreed.add(row.contract_id)
             if names:
                 about = select(results.c.contract_id).where(results.c.result_id.in_(names))
                 topics |= {row.contract_id for row in connection.execute(about)}
+            if agreed:  # a signature changes what is said of every result under its contract
+                under = select(results.c.result_id).where(results.c.contract_id.in_(agreed))
+                topics |= {row.result_id for row in connection.execute(under)}
         return topics
 
 

@@ -34,6 +34,7 @@ def compose_history(history: History) -> doc.Report:
         ("Contract", (said(history.contract), " ", code(words.abbreviated(history.contract_id)))),
         ("Precision", history.precision.value),
         ("Results", f"{len(history.points)} in the series"),
+        ("Agreement", said(history.agreement)) if history.agreement else None,
     ]
     if history.points:
         first, last = history.points[0], history.points[-1]

@@ -81,7 +81,12 @@ def brief(stamp: str) -> Span:
 
 def standing_word(word: str) -> Inline:
     """A standing in a word, coloured where it is in doubt."""
-    return Span(word, Tone.WARN) if word in DOUBTED else word
+    return Span(word, Tone.WARN) if is_doubted(word) else word
+
+
+def is_doubted(word: str) -> bool:
+    """Whether a standing in a word is one to look at: a doubt, or a contract that was not agreed."""
+    return word in DOUBTED or "agreed" in word
 
 
 def _standing_cell(standing: Standing) -> Inline:

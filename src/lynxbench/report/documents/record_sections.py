@@ -88,11 +88,13 @@ def context_section(result: Result) -> doc.Section:
     return doc.Section("context", "Assumptions and context", blocks, depth=Depth.WHOLE)
 
 
-def agreement_blocks(contract: Contract) -> tuple[doc.Block, doc.Block]:
-    """Who agreed to a contract, and its whole text."""
+def agreement_blocks(contract: Contract) -> tuple[doc.Block, ...]:
+    """Who is said to have agreed to a contract, who must sign it, and its whole text."""
     agreed = [said(", ".join(filter(None, (party.team, party.by, party.date)))) for party in contract.agreed]
     text = json.dumps(contract.canonical(), ensure_ascii=False, indent=2)
-    return doc.Points(agreed, "Agreed by"), doc.Group("The whole contract", (doc.Listing(text),), folded=True)
+    asked = (doc.Points([said(team) for team in contract.teams], "Must be signed by"),) if contract.teams else ()
+    whole = doc.Group("The whole contract", (doc.Listing(text),), folded=True)
+    return doc.Points(agreed, "Agreed by"), *asked, whole
 
 
 def evidence_section(result: Result) -> doc.Section:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pydantic import Field
 
 from lynxbench.ledger.checkpoints import Checkpoint
+from lynxbench.model.agreement import TeamAgreement
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import Concluded, Entry, PrecisionSummary
 from lynxbench.model.executor import FieldChange
@@ -39,6 +40,25 @@ class StandingAnswer(AnswerModel):
     contested: list[Remark]
     retracted: list[Remark]
     reruns: list[Remark]
+    agreement: TeamAgreement | None = None
+
+
+class ContractSignature(AnswerModel):
+    """A team's signature under a contract."""
+
+    team: str
+    at: str
+    seq: int
+    revoked: bool
+
+
+class AmendmentLine(AnswerModel):
+    """A contract that another one replaces."""
+
+    contract_id: str
+    name: str | None
+    no_longer_asked: list[str]
+    problem: str
 
 
 class RecomputedAnswer(AnswerModel):

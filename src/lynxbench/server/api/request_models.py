@@ -143,6 +143,12 @@ class NewContact(RequestBody):
     secret: Text(64) | None = None  # type: ignore[valid-type]
 
 
+class SignedEntries(RequestBody):
+    """What `lynxbench contract sign` signed: the contract's text, and the signature under it."""
+
+    entries: Annotated[list[Text(1_000_000)], Field(min_length=1, max_length=8)]  # type: ignore[valid-type]
+
+
 class Claim(RequestBody):
     """A claim to be linted."""
 

@@ -16,7 +16,7 @@ from lynxbench.report import doc
 from lynxbench.report.doc import Span, Style, Tone, code, link, said, strong
 from lynxbench.report.documents.experiment_document import compose_experiment
 from lynxbench.report.documents.fleet_document import compose_fleet
-from lynxbench.report.documents.ledger_documents import DOUBTED, brief, standings_table
+from lynxbench.report.documents.ledger_documents import brief, is_doubted, standings_table
 from lynxbench.report.documents.tuning_document import compose_tuning
 from lynxbench.report.markup import join
 from lynxbench.report.render_html import HtmlRenderer, render_html
@@ -133,7 +133,7 @@ def _standing(server: Server, logged: Logged) -> doc.Section:
     body = body_of(logged)
     there = [name for name in body.cites if find_result(server.ledger.log, name) is not None]
     known = reading.standings_of(server, there)
-    doubted = [name for name in there if known[name].short in DOUBTED]
+    doubted = [name for name in there if is_doubted(known[name].short)]
     if len(there) < len(body.cites):
         line = Span(f"{len(body.cites) - len(there)} of its results are not in this ledger", Tone.BAD)
     elif doubted:
@@ -151,7 +151,7 @@ def _standing(server: Server, logged: Logged) -> doc.Section:
         ".",
     )
     # those in doubt first: they are what a reader must know
-    ordered = sorted(there, key=lambda name: known[name].short not in DOUBTED)
+    ordered = sorted(there, key=lambda name: not is_doubted(known[name].short))
     name = short(body.analysis_id)
     steps = (doc.Listing(f"lynxbench pull --server URL {name}"), doc.Listing(f"lynxbench verify {name}"))
     return doc.Section(

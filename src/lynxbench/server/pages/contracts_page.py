@@ -21,6 +21,7 @@ from lynxbench.report.render_html import csv_text
 from lynxbench.report.svg.canvas import WIDE
 from lynxbench.report.svg.history_plot import draw_levels
 from lynxbench.server import ledger_views as reading
+from lynxbench.server.pages.agreeing_page import agreement_section
 from lynxbench.server.pages.overview_page import notice_item, verdict_words
 from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
 from lynxbench.server.pages.results_page import recomputed_words
@@ -59,6 +60,7 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
                 _newest(server, contract_id),
                 _likeness(server, contract_id),
                 _owners(contract),
+                agreement_section(server, contract),
                 doc.Section("text", "The whole contract", agreement_blocks(contract)),
             ),
             title=said(contract.question),

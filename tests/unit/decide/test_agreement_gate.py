@@ -1,0 +1,168 @@
+"""No decision has its strongest word while a contract that it rests on is not agreed."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from command_line import lynxbench_here
+from hosted import record
+from lynxbench.decide import packing
+from lynxbench.decide.agreement_gate import HELD_BACK, hold_back, is_held_back
+from lynxbench.decide.deciding import Gathered
+from lynxbench.decide.demonstrating import decide_demo, demo_results
+from lynxbench.decide.packing import MadePack
+from lynxbench.errors import EvidenceInvalid
+from lynxbench.evidence.documents import write_result
+from lynxbench.model.agreement import TeamAgreement, TeamSignature
+from lynxbench.model.decisions import PrecisionDecision, PurchaseDecision
+from lynxbench.model.packs import PackedDecision
+from lynxbench.model.result import Result
+from lynxbench.model.standing import Standing
+from teams import make_team
+
+TEAMS = ("alpha", "bravo")
+WORDS = "not agreed (1 of 2; missing: bravo)"
+
+
+@cache
+def asking() -> tuple[Result, ...]:
+    """The example's results under contracts that name two teams."""
+    asked = []
+    for result in demo_results():
+        contract = result.contract.model_copy(update={"teams": TEAMS})
+        update = {"contract": contract, "contract_id": contract.contract_id}
+        asked.append(result.model_copy(update=update).sealed())
+    return tuple(asked)
+
+
+def standings(*signed: str, late: tuple[str, ...] = ()) -> dict[str, Standing]:
+    signatures = tuple(
+        TeamSignature(team=team, at="2026-01-01T00:00:00+00:00", seq=0, in_time=team not in late)
+        for team in (*signed, *late)
+    )
+    agreement = TeamAgreement(teams=TEAMS, signatures=signatures)
+    names = [result.result_id for result in asking()]
+    return {name: Standing(result_id=name, registered=True, agreement=agreement) for name in names}
+
+
+@cache
+def free() -> tuple[PackedDecision, ...]:
+    """What is decided where everybody agreed."""
+    return decide_demo(Gathered(asking(), standings("alpha", "bravo")))
+
+
+def test_full_agreement_changes_nothing() -> None:
+    known = standings("alpha", "bravo")
+    for decision in free():
+        assert hold_back(decision, asking(), known) == decision
+        assert not is_held_back(decision)
+    before = decide_demo(Gathered(demo_results()))
+    assert [decision.sentence for decision in before] == [decision.sentence for decision in free()]
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (standings("alpha"), WORDS),
+        (standings("alpha", late=("bravo",)), "agreed after the run (1 of 2 before it; late: bravo)"),
+        ({}, "not agreed (0 of 2; missing: alpha, bravo; no ledger"),
+    ],
+    ids=["missing", "late", "no ledger"],
+)
+def test_every_kind_is_held_back(known: dict[str, Standing], words: str) -> None:
+    for decision in free():
+        held = hold_back(decision, asking(), known)
+        assert is_held_back(held)
+        assert words in held.sentence
+        assert "lynxbench contract agreement" in held.sentence, "the next step is named"
+        assert any(words in caution for caution in held.cautions)
+        assert hold_back(held, asking(), known) == held, "held back once, whoever reads it again"
+
+
+def test_a_purchase_is_undecided_and_declares_no_change() -> None:
+    (purchase,) = [decision for decision in free() if isinstance(decision, PurchaseDecision)]
+    assert purchase.supported != "undecided", "otherwise this shows nothing"
+    assert purchase.follow_up is not None
+    held = hold_back(purchase, asking(), standings("alpha"))
+    assert held.supported == "undecided"
+    assert held.follow_up is None
+    assert purchase.because not in held.sentence
+
+
+def test_nothing_is_a_go() -> None:
+    (precision,) = [decision for decision in free() if isinstance(decision, PrecisionDecision)]
+    assert "go" in [line.verdict for line in precision.lines], "otherwise this shows nothing"
+    held = hold_back(precision, asking(), standings("alpha"))
+    assert "go" not in [line.verdict for line in held.lines]
+    assert [line.throughput for line in held.lines] == [line.throughput for line in precision.lines]
+    assert not held.sentence.startswith("go")
+
+
+def test_a_decision_that_only_says_it_is_held_back_is_not_believed() -> None:
+    (purchase,) = [decision for decision in free() if isinstance(decision, PurchaseDecision)]
+    forged = purchase.model_copy(update={"sentence": f"{HELD_BACK}, says its file"})
+    held = hold_back(forged, asking(), standings("alpha"))
+    assert held.supported == "undecided"
+    assert any(WORDS in caution for caution in held.cautions)
+
+
+def test_a_result_that_is_not_cited_holds_nothing_back() -> None:
+    today, _, decode = asking()
+    (precision,) = [decision for decision in free() if isinstance(decision, PrecisionDecision)]
+    known = {**standings("alpha", "bravo"), today.result_id: standings("alpha")[today.result_id]}
+    assert hold_back(precision, (today, decode), known) == precision
+
+
+def test_the_command_says_it_and_exits_with_1(tmp_path: Path) -> None:
+    decode = asking()[2]
+    write_result(tmp_path / "result.json", decode)
+    done = lynxbench_here(
+        "decide", "precision", "--from", ".", "--json", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home")
+    )
+    assert done.code == 1, done.err
+    document = json.loads(done.out)
+    assert document["sentence"].startswith(HELD_BACK)
+    assert "go" not in [line["verdict"] for line in document["lines"]]
+    (tmp_path / "free").mkdir()
+    write_result(tmp_path / "free" / "result.json", demo_results()[2])
+    home = str(tmp_path / "home")
+    assert lynxbench_here("decide", "precision", "--from", "free", cwd=tmp_path, LYNXBENCH_HOME=home).code == 0
+
+
+# --- packs ------------------------------------------------------------------------------------------------------------
+
+
+def packed(where: Path) -> tuple[MadePack, dict[str, str]]:
+    """A pack of decisions that were taken as if everybody had agreed, over results under a contract nobody signed."""
+    team = make_team("alpha", where / "home")
+    key = team.keyring.keys.open("alpha")
+    with team.open() as ledger:
+        results = tuple(record(ledger, result, key) for result in asking())
+        agreed = TeamAgreement(teams=())
+        known = {r.result_id: Standing(result_id=r.result_id, registered=True, agreement=agreed) for r in results}
+        decisions = decide_demo(Gathered(results, known))
+        made = packing.pack_into(ledger, decisions, where / "p.lynx", "", key, team.environment, pdf=False)
+    return made, team.environment
+
+
+def test_a_pack_asks_again_whatever_the_decisions_say(tmp_path: Path) -> None:
+    made, environment = packed(tmp_path)
+    assert len(made.held_back) == 5
+    assert all("missing: alpha, bravo" in sentence for sentence in made.held_back)
+    assert made.document()["held_back"] == list(made.held_back)
+    assert "missing: alpha, bravo" in made.html.read_text()
+    verified = packing.verify_pack(made.bundle, environment)
+    assert all(is_held_back(decision) for decision in verified.pack.decisions)
+
+
+def test_a_pack_that_was_made_without_asking_does_not_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(packing, "hold_back", lambda decision, *_: decision)
+        made, environment = packed(tmp_path)
+    assert made.held_back == ()
+    with pytest.raises(EvidenceInvalid, match="not agreed before the run"):
+        packing.verify_pack(made.bundle, environment)
