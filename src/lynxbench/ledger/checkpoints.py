@@ -62,7 +62,7 @@ class Signed:
 def sign_checkpoint(
     ledger: Ledger, key: SigningKey, now: datetime, entries_hash: str | None = None, *, keep: bool = True
 ) -> Signed:
-    """Sign the ledger's state of now, with what a bundle brings of it, and keep it unless a question is all it answers."""
+    """Sign the ledger's state of now, with what a bundle brings of it; kept unless it only answers a question."""
     head = ledger.head()
     checkpoint = Checkpoint(
         origin=ledger.origin,

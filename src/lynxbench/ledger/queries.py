@@ -280,9 +280,7 @@ def _runs(mine: Sequence[VoicedEntry], result_id: str, counts: dict[Signers, Run
 def signatures_under(ledger: Ledger, contract_id: str, trust: TrustList) -> list[VoicedEntry]:
     """Every signature under a contract, with whose it is."""
     signed = entries_of_contract(ledger, contract_id, [EntryKind.AGREEMENT])
-    return [
-        VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust), logged.logged_at) for logged in signed
-    ]
+    return [VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust), logged.logged_at) for logged in signed]
 
 
 def _add_signatures(ledger: Ledger, by_id: dict[str, list[VoicedEntry]], trust: TrustList) -> None:
@@ -337,9 +335,7 @@ def _seqs_about(ledger: Ledger, names: Sequence[str], kinds: Sequence[EntryKind]
     return seqs
 
 
-def _listed(
-    ledger: Ledger, chosen: Select[tuple[object, ...]], contract: str, readable: bool = False
-) -> list[Listed]:
+def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]], contract: str, readable: bool = False) -> list[Listed]:
     """The index says which results and in what order; what each of them says is read from its entry."""
     within = chosen.with_only_columns(results.c.seq)
     seqs = [row.seq for row in ledger.database.rows(within)]

@@ -26,9 +26,7 @@ _PRESSURE = Path("/proc/pressure/memory")
 class HostReader:
     """Readings of the host; fractions are of all its CPUs and of the time since the reading before."""
 
-    def __init__(
-        self, clock: Callable[[], int] = time.perf_counter_ns, wall: Callable[[], int] = time.time_ns
-    ) -> None:
+    def __init__(self, clock: Callable[[], int] = time.perf_counter_ns, wall: Callable[[], int] = time.time_ns) -> None:
         self._clock, self._wall = clock, wall
         self._cpus = psutil.cpu_count() or 1
         self._clock_files = _clock_files()

@@ -21,7 +21,7 @@ STANDSTILL_S = 0.5
 """A crowded machine holds a process up for tenths of a second, which foreign load tells; as long as this inside an
 iteration, or between two where the harness does next to nothing, it stood still."""
 RARE = 10
-"""More long iterations than this in all belong to the work (a checkpoint every hundred steps), and restarts show them."""
+"""More long iterations than this in all belong to the work (a checkpoint every hundred steps); restarts show them."""
 FEWER = 0.1
 """A process that counted less than this share of the others' iterations did not measure the same."""
 WIDEST = 10.0

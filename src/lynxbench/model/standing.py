@@ -259,6 +259,8 @@ def agreement_shown(teams: Sequence[str], standing: Standing | None) -> TeamAgre
     if standing is not None and standing.agreement is not None:
         return standing.agreement
     return agreement_unshown(teams, NO_LEDGER_HOLDS_IT) if teams else None
+
+
 def _taken_back(voice: Voice, owner: Voice) -> str:
     """What a retraction counts as: of several owners all must sign; a key that nobody can check is a doubt, no more."""
     if owner.teams:

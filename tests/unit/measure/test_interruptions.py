@@ -17,9 +17,14 @@ BOUND = 0.05
 
 
 def process(
-    *, typical_s: float = 0.02, rows: int = 1000, stalls: dict[int, float] | None = None, gaps: dict[int, float] | None = None,
-    index: int = 0, sigma: float = 0.05,
-) -> CountedProcess:  # fmt: skip
+    *,
+    typical_s: float = 0.02,
+    rows: int = 1000,
+    stalls: dict[int, float] | None = None,
+    gaps: dict[int, float] | None = None,
+    index: int = 0,
+    sigma: float = 0.05,
+) -> CountedProcess:
     """Iterations one after another; `stalls` are seconds inside a row, `gaps` seconds before one."""
     rng = np.random.default_rng(index)
     seconds = typical_s * np.exp(rng.normal(0, sigma, rows))
@@ -96,7 +101,9 @@ def test_what_is_not_counted_is_not_held_against_it() -> None:
     assert list(judge_iterations([nothing], BOUND)) == []
 
 
-@pytest.mark.parametrize(("low", "high", "words"), [(0.0, 24_657_470.0, "more than a millionfold"), (5, 80, "a factor of 16")])
+@pytest.mark.parametrize(
+    ("low", "high", "words"), [(0.0, 24_657_470.0, "more than a millionfold"), (5, 80, "a factor of 16")]
+)
 def test_an_interval_without_an_order_of_magnitude(low: float, high: float, words: str) -> None:
     (line,) = judge_agreement([process(), process(index=1)], Figure(low=low, estimate=50, high=high, unit="calls/s"))
     assert words in line
