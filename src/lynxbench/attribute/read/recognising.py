@@ -1,0 +1,71 @@
+"""What kind of record a file is, by how it begins: its name says nothing."""
+
+import re
+import zlib
+from enum import StrEnum
+from pathlib import Path
+
+from lynxbench.attribute.read.resource_record import is_resource
+from lynxbench.errors import BadInput
+
+HEAD_BYTES = 64 << 10
+"""Enough to tell what kind of file it is, behind what a profiled program may have printed."""
+RESOURCE_BYTES = 512
+SQLITE_MAGIC = b"SQLite format 3"
+GZIP_MAGIC = b"\x1f\x8b"
+
+_KEY = re.compile(rb'"(\w+)"\s*:')
+_COUNT_FIRST = re.compile(rb'^\[\s*\{\s*"count"\s*:\s*\d+\s*\}')
+
+
+class RecordKind(StrEnum):
+    """Kinds of files that tell where time went."""
+
+    CHROME = "chrome trace"
+    RESOURCE = "resource record"
+    NSIGHT_SYSTEMS = "Nsight Systems export"
+    TENSORRT_LAYERS = "TensorRT layer profile"
+    TENSORRT_TIMES = "TensorRT inference times"
+
+
+def recognise(path: Path) -> RecordKind:
+    """What a file is; whatever is nothing else is left to the reader of chrome traces, which says what it lacks."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
+    if head.startswith(SQLITE_MAGIC):
+        return RecordKind.NSIGHT_SYSTEMS
+    if head.startswith(GZIP_MAGIC):
+        head = _inflated(head)
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if text.startswith(b"{"):
+        return _document_kind(text)
+    if text.startswith(b"["):
+        return _list_kind(text)
+    return RecordKind.CHROME
+
+
+def _inflated(head: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    except zlib.error:
+        return b""
+
+
+def _document_kind(text: bytes) -> RecordKind:
+    if is_resource(text[:RESOURCE_BYTES]):
+        return RecordKind.RESOURCE
+    return RecordKind.CHROME
+
+
+def _list_kind(text: bytes) -> RecordKind:
+    keys = {key.decode() for key in _KEY.findall(text[: 4 * RESOURCE_BYTES])}
+    if "ph" in keys:
+        return RecordKind.CHROME
+    if "timeMs" in keys or "averageMs" in keys or _COUNT_FIRST.match(text):
+        return RecordKind.TENSORRT_LAYERS
+    if "startComputeMs" in keys or "computeMs" in keys:
+        return RecordKind.TENSORRT_TIMES
+    return RecordKind.CHROME
