@@ -5,6 +5,8 @@ import zlib
 from enum import StrEnum
 from pathlib import Path
 
+from lynxbench.attribute.read.csv_tables import is_header
+from lynxbench.attribute.read.nsight_compute import KERNEL
 from lynxbench.attribute.read.resource_record import is_resource
 from lynxbench.errors import BadInput
 
@@ -24,6 +26,7 @@ class RecordKind(StrEnum):
     CHROME = "chrome trace"
     RESOURCE = "resource record"
     NSIGHT_SYSTEMS = "Nsight Systems export"
+    NSIGHT_COMPUTE = "Nsight Compute table"
     TENSORRT_LAYERS = "TensorRT layer profile"
     TENSORRT_TIMES = "TensorRT inference times"
 
@@ -44,7 +47,7 @@ def recognise(path: Path) -> RecordKind:
         return _document_kind(text)
     if text.startswith(b"["):
         return _list_kind(text)
-    return RecordKind.CHROME
+    return _table_kind(text)
 
 
 def _inflated(head: bytes) -> bytes:
@@ -68,4 +71,11 @@ def _list_kind(text: bytes) -> RecordKind:
         return RecordKind.TENSORRT_LAYERS
     if "startComputeMs" in keys or "computeMs" in keys:
         return RecordKind.TENSORRT_TIMES
+    return RecordKind.CHROME
+
+
+def _table_kind(text: bytes) -> RecordKind:
+    for line in text.decode("utf-8", "replace").splitlines():
+        if is_header(line, (KERNEL,)):
+            return RecordKind.NSIGHT_COMPUTE
     return RecordKind.CHROME

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.attribute.read.kineto import read_trace
+from lynxbench.attribute.read.nsight_compute import read_compute
 from lynxbench.attribute.read.recognising import RecordKind, recognise
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
 from lynxbench.attribute.read.tensorrt import read_layers, read_times
@@ -31,6 +32,7 @@ _LAUNCHES = re.compile(r"^(cuda|cu|hip)(LaunchKernel|GraphLaunch|Memcpy|Memset|M
 
 READERS: dict[RecordKind, Callable[[Path], Trace]] = {
     RecordKind.CHROME: read_trace,
+    RecordKind.NSIGHT_COMPUTE: read_compute,
     RecordKind.TENSORRT_LAYERS: read_layers,
     RecordKind.TENSORRT_TIMES: read_times,
 }
