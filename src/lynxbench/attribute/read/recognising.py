@@ -8,6 +8,7 @@ from pathlib import Path
 from lynxbench.attribute.read.csv_tables import is_header
 from lynxbench.attribute.read.nsight_compute import KERNEL
 from lynxbench.attribute.read.resource_record import is_resource
+from lynxbench.attribute.read.rocprof import STAMPS
 from lynxbench.errors import BadInput
 
 HEAD_BYTES = 64 << 10
@@ -27,6 +28,8 @@ class RecordKind(StrEnum):
     RESOURCE = "resource record"
     NSIGHT_SYSTEMS = "Nsight Systems export"
     NSIGHT_COMPUTE = "Nsight Compute table"
+    ROCPROF_TABLE = "rocprofv3 table"
+    ROCPROF_DOCUMENT = "rocprofv3 document"
     TENSORRT_LAYERS = "TensorRT layer profile"
     TENSORRT_TIMES = "TensorRT inference times"
 
@@ -60,6 +63,8 @@ def _inflated(head: bytes) -> bytes:
 def _document_kind(text: bytes) -> RecordKind:
     if is_resource(text[:RESOURCE_BYTES]):
         return RecordKind.RESOURCE
+    if b'"rocprofiler-sdk-tool"' in text[:RESOURCE_BYTES]:
+        return RecordKind.ROCPROF_DOCUMENT
     return RecordKind.CHROME
 
 
@@ -76,6 +81,8 @@ def _list_kind(text: bytes) -> RecordKind:
 
 def _table_kind(text: bytes) -> RecordKind:
     for line in text.decode("utf-8", "replace").splitlines():
+        if is_header(line, STAMPS):
+            return RecordKind.ROCPROF_TABLE
         if is_header(line, (KERNEL,)):
             return RecordKind.NSIGHT_COMPUTE
     return RecordKind.CHROME

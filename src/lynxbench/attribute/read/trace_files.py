@@ -15,6 +15,7 @@ from lynxbench.attribute.read.kineto import read_trace
 from lynxbench.attribute.read.nsight_compute import read_compute
 from lynxbench.attribute.read.recognising import RecordKind, recognise
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
+from lynxbench.attribute.read.rocprof import read_rocprof_document, read_rocprof_table
 from lynxbench.attribute.read.tensorrt import read_layers, read_times
 from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, STEP_NAME, EventKind, Trace, distinct, match_ids
 
@@ -33,6 +34,8 @@ _LAUNCHES = re.compile(r"^(cuda|cu|hip)(LaunchKernel|GraphLaunch|Memcpy|Memset|M
 READERS: dict[RecordKind, Callable[[Path], Trace]] = {
     RecordKind.CHROME: read_trace,
     RecordKind.NSIGHT_COMPUTE: read_compute,
+    RecordKind.ROCPROF_TABLE: read_rocprof_table,
+    RecordKind.ROCPROF_DOCUMENT: read_rocprof_document,
     RecordKind.TENSORRT_LAYERS: read_layers,
     RecordKind.TENSORRT_TIMES: read_times,
 }
