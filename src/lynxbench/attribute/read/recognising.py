@@ -17,6 +17,7 @@ RESOURCE_BYTES = 512
 SQLITE_MAGIC = b"SQLite format 3"
 GZIP_MAGIC = b"\x1f\x8b"
 
+_DEVICE_NAMED = re.compile(rb'"name"\s*:\s*"[^"]*/(?:host|device):')
 _KEY = re.compile(rb'"(\w+)"\s*:')
 _COUNT_FIRST = re.compile(rb'^\[\s*\{\s*"count"\s*:\s*\d+\s*\}')
 
@@ -25,6 +26,7 @@ class RecordKind(StrEnum):
     """Kinds of files that tell where time went."""
 
     CHROME = "chrome trace"
+    XLA = "XLA trace"
     RESOURCE = "resource record"
     NSIGHT_SYSTEMS = "Nsight Systems export"
     NSIGHT_COMPUTE = "Nsight Compute table"
@@ -65,7 +67,8 @@ def _document_kind(text: bytes) -> RecordKind:
         return RecordKind.RESOURCE
     if b'"rocprofiler-sdk-tool"' in text[:RESOURCE_BYTES]:
         return RecordKind.ROCPROF_DOCUMENT
-    return RecordKind.CHROME
+    is_xla = b'"process_name"' in text and _DEVICE_NAMED.search(text) is not None
+    return RecordKind.XLA if is_xla else RecordKind.CHROME
 
 
 def _list_kind(text: bytes) -> RecordKind:

@@ -18,6 +18,7 @@ from lynxbench.attribute.read.resource_record import ResourceRecord, read_resour
 from lynxbench.attribute.read.rocprof import read_rocprof_document, read_rocprof_table
 from lynxbench.attribute.read.tensorrt import read_layers, read_times
 from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, STEP_NAME, EventKind, Trace, distinct, match_ids
+from lynxbench.attribute.read.xla import read_xla
 
 TOLERATED = 0.01
 """Share of events that may contradict each other: profilers drop a few records at their edges."""
@@ -33,6 +34,7 @@ _LAUNCHES = re.compile(r"^(cuda|cu|hip)(LaunchKernel|GraphLaunch|Memcpy|Memset|M
 
 READERS: dict[RecordKind, Callable[[Path], Trace]] = {
     RecordKind.CHROME: read_trace,
+    RecordKind.XLA: read_xla,
     RecordKind.NSIGHT_COMPUTE: read_compute,
     RecordKind.ROCPROF_TABLE: read_rocprof_table,
     RecordKind.ROCPROF_DOCUMENT: read_rocprof_document,
@@ -59,7 +61,7 @@ def read_source(path: Path) -> Trace | ResourceRecord:
 
 def is_chrome_trace(path: Path) -> bool:
     """Whether a file that was read is text whose events others can read as they stand."""
-    return recognise(path) is RecordKind.CHROME
+    return recognise(path) in (RecordKind.CHROME, RecordKind.XLA)
 
 
 def _clock_notes(trace: Trace) -> Iterator[str]:
