@@ -14,15 +14,17 @@ from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, Swap
 from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
 from lynxbench.attribute.judge.served_requests import judge_phases
-from lynxbench.attribute.judge.time_book import TimeBook, keep_book
-from lynxbench.attribute.judge.verdict import judge_steps, measure_steps
+from lynxbench.attribute.judge.step_changes import StepAccount, compare_steps
+from lynxbench.attribute.judge.time_book import CATEGORIES, NOTCH, keep_book
+from lynxbench.attribute.judge.verdict import StepFigures, judge_steps, measure_steps
 from lynxbench.attribute.read.operands import DTYPE_PRECISION
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
 from lynxbench.attribute.read.trace import NONE, EventKind, Trace
 from lynxbench.attribute.read.trace_files import read_source
+from lynxbench.attribute.say.change_lines import say_change
 from lynxbench.attribute.say.detail import describe
-from lynxbench.attribute.say.verdict_lines import Owner, say_accounts, say_requests, say_steps
+from lynxbench.attribute.say.verdict_lines import Owner, list_operators, say_accounts, say_requests, say_steps
 from lynxbench.attribute.tile.request_split import split_requests
 from lynxbench.attribute.tile.tiling import tile_trace
 from lynxbench.errors import BadInput
@@ -33,11 +35,13 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Requests
 from lynxbench.model.result import RULES
 from lynxbench.model.samples import Telemetry
-from lynxbench.model.trace_detail import Detail
+from lynxbench.model.trace_detail import Detail, TraceChange
 from lynxbench.stats.lagged_correlation import Correlation, correlate_columns
 
 RESOURCE_FILE = "resource.json"
 """What the operating system accounted to the same steps, where an engine left it beside the trace."""
+FEWEST_STEPS = 3
+"""With fewer, how far steps vary is not known."""
 SHOWN_COLUMNS = 3
 """Telemetry columns that are named, the closest first: more would be a list of everything that heats up together."""
 
@@ -64,6 +68,8 @@ class TraceAnalysis:
     attribution: Attribution
     detail: Detail
     swaps: tuple[SwapGain, ...]
+    account: StepAccount
+    """What two traces are compared by."""
 
 
 def attribute_trace(
@@ -87,18 +93,45 @@ def attribute_trace(
 def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None = None) -> TraceAnalysis:
     """The same with details and what-if replays; `perfetto` also writes our categories as a track of the trace."""
     source = read_source(path)
-    if isinstance(source, ResourceRecord):
+    if not isinstance(source, Trace):
+        if perfetto is not None:
+            raise BadInput(f"{path}: has no timeline of events to write for Perfetto; leave --perfetto out")
         attribution = _attribute_record(source, settings.owner)
+        wall_ms = attribution.wall_ms_per_step
+        account = StepAccount(wall_ms, {c: share * wall_ms for c, share in attribution.shares.items()})
         gains = tuple(estimate_swap(attribution.shares, swap) for swap in settings.swaps)
-        return TraceAnalysis(attribution, Detail(), gains)
+        return TraceAnalysis(attribution, Detail(), gains, account)
     ceilings = Ceilings(settings.ceilings, settings.precision or infer_precision(source))
-    attribution, book = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
+    attribution, figures = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
+    book = figures.book
     if perfetto is not None:
         from lynxbench.attribute.say.perfetto import write_perfetto
 
         write_perfetto(path, book, perfetto)
-    gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in settings.swaps)
-    return TraceAnalysis(attribution, describe(book), gains)
+    # What a part of a step would gain says nothing of the step.
+    swaps = settings.swaps if source.unseen is None else ()
+    gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in swaps)
+    return TraceAnalysis(attribution, describe(book), gains, _account(figures))
+
+
+def compare_traces(earlier: TraceAnalysis, later: TraceAnalysis, name: str, settings: TraceSettings) -> TraceChange:
+    """The later trace against the earlier one, which is called by its name."""
+    return say_change(compare_steps(earlier.account, later.account), name, owner=settings.owner)
+
+
+def _account(figures: StepFigures) -> StepAccount:
+    book = figures.book
+    count, mean = len(book), book.spent_ns.mean(axis=0)
+    low, high = np.quantile(book.wall_ns, (0.25, 0.75))
+    return StepAccount(
+        step_ms=float(book.wall_ns.mean()) / 1e6,
+        spent_ms={category: float(mean[i]) / 1e6 for i, category in enumerate(CATEGORIES) if mean[i] > 0},
+        operators=list_operators(book),
+        half_width_ms=NOTCH * float(high - low) / count**0.5 / 1e6 if count >= FEWEST_STEPS else None,
+        device=book.tiling.trace.device,
+        whole=book.tiling.trace.unseen is None,
+        doubt="is damaged or incomplete" if figures.damaged else "",
+    )
 
 
 def _attribute(
@@ -109,14 +142,14 @@ def _attribute(
     owner: Owner,
     work: StepWork | None = None,
     rules: int = RULES,
-) -> tuple[Attribution, TimeBook]:
+) -> tuple[Attribution, StepFigures]:
     tiling = tile_trace(trace)
     book = keep_book(tiling, ceilings)
     if tiling.on_device:
         figures = measure_steps(book, unprofiled_step_ms, work=work)
     else:
         figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path))
-    return say_steps(figures, judge_steps(figures, rules), owner=owner), book
+    return say_steps(figures, judge_steps(figures, rules), owner=owner), figures
 
 
 def _attribute_record(record: ResourceRecord, owner: Owner) -> Attribution:
