@@ -13,7 +13,7 @@ import numpy as np
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
 from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
-from lynxbench.attribute.judge.served_requests import judge_phases
+from lynxbench.attribute.judge.served_requests import PHASES, judge_phases
 from lynxbench.attribute.judge.step_changes import StepAccount, compare_steps
 from lynxbench.attribute.judge.time_book import CATEGORIES, NOTCH, keep_book
 from lynxbench.attribute.judge.verdict import StepFigures, judge_steps, measure_steps
@@ -22,13 +22,15 @@ from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
 from lynxbench.attribute.read.trace import NONE, EventKind, Trace
 from lynxbench.attribute.read.trace_files import read_source
+from lynxbench.attribute.read.triton_requests import RequestTrace
 from lynxbench.attribute.say.change_lines import say_change
 from lynxbench.attribute.say.detail import describe
 from lynxbench.attribute.say.verdict_lines import Owner, list_operators, say_accounts, say_requests, say_steps
 from lynxbench.attribute.tile.request_split import split_requests
 from lynxbench.attribute.tile.tiling import tile_trace
+from lynxbench.attribute.tile.traced_requests import split_traced
 from lynxbench.errors import BadInput
-from lynxbench.model.attribution import Attribution, Ceiling, StepWork
+from lynxbench.model.attribution import Attribution, Ceiling, OperatorTime, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
@@ -87,6 +89,8 @@ def attribute_trace(
     source = read_source(path)
     if isinstance(source, ResourceRecord):
         return _attribute_record(source, owner)
+    if isinstance(source, RequestTrace):
+        return _attribute_traced(source, owner)[0]
     return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, work, rules)[0]
 
 
@@ -96,11 +100,16 @@ def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None 
     if not isinstance(source, Trace):
         if perfetto is not None:
             raise BadInput(f"{path}: has no timeline of events to write for Perfetto; leave --perfetto out")
-        attribution = _attribute_record(source, settings.owner)
-        wall_ms = attribution.wall_ms_per_step
-        account = StepAccount(wall_ms, {c: share * wall_ms for c, share in attribution.shares.items()})
+        detail = Detail()
+        if isinstance(source, RequestTrace):
+            attribution, account = _attribute_traced(source, settings.owner)
+            detail = Detail(device="not recorded")
+        else:
+            attribution = _attribute_record(source, settings.owner)
+            wall_ms = attribution.wall_ms_per_step
+            account = StepAccount(wall_ms, {c: share * wall_ms for c, share in attribution.shares.items()})
         gains = tuple(estimate_swap(attribution.shares, swap) for swap in settings.swaps)
-        return TraceAnalysis(attribution, Detail(), gains, account)
+        return TraceAnalysis(attribution, detail, gains, account)
     ceilings = Ceilings(settings.ceilings, settings.precision or infer_precision(source))
     attribution, figures = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
     book = figures.book
@@ -155,6 +164,29 @@ def _attribute(
 def _attribute_record(record: ResourceRecord, owner: Owner) -> Attribution:
     contention = measure_contention(record)
     return say_accounts(record, contention, judge_accounts(record, contention), owner=owner)
+
+
+def _attribute_traced(trace: RequestTrace, owner: Owner) -> tuple[Attribution, StepAccount]:
+    split = split_traced(trace)
+    attribution = say_requests(split, judge_phases(split), owner=owner)
+    account = StepAccount(
+        step_ms=split.whole_s * 1e3,
+        spent_ms={category: share * split.whole_s * 1e3 for category, share in attribution.shares.items()},
+        operators=tuple(
+            OperatorTime(
+                name=phase,
+                category=PHASES[phase].category,
+                calls_per_step=1.0,
+                ms_per_step=seconds * 1e3,
+                share=split.share(phase),
+            )
+            for phase, seconds in split.seconds.items()
+            if seconds > 0
+        ),
+        unit="request",
+        doubt="is damaged or incomplete" if split.damaged else "",
+    )
+    return attribution, account
 
 
 def _contention(path: Path) -> Contention | None:

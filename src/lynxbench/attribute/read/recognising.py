@@ -34,6 +34,7 @@ class RecordKind(StrEnum):
     ROCPROF_DOCUMENT = "rocprofv3 document"
     TENSORRT_LAYERS = "TensorRT layer profile"
     TENSORRT_TIMES = "TensorRT inference times"
+    TRITON = "Triton trace"
 
 
 def recognise(path: Path) -> RecordKind:
@@ -79,6 +80,8 @@ def _list_kind(text: bytes) -> RecordKind:
         return RecordKind.TENSORRT_LAYERS
     if "startComputeMs" in keys or "computeMs" in keys:
         return RecordKind.TENSORRT_TIMES
+    if "id" in keys and keys & {"timestamps", "model_name", "activity"}:
+        return RecordKind.TRITON
     return RecordKind.CHROME
 
 

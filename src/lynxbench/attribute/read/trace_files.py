@@ -18,6 +18,7 @@ from lynxbench.attribute.read.resource_record import ResourceRecord, read_resour
 from lynxbench.attribute.read.rocprof import read_rocprof_document, read_rocprof_table
 from lynxbench.attribute.read.tensorrt import read_layers, read_times
 from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, STEP_NAME, EventKind, Trace, distinct, match_ids
+from lynxbench.attribute.read.triton_requests import RequestTrace, read_requests
 from lynxbench.attribute.read.xla import read_xla
 
 TOLERATED = 0.01
@@ -44,11 +45,13 @@ READERS: dict[RecordKind, Callable[[Path], Trace]] = {
 """Readers of traces, by what a file is; Nsight Systems exports are read where SQLite is loaded."""
 
 
-def read_source(path: Path) -> Trace | ResourceRecord:
-    """A trace or a resource record; BadInput in one line where it cannot be used."""
+def read_source(path: Path) -> Trace | ResourceRecord | RequestTrace:
+    """A trace, a resource record or traced requests; BadInput in one line where it cannot be used."""
     kind = recognise(path)
     if kind is RecordKind.RESOURCE:
         return read_resource(path)
+    if kind is RecordKind.TRITON:
+        return read_requests(path)
     if kind is RecordKind.NSIGHT_SYSTEMS:
         from lynxbench.attribute.read.nsight import read_nsight  # with it comes SQLite
 
