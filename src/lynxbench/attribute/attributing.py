@@ -13,31 +13,37 @@ import numpy as np
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, SwapGain, estimate_swap
 from lynxbench.attribute.judge.process_accounts import Contention, judge_accounts, measure_contention
 from lynxbench.attribute.judge.roofline import Ceilings
-from lynxbench.attribute.judge.served_requests import judge_phases
-from lynxbench.attribute.judge.time_book import TimeBook, keep_book
-from lynxbench.attribute.judge.verdict import judge_steps, measure_steps
+from lynxbench.attribute.judge.served_requests import PHASES, judge_phases
+from lynxbench.attribute.judge.step_changes import StepAccount, compare_steps
+from lynxbench.attribute.judge.time_book import CATEGORIES, NOTCH, keep_book
+from lynxbench.attribute.judge.verdict import StepFigures, judge_steps, measure_steps
 from lynxbench.attribute.read.operands import DTYPE_PRECISION
 from lynxbench.attribute.read.operator_names import OperatorKind, operator_kind
 from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
 from lynxbench.attribute.read.trace import NONE, EventKind, Trace
 from lynxbench.attribute.read.trace_files import read_source
+from lynxbench.attribute.read.triton_requests import RequestTrace
+from lynxbench.attribute.say.change_lines import say_change
 from lynxbench.attribute.say.detail import describe
-from lynxbench.attribute.say.verdict_lines import Owner, say_accounts, say_requests, say_steps
+from lynxbench.attribute.say.verdict_lines import Owner, list_operators, say_accounts, say_requests, say_steps
 from lynxbench.attribute.tile.request_split import split_requests
 from lynxbench.attribute.tile.tiling import tile_trace
+from lynxbench.attribute.tile.traced_requests import split_traced
 from lynxbench.errors import BadInput
-from lynxbench.model.attribution import Attribution, Ceiling, StepWork
+from lynxbench.model.attribution import Attribution, Ceiling, OperatorTime, StepWork
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.requests import Requests
 from lynxbench.model.result import RULES
 from lynxbench.model.samples import Telemetry
-from lynxbench.model.trace_detail import Detail
+from lynxbench.model.trace_detail import Detail, TraceChange
 from lynxbench.stats.lagged_correlation import Correlation, correlate_columns
 
 RESOURCE_FILE = "resource.json"
 """What the operating system accounted to the same steps, where an engine left it beside the trace."""
+FEWEST_STEPS = 3
+"""With fewer, how far steps vary is not known."""
 SHOWN_COLUMNS = 3
 """Telemetry columns that are named, the closest first: more would be a list of everything that heats up together."""
 
@@ -64,6 +70,8 @@ class TraceAnalysis:
     attribution: Attribution
     detail: Detail
     swaps: tuple[SwapGain, ...]
+    account: StepAccount
+    """What two traces are compared by."""
 
 
 def attribute_trace(
@@ -81,24 +89,58 @@ def attribute_trace(
     source = read_source(path)
     if isinstance(source, ResourceRecord):
         return _attribute_record(source, owner)
+    if isinstance(source, RequestTrace):
+        return _attribute_traced(source, owner)[0]
     return _attribute(path, source, Ceilings(ceilings, precision), unprofiled_step_ms, owner, work, rules)[0]
 
 
 def analyse_trace(path: Path, settings: TraceSettings, *, perfetto: Path | None = None) -> TraceAnalysis:
     """The same with details and what-if replays; `perfetto` also writes our categories as a track of the trace."""
     source = read_source(path)
-    if isinstance(source, ResourceRecord):
-        attribution = _attribute_record(source, settings.owner)
+    if not isinstance(source, Trace):
+        if perfetto is not None:
+            raise BadInput(f"{path}: has no timeline of events to write for Perfetto; leave --perfetto out")
+        detail = Detail()
+        if isinstance(source, RequestTrace):
+            attribution, account = _attribute_traced(source, settings.owner)
+            detail = Detail(device="not recorded")
+        else:
+            attribution = _attribute_record(source, settings.owner)
+            wall_ms = attribution.wall_ms_per_step
+            account = StepAccount(wall_ms, {c: share * wall_ms for c, share in attribution.shares.items()})
         gains = tuple(estimate_swap(attribution.shares, swap) for swap in settings.swaps)
-        return TraceAnalysis(attribution, Detail(), gains)
+        return TraceAnalysis(attribution, detail, gains, account)
     ceilings = Ceilings(settings.ceilings, settings.precision or infer_precision(source))
-    attribution, book = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
+    attribution, figures = _attribute(path, source, ceilings, settings.step_ms, settings.owner)
+    book = figures.book
     if perfetto is not None:
         from lynxbench.attribute.say.perfetto import write_perfetto
 
         write_perfetto(path, book, perfetto)
-    gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in settings.swaps)
-    return TraceAnalysis(attribution, describe(book), gains)
+    # What a part of a step would gain says nothing of the step.
+    swaps = settings.swaps if source.unseen is None else ()
+    gains = tuple(estimate_swap(attribution.shares, swap, book.groups, book.ceilings) for swap in swaps)
+    return TraceAnalysis(attribution, describe(book), gains, _account(figures))
+
+
+def compare_traces(earlier: TraceAnalysis, later: TraceAnalysis, name: str, settings: TraceSettings) -> TraceChange:
+    """The later trace against the earlier one, which is called by its name."""
+    return say_change(compare_steps(earlier.account, later.account), name, owner=settings.owner)
+
+
+def _account(figures: StepFigures) -> StepAccount:
+    book = figures.book
+    count, mean = len(book), book.spent_ns.mean(axis=0)
+    low, high = np.quantile(book.wall_ns, (0.25, 0.75))
+    return StepAccount(
+        step_ms=float(book.wall_ns.mean()) / 1e6,
+        spent_ms={category: float(mean[i]) / 1e6 for i, category in enumerate(CATEGORIES) if mean[i] > 0},
+        operators=list_operators(book),
+        half_width_ms=NOTCH * float(high - low) / count**0.5 / 1e6 if count >= FEWEST_STEPS else None,
+        device=book.tiling.trace.device,
+        whole=book.tiling.trace.unseen is None,
+        doubt="is damaged or incomplete" if figures.damaged else "",
+    )
 
 
 def _attribute(
@@ -109,19 +151,42 @@ def _attribute(
     owner: Owner,
     work: StepWork | None = None,
     rules: int = RULES,
-) -> tuple[Attribution, TimeBook]:
+) -> tuple[Attribution, StepFigures]:
     tiling = tile_trace(trace)
     book = keep_book(tiling, ceilings)
     if tiling.on_device:
         figures = measure_steps(book, unprofiled_step_ms, work=work)
     else:
         figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path))
-    return say_steps(figures, judge_steps(figures, rules), owner=owner), book
+    return say_steps(figures, judge_steps(figures, rules), owner=owner), figures
 
 
 def _attribute_record(record: ResourceRecord, owner: Owner) -> Attribution:
     contention = measure_contention(record)
     return say_accounts(record, contention, judge_accounts(record, contention), owner=owner)
+
+
+def _attribute_traced(trace: RequestTrace, owner: Owner) -> tuple[Attribution, StepAccount]:
+    split = split_traced(trace)
+    attribution = say_requests(split, judge_phases(split), owner=owner)
+    account = StepAccount(
+        step_ms=split.whole_s * 1e3,
+        spent_ms={category: share * split.whole_s * 1e3 for category, share in attribution.shares.items()},
+        operators=tuple(
+            OperatorTime(
+                name=phase,
+                category=PHASES[phase].category,
+                calls_per_step=1.0,
+                ms_per_step=seconds * 1e3,
+                share=split.share(phase),
+            )
+            for phase, seconds in split.seconds.items()
+            if seconds > 0
+        ),
+        unit="request",
+        doubt="is damaged or incomplete" if split.damaged else "",
+    )
+    return attribution, account
 
 
 def _contention(path: Path) -> Contention | None:

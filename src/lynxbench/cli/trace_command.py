@@ -1,14 +1,14 @@
 """`trace`: attribute profiler traces that anybody recorded."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.attributing import TraceSettings, analyse_trace, compare_traces
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, compare_swaps
 from lynxbench.attribute.judge.roofline import DEVICES, ceilings_of
 from lynxbench.attribute.rank_traces import Rank, RankReport, analyse_ranks, find_traces
@@ -20,6 +20,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.model.trace_detail import TraceChange
 from lynxbench.plain_files import read_plain
 from lynxbench.report.documents.trace_document import RankRow, TraceView, compose_trace
 from lynxbench.report.render_html import render_html
@@ -27,9 +28,11 @@ from lynxbench.report.render_html import render_html
 
 def trace(
     files: list[Path] = typer.Argument(
-        help="PyTorch traces (.json, .json.gz), Nsight Systems exports (.sqlite), or a folder of ranks.",
+        help="A trace, recognised by its content: PyTorch, JAX/XLA, Nsight Systems or Compute, rocprofv3, TensorRT, "
+        "Triton. Several, or a folder: one rank each.",
         show_default=False,
     ),
+    against: Path | None = typer.Option(None, help="An earlier trace, to compare with operator by operator."),
     step_ms: float | None = typer.Option(None, help="Step time without the profiler, in milliseconds."),
     ceilings: Path | None = typer.Option(None, help="A result or JSON document with measured ceilings."),
     device: str | None = DEVICE,
@@ -50,8 +53,16 @@ def trace(
         owners=owners_of(owners),
         swaps=tuple(_swap(text) for text in what_if) or STANDARD_SWAPS,
     )
-    report = analyse_ranks(find_traces(files), settings, perfetto=perfetto)
+    traces = find_traces(files)
+    if against is not None and len(traces) != 1:
+        raise BadInput(f"--against compares two traces; {len(traces)} were given beside it, give one")
+    report = analyse_ranks(traces, settings, perfetto=perfetto)
     view = view_of(report)
+    if what_if and not view.swaps:
+        raise BadInput(f"--what-if: {view.source} does not record a whole step, so other hardware cannot be estimated")
+    if against is not None and report.main.analysis is not None:
+        earlier = analyse_trace(against, replace(settings, step_ms=None))
+        view = replace(view, change=compare_traces(earlier, report.main.analysis, against.name, settings))
     write_page(html, lambda: render_html(compose_trace(view)))
     answer(
         as_json,
@@ -128,6 +139,7 @@ def view_of(report: RankReport) -> TraceView:
         swap_sentence=compare_swaps(swaps, attribution.gain_if_removed, f"the fix ({attribution.next_step})"),
         ranks=tuple(_row(rank, report) for rank in report.ranks) if several else (),
         rank_lines=report.lines,
+        unit=main.analysis.account.unit,
     )
 
 
@@ -158,8 +170,36 @@ def document_of(report: RankReport, view: TraceView) -> dict[str, Any]:
             for row in view.detail.movements
         ],
     }
+    if view.change is not None:
+        document["against"] = _change_document(view.change)
     if view.ranks:
         document["ranks"] = [asdict(row) for row in view.ranks]
         document["straggler"] = report.straggler
         document["rank_findings"] = list(report.lines)
     return document
+
+
+def _change_document(change: TraceChange) -> dict[str, Any]:
+    """What changed since an earlier trace."""
+    return {
+        "before": change.before,
+        "before_ms_per_step": change.before_ms,
+        "after_ms_per_step": change.after_ms,
+        "sentence": change.sentence,
+        "layer": change.layer,
+        "owner": change.owner,
+        "suspects": [{"layer": layer, "owner": owner, "reason": why} for layer, owner, why in change.suspects],
+        "parts": [{"what": words, "ms_per_step": ms} for words, ms in change.parts],
+        "operators": [
+            {
+                "name": one.name,
+                "category": one.category,
+                "before_ms_per_step": one.before_ms,
+                "after_ms_per_step": one.after_ms,
+                "before_calls_per_step": one.before_calls,
+                "after_calls_per_step": one.after_calls,
+                "note": one.note,
+            }
+            for one in change.operators
+        ],
+    }

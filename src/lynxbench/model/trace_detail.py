@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lynxbench.model.attribution import Category
+from lynxbench.model.layers import Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +77,42 @@ class Detail:
     arithmetic_per_s: float | None = None
     bytes_per_s: float | None = None
     """The ceilings that the roofline is drawn with."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorChange:
+    """An operator or kernel in two traces, in milliseconds a step; None where one of them does not run it."""
+
+    name: str
+    category: Category
+    before_ms: float | None
+    after_ms: float | None
+    before_calls: float
+    after_calls: float
+
+    @property
+    def ms(self) -> float:
+        """How much longer it takes in a step."""
+        return (self.after_ms or 0.0) - (self.before_ms or 0.0)
+
+    @property
+    def note(self) -> str:
+        """Whether it is new, or gone."""
+        return "new" if self.before_ms is None else "gone" if self.after_ms is None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceChange:
+    """What changed from an earlier trace to a later one, as it is shown."""
+
+    before: str
+    before_ms: float
+    after_ms: float
+    sentence: str
+    layer: Layer | None
+    owner: str | None
+    suspects: tuple[tuple[Layer, str, str], ...]
+    """Layers that it may lie in: each with its owner and the reason, the likeliest first."""
+    parts: tuple[tuple[str, float], ...]
+    """Words and milliseconds; they add up to the difference."""
+    operators: tuple[OperatorChange, ...]

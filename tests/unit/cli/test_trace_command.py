@@ -162,3 +162,91 @@ def test_the_module_is_light() -> None:
     code = f"import sys, lynxbench.cli.trace_command; print(sorted({heavy} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+def _step_trace(path: Path, *, kernels: dict[str, float], prepare_us: float = 10.0, steps: int = 8) -> Path:
+    """Steps that prepare their batch, then launch kernels one after the other."""
+    events: list[dict[str, Any]] = []
+    at = 0.0
+    for i in range(steps):
+        begin = at
+        events.append({"cat": "user_annotation", "name": "prepare_batch", "tid": 1, "ts": at, "dur": prepare_us})
+        at += prepare_us
+        for k, (name, took) in enumerate(kernels.items()):
+            args = {"correlation": 100 * i + k + 1}
+            events.append(
+                {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": at, "dur": 1, "args": args}
+            )
+            events.append({"cat": "kernel", "name": name, "tid": 7, "ts": at + 2, "dur": took, "args": args})
+            at += 2 + took
+        events.append({"cat": "user_annotation", "name": f"step#{i}", "tid": 1, "ts": begin, "dur": at - begin})
+    path.write_text(json.dumps({"traceEvents": [{"ph": "X", "pid": 1, **event} for event in events]}))
+    return path
+
+
+def test_two_traces_are_compared_operator_by_operator(tmp_path: Path) -> None:
+    old = _step_trace(tmp_path / "old.json", kernels={"gemm_kernel": 500.0, "norm_kernel": 200.0})
+    new = _step_trace(tmp_path / "new.json", kernels={"gemm_kernel": 500.0, "fused_norm": 150.0}, prepare_us=3_010.0)
+    said = document(new, "--against", old)["against"]
+    rows = {row["name"]: row for row in said["operators"]}
+    assert rows["norm_kernel"]["note"] == "gone"
+    assert rows["fused_norm"]["note"] == "new"
+    assert rows["fused_norm"]["after_ms_per_step"] == pytest.approx(0.15)
+    assert rows["gemm_kernel"]["before_ms_per_step"] == pytest.approx(0.5)
+    assert (said["layer"], said["owner"]) == ("application", "ML research")
+    assert said["before"] == "old.json"
+    change = said["after_ms_per_step"] - said["before_ms_per_step"]
+    assert change == pytest.approx(2.95, abs=0.01)
+    assert sum(part["ms_per_step"] for part in said["parts"]) == pytest.approx(change)
+    back = document(old, "--against", new)["against"]
+    assert back["after_ms_per_step"] - back["before_ms_per_step"] == pytest.approx(-change)
+    assert back["layer"] == "application"
+    page = tmp_path / "page.html"
+    shown = run(new, "--against", old, "--html", page)
+    assert shown.exit_code == 0, shown.output
+    assert "Operators and kernels against old.json" in shown.stdout
+    assert "lies in layer application" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 120
+    assert "fused_norm" in page.read_text()
+
+
+def test_a_trace_against_itself_differs_in_nothing(tmp_path: Path) -> None:
+    said = document(DATA / "input_stall.json.gz", "--against", DATA / "input_stall.json.gz")["against"]
+    assert (said["layer"], said["owner"], said["parts"], said["suspects"]) == (None, None, [], [])
+    assert all(row["note"] == "" for row in said["operators"])
+
+
+def test_a_damaged_side_names_nobody(tmp_path: Path) -> None:
+    old = _step_trace(tmp_path / "old.json", kernels={"gemm_kernel": 500.0})
+    new = _step_trace(tmp_path / "new.json", kernels={"gemm_kernel": 500.0}, prepare_us=3_010.0)
+    old.write_bytes(old.read_bytes()[:-200])
+    for pair in ((new, old), (old, new)):
+        said = document(pair[0], "--against", pair[1])["against"]
+        assert (said["layer"], said["owner"], said["suspects"]) == (None, None, [])
+        assert "damaged" in said["sentence"]
+
+
+def test_against_takes_one_trace_on_either_side(tmp_path: Path) -> None:
+    trace = DATA / "input_stall.json.gz"
+    for arguments, words in (
+        ((trace, trace, "--against", trace), "give one"),
+        ((trace, "--against", tmp_path / "absent.json"), "cannot be read"),
+        ((trace, "--against", tmp_path), "cannot be read"),
+    ):
+        result = run(*arguments)
+        assert isinstance(result.exception, BadInput)
+        assert words in str(result.exception)
+        assert "\n" not in str(result.exception)
+
+
+def test_other_hardware_is_not_estimated_from_a_part_of_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text('[ { "count" : 1 }, { "name" : "conv", "timeMs" : 2.0, "percentage" : 100 } ]')
+    said = document(path)
+    assert said["what_if"] == []
+    assert said["device"] == "not named"
+    shown = run(path)
+    assert "What if" not in shown.stdout
+    asked = run(path, "--what-if", "compute=2")
+    assert isinstance(asked.exception, BadInput)
+    assert "whole step" in str(asked.exception)

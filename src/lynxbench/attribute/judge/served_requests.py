@@ -53,7 +53,7 @@ def judge_phases(split: RequestSplit) -> Judgement:
     if split.share("queueing") >= CLEAR_LEAD:
         more = "too few replicas or too small a batch limit: the same demand would fit"
         candidates.setdefault(Layer.SERVING, more)
-    bound = cause.bound if share >= DOMINANT else Bound.UNDETERMINED
+    bound = cause.bound if share >= DOMINANT and not split.damaged else Bound.UNDETERMINED
     layer = cause.layer if bound is not Bound.UNDETERMINED else None
     close = is_close([split.share(phase) for phase in split.seconds])
     gain = Interval(1.0, 1.0 / (1.0 - min(share, MOST_REMOVABLE) / 2), speedup(share))
@@ -62,10 +62,10 @@ def judge_phases(split: RequestSplit) -> Judgement:
         bound=bound,
         layer=layer,
         symptom=Layer.SERVING if layer not in (None, Layer.SERVING) else None,
-        weak=close or split.share("unexplained") > UNEXPLAINED or split.requests < FEWEST_REQUESTS,
+        weak=close or split.damaged or split.share("unexplained") > UNEXPLAINED or split.requests < FEWEST_REQUESTS,
         shares=shares,
-        gain=NO_GAIN if cause.bound is Bound.UNDETERMINED else gain,
-        next_step=cause.next_step,
-        candidates=candidates,
-        reason=cause.why,
+        gain=NO_GAIN if cause.bound is Bound.UNDETERMINED or split.damaged else gain,
+        next_step="trace again: this trace is damaged or incomplete" if split.damaged else cause.next_step,
+        candidates={} if split.damaged else candidates,
+        reason="the trace is damaged or incomplete" if split.damaged else cause.why,
     )

@@ -144,6 +144,9 @@ def judge_steps(figures: StepFigures, rules: int = RULES) -> VerdictDraft:
     if figures.damaged:
         return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], True, NO_GAIN, "the trace is damaged")
     weak = is_close([share.estimate for share in shares.of.values()])
+    unseen = figures.book.tiling.trace.unseen
+    if unseen is not None:
+        return VerdictDraft(top, Bound.UNDETERMINED, CAUSES[top], weak, NO_GAIN, unseen.what)
     draft = (_judge_kernels if top in KERNELS else _judge_waits)(figures, top, weak, rules)
     if figures.contention is not None and figures.contention.matters:
         return _contended(draft, figures.contention)

@@ -6,13 +6,15 @@ decodes ends between two events and nowhere else.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from types import GenericAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -58,6 +60,28 @@ class FileReading:
     head: bytes = b""
     complete: bool = False
     notes: list[str] = field(default_factory=list)
+
+
+class ListDecoder(Generic[T]):
+    """Text of a list of objects to objects. One of the wrong shape costs that one, and is counted."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self.refused = 0
+        self._kind = kind
+        self._decode: Callable[[bytes], list[T]] = msgspec.json.Decoder(GenericAlias(list, (kind,))).decode
+
+    def __call__(self, text: bytes) -> list[T]:
+        try:
+            return self._decode(text)
+        except msgspec.ValidationError:
+            pass
+        read: list[T] = []
+        written = msgspec.json.decode(text, type=list[msgspec.Raw])
+        for raw in written:
+            with contextlib.suppress(msgspec.ValidationError):
+                read.append(msgspec.json.decode(raw, type=self._kind))
+        self.refused += len(written) - len(read)
+        return read
 
 
 def read_pieces(path: Path, decode: Callable[[bytes], list[T]], reading: FileReading) -> Iterator[list[T]]:

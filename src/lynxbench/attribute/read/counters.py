@@ -72,6 +72,15 @@ class Counters:
         return by_name
 
 
+@dataclass(frozen=True, slots=True)
+class KernelCounters:
+    """What was measured on kernels one by one, by their names."""
+
+    of: Mapping[str, Counted]
+    measured: int
+    """Launches that were measured."""
+
+
 def combine_metrics(series: Mapping[str, tuple[Int64, Float64]]) -> Counters | None:
     """Metrics by name (times, percent) to the two shares; None where arithmetic or memory was not sampled."""
 

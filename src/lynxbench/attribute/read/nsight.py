@@ -1,5 +1,6 @@
 """Nsight Systems exports (SQLite) to the columns of a PyTorch trace; versions differ in columns, not in meaning."""
 
+import dataclasses
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -8,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lynxbench.attribute.read.counters import Counters, combine_metrics
 from lynxbench.attribute.read.trace import (
@@ -22,10 +22,10 @@ from lynxbench.attribute.read.trace import (
     match_ids,
     nest_events,
 )
+from lynxbench.attribute.read.trace_rows import TraceRows, whole
 from lynxbench.errors import BadInput
 from lynxbench.plain_files import open_plain
 
-ROWS_TOGETHER = 50_000
 SQLITE_HEAD_BYTES = 100
 KERNEL_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL")
 GRAPH_TABLE = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -67,37 +67,35 @@ def read_nsight(path: Path | str) -> Trace:
             device = next((str(name) for (name,) in _select(database, "TARGET_INFO_GPU", "name") if name), None)
             counters = _read_counters(database)
     except sqlite3.Error as error:
-        rows.pack()
-        if not rows.parts:
+        if not rows:
             raise BadInput(f"{path}: not a readable Nsight Systems export ({error}); export it again") from None
         rows.notes.append(f"the database is damaged ({error}); what came before is kept")
-    rows.pack()
-    if not rows.parts:
+    if not rows and rows.foreign:
+        raise BadInput(f"{path}: a database of rocprofv3 (rocpd); record with --output-format json, and give that")
+    if not rows:
         raise BadInput(
             f"{path}: holds no CUDA activities or ranges; export with `nsys export --type sqlite` from a run "
             "recorded with --trace=cuda,nvtx"
         )
     if (missing := _missing_bytes(path)) > 0:
         rows.notes.append(f"the file is cut off: {missing:,} bytes are missing")
-    return rows.trace(path, device, counters)
+    trace = rows.trace(path, device=device, counters=counters)
+    return dataclasses.replace(trace, external=_externals(trace))
 
 
-class _Rows:
+class _Rows(TraceRows):
     """Columns as they grow, table by table."""
 
     def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-        self.threads: dict[tuple[str, str], int] = {}
+        super().__init__()
         self.strings: dict[int, str] = {}
-        self.parts: list[Int64] = []
-        self.pending: list[tuple[int, ...]] = []
-        self.notes: list[str] = []
-        self.unusable = 0
+        self.foreign = False
 
     def read(self, database: sqlite3.Connection) -> None:
         """Device activities, then the host's calls and ranges."""
         listed = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         tables = {str(name) for (name,) in listed}
+        self.foreign = any(name.startswith("rocpd_") for name in tables)
         self.strings = {int(number): str(text) for number, text in _select(database, "StringIds", "id", "value")}
         if not self.strings and tables & {*KERNEL_TABLES, CALL_TABLE}:
             self.notes.append("the export has no StringIds: what its kernels and calls are named is not known")
@@ -107,7 +105,7 @@ class _Rows:
         for table, (kind, naming) in ACTIVITIES.items():
             for start, end, device, stream, call, size, *names in _select(database, table, *where, *naming):
                 name = FIXED_NAMES.get(table) or (_copy_name if kind is EventKind.MEMCPY else self.text)(*names)
-                self.add(kind, name, start, end, (f"device {_whole(device)}", f"stream {_whole(stream)}"), call, size)
+                self.add(kind, name, start, end, (f"device {whole(device)}", f"stream {whole(stream)}"), call, size)
         calls = _select(database, CALL_TABLE, "start", "end", "globalTid", "correlationId", "nameId")
         for start, end, thread, call, number in calls:
             name = _VERSION_SUFFIX.sub("", self.text(number))
@@ -129,65 +127,10 @@ class _Rows:
                 return self.strings[candidate]
         return "unknown"
 
-    def add(
-        self,
-        kind: EventKind,
-        name: str,
-        start: object,
-        end: object,
-        thread: tuple[str, str],
-        correlation: object = None,
-        nbytes: object = None,
-    ) -> None:
-        """One event; lists of them would take many times the memory of the columns that they become."""
-        first, last = _whole(start), _whole(end)
-        if first < 0 or last < first:
-            self.unusable += 1
-            return
-        numbers = (self.names.setdefault(name, len(self.names)), self.threads.setdefault(thread, len(self.threads)))
-        self.pending.append((kind, first, last - first, *numbers, _whole(correlation), _whole(nbytes)))
-        if len(self.pending) == ROWS_TOGETHER:
-            self.pack()
 
-    def pack(self) -> None:
-        """Turn what is pending into a part of the columns."""
-        if self.pending:
-            self.parts.append(np.array(self.pending, dtype=np.int64))
-            self.pending.clear()
-
-    def trace(self, source: Path, device: str | None, counters: Counters | None) -> Trace:
-        """The finished columns, ordered by start, longest first."""
-        table = np.concatenate(self.parts)
-        self.parts.clear()
-        table = table[np.lexsort((table[:, 3], table[:, 5], -table[:, 2], table[:, 1]))]
-        if self.unusable:
-            what = "events without a usable start or with a negative duration were left out"
-            self.notes.append(f"{self.unusable:,} {what}")
-        kind, start_ns, dur_ns, name, thread, correlation, nbytes = (column.copy() for column in table.T)
-        kinds = kind.astype(np.int8)
-        return Trace(
-            source=str(source),
-            names=tuple(self.names),
-            threads=tuple(self.threads),
-            signatures=(),
-            kind=kinds,
-            name=name.astype(np.int32),
-            start_ns=start_ns,
-            dur_ns=dur_ns,
-            thread=thread.astype(np.int32),
-            correlation=correlation,
-            external=_externals(kinds, start_ns, dur_ns, thread, correlation),
-            signature=np.full(len(table), NONE, dtype=np.int32),
-            nbytes=nbytes,
-            device=device,
-            notes=tuple(self.notes),
-            damaged=bool(self.notes),
-            counters=counters,
-        )
-
-
-def _externals(kind: npt.NDArray[np.int8], start_ns: Int64, dur_ns: Int64, thread: Int64, correlation: Int64) -> Int64:
+def _externals(trace: Trace) -> Int64:
     """Ties each call and its activity to the innermost operator range around the call, on the same thread."""
+    kind, start_ns, dur_ns, thread = trace.kind, trace.start_ns, trace.dur_ns, trace.thread
     external = np.full(len(kind), NONE, dtype=np.int64)
     operators = np.flatnonzero(kind == EventKind.OPERATOR)
     if not len(operators):
@@ -201,7 +144,7 @@ def _externals(kind: npt.NDArray[np.int8], start_ns: Int64, dur_ns: Int64, threa
         inside = (kind[mine] == EventKind.RUNTIME) & (around != NONE)
         external[mine[inside]] = np.where(kind[around[inside]] == EventKind.OPERATOR, around[inside], NONE)
     activities = np.flatnonzero(is_of(kind, DEVICE_KINDS))
-    at = match_ids(correlation[calls], correlation[activities])
+    at = match_ids(trace.correlation[calls], trace.correlation[activities])
     external[activities[at != NONE]] = external[calls[at[at != NONE]]]
     return external
 
@@ -237,17 +180,13 @@ def _select(database: sqlite3.Connection, table: str, *wanted: str) -> Iterator[
 
 
 def _host_thread(global_tid: object) -> tuple[str, str]:
-    number = max(0, _whole(global_tid))
+    number = max(0, global_tid) if isinstance(global_tid, int) else 0
     return str((number >> 24) & 0xFFFFFF), str(number & 0xFFFFFF)
 
 
 def _copy_name(copy: object, source: object, into: object) -> str:
-    ends = f"{MEMORY_WORDS.get(_whole(source), 'Unknown')} -> {MEMORY_WORDS.get(_whole(into), 'Unknown')}"
-    return f"Memcpy {COPY_WORDS.get(_whole(copy), 'Unknown')} ({ends})"
-
-
-def _whole(value: object) -> int:
-    return int(value) if isinstance(value, (int, float)) else NONE
+    ends = f"{MEMORY_WORDS.get(whole(source), 'Unknown')} -> {MEMORY_WORDS.get(whole(into), 'Unknown')}"
+    return f"Memcpy {COPY_WORDS.get(whole(copy), 'Unknown')} ({ends})"
 
 
 def _read_counters(database: sqlite3.Connection) -> Counters | None:

@@ -102,11 +102,13 @@ SKINNY_TILE = 16
 _RETURNED = re.compile(r"^std::enable_if<.*?>::type\s+")
 """A return type that hides brackets of its own before the kernel's name."""
 _COLLECTIVE = re.compile(
-    r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|multimem|deep_ep", re.IGNORECASE
+    r"nccl|rccl|all[_-]?(reduce|gather|to[_-]?all)|reduce[_-]?scatter|collective-permute|multimem|deep_ep",
+    re.IGNORECASE,
 )
 _ATTENTION = re.compile(r"flash|fmha|attention|sdpa|mha_", re.IGNORECASE)
 _PRODUCT = re.compile(
-    r"gemm|gemv|nvjet|cutlass|xmma|cublas|matmul|_mm_|conv|wgrad|dgrad|hgemm|sgemm|splitk|dot_kernel|marlin|implicit_con",
+    r"gemm|gemv|nvjet|cutlass|xmma|cublas|matmul|_mm_|conv(?!ert)|wgrad|dgrad|hgemm|sgemm|splitk|dot_kernel|marlin"
+    r"|implicit_con|^Cijk_|(^|_)dot([._]\d+)?$",
     re.IGNORECASE,
 )
 _SKINNY = re.compile(r"gemv|splitk_?kv|split_?kv|dot_kernel|decode", re.IGNORECASE)
@@ -149,7 +151,8 @@ def is_relocation(name: str) -> bool:
     return _MADE.search(name) is None
 
 
-_WHOLE_GRAPH = re.compile(r"^CUDA graph")
+_WHOLE_GRAPH = re.compile(r"^(CUDA graph|TensorRT engine$|\{ForeignNode\[|custom-call([._]\d+)?$|fusion([._]\d+)?$)")
+"""What runs inside is not known."""
 _BY_NAME: tuple[tuple[re.Pattern[str], OperatorKind], ...] = (
     (_WHOLE_GRAPH, OperatorKind.COMPILED),
     (_COLLECTIVE, OperatorKind.COMMUNICATION),

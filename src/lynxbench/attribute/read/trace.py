@@ -1,5 +1,8 @@
 """A profiler trace as plain columns: one row per timed event, nanoseconds kept."""
 
+from __future__ import annotations
+
+import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.attribute.read.counters import Counters
+from lynxbench.attribute.read.counters import Counted, Counters, KernelCounters
 from lynxbench.attribute.read.operands import OperatorCall
 
 Int64 = npt.NDArray[np.int64]
@@ -60,6 +63,14 @@ HOST_KINDS = (EventKind.OPERATOR, EventKind.ANNOTATION, EventKind.RUNTIME)
 
 
 @dataclass(frozen=True, slots=True)
+class Unseen:
+    """What a kind of record cannot tell, and what to record for it: shares stand, and nobody is blamed."""
+
+    what: str
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """Rows ordered by start, longest first; name, thread and signature are indices into their tables."""
 
@@ -81,8 +92,10 @@ class Trace:
     damaged: bool
     rank: int | None = None
     """The process's number among many, where the profiler knew it."""
-    counters: Counters | None = None
-    """Hardware counters sampled beside the run, where they were recorded."""
+    counters: Counters | KernelCounters | None = None
+    """Hardware counters, sampled beside the run or measured kernel by kernel, where they were recorded."""
+    unseen: Unseen | None = None
+    """What this kind of record leaves out, where that keeps a verdict open."""
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -96,6 +109,20 @@ class Trace:
     def has_device_work(self) -> bool:
         """Whether anything ran on an accelerator."""
         return bool(is_of(self.kind, DEVICE_KINDS).any())
+
+    def counted(self) -> dict[int, Counted]:
+        """What counters say of kernels, by the number of their name."""
+        if isinstance(self.counters, KernelCounters):
+            return {i: self.counters.of[name] for i, name in enumerate(self.names) if name in self.counters.of}
+        if self.counters is None:
+            return {}
+        kernels = self.rows_of(EventKind.KERNEL)
+        return self.counters.by_name(self.start_ns[kernels], self.dur_ns[kernels], self.name[kernels])
+
+    def only(self, keep: Flags) -> Trace:
+        """The same trace with some of its rows."""
+        columns = ("kind", "name", "start_ns", "dur_ns", "thread", "correlation", "external", "signature", "nbytes")
+        return dataclasses.replace(self, **{column: getattr(self, column)[keep] for column in columns})
 
     def rows_of(self, *kinds: EventKind) -> npt.NDArray[np.intp]:
         """Row numbers of the given kinds, in time order."""
@@ -174,6 +201,21 @@ def _nest_one_by_one(start: Int64, end: Int64, misnested: int) -> tuple[Int64, I
             ends[i] = min(ends[i], ends[stack[-1]])
         stack.append(i)
     return parent, np.array(ends, dtype=np.int64), misnested
+
+
+def flatten_events(start: Int64, end: Int64) -> tuple[Int64, Int64, Int64, int]:
+    """Stretches that do not overlap, each with the number of its innermost event, and how many outlasted theirs.
+
+    Events come ordered by start, longest first.
+    """
+    parent, end, misnested = nest_events(start, end)
+    # Boundaries in time order; of those at one instant, inner events end first, and outer ones begin first.
+    when = np.concatenate((end[::-1], start))
+    order = np.argsort(when, kind="stable")
+    at = np.concatenate((parent[::-1], np.arange(len(start))))[order]
+    when = when[order]
+    keep = (when[1:] > when[:-1]) & (at[:-1] != NONE)
+    return when[:-1][keep], when[1:][keep], at[:-1][keep], misnested
 
 
 def _parents(start: Int64, end: Int64) -> Int64:

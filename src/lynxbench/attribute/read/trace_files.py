@@ -6,20 +6,21 @@ of its stamps are wrong, nobody can say.
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from lynxbench.attribute.read.kineto import read_trace
-from lynxbench.attribute.read.resource_record import ResourceRecord, is_resource, read_resource
+from lynxbench.attribute.read.nsight_compute import read_compute
+from lynxbench.attribute.read.recognising import RecordKind, recognise
+from lynxbench.attribute.read.resource_record import ResourceRecord, read_resource
+from lynxbench.attribute.read.rocprof import read_rocprof_document, read_rocprof_table
+from lynxbench.attribute.read.tensorrt import read_layers, read_times
 from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, STEP_NAME, EventKind, Trace, distinct, match_ids
-from lynxbench.errors import BadInput
-from lynxbench.plain_files import open_plain
+from lynxbench.attribute.read.triton_requests import RequestTrace, read_requests
+from lynxbench.attribute.read.xla import read_xla
 
-SQLITE_MAGIC = b"SQLite format 3"
-HEAD_BYTES = 512
-"""Enough to tell what kind of file it is."""
 TOLERATED = 0.01
 """Share of events that may contradict each other: profilers drop a few records at their edges."""
 LOST = 0.1
@@ -32,32 +33,38 @@ STRAY_SLACK_NS = 2_000
 _LAUNCHES = re.compile(r"^(cuda|cu|hip)(LaunchKernel|GraphLaunch|Memcpy|Memset|ModuleLaunchKernel|LaunchCooperative)")
 
 
-def read_source(path: Path) -> Trace | ResourceRecord:
-    """A trace of PyTorch or Nsight Systems, or a resource record; BadInput in one line where it cannot be used."""
-    head = _head(path)
-    if is_resource(head):
+READERS: dict[RecordKind, Callable[[Path], Trace]] = {
+    RecordKind.CHROME: read_trace,
+    RecordKind.XLA: read_xla,
+    RecordKind.NSIGHT_COMPUTE: read_compute,
+    RecordKind.ROCPROF_TABLE: read_rocprof_table,
+    RecordKind.ROCPROF_DOCUMENT: read_rocprof_document,
+    RecordKind.TENSORRT_LAYERS: read_layers,
+    RecordKind.TENSORRT_TIMES: read_times,
+}
+"""Readers of traces, by what a file is; Nsight Systems exports are read where SQLite is loaded."""
+
+
+def read_source(path: Path) -> Trace | ResourceRecord | RequestTrace:
+    """A trace, a resource record or traced requests; BadInput in one line where it cannot be used."""
+    kind = recognise(path)
+    if kind is RecordKind.RESOURCE:
         return read_resource(path)
-    if head.startswith(SQLITE_MAGIC):
+    if kind is RecordKind.TRITON:
+        return read_requests(path)
+    if kind is RecordKind.NSIGHT_SYSTEMS:
         from lynxbench.attribute.read.nsight import read_nsight  # with it comes SQLite
 
         trace = read_nsight(path)
     else:
-        trace = read_trace(path)
+        trace = READERS[kind](path)
     notes = (*_clock_notes(trace), *_step_notes(trace))
     return dataclasses.replace(trace, notes=(*trace.notes, *notes), damaged=True) if notes else trace
 
 
 def is_chrome_trace(path: Path) -> bool:
     """Whether a file that was read is text whose events others can read as they stand."""
-    return not _head(path).startswith(SQLITE_MAGIC)
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with open_plain(path) as file:
-            return file.read(HEAD_BYTES)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
+    return recognise(path) in (RecordKind.CHROME, RecordKind.XLA)
 
 
 def _clock_notes(trace: Trace) -> Iterator[str]:
@@ -73,12 +80,12 @@ def _clock_notes(trace: Trace) -> Iterator[str]:
     if early > TOLERATED:
         yield f"{early:.0%} of the device's activities begin before the call that launched them: a clock jumped"
     lost = _share(call == NONE)
-    if lost > LOST:
+    if lost > LOST and trace.unseen is None:
         why = "why the device idled is not known"
         yield f"{lost:.0%} of the device's activities have no call that launched them: {why}"
     launches = trace.rows_named(_LAUNCHES.match, EventKind.RUNTIME)
     without = _share(match_ids(trace.correlation[activities], trace.correlation[launches]) == NONE)
-    if without > LOST_WORK:
+    if without > LOST_WORK and trace.unseen is None:
         yield f"{without:.0%} of the calls that start device work show none: the device's activities are missing"
     around = match_ids(trace.external[operators], trace.external[calls])
     inner, outer = calls[around != NONE], operators[around[around != NONE]]

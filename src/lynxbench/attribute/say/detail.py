@@ -21,7 +21,7 @@ def describe(book: TimeBook) -> Detail:
     """The details of an attributed trace."""
     trace, ceilings = book.tiling.trace, book.ceilings
     return Detail(
-        device=trace.device or "cpu",
+        device=trace.device or ("not named" if book.tiling.on_device else "cpu"),
         rank=trace.rank,
         steps=_steps(book),
         gap=_worst_gap(book),

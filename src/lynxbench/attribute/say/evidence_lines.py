@@ -10,6 +10,7 @@ from lynxbench.attribute.judge.process_accounts import Contention
 from lynxbench.attribute.judge.roofline import PRODUCT_INTENSITY
 from lynxbench.attribute.judge.time_book import CORRECTION_MATTERS, KERNELS, OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures
+from lynxbench.attribute.read.counters import KernelCounters
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Category
@@ -28,7 +29,12 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
     tiling, count = book.tiling, len(book)
     each = f"{book.usual_ns / 1e6:.3g} ms{' each' if count > 1 else ''} under the profiler"
     lines = [f"{count} step{'s' if count > 1 else ''} ({tiling.steps.how}), {each}"]
-    lines += [*_inflation(book, shares), *_utilisation(book, shares), *_achieved(book, efficiency), *_gaps(book)]
+    unseen = tiling.trace.unseen
+    if unseen is None or shares.known:
+        lines += _inflation(book, shares)
+    if unseen is None:
+        lines += _utilisation(book, shares)
+    lines += [*_achieved(book, efficiency), *_gaps(book)]
     if book.stalled_ns > 0:
         lines.append(
             f"{book.stalled_ns / 1e6:.3g} ms a step in calls that took over twenty times as long as their like: "
@@ -43,7 +49,7 @@ def step_evidence(figures: StepFigures, cause: CategoryCause | None) -> tuple[st
         lines.append(_contention(figures.contention))
     if cause is not None and cause.layer is not None and cause.symptom not in (None, cause.layer):
         lines.append(f"the symptom shows in layer {cause.symptom}, the cause lies in layer {cause.layer}: {cause.why}")
-    lines += _assumptions(book, shares, efficiency)
+    lines += _assumptions(book, shares, efficiency) if unseen is None else [f"not recorded: {unseen.what}"]
     if tiling.misnested:
         lines.append(f"{tiling.misnested} events outlast the one around them: a clock jumped, or threads were mixed up")
     lines += [f"note: {note}" for note in _notes(book)]
@@ -73,7 +79,9 @@ _DECLARED_WORDS = (
 
 def _notes(book: TimeBook) -> list[str]:
     trace, notes = book.tiling.trace, list(book.tiling.trace.notes)
-    if trace.counters is not None and book.tiling.on_device:
+    if isinstance(trace.counters, KernelCounters):
+        notes.append(f"counters of {trace.counters.measured:,} launches decide which ceiling binds a kernel")
+    elif trace.counters is not None and book.tiling.on_device:
         notes.append(f"{len(trace.counters):,} samples of hardware counters decide which ceiling binds a kernel")
     if not book.tiling.steps.annotated:
         notes.append("steps were not annotated: waits between steps cannot be seen")
@@ -144,6 +152,9 @@ def _achieved(book: TimeBook, efficiency: KernelEfficiency) -> list[str]:
         if took <= 0 or reached is None:
             continue
         done = sum(_amount(group, category) for group in groups)
+        if done <= 0:
+            lines.append(f"{verb}, by counters, {reached:.0%} of their ceiling")
+            continue
         ceiling = done / sum(group.attainable_ns or 0.0 for group in groups)
         lines.append(f"{verb} {done / took:.3g} {unit} of {ceiling:.3g} measured: {reached:.0%}")
     unknown = 1.0 - efficiency.coverage
@@ -255,7 +266,7 @@ def account_evidence(record: ResourceRecord, contention: Contention | None, wall
 def request_evidence(split: RequestSplit, moving: Sequence[Correlation]) -> tuple[str, ...]:
     """The figures of a server's own count, and the telemetry that moves with its requests."""
     whole = f"{split.requests} requests of {split.whole_s * 1e3:.3g} ms"
-    lines = [f"{whole} by {split.server}'s own metrics before and after the run"]
+    lines = [f"{whole} by {split.server}'s {split.how}"]
     for phase, seconds in split.seconds.items():
         lines.append(f"{phase}: {seconds * 1e3:.3g} ms a request ({split.share(phase):.0%})")
     if not split.sees_network:

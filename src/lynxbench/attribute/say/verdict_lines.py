@@ -53,9 +53,12 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
     book, shares, cause, damaged = figures.book, figures.shares, draft.cause, figures.damaged
     certain = not damaged and draft.bound is not Bound.UNDETERMINED
     layer = cause.layer if certain else None
-    sentence = _sentence(draft, shares, damaged)
-    next_step = "profile again: this trace is damaged or incomplete" if damaged else cause.next_step
-    if cause is causes.UNFUSED and figures.fusion.attention and not damaged:
+    unseen = book.tiling.trace.unseen
+    sentence = _sentence(draft, shares, damaged, unseen is not None)
+    next_step = unseen.ask if unseen is not None else cause.next_step
+    if damaged:
+        next_step = "profile again: this trace is damaged or incomplete"
+    elif cause is causes.UNFUSED and figures.fusion.attention:
         next_step = "use a fused attention kernel (scaled_dot_product_attention), so that the scores never reach memory"
     return Attribution(
         bottleneck=draft.bottleneck,
@@ -69,19 +72,21 @@ def say_steps(figures: StepFigures, draft: VerdictDraft, *, owner: Owner) -> Att
         weak=draft.weak,
         sentence=say_declared(sentence) if book.ceilings.declared else sentence,
         next_step=next_step,
-        candidates=() if damaged else _candidates(_behind(draft, shares), owner),
+        candidates=() if damaged or unseen is not None else _candidates(_behind(draft, shares), owner),
         wall_ms_per_step=book.usual_ns / 1e6,
         unprofiled_ms_per_step=figures.step_ms,
         steps=len(book),
-        operators=_top_operators(book),
+        operators=list_operators(book)[:TOP_OPERATORS],
         ceilings=book.ceilings.all,
     )
 
 
-def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool) -> str:
+def _sentence(draft: VerdictDraft, shares: Shares, damaged: bool, unseen: bool) -> str:
     share, cause = shares.of[draft.bottleneck], draft.cause
     amount = _percent(share)
     text = causes.CAUSES[draft.bottleneck].takes(amount)
+    if unseen and draft.bottleneck is Category.UNATTRIBUTED:
+        text = f"what runs in {amount} of a step the record does not say"
     if damaged:
         return f"undetermined: the trace is damaged or incomplete; in what is left, {text}"
     if cause in _OF_CAUSE:
@@ -121,8 +126,8 @@ def _behind(draft: VerdictDraft, shares: Shares) -> dict[Layer, str]:
     return reasons
 
 
-def _top_operators(book: TimeBook) -> tuple[OperatorTime, ...]:
-    """The operators that take most, all shapes of one name and category together."""
+def list_operators(book: TimeBook) -> tuple[OperatorTime, ...]:
+    """Every operator, all shapes of one name and category together, those that take most first."""
     merged: dict[tuple[str, Category], list[OperatorGroup]] = {}
     for group in book.groups:
         merged.setdefault((group.name, group.category), []).append(group)
@@ -143,7 +148,7 @@ def _top_operators(book: TimeBook) -> tuple[OperatorTime, ...]:
             )
         )
     rows.sort(key=lambda row: (-row.ms_per_step, row.name))
-    return tuple(rows[:TOP_OPERATORS])
+    return tuple(rows)
 
 
 # --- steps that the operating system accounted for, and requests of a server -----------------------------------------
@@ -167,7 +172,7 @@ def say_requests(
 ) -> Attribution:
     """The attribution of served requests, with the telemetry that moves with their latency."""
     phase, layer = split.longest, PHASES[split.longest].layer
-    inside = phase in ("prefill", "decode", "inference")
+    inside = phase in ("prefill", "decode", "inference") and not split.damaged
     points = f"; it points to layer {layer}" if inside else ""
     sentence = f"{phase} takes {split.share(phase):.0%} of a request{points}: {judgement.reason}"
     evidence = request_evidence(split, moving)

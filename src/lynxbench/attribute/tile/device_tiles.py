@@ -156,6 +156,8 @@ def _idle_causes(
     cause = _idle_codes(trace, known, pieces, host_row)
     # Work was queued and the device did not take it up yet: its own start-up, whatever the host waits for meanwhile.
     cause[_queued(known, pieces)] = CODE[Category.LAUNCH]
+    if trace.unseen is not None:
+        cause[:] = CODE[Category.UNATTRIBUTED]
     cause[pieces.row != NONE] = NONE
     opens = pieces.opens_step()
     opens[1:] |= (pieces.row[1:] != pieces.row[:-1]) | (cause[1:] != cause[:-1])

@@ -20,8 +20,8 @@ from lynxbench.attribute.read.trace import (
     Int64,
     Trace,
     distinct,
+    flatten_events,
     is_of,
-    nest_events,
 )
 from lynxbench.attribute.tile.steps import Steps, is_input
 
@@ -142,15 +142,8 @@ def tile_host(trace: Trace, steps: Steps, lanes: tuple[ThreadLane, ...] | None =
 
 def _flatten(trace: Trace, rows: Int32) -> tuple[Tiles, int]:
     """Non-overlapping stretches, each with its innermost event. Rows come ordered by start, longest first."""
-    start = trace.start_ns[rows]
-    parent, end, misnested = nest_events(start, start + trace.dur_ns[rows])
-    # Boundaries in time order; of those at one instant, inner events end first, and outer ones begin first.
-    when = np.concatenate((end[::-1], start))
-    order = np.argsort(when, kind="stable")
-    at = np.concatenate((parent[::-1], np.arange(len(rows))))[order]
-    when = when[order]
-    keep = (when[1:] > when[:-1]) & (at[:-1] != NONE)
-    return Tiles(when[:-1][keep], when[1:][keep], rows[at[:-1][keep]].astype(np.int64)), misnested
+    begins, ends, at, misnested = flatten_events(trace.start_ns[rows], trace.start_ns[rows] + trace.dur_ns[rows])
+    return Tiles(begins, ends, rows[at].astype(np.int64)), misnested
 
 
 def _overlay(trace: Trace, base: Stretches, other: Tiles) -> Stretches:

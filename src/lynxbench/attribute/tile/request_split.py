@@ -48,6 +48,10 @@ class RequestSplit:
     """How phases were derived that the server does not count itself."""
     sees_network: bool = True
     """Whether the server counts whole requests, so that what lies outside of them shows."""
+    how: str = "own metrics before and after the run"
+    """Where the server's figures come from."""
+    damaged: bool = False
+    """Whether something is missing or contradicts itself: shares stand, and nobody is blamed."""
 
     @property
     def whole_s(self) -> float:

@@ -174,6 +174,8 @@ def _whole(trace: Trace) -> Steps:
     thread = _main_thread(trace)
     if thread is None and len(calls := trace.rows_of(EventKind.RUNTIME)):
         thread = int(np.bincount(trace.thread[calls]).argmax())
+    if thread is None and trace.unseen is not None:
+        thread = NONE  # a record of the device alone
     if thread is None:
         raise BadInput(f"{trace.source}: holds no operators to attribute time to; profile with activities=[CPU]")
     rows = trace.rows_of(EventKind.OPERATOR, EventKind.RUNTIME, *DEVICE_KINDS)
@@ -190,7 +192,8 @@ def _repeating_activities(trace: Trace) -> Steps | None:
     count = len(rows) // period
     start = trace.start_ns[rows[: count * period : period]]
     last = trace.end_ns[rows[period - 1 : count * period : period]]
-    thread = int(np.bincount(trace.thread[trace.rows_of(EventKind.RUNTIME, EventKind.OPERATOR)]).argmax())
+    hosts = trace.thread[trace.rows_of(EventKind.RUNTIME, EventKind.OPERATOR)]
+    thread = int(np.bincount(hosts).argmax()) if len(hosts) else NONE
     how = f"found by repetition: {count} runs of the same {period} device activities"
     return Steps(thread, np.minimum.accumulate(start[::-1])[::-1], np.maximum.accumulate(last), how)
 

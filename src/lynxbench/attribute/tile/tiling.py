@@ -176,10 +176,7 @@ def _alike_calls(trace: Trace, stretches: Stretches, *, on_device: bool) -> tupl
     kernel = trace.name[rows] if on_device else np.full(len(rows), NONE)
     name = np.where(operator != NONE, trace.name[operator], NONE)
     signature = np.where(leads & (operator != NONE), trace.signature[operator], NONE)
-    counted: dict[int, Counted] = {}
-    if on_device and trace.counters is not None:
-        kernels = trace.rows_of(EventKind.KERNEL)
-        counted = trace.counters.by_name(trace.start_ns[kernels], trace.dur_ns[kernels], trace.name[kernels])
+    counted = trace.counted() if on_device else {}
     groups = _together(rows, leads, kernel, np.where(operator != NONE, trace.signature[operator], NONE), name)
     calls = []
     for members in sorted(groups, key=lambda group: int(group[0])) if on_device else groups:

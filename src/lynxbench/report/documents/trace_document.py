@@ -6,9 +6,9 @@ from functools import partial
 from lynxbench import __version__
 from lynxbench.model.attribution import Attribution, Category
 from lynxbench.model.interval import Interval
-from lynxbench.model.trace_detail import Detail
+from lynxbench.model.trace_detail import Detail, TraceChange
 from lynxbench.report import doc, words
-from lynxbench.report.doc import Depth, Tone, said
+from lynxbench.report.doc import Depth, Tone, code, said
 from lynxbench.report.documents.attribution_blocks import (
     category_key,
     cause_facts,
@@ -20,6 +20,7 @@ from lynxbench.report.documents.attribution_blocks import (
 )
 from lynxbench.report.svg.trace_plots import draw_gap, draw_roofline, draw_steps
 
+SHOWN_CHANGES = 12
 CAPTION = "Every nanosecond belongs to exactly one category. The profiler's cost is taken out where known."
 
 
@@ -47,12 +48,16 @@ class TraceView:
     swap_sentence: str = ""
     ranks: tuple[RankRow, ...] = ()
     rank_lines: tuple[str, ...] = ()
+    change: TraceChange | None = None
+    unit: str = "step"
 
 
 def compose_trace(view: TraceView) -> doc.Report:
     """Where the time of a step goes."""
     attribution = view.attribution
-    step = f"{words.digits(attribution.wall_ms_per_step)} ms under the profiler"
+    step = f"{words.digits(attribution.wall_ms_per_step)} ms"
+    if view.unit == "step":
+        step += " under the profiler"
     if attribution.unprofiled_ms_per_step:
         step += f", {words.digits(attribution.unprofiled_ms_per_step)} ms without"
     return doc.Report(
@@ -64,6 +69,7 @@ def compose_trace(view: TraceView) -> doc.Report:
                 attribution.layer or Tone.WARN,
                 cause_facts(attribution),
             ),
+            _change(view.change),
             doc.Section("time", "Categories", (replace(shares_plot([("step", attribution.shares)]), caption=CAPTION),)),
             _steps(view.detail),
             _gap(view.detail),
@@ -81,11 +87,49 @@ def compose_trace(view: TraceView) -> doc.Report:
         facts=(
             ("Trace", said(view.source)),
             ("Device", said(view.detail.device)),
-            ("Steps", f"{words.count(attribution.steps, 'step')} of {step}"),
+            (f"{view.unit.capitalize()}s", f"{words.count(attribution.steps, view.unit)} of {step}"),
         ),
         version=view.version,
         motto="Shares are of time, never credit to a layer.",
     )
+
+
+def _signed(ms: float) -> str:
+    return words.number(ms, min(6, words.decimals_for_digits(ms, 3)), signed=True)
+
+
+def _change(change: TraceChange | None) -> doc.Section | None:
+    if change is None:
+        return None
+    whose = "not established: no owner is named"
+    if change.layer is not None:
+        whose = f"lies in layer {change.layer} ({change.owner})"
+    elif change.suspects:
+        whose = f"not established; {change.suspects[0][0]} ({change.suspects[0][1]}) is the first suspect"
+    points = doc.Points(
+        [
+            said(change.sentence),
+            said(f"whose: {whose}"),
+            *(said(f"{_signed(ms)} ms: {what}") for what, ms in change.parts),
+            *(said(f"layer {layer} ({owner}): {why}") for layer, owner, why in change.suspects),
+        ],
+        "What makes the difference",
+    )
+    rows = [
+        (
+            code(one.name),
+            words.digits(one.before_ms) if one.before_ms is not None else "–",
+            words.digits(one.after_ms) if one.after_ms is not None else "–",
+            _signed(one.ms),
+            f"{words.digits(one.before_calls)} → {words.digits(one.after_calls)}",
+            one.note,
+        )
+        for one in change.operators
+    ]
+    head = ("Operator or kernel", "ms before", "ms now", "Change", "Calls a step", "")
+    title = f"Operators and kernels against {words.clean(change.before)}"
+    table = doc.Table(head, rows, title, (1, 2, 3, 4), most=SHOWN_CHANGES)
+    return doc.Section("against", "Against the earlier trace", (points, table))
 
 
 def _steps(detail: Detail) -> doc.Section | None:
