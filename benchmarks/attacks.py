@@ -40,7 +40,7 @@ from lynxbench.decide.demonstrating import make_demo
 from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.keys import SigningKey, new_signing_key
-from lynxbench.evidence.manifest import REGISTERED_FILE, write_manifest
+from lynxbench.evidence.manifest import write_manifest
 from lynxbench.ledger.archive import read_archive
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
@@ -117,7 +117,6 @@ class Scene:
         self.team, self.reader = make_team("alpha", where / "alpha"), make_team("bravo", where / "bravo")
         trusts(self.reader, self.team)
         self.folder = copied_run(run, where / "runs")
-        (self.folder / REGISTERED_FILE).unlink(missing_ok=True)
         with self.team.open() as ledger:
             self.result_id = record_folder(ledger, self.folder, self.key).result_id
             ledger.log.append(seal(ResultContested(result_id=self.result_id, reason="the fan was loud"), self.key))

@@ -176,6 +176,7 @@ def test_claims_from_files_text_and_standard_input(here: Path) -> None:
 @pytest.mark.slow
 def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp_path: Path, spin_run: Path) -> None:
     folder = copied_run(spin_run, tmp_path / "results")
+    stranger = copied_run(spin_run, tmp_path / "strangers")
     assert call(tmp_path, "results", "import", str(folder), "--own").code == ExitCode.DONE
     asked = call(tmp_path, "decide", "purchase", "--proposed", "h200", "--for", "spin", "--no-record", "--json")
     assert asked.code == ExitCode.VERDICT_NO, asked.err
@@ -189,3 +190,6 @@ def test_a_measured_run_goes_into_a_pack_from_the_ledger_and_from_its_folder(tmp
         assert held.out.startswith("pack holds: ")
         assert "without a diagnostic" in held.out
         assert "without a diagnostic" in (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+    refused = call(tmp_path, "decide", "pack", "purchase.json", "-o", "x.lynxpack", "--no-pdf", "--from", str(stranger))
+    assert refused.code == ExitCode.REFUSED, "nobody signs a run that a stranger measured"
+    assert "no key of yours" in refused.err

@@ -60,9 +60,11 @@ def trusts(one: Team, other: Team) -> None:
 
 
 def copied_run(run: Path, where: Path) -> Path:
+    """A run as a stranger would hand it over: without what its team signed."""
     folder = where / run.name
     shutil.copytree(run, folder)
-    (folder / "entry.dsse.json").unlink(missing_ok=True)
+    for signed in ("entry.dsse.json", "registration.dsse.json"):
+        (folder / signed).unlink(missing_ok=True)
     return folder
 
 

@@ -41,6 +41,7 @@ from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import VerificationReport
 from lynxbench.reading import read_text
 from lynxbench.record.bundled_results import ReadBundle, verify_bundled
+from lynxbench.record.owning import refuse_strangers
 from lynxbench.record.recalling import result_document
 from lynxbench.record.recording import record_folder, seal
 from lynxbench.report.documents.pack_document import compose_pack
@@ -347,9 +348,9 @@ def _ledger_of(
         location = locate(temporary, environment)
         assert location is not None
         with open_ledger(location, environment, create=True) as open_:
-            held = set()
-            for folder in _run_folders(folders):
-                held.add(record_folder(open_, folder, key).result_id)
+            runs = _run_folders(folders)
+            refuse_strangers(open_, runs, Keyring(environment=environment))
+            held = {record_folder(open_, run, key).result_id for run in runs}
             missing = sorted(cites - held)
             if missing:
                 raise BadInput(

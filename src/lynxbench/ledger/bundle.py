@@ -22,7 +22,7 @@ from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.documents import RESULT_FILE, parse_identified
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keys import KeyCard, SigningKey
-from lynxbench.evidence.statement import open_entry, parse_time, verify_entry
+from lynxbench.evidence.statement import open_entry, verify_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
@@ -35,7 +35,7 @@ from lynxbench.ledger.bundle_contents import (
     refuse_false_name,
     runs_brought,
 )
-from lynxbench.ledger.bundled_runs import check_run
+from lynxbench.ledger.bundled_runs import check_run, is_example, trust_in
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import INVENTED_ENTRY, Ledger, Logged
@@ -180,8 +180,8 @@ def read_bundle(path: Path, trust: TrustList, *, example: bool = False) -> Bundl
     ]
     envelopes = tuple(envelope for _, envelope in numbered)
     cards = parse_document(contents.pop(KEYS), KEYS, MAX_LISTING_BYTES, Keys)
-    invented = _refuse_invented(path, [open_entry(envelope) for envelope in envelopes], example)
-    trust = _trust_in(cards) if invented else trust
+    invented = is_example([open_entry(envelope) for envelope in envelopes], str(path), asked=example)
+    trust = trust_in(cards.cards) if invented else trust
     signed = verify_checkpoint(parse_envelope(contents.pop(CHECKPOINT)), trust)
     proofs = parse_document(contents.pop(PROOFS), PROOFS, MAX_LISTING_BYTES, Proofs)
     blobs = {name.removeprefix("blobs/"): data for name, data in contents.items() if name.startswith("blobs/")}
@@ -361,24 +361,6 @@ def _refuse_incomplete(path: Path, manifest: BundleManifest, entries: Sequence[E
     for entry in entries:
         if isinstance(entry.body, Concluded):
             check_analysis(entry, recorded, blobs, str(path))
-
-
-def _refuse_invented(path: Path, entries: Sequence[Entry], example: bool) -> bool:
-    """Whether a bundle is a worked example; one that nobody asked for, or that is one in part, is refused."""
-    invented = {entry.invented for entry in entries}
-    if True in invented and not example:
-        raise Refused(f"{path}: {INVENTED_ENTRY}")
-    if len(invented) > 1:
-        raise EvidenceInvalid(f"{path}: says of some entries that they are invented, and of others not")
-    return True in invented
-
-
-def _trust_in(cards: Keys) -> TrustList:
-    """Whoever signed an example is nobody: its own keys show that its bytes are whole, and no more."""
-    trust = TrustList()
-    for card in cards.cards:
-        trust = trust.adding(card, parse_time(card.made_at))
-    return trust
 
 
 def _who(envelope: Envelope, cards: Keys, trust: TrustList) -> str:

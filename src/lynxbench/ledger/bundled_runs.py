@@ -1,12 +1,16 @@
-"""What a result in a bundle brings with it: all that its figures can be computed again from, and of the same run."""
+"""What a bundle brings: results with all that their figures can be computed again from, or a worked example."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from lynxbench.errors import EvidenceInvalid
+from lynxbench.errors import EvidenceInvalid, Refused
 from lynxbench.evidence.documents import RESULT_FILE
+from lynxbench.evidence.keys import KeyCard
 from lynxbench.evidence.manifest import MANIFEST_FILE, parse_manifest
 from lynxbench.evidence.run_folder import REGISTRATION_FILE
+from lynxbench.evidence.statement import parse_time
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.log import INVENTED_ENTRY
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, ResultRecorded
 from lynxbench.model.result import Result
@@ -15,6 +19,24 @@ from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 ATTEMPTS = "attempts"
 _BOUND = ("run_id", "nonce", "contract_id")
 """What ties a registration to the result of its run."""
+
+
+def is_example(entries: Sequence[Entry], where: str, *, asked: bool) -> bool:
+    """Whether a bundle is a worked example; one that nobody asked for, or that is one in part, is refused."""
+    invented = {entry.invented for entry in entries}
+    if True in invented and not asked:
+        raise Refused(f"{where}: {INVENTED_ENTRY}")
+    if len(invented) > 1:
+        raise EvidenceInvalid(f"{where}: says of some entries that they are invented, and of others not")
+    return True in invented
+
+
+def trust_in(cards: Sequence[KeyCard]) -> TrustList:
+    """Whoever signed an example is nobody: its own keys show that its bytes are whole, and no more."""
+    trust = TrustList()
+    for card in cards:
+        trust = trust.adding(card, parse_time(card.made_at))
+    return trust
 
 
 def check_run(entry: Entry, body: ResultRecorded, result: Result, blobs: Mapping[str, bytes], where: str) -> None:

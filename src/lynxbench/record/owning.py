@@ -36,7 +36,7 @@ def refuse_strangers(ledger: OpenLedger, folders: Sequence[Path], keyring: Keyri
         if not is_own(ledger, folder, keyring):
             raise Refused(
                 f"{folder}: no key of yours announced or signed this run; ask its team for a bundle (results export), "
-                "or give --own if you measured it yourself"
+                f"or, if you measured it yourself, record it first: lynxbench results import {folder} --own"
             )
 
 

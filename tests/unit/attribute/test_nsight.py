@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,16 @@ def test_a_damaged_database_keeps_what_came_before_or_refuses(tmp_path: Path) ->
             problem = str(error)
         assert "\n" not in problem
         assert said is None or (said.bound, said.owner, said.weak) == (Bound.UNDETERMINED, None, True)
+
+
+@pytest.mark.parametrize("table", ["StringIds", "CUPTI_ACTIVITY_KIND_KERNEL", "TARGET_INFO_GPU", "NVTX_EVENTS"])
+def test_an_export_that_never_ends_is_given_up(table: str, tmp_path: Path) -> None:
+    """A view that counts without end in place of a table: reading ends by the steps that a file of its size needs."""
+    file = tmp_path / "endless.sqlite"
+    with closing(sqlite3.connect(file)) as database:
+        endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+        database.execute(f"CREATE VIEW {table} AS {endless} SELECT x AS id, 'a' AS value, NULL AS name FROM n")
+        database.commit()
+    with pytest.raises(BadInput) as refused:
+        read_nsight(file)
+    assert "\n" not in str(refused.value)

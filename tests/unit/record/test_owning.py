@@ -28,9 +28,7 @@ def stranger(tmp_path: Path) -> Team:
 @pytest.fixture
 def folder(spin_run: Path, tmp_path: Path) -> Path:
     """A run of somebody's: nothing in it is signed."""
-    copied = copied_run(spin_run, tmp_path / "runs")
-    (copied / REGISTERED_FILE).unlink(missing_ok=True)
-    return copied
+    return copied_run(spin_run, tmp_path / "runs")
 
 
 def test_a_strangers_folder_is_recomputed_and_recorded_as_foreign_alone(me: Team, folder: Path) -> None:
