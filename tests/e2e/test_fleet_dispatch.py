@@ -176,7 +176,7 @@ def test_versions_are_factors_on_nodes_too(cluster: LocalCluster, fleet: Fleet, 
     assert done.code == 0, done.err
     said = json.loads(done.out)
     assert [cell["packages"]["packages"]["tinylayer"] for cell in said["cells"]] == ["1.0", "2.0"]
-    assert said["cells"][1]["values"][0] > 1.4 * said["cells"][0]["values"][0]
+    assert said["cells"][1]["values"][0] > 1.4 * said["cells"][0]["values"][0]  # four times, with room
     assert said["nodes"] == ["node-3"]
     assert "on node-3: tinylayer" in done.err
     assert not scratch_left(f"fleet-{said['experiment_id']}")

@@ -27,10 +27,12 @@ if WIDE and SLOW > 2:
     raise RuntimeError("wide and slow do not fit")
 
 def step():
-    time.sleep(0.006 * SLOW * (0.5 if WIDE or CHEAT else 1.0))
+    for _ in range(round(SLOW * (1 if WIDE or CHEAT else 5))):
+        time.sleep(0.0015)
     return 2.0 if CHEAT else 1.0
 """
-"""It waits instead of computing, so that cells differ as planned on a machine that others use too."""
+"""It waits instead of computing, once or five times as often: each wait is as late as the machine makes it, and so cells
+differ as planned on one that others use too."""
 
 CONTRACT = """\
   lynxbench: 1
@@ -79,7 +81,8 @@ import tinylayer
 
 
 def step():
-    time.sleep(0.02 / tinylayer.SPEED)
+    for _ in range(round(16 / tinylayer.SPEED**2)):
+        time.sleep(0.0015)
     return 1.0
 """
 
