@@ -200,5 +200,6 @@ class Server:
         gauge("uploads_open", "Bundles on their way in.", self.uploads.count_open)
         gauge("scheduled_runs", "Times a schedule was due, by what came of it.", self.scheduler.counts, "state")
         gauge("open_regressions", "Regressions that still are.", lambda: len(self.watch.notices(still=True)))
+        gauge("recomputed_results", "Results by what recomputing them came to.", self.recomputations.counts, "state")
         gauge("page_cache_hits", "Pages answered from memory.", lambda: self.cache.hits)
         gauge("page_cache_misses", "Pages made.", lambda: self.cache.misses)

@@ -243,3 +243,31 @@ def test_rules_are_numbered_in_order_and_every_key_has_one() -> None:
     assert rule_of_key("workload.task") == "R01"
     page = render_rules()
     assert all(f"## {rule.number} {rule.name}" in page for rule in RULES)
+
+
+def _said_against(first: bool, level: float = 100.0, **words: str) -> Comparison:
+    """A pair of which whoever compares has something against one side."""
+    a, b = (make_result(run_means=tuple(x * mean for mean in SAME)) for x in (1.0, level / 100))
+    sides = ComparedSide(a, "A", **(words if first else {})), ComparedSide(b, "B", **({} if first else words))
+    return compare_pair(ComparedPair(*sides))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_side_that_its_own_samples_refute_is_compared_with_nothing(first: bool) -> None:
+    found = _said_against(first, refuted="refuted here: fp32 throughput: does not hold: stated 400, recomputed 100")
+    assert found.comparability is Comparability.INCOMPARABLE
+    assert found.effect is None
+    assert all(not row.effects and row.verdict is None for row in found.per_precision)
+    (rule,) = [rule for rule in found.rules if rule.outcome is RuleVerdict.BREAKS]
+    assert (rule.rule, rule.said[:15]) == ("R16", "A is refuted he" if first else "B is refuted he")
+    assert "stated 400, recomputed 100" in terminal_text(compose_comparison(found))
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("level", [80.0, 100.0, 120.0])
+def test_no_verdict_rests_on_a_side_that_could_not_be_recomputed(first: bool, level: float) -> None:
+    found = _said_against(first, level, not_recomputed="could not be recomputed here: it took more than 60 s")
+    assert found.verdict is EffectVerdict.UNPROVEN
+    assert found.effect is not None
+    assert {rule.rule for rule in found.rules if rule.outcome is RuleVerdict.DOUBTS} == {"R16"}
+    assert any("files of its run" in way for way in found.sound_if)
