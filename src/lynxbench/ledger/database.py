@@ -227,9 +227,7 @@ _REFUSE, _RELEASE = "ledger_refuse", "ledger_refuse_row"
 NONE_RELEASED: Mapping[str, str] = {}
 
 
-def put_guards(
-    connection: sa.Connection, tables: Sequence[str], released: Mapping[str, str] = NONE_RELEASED
-) -> None:
+def put_guards(connection: sa.Connection, tables: Sequence[str], released: Mapping[str, str] = NONE_RELEASED) -> None:
     """Refuse UPDATE, DELETE and TRUNCATE on these tables from now on; of those released, DELETE unless it is due."""
     if connection.dialect.name == "sqlite":
         statements = list(_sqlite_guards(tables, released).values())
@@ -296,9 +294,7 @@ def _functions(released: Mapping[str, str]) -> dict[str, str]:
     made = "CREATE OR REPLACE FUNCTION {}() RETURNS trigger LANGUAGE plpgsql AS $body${}$body$"
     bodies = {_REFUSE: f" BEGIN RAISE EXCEPTION '{_REFUSAL}'; END "}
     for table, due in released.items():
-        bodies[f"{_RELEASE}_{table}"] = (
-            f" BEGIN IF {due} THEN RETURN OLD; END IF; RAISE EXCEPTION '{_REFUSAL}'; END "
-        )
+        bodies[f"{_RELEASE}_{table}"] = f" BEGIN IF {due} THEN RETURN OLD; END IF; RAISE EXCEPTION '{_REFUSAL}'; END "
     return {name: made.format(name, body) for name, body in bodies.items()}
 
 

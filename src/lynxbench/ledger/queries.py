@@ -317,9 +317,7 @@ def _seqs_about(ledger: Ledger, names: Sequence[str], kinds: Sequence[EntryKind]
     return seqs
 
 
-def _listed(
-    ledger: Ledger, chosen: Select[tuple[object, ...]], contract: str, readable: bool = False
-) -> list[Listed]:
+def _listed(ledger: Ledger, chosen: Select[tuple[object, ...]], contract: str, readable: bool = False) -> list[Listed]:
     """The index says which results and in what order; what each of them says is read from its entry."""
     within = chosen.with_only_columns(results.c.seq)
     seqs = [row.seq for row in ledger.database.rows(within)]

@@ -49,9 +49,7 @@ def _register(team: Team, result: Result, name: str, *, given_up: bool = False) 
     run = {"run_id": f"run-{name}", "nonce": name, "contract_id": result.contract_id}
     with team.open() as ledger:
         ledger.blobs.put(DOCUMENT)
-        blob = Blob(
-            name="registration.json", sha256=hashlib.sha256(DOCUMENT).hexdigest(), size_bytes=len(DOCUMENT)
-        )
+        blob = Blob(name="registration.json", sha256=hashlib.sha256(DOCUMENT).hexdigest(), size_bytes=len(DOCUMENT))
         body = RunRegistered(**run, executor_id=result.executor_id, processes_planned=5)
         ledger.log.append(seal(body, team.key, (blob,)))
         if given_up:
