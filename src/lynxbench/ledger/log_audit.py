@@ -3,7 +3,8 @@
 One pass in the log's order, with each table read beside it, so that a long log needs no more memory than a short one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -29,7 +30,8 @@ def audit(ledger: Ledger) -> TreeHead:
     with ledger.database.reading() as connection:
         _refuse_broken_file(connection, name)
         streamed = connection.execution_options(yield_per=MAX_ENTRIES_READ)
-        head = _Comparison(streamed, name).head()
+        with ExitStack() as streams:
+            head = _Comparison(streamed, name, streams).head()
         missing = ledger.database.missing_guards(connection)
     if missing:
         raise EvidenceInvalid(f"{name}: {missing[0]} does not guard its table any more; somebody could change it since")
@@ -48,9 +50,9 @@ def _refuse_broken_file(connection: sa.Connection, name: str) -> None:
 class _Comparison:
     """Every table beside the entries."""
 
-    def __init__(self, connection: sa.Connection, name: str) -> None:
-        self._connection, self._name = connection, name
-        self._tables = {table.name: _Rows(connection, table, name) for table in (times, results, figures, subjects)}
+    def __init__(self, connection: sa.Connection, name: str, streams: ExitStack) -> None:
+        self._connection, self._name, self._streams = connection, name, streams
+        self._tables = {table.name: self._rows(table) for table in (times, results, figures, subjects)}
         self._frontier, self._time = merkle.Frontier(), merkle.NO_TIME
         self._completed: list[merkle.TreeNode] = []
         self._nodes = 0
@@ -59,7 +61,7 @@ class _Comparison:
 
     def head(self) -> TreeHead:
         """Compare all of it."""
-        for row in self._connection.execute(sa.select(entries).order_by(entries.c.seq)):
+        for row in self._stream(entries):
             self._compare(row)
             if len(self._completed) >= MAX_ENTRIES_READ:
                 self._compare_nodes()
@@ -71,6 +73,14 @@ class _Comparison:
         if stored != self._nodes:
             raise EvidenceInvalid(f"{self._name}: the stored tree is not the tree of the entries")
         return TreeHead(self._frontier.size, self._frontier.root)
+
+    def _rows(self, table: sa.Table) -> "_Rows":
+        return _Rows(self._stream(table), table, self._name)
+
+    def _stream(self, table: sa.Table) -> sa.CursorResult[Any]:
+        """A table in the order of its entries; closed with the comparison, also where that ends early."""
+        rows = self._connection.execute(sa.select(table).order_by(table.c.seq))
+        return self._streams.enter_context(closing(rows))
 
     def _compare(self, row: Any) -> None:
         name, seq = self._name, self._frontier.size
@@ -112,7 +122,7 @@ class _Comparison:
     def _compare_open_runs(self) -> None:
         """A registered run is open until the log has its result or its abandonment, in whichever order they came."""
         still = [row for run_id, rows in self._open.items() if run_id not in self._ended for row in rows]
-        stored = _Rows(self._connection, open_runs, self._name)
+        stored = self._rows(open_runs)
         for row in sorted(still, key=lambda row: int(row["seq"])):
             stored.expect(row["seq"], [row])
         stored.end()
@@ -121,10 +131,10 @@ class _Comparison:
 class _Rows:
     """The rows of one table by the entry that they are of, read beside the entries."""
 
-    def __init__(self, connection: sa.Connection, table: sa.Table, name: str) -> None:
+    def __init__(self, rows: sa.CursorResult[Any], table: sa.Table, name: str) -> None:
         self._table, self._name = table, name
         self._columns = tuple(table.columns.keys())
-        self._groups = self._grouped(connection)
+        self._groups = ((seq, [tuple(row) for row in group]) for seq, group in groupby(rows, key=attrgetter("seq")))
         self._next = next(self._groups, None)
 
     def expect(self, seq: int, rows: Sequence[Row]) -> None:
@@ -143,10 +153,6 @@ class _Rows:
         """That nothing is left."""
         if self._next is not None:
             self._refuse(*self._next, ())
-
-    def _grouped(self, connection: sa.Connection) -> Iterator[tuple[int, list[tuple[object, ...]]]]:
-        rows = connection.execute(sa.select(self._table).order_by(self._table.c.seq))
-        return ((seq, [tuple(row) for row in group]) for seq, group in groupby(rows, key=attrgetter("seq")))
 
     def _refuse(self, seq: int, stored: Sequence[tuple[object, ...]], expected: Sequence[tuple[object, ...]]) -> None:
         lost = [row for row in expected if row not in stored]

@@ -43,7 +43,7 @@ def judge_agreement(processes: Sequence[CountedProcess], throughput: Figure) -> 
     """Doubts that processes raise which differ beyond any noise."""
     counts = np.array([int(process.counted.sum()) for process in processes])
     few = np.flatnonzero(counts < FEWER * np.median(counts))
-    for place in few:
+    for place in few.tolist():
         yield (
             f"process {processes[place].samples.process} counted {counts[place]} iterations where the others counted "
             f"about {np.median(counts):.0f}"
