@@ -3,8 +3,8 @@
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 LARGEST_EVIDENCE_BYTES = 4 << 30
 """No file of a run, log or series is larger; a sparse one of a terabyte takes no time to refuse."""
@@ -19,7 +19,7 @@ _GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """What a shell opened for this program (`<(…)`, a pipe): whoever gave it writes to it."""
 
 
-def open_plain(path: Path) -> BinaryIO:
+def open_plain(path: Path) -> BufferedReader:
     """A plain file, open to read; OSError for a pipe, socket or device, which could be waited for without end."""
     # Non-blocking: opening a pipe that nobody writes to would wait. What is open is looked at, so that nothing can take
     # its place in between.
@@ -36,7 +36,7 @@ def open_plain(path: Path) -> BinaryIO:
         raise
 
 
-def open_given(path: Path) -> BinaryIO:
+def open_given(path: Path) -> BufferedReader:
     """The same for a file that a person names on the command line, where it may also be what a shell opened."""
     return path.open("rb") if str(path).startswith(_GIVEN) else open_plain(path)
 

@@ -47,8 +47,8 @@ class ProgressBar:
 
     def draw(self, **changed: Any) -> None:
         """Its words (`description`), how far it is (`completed`, of 1), what is said of the rest (`rest`)."""
-        shown = {name: visible_line(value) if isinstance(value, str) else value for name, value in changed.items()}
-        self._progress.update(self._task, **shown)
+        words = {name: visible_line(value) for name, value in changed.items() if isinstance(value, str)}
+        self._progress.update(self._task, **(changed | words))
 
     def say(self, line: str) -> None:
         """A line that stays."""
