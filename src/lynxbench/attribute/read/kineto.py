@@ -207,6 +207,7 @@ class _Columns:
             damaged=damaged,
             rank=head.distributed.rank if head.distributed is not None else None,
             counters=None,
+            unseen=None,
             **column,
         )
 
