@@ -31,8 +31,8 @@ def step():
         time.sleep(0.0015)
     return 2.0 if CHEAT else 1.0
 """
-"""It waits instead of computing, once or five times as often: each wait is as late as the machine makes it, and so cells
-differ as planned on one that others use too."""
+"""It waits instead of computing, once or five times as often: each wait is as late as the machine makes it, so that
+cells differ as planned on one that others use too."""
 
 CONTRACT = """\
   lynxbench: 1
