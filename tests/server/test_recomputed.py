@@ -240,7 +240,9 @@ def _write_npz(folder: Path, content: Callable[[str], bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "harm"), [(50, hostile_header), (51, negative_shape), (52, an_object_array)], ids=str
+    ("number", "harm"),
+    [(50, hostile_header), (51, negative_shape), (52, an_object_array)],
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_hostile_samples_end_in_a_word_and_the_next_result_is_recomputed(
     place: World, spin_run: Path, tmp_path: Path, number: int, harm: Callable[[Path], None]
