@@ -205,8 +205,8 @@ def _stranger_copy(bench: Path, ran: dict[str, Any], out: Path) -> Path:
     shutil.copytree(bench / "experiments" / str(ran["experiment_id"]), folder)
     (folder / "analysis.json").unlink()
     for run in (folder / "runs").iterdir():
-        (run / "result.json").unlink()
-        shutil.rmtree(run / "attempts")
+        (run / "result.json").unlink(missing_ok=True)
+        shutil.rmtree(run / "attempts", ignore_errors=True)
     return folder
 
 
