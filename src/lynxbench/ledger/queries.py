@@ -228,8 +228,8 @@ def _voiced(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict
     by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
     for logged in about:
         body = logged.entry.body
-        spoken_of = getattr(body, "result_id", None)
-        named: set[str] = by_run.get(body.run_id, set()) if isinstance(body, RunRegistered) else {str(spoken_of)}
+        spoken_of = {str(getattr(body, "result_id", ""))}
+        named = by_run.get(body.run_id, set()) if isinstance(body, RunRegistered) else spoken_of
         voiced = VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust), logged.logged_at)
         for result_id in named & by_id.keys():
             by_id[result_id].append(voiced)

@@ -187,8 +187,7 @@ class Standing(Document):
             return "untrusted"
         if self.revoked_signers:
             return "key revoked"
-        others = [rerun for rerun in self.reruns if not set(rerun.by.split(", ")) <= set(self.signed_by)]
-        if any(rerun.text == RerunVerdict.REPRODUCED for rerun in others):
+        if any(rerun.text == RerunVerdict.REPRODUCED for rerun in self.reruns):
             return "reproduced"
         return "verified" if self.verified else "recorded"
 

@@ -95,14 +95,14 @@ def test_a_key_that_nobody_can_check_contests_at_most() -> None:
 # --- one's own word ---------------------------------------------------------------------------------------------------
 
 
-def test_a_verification_or_rerun_by_its_own_team_is_told_as_that() -> None:
+def test_a_verification_by_its_own_team_is_told_as_that() -> None:
     theirs = [(registered("one"), ALPHA), (recorded("one"), ALPHA)]
     holds = ResultVerified(result_id=RESULT, holds=True, checks=())
     own = _standing(*theirs, (holds, ALPHA))
     assert (own.short, own.verified) == ("recorded", ())
     assert "verified by its own team alone" in own.words
     again = ResultRerun(result_id=RESULT, rerun_id=sha("two"), verdict=RerunVerdict.REPRODUCED, effects={})
-    assert _standing(*theirs, (again, ALPHA)).short == "recorded"
+    assert "reproduced by alpha" in _standing(*theirs, (again, ALPHA)).words, "measured anew, and by whom is said"
     assert _standing(*theirs, (recorded("one"), BRAVO), (holds, BRAVO)).short == "recorded", "whoever signed it again"
     assert _standing(*theirs, (holds, BRAVO)).short == "verified"
     assert _standing(*theirs, (again, BRAVO)).short == "reproduced"
