@@ -54,6 +54,7 @@ def rerun(
     finished, _ = carry_out(
         contract,
         lambda progress: run_contract(contract, out, declaration, progress, None, recorder, around=plan.around),
+        recorder,
     )
     tell_record(recorder, finished.folder)
     judged = judge_rerun(original, finished.result, plan.left_out, recomputed=report.recomputed)
