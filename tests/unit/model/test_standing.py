@@ -97,7 +97,7 @@ def test_a_key_that_nobody_can_check_contests_at_most() -> None:
 
 def test_a_verification_by_its_own_team_is_told_as_that() -> None:
     theirs = [(registered("one"), ALPHA), (recorded("one"), ALPHA)]
-    holds = ResultVerified(result_id=RESULT, holds=True, checks=())
+    holds = ResultVerified(result_id=RESULT, holds=True, checks=("figures: holds",))
     own = _standing(*theirs, (holds, ALPHA))
     assert (own.short, own.verified) == ("recorded", ())
     assert "verified by its own team alone" in own.words
