@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lynxbench.errors import EvidenceInvalid, Refused
-from lynxbench.evidence.documents import RESULT_FILE, read_result
+from lynxbench.evidence.documents import RESULT_FILE, check_samples, read_result
 from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, Envelope, check_signatures, parse_envelope
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
@@ -71,9 +71,9 @@ def record_stranger(ledger: OpenLedger, folder: Path, key: SigningKey) -> tuple[
     """Append the result of somebody else's run as a foreign one, once its figures were computed again from it."""
     folder = folder if folder.is_dir() else folder.parent
     result = read_result(folder)
-    report = verify_folder(folder)
-    if not report.holds:
+    if not verify_folder(folder).holds:
         raise EvidenceInvalid(f"{folder}: does not hold when it is computed again (lynxbench verify {folder})")
+    check_samples(result, folder)  # without them nothing was computed again
     body = _as_foreign(result)
     data = read_plain(folder / RESULT_FILE)
     blob = blob_of(RESULT_FILE, data)

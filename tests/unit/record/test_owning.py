@@ -57,6 +57,16 @@ def test_a_strangers_changed_figures_are_not_recorded_at_all(me: Team, folder: P
         assert ledger.log.head().size == 0
 
 
+def test_a_strangers_folder_without_samples_is_not_recorded_at_all(me: Team, folder: Path) -> None:
+    for name in ("samples.npz", "manifest.json"):
+        (folder / name).unlink()
+    done = me.run("results", "import", str(folder))
+    assert done.code == ExitCode.BAD_INPUT
+    assert "samples" in done.err
+    with me.open() as ledger:
+        assert ledger.log.head().size == 0
+
+
 def test_whoever_measured_it_says_so(me: Team, folder: Path) -> None:
     assert me.ask("results", "import", str(folder), "--own")["new"] == 1
     assert len(me.ask("results", "list")["results"]) == 1
