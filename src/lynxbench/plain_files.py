@@ -9,6 +9,8 @@ from pathlib import Path
 LARGEST_EVIDENCE_BYTES = 4 << 30
 """No file of a run, log or series is larger; a sparse one of a terabyte takes no time to refuse."""
 
+PIECE_BYTES = 1 << 20
+
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -44,7 +46,11 @@ def open_given(path: Path) -> BufferedReader:
 def read_plain(path: Path, most_bytes: int = LARGEST_EVIDENCE_BYTES) -> bytes:
     """The bytes of a file that a person names; OSError where it is no plain one, or holds more."""
     with open_given(path) as stream:
-        data = stream.read(most_bytes + 1) if os.fstat(stream.fileno()).st_size <= most_bytes else None
-    if data is None or len(data) > most_bytes:
+        size = os.fstat(stream.fileno()).st_size
+        # In pieces: a read of more than is there takes the memory of all that it asks for.
+        data = stream.read(size + 1) if size <= most_bytes else b""
+        while data and len(data) <= most_bytes and (piece := stream.read(PIECE_BYTES)):
+            data += piece
+    if max(size, len(data)) > most_bytes:
         raise OSError(errno.EFBIG, f"larger than {most_bytes:,} bytes", str(path))
     return data

@@ -17,7 +17,7 @@ calls = 0
 def spin():
     global calls
     calls += 1
-    if calls == 800:
+    if calls == 1500:
         subprocess.Popen(["sh", "-c", f"sleep 3; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), signal.SIGSTOP)
     until = time.perf_counter_ns() + 1_000_000
@@ -29,7 +29,7 @@ def spin():
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_for_three_seconds_is_not_valid(tmp_path: Path) -> None:
-    longer = QUICK_CONTRACT.replace("min_duration: 400 ms", "min_duration: 1 s").replace("limit: 600 ms", "limit: 8 s")
+    longer = QUICK_CONTRACT.replace("min_duration: 400 ms", "min_duration: 7 s").replace("limit: 600 ms", "limit: 9 s")
     (tmp_path / "spin.yaml").write_text(longer)
     (tmp_path / "spinning.py").write_text(STOPPED)
     done = lynxbench("run", "spin.yaml", "--json", "--out", "out", "--ledger", "none", cwd=tmp_path)

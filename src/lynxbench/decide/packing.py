@@ -40,7 +40,7 @@ from lynxbench.model.standing import Standing, VoicedEntry, standing_of
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import VerificationReport
 from lynxbench.reading import read_text
-from lynxbench.record.bundled_results import ReadBundle, verify_bundled
+from lynxbench.record.bundled_results import ReadBundle, claimed_trust, verify_bundled
 from lynxbench.record.owning import refuse_strangers
 from lynxbench.record.recalling import result_document
 from lynxbench.record.recording import record_folder, seal
@@ -245,8 +245,8 @@ def pack_into(
 def verify_pack(path: Path, environment: Mapping[str, str]) -> VerifiedPack:
     """Check a pack by itself: signatures, proofs, documents; its pages speak of the results inside; these anew."""
     trust = Keyring(environment=environment).trust
-    read = ReadBundle(read_bundle(path, trust, example=True), trust, trust)
-    bundle = read.bundle
+    bundle = read_bundle(path, trust, example=True)
+    read = ReadBundle(bundle, trust, claimed_trust(path, trust) if bundle.example else trust)
     pack = pack_in(bundle)
     if pack is None:
         raise EvidenceInvalid(f"{path}: a bundle of results without a decision; not a procurement pack")

@@ -25,6 +25,7 @@ from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, ResultRecorded
 from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport, cannot, fails, holds
+from lynxbench.plain_files import open_plain
 from lynxbench.record.recalling import Recalled, lay_out_files
 from lynxbench.record.signature_check import check_envelope
 from lynxbench.record.verifying import verify_folder
@@ -49,11 +50,16 @@ def is_bundle(path: Path) -> bool:
 
 def read_stranger_bundle(path: Path, trust: TrustList) -> ReadBundle:
     """Read a bundle of anybody's; EvidenceInvalid where its bytes, proofs or signatures do not fit together."""
-    claimed = trust
+    claimed = claimed_trust(path, trust)
+    return ReadBundle(read_bundle(path, claimed), trust, claimed)
+
+
+def claimed_trust(path: Path, trust: TrustList) -> TrustList:
+    """A trust list with the keys that a bundle names for itself: they show whose bytes these are said to be."""
     for card in _cards(path):
         if trust.find(card.keyid) is None:
-            claimed = claimed.adding(card, _EVER)
-    return ReadBundle(read_bundle(path, claimed), trust, claimed)
+            trust = trust.adding(card, _EVER)
+    return trust
 
 
 def verify_bundled(read: ReadBundle, results: Iterable[str]) -> tuple[VerificationReport, ...]:
@@ -74,7 +80,7 @@ def recalled_bundle(path: Path, trust: TrustList) -> Iterator[Recalled]:
         listed = ", ".join(map(short, names))
         raise BadInput(f"{path}: holds {len(names)} results ({listed}); lynxbench results import it, and name one")
     with laid_out(read.bundle, names[0]) as folder:
-        yield Recalled(read_result(folder), folder, _standing(read, names[0]))
+        yield Recalled(read_result(folder), folder, _standing(read.bundle, trust, names[0]))
 
 
 @contextmanager
@@ -95,7 +101,7 @@ def laid_out(bundle: Bundle, result_id: str) -> Iterator[Path]:
 
 def _cards(path: Path) -> tuple[KeyCard, ...]:
     try:
-        with path.open("rb") as stream:
+        with open_plain(path) as stream:
             data = next((data for name, data in read_archive(stream, str(path)) if name == KEYS), None)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}; give a bundle of `results export`") from error
@@ -127,7 +133,8 @@ def _signature_lines(read: ReadBundle, result_id: str, folder: Path) -> list[Che
 
 def _said(read: ReadBundle, result_id: str) -> list[Check]:
     """Where the entry stands in the log that it came from, and what was said about the result there."""
-    state, standing = read.bundle.checkpoint, _standing(read, result_id)
+    # Under the keys that the bundle names: whoever recorded it can be seen to have taken it back.
+    state, standing = read.bundle.checkpoint, _standing(read.bundle, read.claimed, result_id)
     return [
         holds("log inclusion", f"in {state.origin} of {state.tree_size} entries, by the bundle's own checkpoint"),
         *(cannot("standing", f"contested by {voice.by}: {voice.text}") for voice in standing.contested),
@@ -135,15 +142,15 @@ def _said(read: ReadBundle, result_id: str) -> list[Check]:
     ]
 
 
-def _standing(read: ReadBundle, result_id: str) -> Standing:
+def _standing(bundle: Bundle, trust: TrustList, result_id: str) -> Standing:
     voiced = []
-    for number, envelope in enumerate(read.bundle.envelopes):
+    for number, envelope in enumerate(bundle.envelopes):
         entry = open_entry(envelope)
-        signers = check_signatures(envelope, read.trust, at=parse_time(entry.made_at)).signers
+        signers = check_signatures(envelope, trust, at=parse_time(entry.made_at)).signers
         voice = Voice(
             teams=tuple(dict.fromkeys(signer.team for signer in signers)),
             keys=tuple(signature.keyid for signature in envelope.signatures),
             revoked=tuple(signer.team for signer in signers if signer.revoked is not None),
         )
-        voiced.append(VoicedEntry(number, entry, voice, read.bundle.checkpoint.made_at))
+        voiced.append(VoicedEntry(number, entry, voice, bundle.checkpoint.made_at))
     return standing_of(result_id, voiced)

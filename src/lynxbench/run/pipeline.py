@@ -62,14 +62,16 @@ def run_contract(
     run = find_unfinished(out, contract.contract_id)
     if run is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
-    _refuse_surroundings(run)
+    _refuse_surroundings(run, around)
     strategy.resume(run)
     return _carry_out(run, strategy, progress, recorder)
 
 
-def _refuse_surroundings(run: RunFolder) -> None:
-    """A folder may be a stranger's: what its registration gives to processes must be what any document may give."""
+def _refuse_surroundings(run: RunFolder, asked: Surroundings | None) -> None:
+    """A folder may be a stranger's: what its registration gives to processes must be asked for, or any document's."""
     around = run.registration.surroundings
+    if around is not None and around == asked:
+        return
     left_out = take_over(around, os.environ, os.sched_getaffinity(0)).left_out
     if left_out:
         raise Refused(

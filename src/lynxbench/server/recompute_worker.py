@@ -69,7 +69,7 @@ def recompute(ledger: OpenLedger, result_id: str, folder: Path, *, whole: bool) 
     """Lay a result out as its run left it, or its samples alone, and hold what it states against them, as `verify`."""
     try:
         (lay_out if whole else _lay_out_samples)(ledger, result_id, folder)
-        state, lines = judge(verify_folder(folder), result_id)
+        state, lines = judge(verify_folder(folder), result_id, whole=whole)
         return state, lines if whole or state is not RecomputationState.HOLDS else [FIGURES_HOLD]
     except BadLedger:
         raise
@@ -97,8 +97,11 @@ OUT_OF_MEMORY = "it needs more memory than one result may take"
 FIGURES_HOLD = "its samples give its figures; the rest of its files is still to be verified"
 
 
-def judge(report: VerificationReport, result_id: str) -> Outcome:
-    """What the lines of `verify` come to: refuted by one that does not hold, recomputed where figures were."""
+def judge(report: VerificationReport, result_id: str, *, whole: bool = True) -> Outcome:
+    """What the lines of `verify` come to: refuted by one that does not hold, recomputed where figures were.
+
+    From the `whole` run all of them are asked for, from its samples alone what those give.
+    """
     wrong = [check for check in report.checks if check.outcome is CheckOutcome.DOES_NOT_HOLD]
     refuting = [check.line for check in wrong if not _exhausted(check)]
     if refuting:
@@ -107,7 +110,8 @@ def judge(report: VerificationReport, result_id: str) -> Outcome:
         return RecomputationState.CANNOT, [OUT_OF_MEMORY]
     if report.result_id != result_id:
         return RecomputationState.REFUTED, ["its document is that of another result"]
-    figures = [check for check in report.checks if check.name.endswith((THROUGHPUT, FIGURES))]
+    names = (THROUGHPUT, FIGURES) if whole else (THROUGHPUT,)
+    figures = [check for check in report.checks if check.name.endswith(names)]
     not_made = [check.line for check in figures if check.outcome is not CheckOutcome.HOLDS]
     if not_made or not figures:
         return RecomputationState.CANNOT, not_made or ["it brings no samples"]

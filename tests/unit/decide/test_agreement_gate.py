@@ -20,7 +20,7 @@ from lynxbench.evidence.documents import write_result
 from lynxbench.model.agreement import TeamAgreement, TeamSignature
 from lynxbench.model.decisions import PrecisionDecision, PurchaseDecision
 from lynxbench.model.packs import PackedDecision
-from lynxbench.model.result import Result
+from lynxbench.model.result import INVENTED_FIGURES, Result
 from lynxbench.model.standing import Standing
 from teams import make_team
 
@@ -34,7 +34,8 @@ def asking() -> tuple[Result, ...]:
     asked = []
     for result in demo_results():
         contract = result.contract.model_copy(update={"teams": TEAMS})
-        update = {"contract": contract, "contract_id": contract.contract_id}
+        measured = tuple(words for words in result.assumptions if words != INVENTED_FIGURES)
+        update = {"contract": contract, "contract_id": contract.contract_id, "assumptions": measured}
         asked.append(result.model_copy(update=update).sealed())
     return tuple(asked)
 
@@ -145,7 +146,7 @@ def packed(where: Path) -> tuple[MadePack, dict[str, str]]:
         agreed = TeamAgreement(teams=())
         known = {r.result_id: Standing(result_id=r.result_id, registered=True, agreement=agreed) for r in results}
         decisions = decide_demo(Gathered(results, known))
-        made = packing.pack_into(ledger, decisions, where / "p.lynx", "", key, team.environment, pdf=False)
+        made = packing.pack_into(ledger, decisions, where / "p.lynx", "", key, team.keyring.trust, pdf=False)
     return made, team.environment
 
 

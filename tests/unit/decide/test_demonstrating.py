@@ -58,7 +58,7 @@ def test_it_is_signed_by_a_key_that_is_thrown_away_and_every_entry_says_invented
 
 def test_verify_says_that_it_is_invented_and_by_nobody(pack: Path, team: Team, tmp_path: Path) -> None:
     done = lynxbench_here("verify", str(pack), cwd=tmp_path, **team.environment)
-    assert done.code == ExitCode.DONE
+    assert done.code == ExitCode.CANNOT_VERIFY
     assert "all of it is invented" in done.out.splitlines()[0]
     assert "thrown away" in done.out
     assert EXAMPLE_TEAM not in done.out

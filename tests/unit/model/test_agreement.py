@@ -96,7 +96,7 @@ def test_why_nothing_can_be_shown_is_said() -> None:
 
 
 def voiced(seq: int, body: EntryBody, *teams: str, at: str = EARLY) -> VoicedEntry:
-    return VoicedEntry(seq, Entry(made_at=at, body=body), Voice(teams, tuple("ab" * 32 for _ in teams)))
+    return VoicedEntry(seq, Entry(made_at=at, body=body), Voice(teams, tuple("ab" * 32 for _ in teams)), at)
 
 
 def result(**changes: Any) -> Any:
