@@ -7,8 +7,8 @@ that it was measured.
 from collections.abc import Sequence
 from pathlib import Path
 
-from lynxbench.errors import EvidenceInvalid, Refused
-from lynxbench.evidence.documents import RESULT_FILE, check_samples, read_result
+from lynxbench.errors import BadInput, EvidenceInvalid, Refused
+from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, Envelope, check_signatures, parse_envelope
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
@@ -21,6 +21,7 @@ from lynxbench.ledger.queries import entries_about, find_result, find_run
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import EntryKind, ForeignImported, ResultRecorded, RunRegistered
 from lynxbench.model.result import Result
+from lynxbench.model.verification import EvidenceVerdict
 from lynxbench.plain_files import read_plain
 from lynxbench.record.recording import Recorded, blob_of, seal
 from lynxbench.record.verifying import verify_folder
@@ -71,9 +72,11 @@ def record_stranger(ledger: OpenLedger, folder: Path, key: SigningKey) -> tuple[
     """Append the result of somebody else's run as a foreign one, once its figures were computed again from it."""
     folder = folder if folder.is_dir() else folder.parent
     result = read_result(folder)
-    if not verify_folder(folder).holds:
-        raise EvidenceInvalid(f"{folder}: does not hold when it is computed again (lynxbench verify {folder})")
-    check_samples(result, folder)  # without them nothing was computed again
+    if not (folder / result.samples.file).is_file():
+        raise BadInput(f"{folder}: {result.samples.file} is not here; without samples nothing can be computed again")
+    verdict = verify_folder(folder).verdict
+    if verdict is not EvidenceVerdict.HOLDS:
+        raise EvidenceInvalid(f"{folder}: {verdict.value} when it is computed again (lynxbench verify {folder})")
     body = _as_foreign(result)
     data = read_plain(folder / RESULT_FILE)
     blob = blob_of(RESULT_FILE, data)
