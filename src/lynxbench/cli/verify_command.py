@@ -11,6 +11,8 @@ from lynxbench.cli.naming import append_signed
 from lynxbench.cli.options import AS_JSON, LEDGER
 from lynxbench.errors import BadInput, BadLedger, ExitCode, Refused
 from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import NO_LEDGER, opened
 from lynxbench.ledger.names import find_analysis, find_id, looks_like_id
 from lynxbench.ledger.queries import find_result
@@ -82,7 +84,7 @@ def _verify_pack(path: Path, as_json: bool) -> None:
 
 def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
     """A folder, with what the ledger adds where it is there and knows the result or the analysis."""
-    trust = Keyring().trust
+    trust = _trust(ledger)
     is_analysis = analysis_kind(path) is not None
     report = verify_analysis_folder(path) if is_analysis else verify_folder(path, check_envelope(path, trust))
     try:
@@ -98,6 +100,18 @@ def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
     return report
 
 
+def _trust(ledger: str | None) -> TrustList:
+    """Whom the reader trusts, with the identities that the ledger's key log proves, where there are any."""
+    trust = Keyring().trust
+    if not trust.identities:
+        return trust
+    try:
+        with opened(ledger, os.environ) as open_:
+            return logged_trust(open_.log, trust).at(NEWEST)
+    except BadLedger:
+        return trust
+
+
 def _verify_id(named: str, ledger: str | None) -> VerificationReport:
     """A result or an analysis out of the ledger, laid out as its run left it."""
     trust = Keyring().trust
@@ -110,7 +124,7 @@ def _verify_id(named: str, ledger: str | None) -> VerificationReport:
         result_id = find_id(open_.log, named, "result")
         folder = Path(temporary) / short(result_id)
         lay_out(open_, result_id, folder)
-        report = verify_folder(folder, check_envelope(folder, trust))
+        report = verify_folder(folder, check_envelope(folder, logged_trust(open_.log, trust).at(NEWEST)))
         return report.adding(ledger_checks(open_, result_id, trust))
 
 

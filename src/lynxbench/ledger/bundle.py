@@ -21,6 +21,7 @@ from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.documents import RESULT_FILE, parse_identified
 from lynxbench.evidence.envelope import Envelope, parse_envelope
+from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import verify_entry
 from lynxbench.evidence.trust import TrustList
@@ -28,6 +29,7 @@ from lynxbench.ledger.analysis_entries import check_analysis, cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
+from lynxbench.ledger.key_log import tokens_beside
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
@@ -148,6 +150,7 @@ def read_bundle(path: Path, trust: TrustList) -> Bundle:
         raise BadInput(
             f"{path}: {error.strerror or error}; give a bundle of `results export`, or a run folder"
         ) from error
+    trust = with_tokens(trust, (parse_envelope(data) for name, data in contents.items() if name.startswith("entries/")))
     signed = verify_checkpoint(parse_envelope(contents.pop(CHECKPOINT)), trust)
     proofs = parse_document(contents.pop(PROOFS), PROOFS, MAX_LISTING_BYTES, Proofs)
     cards = parse_document(contents.pop(KEYS), KEYS, MAX_LISTING_BYTES, Keys)
@@ -233,6 +236,7 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
     ]
     for contract_id in {body.contract_id for body in results_there}:
         known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, [EntryKind.CONTRACT])}
+    known |= {logged.seq: logged for logged in tokens_beside(ledger, list(known.values()))}
     missing = set(results) - {body.result_id for body in results_there}
     if missing:
         raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")

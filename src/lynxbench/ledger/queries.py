@@ -11,11 +11,12 @@ from sqlalchemy import Select, exists, func, select, tuple_
 
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.key_log import logged_trust
 from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
 from lynxbench.ledger.ledger_tables import open_runs as unfinished
 from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.names import FULL_ID
-from lynxbench.model.entries import ContractAgreed, EntryKind, ResultRecorded, RunRegistered
+from lynxbench.model.entries import ACTS, ContractAgreed, EntryKind, ResultRecorded, RunRegistered
 from lynxbench.model.figures import Figure
 from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
 
@@ -201,7 +202,9 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
     there = {logged.seq for logged in about}
     registrations = entries_about(ledger, runs, [EntryKind.REGISTRATION]) if runs else []
     about += [logged for logged in registrations if logged.seq not in there]
-    voiced = [VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust)) for logged in about]
+    signers = {signature.keyid for logged in about for signature in logged.envelope.signatures}
+    trusted = logged_trust(ledger, trust, signers)
+    voiced = [VoicedEntry(logged.seq, logged.entry, voice_of(logged, trusted.at(logged.seq))) for logged in about]
     by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
     by_run = {
         logged.entry.body.run_id: logged.entry.body.result_id
@@ -218,7 +221,7 @@ def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> di
 
 def voice_of(logged: Logged, trust: TrustList) -> Voice:
     """Who signed an entry, as the reader's trust list knows them."""
-    checked = check_signatures(logged.envelope, trust, at=logged.judged_at)
+    checked = check_signatures(logged.envelope, trust, at=logged.judged_at, role=ACTS.get(logged.entry.body.kind))
     return Voice(
         teams=tuple(dict.fromkeys(signer.team for signer in checked.signers)),
         keys=tuple(signature.keyid for signature in logged.envelope.signatures),

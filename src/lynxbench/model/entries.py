@@ -56,6 +56,18 @@ class EntryKind(StrEnum):
     EXPERIMENT = "experiment"
     TUNING = "tuning"
     FLEET = "fleet"
+    KEY = "key"
+    KEY_REVOKED = "key-revoked"
+
+
+ACTS = {
+    EntryKind.REGISTRATION: Role.RUNNER,
+    EntryKind.RESULT: Role.RUNNER,
+    EntryKind.ABANDONED: Role.RUNNER,
+    EntryKind.VERIFICATION: Role.WITNESS,
+    EntryKind.RERUN: Role.WITNESS,
+}
+"""In which role a key acts when it signs an entry; what is not here is open to every trusted key."""
 
 
 class Blob(Document):
@@ -303,6 +315,29 @@ class FleetConcluded(Concluded):
     kind: Literal[EntryKind.FLEET] = EntryKind.FLEET
 
 
+class KeyAnnounced(Document):
+    """Whose key this is, since when and in which roles."""
+
+    kind: Literal[EntryKind.KEY] = EntryKind.KEY
+    keyid: Sha256
+    public_key: str
+    team: str
+    roles: tuple[Role, ...]
+    since: str
+    until: str | None = None
+    token: Annotated[str, Field(max_length=16_384)] | None = None
+    """The ID token that binds a short-lived key to an identity of its issuer; it is made out to this key alone."""
+
+
+class KeyRevoked(Document):
+    """From when on the signatures of a key do not count, and why."""
+
+    kind: Literal[EntryKind.KEY_REVOKED] = EntryKind.KEY_REVOKED
+    keyid: Sha256
+    since: str
+    reason: Reason
+
+
 ANALYSES = (EntryKind.EXPERIMENT, EntryKind.TUNING, EntryKind.FLEET)
 
 EntryBody = Annotated[
@@ -320,7 +355,9 @@ EntryBody = Annotated[
     | ForeignImported
     | ExperimentConcluded
     | TuningConcluded
-    | FleetConcluded,
+    | FleetConcluded
+    | KeyAnnounced
+    | KeyRevoked,
     Field(discriminator="kind"),
 ]
 

@@ -7,12 +7,14 @@ from threading import Lock
 
 from lynxbench.errors import EvidenceInvalid, Refused
 from lynxbench.evidence.envelope import Envelope, check_signatures
+from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
+from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import EntryKind, ResultRecorded
+from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.uploads import Taken
 
@@ -35,6 +37,8 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
     with _one_at_a_time:
         known = ledger.log.known(bundle.envelopes)
         fresh = [envelope for envelope in bundle.envelopes if envelope not in known]
+        signers = {signature.keyid for envelope in fresh for signature in envelope.signatures}
+        trust = logged_trust(ledger.log, with_tokens(trust, bundle.envelopes), signers).at(NEWEST)
         for envelope in fresh:
             _refuse(envelope, trust, who, now_s)
         _refuse_inflating(bundle)
@@ -56,7 +60,7 @@ def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) 
     if kind in DOUBTS and not who.may(AccessScope.CONTEST):
         raise Refused(f"the bundle holds a new {kind}, and {who.label} may not {AccessScope.CONTEST.value}")
     # a key that was revoked by now signs nothing new, whatever date the entry bears
-    signers = check_signatures(envelope, trust).signers
+    signers = check_signatures(envelope, trust, role=ACTS.get(kind)).signers
     if not signers:
         raise EvidenceInvalid(f"a new {kind} is signed by no key that is registered and still valid")
     if kind in OWN and who.team not in {signer.team for signer in signers}:
