@@ -18,7 +18,8 @@ from lynxbench.ledger.names import find_analysis, find_id, looks_like_id
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultVerified
-from lynxbench.model.verification import CheckOutcome, VerificationReport
+from lynxbench.model.verification import Check, CheckOutcome, VerificationReport
+from lynxbench.record.attestation_check import check_attestation, read_roots
 from lynxbench.record.recalling import lay_out, ledger_checks
 from lynxbench.record.recalling_analyses import named_analysis
 from lynxbench.record.recording_analyses import analysis_kind
@@ -86,7 +87,7 @@ def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
     """A folder, with what the ledger adds where it is there and knows the result or the analysis."""
     trust = _trust(ledger)
     is_analysis = analysis_kind(path) is not None
-    report = verify_analysis_folder(path) if is_analysis else verify_folder(path, check_envelope(path, trust))
+    report = verify_analysis_folder(path) if is_analysis else verify_folder(path, _beside(path, trust))
     try:
         with opened(ledger, os.environ) as open_:
             if is_analysis:
@@ -98,6 +99,11 @@ def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
         if ledger not in (None, NO_LEDGER):  # one that nobody asked for may be absent
             raise
     return report
+
+
+def _beside(folder: Path, trust: TrustList) -> tuple[Check, ...]:
+    """Who signed what is in a folder, and what the hardware says of the run."""
+    return (*check_envelope(folder, trust), *check_attestation(folder, read_roots(os.environ)))
 
 
 def _trust(ledger: str | None) -> TrustList:
@@ -124,7 +130,7 @@ def _verify_id(named: str, ledger: str | None) -> VerificationReport:
         result_id = find_id(open_.log, named, "result")
         folder = Path(temporary) / short(result_id)
         lay_out(open_, result_id, folder)
-        report = verify_folder(folder, check_envelope(folder, logged_trust(open_.log, trust).at(NEWEST)))
+        report = verify_folder(folder, _beside(folder, logged_trust(open_.log, trust).at(NEWEST)))
         return report.adding(ledger_checks(open_, result_id, trust))
 
 
