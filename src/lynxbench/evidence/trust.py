@@ -21,7 +21,7 @@ from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.issuer_keys import MAX_ISSUER_KEYS, Issuer, IssuerKey
 from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, Team, looks_like, parse_public_key
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Reason, Role
 from lynxbench.model.fields import Sha256
 
@@ -187,7 +187,10 @@ class TrustList(Document):
             raise BadInput(f"key {short(keyid)} is not in the trust list")
         if known.revoked is not None:
             raise BadInput(f"key {short(keyid)} was already revoked at {known.revoked.at}: {known.revoked.reason}")
-        revoked = known.model_copy(update={"revoked": Revocation(at=_text(at), reason=reason)})
+        try:
+            revoked = known.model_copy(update={"revoked": Revocation(at=_text(at), reason=reason)})
+        except ValidationError as error:
+            raise BadInput(first_problem(error, "revocation")) from None
         return self._rebuilt(keys=tuple(revoked if key is known else key for key in self.keys))
 
     def granting(self, team: str, roles: tuple[Role, ...]) -> TrustList:

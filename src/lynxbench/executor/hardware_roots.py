@@ -10,9 +10,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+from pydantic import JsonValue
 
 from lynxbench.evidence.hardware_reports import AttestationRecord, HardwareReport, ReportKind, parse_quote
 from lynxbench.executor.host import Host, Probe, explain
@@ -51,6 +54,13 @@ class RootAnswers:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    field: Field
+    reports: tuple[HardwareReport, ...]
+    files: dict[str, bytes]
+
+
 def ask_roots(
     nonce: bytes, *, host: Host | None = None, load: Callable[[], Nvml] = load_nvml, tool: Tool | None = None
 ) -> RootAnswers:
@@ -59,10 +69,11 @@ def ask_roots(
     reports: list[HardwareReport] = []
     fields: dict[Layer, dict[str, Field]] = {}
     files: dict[str, bytes] = {}
-    for layer, name, ask in (
-        (Layer.ACCELERATOR, GPU_ATTESTATION, lambda: _ask_gpus(nonce, load)),
-        (Layer.SYSTEM, TPM_FIELD, lambda: _ask_tpm(nonce, host, tool or run_tool)),
-    ):
+    askers: tuple[tuple[Layer, str, Callable[[], _Answer | None]], ...] = (
+        (Layer.ACCELERATOR, GPU_ATTESTATION, partial(_ask_gpus, nonce, load)),
+        (Layer.SYSTEM, TPM_FIELD, partial(_ask_tpm, nonce, host, tool or run_tool)),
+    )
+    for layer, name, ask in askers:
         try:
             answer = ask()
         except Exception as problem:  # a library or a program of others: whatever it does, the run goes on
@@ -76,13 +87,6 @@ def ask_roots(
     return RootAnswers(AttestationRecord(reports=tuple(reports), fields=fields), files)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    field: Field
-    reports: tuple[HardwareReport, ...]
-    files: dict[str, bytes]
-
-
 # --- NVIDIA ---------------------------------------------------------
 
 
@@ -94,14 +98,16 @@ def _ask_gpus(nonce: bytes, load: Callable[[], Nvml]) -> _Answer | None:
     with opened(nvml) as gpus:
         if not gpus or why_no_gpu_root(nvml) is not None:
             return None
-        reports, files, digests = [], {}, []
+        reports: list[HardwareReport] = []
+        files: dict[str, bytes] = {}
+        digests: list[JsonValue] = []
         for index, gpu in enumerate(gpus):
             report, certificates = _gpu_report(nvml, gpu, nonce)
             names = {"report": f"gpu-{index}.report", "certificates": f"gpu-{index}.pem"}
             reports.append(HardwareReport(name=f"gpu-{index}", kind=ReportKind.NVIDIA_GPU, files=names))
             files |= {names["report"]: report, names["certificates"]: certificates}
             digests.append(sha256(report).hexdigest())
-    value = measured([*digests], "NVML: SHA-256 of each device's attestation report", Tier.STATE)
+    value = measured(digests, "NVML: SHA-256 of each device's attestation report", Tier.STATE)
     return _Answer(value, tuple(reports), files)
 
 

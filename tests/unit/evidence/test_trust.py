@@ -62,6 +62,8 @@ def test_a_key_is_revoked_once_and_added_once() -> None:
         revoked.adding(key.card, NOON)
     with pytest.raises(BadInput, match="not in"):
         trust.revoking("00" * 32, "unknown", NOON)
+    with pytest.raises(BadInput, match="reason"):
+        trust.revoking(key.keyid, "", NOON)
 
 
 def test_two_teams_whose_names_read_alike_are_refused() -> None:
