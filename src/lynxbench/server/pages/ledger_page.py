@@ -7,7 +7,7 @@ from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.merkle import includes
-from lynxbench.ledger.queries import voice_of
+from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.canonical import short
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Span, Style, Tone, code, link, refer, said, strong
