@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field as Bound_
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, LargeBinary, func, select
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_document
@@ -23,6 +23,7 @@ from lynxbench.evidence.trust import TrustedKey, TrustList
 from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends
+from lynxbench.ledger.signed_notes import parse_note
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
@@ -64,7 +65,7 @@ def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
         made_at=now.astimezone(UTC).isoformat(timespec="seconds"),
     )
     envelope = sign(CHECKPOINT_TYPE, canonical_bytes(checkpoint.model_dump(mode="json")), [key])
-    _store(ledger, checkpoint, envelope, now)
+    store_state(ledger, checkpoint.head, envelope.to_bytes(), now)
     return Signed(checkpoint, envelope)
 
 
@@ -73,7 +74,7 @@ def cosign(ledger: Ledger, envelope: Envelope, key: SigningKey, now: datetime) -
     checkpoint = open_checkpoint(envelope)
     prove_against(ledger, checkpoint)
     both = add_signature(envelope, key)
-    _store(ledger, checkpoint, both, now)
+    store_state(ledger, checkpoint.head, both.to_bytes(), now)
     return Signed(checkpoint, both)
 
 
@@ -117,30 +118,57 @@ def verify_checkpoint(envelope: Envelope, trust: TrustList) -> Signed:
 
 
 def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
-    """The newest checkpoints that were stored, newest first."""
-    chosen = select(checkpoints.c.envelope).order_by(checkpoints.c.number.desc()).limit(limit)
-    stored = [row.envelope for row in ledger.database.rows(chosen)]
-    if not all(isinstance(envelope, bytes) for envelope in stored):
-        raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
-    envelopes = [parse_envelope(envelope) for envelope in stored]
+    """The newest checkpoints that were stored as envelopes, newest first."""
+    stored = select(checkpoints.c.envelope).where(~is_stored_note(ledger))
+    rows = ledger.database.rows(stored.order_by(checkpoints.c.number.desc()).limit(limit))
+    envelopes = [parse_envelope(as_bytes(ledger, row.envelope)) for row in rows]
     return [Signed(open_checkpoint(envelope), envelope) for envelope in envelopes]
 
 
 def prove_stored(ledger: Ledger) -> int:
-    """Prove the ledger against every checkpoint it ever stored; how many there were."""
-    chosen = select(checkpoints.c.tree_size, checkpoints.c.root, checkpoints.c.logged_at).order_by(checkpoints.c.number)
-    rows = ledger.database.rows(chosen)
-    for size, root, logged_at in rows:
-        prove_head(ledger, TreeHead(size, root), f"its own checkpoint of {logged_at}")
+    """Prove the ledger against every checkpoint it ever stored, each read from its own bytes; how many there were."""
+    columns = (checkpoints.c.tree_size, checkpoints.c.root, checkpoints.c.envelope, checkpoints.c.logged_at)
+    rows = ledger.database.rows(select(*columns).order_by(checkpoints.c.number))
+    for size, root, envelope, logged_at in rows:
+        origin, head = _state_of(as_bytes(ledger, envelope))
+        if (origin, size, root) != (ledger.origin, head.size, head.root):
+            raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
+        prove_head(ledger, head, f"its own checkpoint of {logged_at}")
     return len(rows)
 
 
-def _store(ledger: Ledger, checkpoint: Checkpoint, envelope: Envelope, now: datetime) -> None:
+def is_note(data: bytes) -> bool:
+    """Whether a checkpoint is a signed note, and not the older envelope."""
+    return not data.startswith(b"{")
+
+
+def is_stored_note(ledger: Ledger) -> ColumnElement[bool]:
+    """The same, asked of the database: a note begins with the log's origin."""
+    return func.substr(checkpoints.c.envelope, 1, 1, type_=LargeBinary()) == ledger.origin[:1].encode("utf-8")
+
+
+def as_bytes(ledger: Ledger, stored: object) -> bytes:
+    """A stored checkpoint's bytes: SQLite lets whoever edits the file change a value's type."""
+    if not isinstance(stored, bytes):
+        raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
+    return stored
+
+
+def store_state(ledger: Ledger, head: TreeHead, signed: bytes, now: datetime) -> None:
+    """Keep a signed state of the log in it."""
     row = {
-        "tree_size": checkpoint.tree_size,
-        "root": checkpoint.head.root,
-        "envelope": envelope.to_bytes(),
+        "tree_size": head.size,
+        "root": head.root,
+        "envelope": signed,
         "logged_at": now.astimezone(UTC).isoformat(timespec="seconds"),
     }
     with ledger.database.writing() as connection:
         connection.execute(checkpoints.insert(), [row])
+
+
+def _state_of(signed: bytes) -> tuple[str, TreeHead]:
+    if is_note(signed):
+        note = parse_note(signed)
+        return note.origin, note.head
+    checkpoint = open_checkpoint(parse_envelope(signed))
+    return checkpoint.origin, checkpoint.head

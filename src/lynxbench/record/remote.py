@@ -24,6 +24,10 @@ class Unreachable(BadInput):
     """A server that does not answer; what was sent before is kept there."""
 
 
+class Unusable(BadInput):
+    """What a server could read and does not accept."""
+
+
 class Remote:
     """One server, and the token that opens it."""
 
@@ -47,9 +51,16 @@ class Remote:
             raise BadInput(f"{self.url}{path}: no server of lynxbench answers so")
         return document
 
-    def fetch(self, path: str) -> bytes:
+    def tell(self, path: str, text: str) -> bytes:
+        """Hand over a signed text; EvidenceInvalid where the server says that it does not hold."""
+        try:
+            return self._send("POST", _address(path, None), text.encode("utf-8"), {"Content-Type": "text/plain"})
+        except Unusable as error:
+            raise EvidenceInvalid(str(error)) from None
+
+    def fetch(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """A file."""
-        return self._send("GET", _address(path, None), None, {})
+        return self._send("GET", _address(path, query), None, {})
 
     def push(
         self, bundle: Path, run: str | None = None, progress: Callable[[int, int], None] | None = None
@@ -125,4 +136,7 @@ def _error(url: str, status: int, body: bytes) -> LynxbenchError:
         return Refused(words)
     if status in (429, 502, 503, 504):
         return Unreachable(words)
-    return EvidenceInvalid(words) if status == 422 and "signature" in line else BadInput(words)
+    if status == 422:
+        lied = "signature" in line or "two histories" in line
+        return EvidenceInvalid(words) if lied else Unusable(words)
+    return BadInput(words)

@@ -17,7 +17,7 @@ from lynxbench import __version__
 from lynxbench.errors import BadLedger, LynxbenchError, NotFound, Refused
 from lynxbench.report.doc import Report, Section
 from lynxbench.server import form_routes, page_routes
-from lynxbench.server.api import administering_api, evidence_api, submitting_api, working_api
+from lynxbench.server.api import administering_api, evidence_api, submitting_api, witness_api, working_api
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
 from lynxbench.server.page_routes import PageVisit, shown_line
 from lynxbench.server.pages.page_shell import make_page, problem_note
@@ -27,6 +27,7 @@ from lynxbench.server.server_state import Server
 
 PARTS = (
     evidence_api.route,
+    witness_api.route,
     submitting_api.route,
     working_api.route,
     administering_api.access,
