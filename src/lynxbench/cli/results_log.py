@@ -65,7 +65,7 @@ def log(
         if against is not None:
             proven.append(f"begins with the {_prove(open_, against, keyring)} entries of {against}")
         if verify:
-            proven.append(_recompute(open_))
+            proven.append(_recompute(open_, keyring))
         if cosigned is not None:
             _cosign(open_, cosigned, keyring, book, now)
             proven.append(f"{cosigned} co-signed")
@@ -82,9 +82,9 @@ def log(
     answer(as_json, lambda: log_document(*state), lambda: terminal_text(compose_log(*state)))
 
 
-def _recompute(ledger: OpenLedger) -> str:
+def _recompute(ledger: OpenLedger, keyring: Keyring) -> str:
     head = ledger.log.recompute()
-    checked = checkpoints.prove_stored(ledger.log)
+    checked = checkpoints.prove_stored(ledger.log, keyring.trust)
     return f"{head.size} entries and {checked} checkpoints recomputed: all as recorded"
 
 

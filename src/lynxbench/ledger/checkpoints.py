@@ -13,6 +13,7 @@ from lynxbench.evidence.envelope import (
     CHECKPOINT_TYPE,
     Envelope,
     add_signature,
+    check_signatures,
     parse_envelope,
     sign,
     verify_signatures,
@@ -23,7 +24,7 @@ from lynxbench.evidence.trust import TrustedKey, TrustList
 from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends
-from lynxbench.ledger.signed_notes import parse_note
+from lynxbench.ledger.signed_notes import cosignatures, find_log_signer, parse_note
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
@@ -65,7 +66,7 @@ def sign_checkpoint(ledger: Ledger, key: SigningKey, now: datetime) -> Signed:
         made_at=now.astimezone(UTC).isoformat(timespec="seconds"),
     )
     envelope = sign(CHECKPOINT_TYPE, canonical_bytes(checkpoint.model_dump(mode="json")), [key])
-    store_state(ledger, checkpoint.head, envelope.to_bytes(), now)
+    _store(ledger, checkpoint, envelope, now)
     return Signed(checkpoint, envelope)
 
 
@@ -74,7 +75,7 @@ def cosign(ledger: Ledger, envelope: Envelope, key: SigningKey, now: datetime) -
     checkpoint = open_checkpoint(envelope)
     prove_against(ledger, checkpoint)
     both = add_signature(envelope, key)
-    store_state(ledger, checkpoint.head, both.to_bytes(), now)
+    _store(ledger, checkpoint, both, now)
     return Signed(checkpoint, both)
 
 
@@ -119,26 +120,40 @@ def verify_checkpoint(envelope: Envelope, trust: TrustList) -> Signed:
 
 def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
     """The newest checkpoints that were stored as envelopes, newest first."""
-    stored = select(checkpoints.c.envelope).where(~is_stored_note(ledger))
-    rows = ledger.database.rows(stored.order_by(checkpoints.c.number.desc()).limit(limit))
-    envelopes = [parse_envelope(as_bytes(ledger, row.envelope)) for row in rows]
+    chosen = select(checkpoints.c.envelope).where(~is_stored_note(ledger)).order_by(checkpoints.c.number.desc())
+    stored = [row.envelope for row in ledger.database.rows(chosen.limit(limit))]
+    if not all(isinstance(envelope, bytes) for envelope in stored):
+        raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
+    envelopes = [parse_envelope(envelope) for envelope in stored]
     return [Signed(open_checkpoint(envelope), envelope) for envelope in envelopes]
 
 
-def prove_stored(ledger: Ledger) -> int:
-    """Prove the ledger against every checkpoint it ever stored, each read from its own bytes; how many there were."""
-    columns = (checkpoints.c.tree_size, checkpoints.c.root, checkpoints.c.envelope, checkpoints.c.logged_at)
-    rows = ledger.database.rows(select(*columns).order_by(checkpoints.c.number))
-    for size, root, envelope, logged_at in rows:
-        origin, head = _state_of(as_bytes(ledger, envelope))
-        if (origin, size, root) != (ledger.origin, head.size, head.root):
-            raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
-        prove_head(ledger, head, f"its own checkpoint of {logged_at}")
+def prove_stored(ledger: Ledger, trust: TrustList | None = None) -> int:
+    """Prove the ledger against every checkpoint it ever stored, read from what was signed; how many there were.
+
+    With a trust list, wrong signatures in the name of a key that it knows are found as well.
+    """
+    rows = ledger.database.rows(select(checkpoints).order_by(checkpoints.c.number))
+    for place, (number, size, root, data, logged_at) in enumerate(rows, 1):
+        where = f"{ledger.database.name}: checkpoint {number}"
+        if not isinstance(data, bytes) or (ledger.database.is_sqlite and number != place):
+            raise EvidenceInvalid(f"{where} was changed after it was recorded")
+        if is_note(data):
+            if _prove_note(ledger, data, trust or TrustList(), f"its own checkpoint of {logged_at}") != (size, root):
+                raise EvidenceInvalid(f"{where} says what its signers did not sign")
+            continue
+        envelope = parse_envelope(data)
+        checkpoint = open_checkpoint(envelope)
+        is_alone = len(envelope.signatures) == 1  # one that was co-signed here is stored when it was
+        if checkpoint.head != TreeHead(size, root) or (is_alone and logged_at != checkpoint.made_at):
+            raise EvidenceInvalid(f"{where} says what its signers did not sign")
+        check_signatures(envelope, trust or TrustList(), payload_type=CHECKPOINT_TYPE)
+        prove_against(ledger, checkpoint)
     return len(rows)
 
 
 def is_note(data: bytes) -> bool:
-    """Whether a checkpoint is a signed note, and not the older envelope."""
+    """Whether a checkpoint is a signed note, and not an envelope."""
     return not data.startswith(b"{")
 
 
@@ -147,28 +162,23 @@ def is_stored_note(ledger: Ledger) -> ColumnElement[bool]:
     return func.substr(checkpoints.c.envelope, 1, 1, type_=LargeBinary()) == ledger.origin[:1].encode("utf-8")
 
 
-def as_bytes(ledger: Ledger, stored: object) -> bytes:
-    """A stored checkpoint's bytes: SQLite lets whoever edits the file change a value's type."""
-    if not isinstance(stored, bytes):
-        raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
-    return stored
+def _prove_note(ledger: Ledger, data: bytes, trust: TrustList, what: str) -> tuple[int, bytes]:
+    """Size and root of a note of this log that the log contains; wrong signatures in a trusted key's name are found."""
+    note = parse_note(data)
+    if note.origin != ledger.origin:
+        raise EvidenceInvalid(f"the checkpoint is of ledger {note.origin}, this one is {ledger.origin}")
+    find_log_signer(note, trust)
+    cosignatures(note, trust)
+    prove_head(ledger, note.head, what)
+    return note.head.size, note.head.root
 
 
-def store_state(ledger: Ledger, head: TreeHead, signed: bytes, now: datetime) -> None:
-    """Keep a signed state of the log in it."""
+def _store(ledger: Ledger, checkpoint: Checkpoint, envelope: Envelope, now: datetime) -> None:
     row = {
-        "tree_size": head.size,
-        "root": head.root,
-        "envelope": signed,
+        "tree_size": checkpoint.tree_size,
+        "root": checkpoint.head.root,
+        "envelope": envelope.to_bytes(),
         "logged_at": now.astimezone(UTC).isoformat(timespec="seconds"),
     }
     with ledger.database.writing() as connection:
         connection.execute(checkpoints.insert(), [row])
-
-
-def _state_of(signed: bytes) -> tuple[str, TreeHead]:
-    if is_note(signed):
-        note = parse_note(signed)
-        return note.origin, note.head
-    checkpoint = open_checkpoint(parse_envelope(signed))
-    return checkpoint.origin, checkpoint.head

@@ -11,7 +11,7 @@ from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustedKey, TrustList
-from lynxbench.ledger.checkpoints import as_bytes, is_stored_note, prove_head, store_state
+from lynxbench.ledger.checkpoints import is_stored_note, prove_head
 from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.signed_notes import (
@@ -47,18 +47,18 @@ class Sighting:
         return f"{self.team} saw {self.tree_size} entries at {self.seen_at}"
 
 
-def current_note(ledger: Ledger, key: SigningKey, now: datetime) -> CheckpointNote:
-    """The log's state of now as a signed note, stored once, with the co-signatures that are kept of this state."""
+def current_note(ledger: Ledger, key: SigningKey, now: datetime, *, keep: bool = True) -> CheckpointNote:
+    """The log's state of now as a signed note, with the co-signatures that are kept of this state; stored once."""
     fresh = sign_note(ledger.origin, ledger.head(), key)
     same = [note for note, _ in _notes(ledger, checkpoints.c.tree_size == fresh.head.size) if note.text == fresh.text]
-    if not any(set(fresh.signatures) <= set(note.signatures) for note in same):
-        store_state(ledger, fresh.head, fresh.to_text().encode("utf-8"), now)
+    if keep and not any(set(fresh.signatures) <= set(note.signatures) for note in same):
+        _store(ledger, fresh, now)
     return fresh.adding(line for note in reversed(same) for line in note.signatures)
 
 
-def witness_request(ledger: Ledger, key: SigningKey, since: int, now: datetime) -> WitnessRequest:
+def witness_request(ledger: Ledger, key: SigningKey, since: int, now: datetime, *, keep: bool = True) -> WitnessRequest:
     """The log's state of now with the proof that it continues what a witness saw of it last."""
-    note = current_note(ledger, key, now)
+    note = current_note(ledger, key, now, keep=keep)
     if since > note.head.size:
         raise BadInput(f"{ledger.database.name}: holds {note.head.size} entries; there is no proof since {since}")
     return WitnessRequest(since, ledger.prove_extends(since, note.head.size)[1], note)
@@ -77,7 +77,7 @@ def keep_cosignatures(ledger: Ledger, note: CheckpointNote, trust: TrustList, no
             news.append(cosignature)
     if news:
         lines = (log_line(note, signer), *(cosignature.line for cosignature in news))
-        store_state(ledger, note.head, replace(note, signatures=lines).to_text().encode("utf-8"), now)
+        _store(ledger, replace(note, signatures=lines), now)
     return tuple(_sighting(note, cosignature) for cosignature in news)
 
 
@@ -148,9 +148,22 @@ def _notes(ledger: Ledger, *conditions: ColumnElement[bool]) -> Iterator[tuple[C
     """Stored notes of this log with when each was stored, newest first."""
     stored = select(checkpoints.c.envelope, checkpoints.c.logged_at).where(is_stored_note(ledger), *conditions)
     for row in ledger.database.rows(stored.order_by(checkpoints.c.number.desc())):
-        note = parse_note(as_bytes(ledger, row.envelope))
+        if not isinstance(row.envelope, bytes):  # SQLite lets whoever edits the file change a value's type
+            raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
+        note = parse_note(row.envelope)
         if note.origin == ledger.origin:
             yield note, parse_time(str(row.logged_at))
+
+
+def _store(ledger: Ledger, note: CheckpointNote, now: datetime) -> None:
+    row = {
+        "tree_size": note.head.size,
+        "root": note.head.root,
+        "envelope": note.to_text().encode("utf-8"),
+        "logged_at": _text(now),
+    }
+    with ledger.database.writing() as connection:
+        connection.execute(checkpoints.insert(), [row])
 
 
 def _text(moment: datetime) -> str:

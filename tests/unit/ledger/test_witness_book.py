@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -114,6 +115,34 @@ def test_a_witness_that_reads_the_ledger_itself_brings_its_own_proof(ledger: Led
     assert [one.tree_size for one in sightings(ledger, TRUST)] == [4]
     with pytest.raises(EvidenceInvalid, match="rolled back"):
         cosign_from(ledger, note, book, TRUST, THEIRS, NOW)
+
+
+def test_notes_are_kept_on_both_databases(url: str, tmp_path: Path) -> None:
+    book = WitnessBook(tmp_path / "witness")
+    with Ledger(url, blobs=str(tmp_path)) as log:
+        for texts in (("one", "two"), ("three",)):
+            log.append_all(_entries(*texts))
+            sign_checkpoint(log, OURS, NOW)
+            keep_cosignatures(log, sees(book, log), TRUST, NOW)
+        assert [one.tree_size for one in sightings(log, TRUST)] == [3]
+        assert [one.checkpoint.tree_size for one in stored_checkpoints(log)] == [3, 2]
+        assert prove_stored(log, TRUST) == 6
+        assert len(current_note(log, OURS, NOW).signatures) == 2
+
+
+def test_of_many_histories_at_once_one_is_cosigned(ledger: Ledger, tmp_path: Path) -> None:
+    """Each comes with a book of its own over the same file, as two processes would."""
+    notes = [sign_note(ledger.origin, TreeHead(3, bytes([number]) * 32), OURS) for number in range(16)]
+
+    def ask(note: CheckpointNote) -> bool:
+        try:
+            WitnessBook(tmp_path / "witness").witness(WitnessRequest(0, (), note), TRUST, THEIRS, NOW)
+        except EvidenceInvalid:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(ask, notes)) == 1
 
 
 # --- lies of a log ----------------------------------------------------------------------------------------------------
@@ -317,8 +346,17 @@ def test_a_stored_checkpoint_that_was_edited_is_found(ledger: Ledger, change: st
 def test_a_note_put_into_another_ledger_is_found(ledger: Ledger) -> None:
     current_note(ledger, OURS, NOW)
     _edit(ledger, "UPDATE ledger_checkpoints SET envelope = CAST(replace(envelope, 'lynx', 'link') AS BLOB)")
-    with pytest.raises(EvidenceInvalid, match="a checkpoint was changed"):
+    with pytest.raises(EvidenceInvalid, match="the checkpoint is of ledger link"):
         prove_stored(ledger)
+
+
+def test_a_wrong_signature_in_a_stored_note_is_found(ledger: Ledger, book: WitnessBook) -> None:
+    keep_cosignatures(ledger, sees(book, ledger), TRUST, NOW)
+    _edit(ledger, "UPDATE ledger_checkpoints SET envelope = CAST(replace(envelope, 'A', 'B') AS BLOB) WHERE number = 2")
+    with pytest.raises(EvidenceInvalid):
+        prove_stored(ledger, TRUST)
+    with pytest.raises(EvidenceInvalid):
+        sightings(ledger, TRUST)
 
 
 def _edit(ledger: Ledger, change: str) -> None:

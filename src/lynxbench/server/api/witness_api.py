@@ -29,7 +29,8 @@ route = Routes(API, "witnessing")
 @route("GET", "/ledger/checkpoint", READ, media=NOTE_TYPE)
 def checkpoint(server: TheServer, old: Annotated[int, Query(ge=0, le=MOST_NUMBER)] = 0) -> Response:
     """This log's state as a signed note, after the proof that it continues its first `old` entries."""
-    request = witness_request(server.ledger.log, server.signing_key(), old, datetime.now(UTC))
+    now = datetime.now(UTC)
+    request = witness_request(server.ledger.log, server.signing_key(), old, now, keep=False)  # readers change nothing
     return Response(request.to_text(), media_type=NOTE_TYPE)
 
 
@@ -61,15 +62,17 @@ async def witnessed(request: Request, server: TheServer) -> Response:
     def work() -> dict[str, object]:
         note, log, key, now = parse_note(body), server.ledger.log, server.signing_key(), datetime.now(UTC)
         book, trust = book_of(server), trust_with_own(server)
-        own, news = note.origin == log.origin, tuple[Sighting, ...]()
+        own, news, before = note.origin == log.origin, tuple[Sighting, ...](), book.splits()
         # what others registered speaks for them alone: only a key of the server's own home can have signed as its log
         mine = server.keyring.trust
         split = book.report(log, note, mine, key.team, now) if own else book.compare(note, trust, now)
-        if split is not None:
-            server.log.error("split view", extra={"origin": split.origin, "tree_size": split.tree_size})
-        elif own:
+        if split is None and own:
             news = keep_cosignatures(log, note, trust, now)
-        server.changed()
+        lied = book.splits() != before
+        if lied and split is not None:
+            server.log.error("split view", extra={"origin": split.origin, "tree_size": split.tree_size})
+        if news or lied:  # what was known already makes no page anew
+            server.changed()
         return {"witnesses": news, "split_views": [split] if split is not None else []}
 
     return answer(await run_in_threadpool(work))
