@@ -135,6 +135,8 @@ def _write(path: Path, text: str) -> None:
 
 def read_checkpoint(path: Path) -> bytes:
     """What a checkpoint's file holds, up to what one may."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise BadInput(f"{path}: not a plain file; give a file of `results log --checkpoint`")
     try:
         with path.open("rb") as stream:
             return stream.read(checkpoints.MAX_CHECKPOINT_BYTES + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -152,6 +153,14 @@ def test_bad_words_are_said_in_one_line(alpha: Team, words: list[str]) -> None:
     done = run(alpha, *words)
     assert done.code == 2, done.out
     assert done.err.count("\n") == 1
+
+
+def test_a_pipe_is_not_waited_for(alpha: Team, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for words in (["witness"], ["log", "--witnessed"], ["log", "--against"], ["log", "--cosign"]):
+        done = run(alpha, "results", *words, str(tmp_path / "pipe"))
+        assert done.code == 2
+        assert "not a plain file" in done.err
 
 
 def test_a_file_that_is_no_checkpoint(alpha: Team, tmp_path: Path) -> None:
