@@ -58,7 +58,7 @@ def sigstore_bundle(envelope: Envelope) -> dict[str, JsonValue]:
     """The envelope as a Sigstore bundle for a key that the verifier has; one has exactly one signature."""
     if len(envelope.signatures) != 1:
         raise EvidenceInvalid(f"{len(envelope.signatures)} signatures; a Sigstore bundle holds one")
-    material = {"publicKey": {"hint": envelope.signatures[0].keyid}, "tlogEntries": []}
+    material: JsonValue = {"publicKey": {"hint": envelope.signatures[0].keyid}, "tlogEntries": []}
     return {"mediaType": SIGSTORE_BUNDLE, "verificationMaterial": material, "dsseEnvelope": envelope.to_document()}
 
 
