@@ -48,13 +48,15 @@ class Envelope:
 
     def to_bytes(self) -> bytes:
         """The envelope's only byte form."""
-        return canonical_bytes(
-            {
-                "payload": _encode(self.payload),
-                "payloadType": self.payload_type,
-                "signatures": [{"keyid": signed.keyid, "sig": _encode(signed.sig)} for signed in self.signatures],
-            }
-        )
+        return canonical_bytes(self.to_document())
+
+    def to_document(self) -> dict[str, JsonValue]:
+        """The envelope as JSON."""
+        return {
+            "payload": _encode(self.payload),
+            "payloadType": self.payload_type,
+            "signatures": [{"keyid": signed.keyid, "sig": _encode(signed.sig)} for signed in self.signatures],
+        }
 
 
 def parse_envelope(data: bytes) -> Envelope:

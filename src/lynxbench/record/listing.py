@@ -5,7 +5,9 @@ from dataclasses import asdict
 
 from lynxbench.ledger.checkpoints import Signed
 from lynxbench.ledger.log import Logged, TreeHead
+from lynxbench.ledger.log_witnesses import Sighting
 from lynxbench.ledger.queries import Listed, OpenRun
+from lynxbench.ledger.witness_book import SplitView
 from lynxbench.model.standing import Standing, Voice
 
 Plain = dict[str, object]
@@ -70,7 +72,13 @@ def standing_document(standing: Standing) -> Plain:
 
 
 def log_document(
-    name: str, origin: str, head: TreeHead, checkpoints: Sequence[Signed], verified: str | None = None
+    name: str,
+    origin: str,
+    head: TreeHead,
+    checkpoints: Sequence[Signed],
+    seen: Sequence[Sighting],
+    splits: Sequence[SplitView],
+    verified: str | None = None,
 ) -> Plain:
     """The state of a ledger."""
     return {
@@ -87,4 +95,6 @@ def log_document(
             }
             for signed in checkpoints
         ],
+        "witnesses": [asdict(sighting) for sighting in seen],
+        "split_views": [split.model_dump(mode="json") for split in splits],
     }

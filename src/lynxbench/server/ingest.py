@@ -36,6 +36,7 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
         by = ", ".join(bundle.submitters) or "nobody known here"
         raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {who.team}")
     with _one_at_a_time:
+        ledger.seen.check(ledger.log)  # a history that was rewritten takes nothing more
         known = ledger.log.known(bundle.envelopes)
         signers = {signature.keyid for envelope in bundle.envelopes for signature in envelope.signatures}
         trust = logged_trust(ledger.log, with_tokens(trust, bundle.envelopes), signers).at(NEWEST)
@@ -62,6 +63,7 @@ def announce(ledger: OpenLedger, data: bytes, trust: TrustList, who: Principal, 
     if not isinstance(entry.body, RunRegistered):
         raise BadInput(f"only a registration is announced by itself, not a {entry.body.kind}; push the result's bundle")
     with _one_at_a_time:
+        ledger.seen.check(ledger.log)
         if envelope not in ledger.log.known([envelope]):
             _refuse(envelope, trust, who, now_s)
         (seq,) = ledger.log.append_all([envelope], trust)
