@@ -24,7 +24,6 @@ from lynxbench.evidence.trust import TrustedKey, TrustList
 from lynxbench.ledger.ledger_tables import checkpoints
 from lynxbench.ledger.log import Ledger, TreeHead
 from lynxbench.ledger.merkle import extends
-from lynxbench.ledger.signed_notes import cosignatures, find_log_signer, parse_note
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
@@ -180,6 +179,8 @@ def is_stored_note(ledger: Ledger) -> ColumnElement[bool]:
 
 def _prove_note(ledger: Ledger, data: bytes, trust: TrustList, what: str) -> tuple[int, bytes]:
     """Size and root of a note of this log that the log contains; wrong signatures in a trusted key's name are found."""
+    from lynxbench.ledger.signed_notes import cosignatures, find_log_signer, parse_note  # few commands read one
+
     note = parse_note(data)
     if note.origin != ledger.origin:
         raise EvidenceInvalid(f"the checkpoint is of ledger {note.origin}, this one is {ledger.origin}")

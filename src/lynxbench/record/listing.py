@@ -1,14 +1,19 @@
 """What a ledger says as documents for programs: the same for `--json` and for the server's API."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from lynxbench.ledger.checkpoints import Signed
 from lynxbench.ledger.log import Logged, TreeHead
-from lynxbench.ledger.log_witnesses import Sighting
 from lynxbench.ledger.queries import Listed, OpenRun
-from lynxbench.ledger.witness_book import SplitView
 from lynxbench.model.standing import Standing, Voice
+
+if TYPE_CHECKING:
+    from lynxbench.ledger.checkpoints import Signed
+    from lynxbench.ledger.log_witnesses import Sighting
+    from lynxbench.ledger.witness_book import SplitView
 
 Plain = dict[str, object]
 _LISTED = (

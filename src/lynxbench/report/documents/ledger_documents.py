@@ -1,17 +1,22 @@
 """What a ledger holds: lists of results, what was said about one, foreign results, the state of the log."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-from lynxbench.ledger.checkpoints import Signed
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from lynxbench.ledger.log import Logged, TreeHead
-from lynxbench.ledger.log_witnesses import Sighting
 from lynxbench.ledger.queries import Listed, OpenRun
-from lynxbench.ledger.witness_book import SplitView
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Concluded, Entry, ForeignImported, ResultVerified
 from lynxbench.model.standing import Standing, Voice
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, code, link, refer, said, strong
+
+if TYPE_CHECKING:
+    from lynxbench.ledger.checkpoints import Signed
+    from lynxbench.ledger.log_witnesses import Sighting
+    from lynxbench.ledger.witness_book import SplitView
 
 SHOWN_RUNS = 3
 NO_WITNESS = "no outside witness"
