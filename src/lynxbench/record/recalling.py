@@ -12,6 +12,7 @@ from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.archive import is_archive
 from lynxbench.ledger.bundle import check_result_document
 from lynxbench.ledger.key_log import logged_trust, read_key_log
 from lynxbench.ledger.location import OpenLedger, opened
@@ -41,6 +42,8 @@ def recalled(named: str, ledger_name: str | None, environment: Mapping[str, str]
     """A result by path, id or beginning of an id; one from the ledger is laid out in a folder that lives as long."""
     path = Path(named)
     if path.exists():
+        if path.is_file() and is_archive(path):
+            raise BadInput(f"{path}: a bundle; take it in (lynxbench results import), then name its result by its id")
         folder = path if path.is_dir() else path.parent
         result = read_result(path)
         yield Recalled(result, folder, standing_if_known(result.result_id, ledger_name, environment))
