@@ -17,7 +17,7 @@ from lynxbench.record.recalling import document_of, recalled, sealed_document
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("recalled"))
+    return make_world(tmp_path_factory.mktemp("recalled"), decisions=False)
 
 
 def recorded(world: World, number: int) -> Logged:
