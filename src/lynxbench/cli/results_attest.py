@@ -13,7 +13,7 @@ from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import opened
 from lynxbench.model.canonical import short
-from lynxbench.record.attesting import Attested, attest_result
+from lynxbench.record.stock_statements import Attested, attest_result
 
 
 def attest(
