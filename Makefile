@@ -7,7 +7,7 @@ UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --
 # Where this is set, every process compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint bench docs clean setup
+.PHONY: run test lint compiled bench docs clean setup
 
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
@@ -15,7 +15,8 @@ run: $(STAMPS)/models
 # Everything, real servers included (a bare `pytest` leaves those out), dealt out over so many processes, a file at a time:
 # one more than two cores, since whoever waits for a server, a pause or a deadline leaves its core to another.
 WORKERS ?= 3
-test: $(STAMPS)/dev $(STAMPS)/browser servers lint
+test: $(STAMPS)/dev $(STAMPS)/browser servers
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint compiled
 	$(BIN)/python -m pytest -q -m "servers or not servers" --numprocesses=$(WORKERS) --no-loadscope-reorder
 
 lint: $(STAMPS)/dev
@@ -23,6 +24,10 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Beside the linters, which leave a core idle: where nothing is compiled yet, every process of the tests would do it all.
+compiled: $(STAMPS)/dev
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null
 
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/run_all.py
