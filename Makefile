@@ -7,7 +7,7 @@ UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --
 # Where this is set, every process compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest lint bench docs clean setup
+.PHONY: run test pytest lint compiled bench docs clean setup
 
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
@@ -17,9 +17,9 @@ run: $(STAMPS)/models
 WORKERS ?= 3
 # The linters use what the tests leave of the cores.
 test: $(STAMPS)/dev $(STAMPS)/browser servers
-	$(MAKE) --no-print-directory --jobs=2 lint pytest
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
-pytest: $(STAMPS)/dev $(STAMPS)/browser servers
+pytest: $(STAMPS)/dev $(STAMPS)/browser servers compiled
 	$(BIN)/python -m pytest -q -m "servers or not servers" --numprocesses=$(WORKERS) --no-loadscope-reorder
 
 lint: $(STAMPS)/dev
@@ -27,6 +27,11 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Once, beside the linters: where nothing is compiled yet, every process of the tests would do it all.
+# What cannot be collected is said by the tests themselves.
+compiled: $(STAMPS)/dev
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true
 
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/run_all.py
