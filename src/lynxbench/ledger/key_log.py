@@ -13,7 +13,6 @@ from sqlalchemy import select
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.envelope import CheckedSignatures, Envelope, check_signatures
-from lynxbench.evidence.identities import identify, with_identities
 from lynxbench.evidence.key_entries import key_of_entry, signed_by
 from lynxbench.evidence.trust import Revocation, TrustedKey, TrustList, parse_moment
 from lynxbench.ledger.ledger_tables import entries, subjects
@@ -128,6 +127,8 @@ class LoggedTrust:
 
 def read_key_log(ledger: Ledger, trust: TrustList) -> KeyLog:
     """Every entry about a key in the log's order, judged by the reader's list and by what was revoked before it."""
+    from lynxbench.evidence.identities import with_identities
+
     logged_entries = ledger.read_where(entries.c.kind.in_(KEY_KINDS))
     return judge_key_entries(logged_entries, trust, with_identities(trust, _announcements(logged_entries)))
 
@@ -136,6 +137,8 @@ def logged_trust(ledger: Ledger, trust: TrustList, keyids: Collection[str] | Non
     """The reader's trust for entries of this ledger that these keys signed (None: any keys)."""
     bound = trust
     if trust.identities:
+        from lynxbench.evidence.identities import with_identities  # few trust lists name any
+
         unknown = None if keyids is None else [keyid for keyid in keyids if trust.find(keyid) is None]
         bound = with_identities(trust, _announcements(_about_keys(ledger, unknown)))
     revocations = ledger.read_where(entries.c.kind == EntryKind.KEY_REVOKED.value)
@@ -207,6 +210,8 @@ def _refusal(
     if beyond:
         return f"{body.team} is not {', '.join(sorted(beyond))} in your trust list"
     if body.token is not None:
+        from lynxbench.evidence.identities import identify
+
         identify(logged.envelope, body, trust)
         return None
     if by_administrator:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import bindparam, select, text
 
 from lynxbench.evidence.envelope import check_signatures
 from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger.key_log import logged_trust
-from lynxbench.ledger.ledger_tables import ANNOUNCED, entries, results
-from lynxbench.ledger.ledger_tables import open_runs as unfinished
+from lynxbench.ledger.key_log import LoggedTrust, logged_trust
+from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.log import Ledger, Logged, batched
 from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, RunRegistered
@@ -42,36 +41,40 @@ def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, St
 
 def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, Standing]:
     """The standing of each of these results, as the reader's trust list has it."""
-    by_id = _voiced(ledger, result_ids, trust)
-    contracts = {
-        entry.entry.body.contract_id
-        for mine in by_id.values()
-        for entry in mine
-        if isinstance(entry.entry.body, ResultRecorded)
-    }
-    counts = _run_counts(ledger, sorted(contracts))
-    bound = logged_trust(ledger, trust, {key for _, signers in counts for key in signers.split()}).trust
+    about = _about(ledger, result_ids)
+    bodies = [logged.entry.body for logged in about]
+    counts = _run_counts(ledger, sorted({body.contract_id for body in bodies if isinstance(body, ResultRecorded)}))
+    counted = {key for _, signers in counts for key in signers.split()}
+    trusted = logged_trust(ledger, trust, _signers(about) | counted)
+    by_id = _by_result(_with_voices(about, trusted), result_ids)
     _add_signatures(ledger, by_id, trust)
-    return {name: standing_of(name, mine, _runs(mine, name, counts, bound)) for name, mine in by_id.items()}
+    return {name: standing_of(name, mine, _runs(mine, name, counts, trusted.trust)) for name, mine in by_id.items()}
 
 
 def owner_of_result(ledger: Ledger, result_id: str, trust: TrustList) -> Voice:
     """Whose a result is: who alone can retract it."""
-    return owner_of(result_id, _voiced(ledger, [result_id], trust)[result_id])
+    about = _about(ledger, [result_id])
+    voiced = _with_voices(about, logged_trust(ledger, trust, _signers(about)))
+    return owner_of(result_id, _by_result(voiced, [result_id])[result_id])
 
 
-def _voiced(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, list[VoicedEntry]]:
-    """Everything that was said about each of these results, with the registrations of its run."""
+def _about(ledger: Ledger, result_ids: Sequence[str]) -> list[Logged]:
+    """Everything that was said about these results, and the registrations of their runs."""
     about = entries_about(ledger, result_ids)
-    by_run: dict[str, set[str]] = {}
-    for logged in about:
-        if isinstance(logged.entry.body, ResultRecorded):
-            by_run.setdefault(logged.entry.body.run_id, set()).add(logged.entry.body.result_id)
+    runs = {logged.entry.body.run_id for logged in about if isinstance(logged.entry.body, ResultRecorded)}
     there = {logged.seq for logged in about}
-    registrations = entries_about(ledger, by_run, [EntryKind.REGISTRATION]) if by_run else []
-    about += [logged for logged in registrations if logged.seq not in there]
+    registrations = entries_about(ledger, sorted(runs), [EntryKind.REGISTRATION]) if runs else []
+    return [*about, *(logged for logged in registrations if logged.seq not in there)]
+
+
+def _by_result(about: Sequence[VoicedEntry], result_ids: Sequence[str]) -> dict[str, list[VoicedEntry]]:
+    """The same by result; a registration belongs to every result of its run."""
+    by_run: dict[str, set[str]] = {}
+    for voiced in about:
+        if isinstance(voiced.entry.body, ResultRecorded):
+            by_run.setdefault(voiced.entry.body.run_id, set()).add(voiced.entry.body.result_id)
     by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
-    for voiced in _with_voices(ledger, about, trust):
+    for voiced in about:
         body = voiced.entry.body
         spoken_of = {str(getattr(body, "result_id", ""))}
         named = by_run.get(body.run_id, set()) if isinstance(body, RunRegistered) else spoken_of
@@ -80,10 +83,12 @@ def _voiced(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict
     return by_id
 
 
-def _with_voices(ledger: Ledger, about: Sequence[Logged], trust: TrustList) -> list[VoicedEntry]:
+def _signers(about: Sequence[Logged]) -> set[str]:
+    return {signature.keyid for logged in about for signature in logged.envelope.signatures}
+
+
+def _with_voices(about: Sequence[Logged], trusted: LoggedTrust) -> list[VoicedEntry]:
     """Each of these entries with whose it is, as the ledger's key log stood when it was logged."""
-    signers = {signature.keyid for logged in about for signature in logged.envelope.signatures}
-    trusted = logged_trust(ledger, trust, signers)
     return [
         VoicedEntry(logged.seq, logged.entry, voice_of(logged, trusted.at(logged.seq)), logged.logged_at)
         for logged in about
@@ -94,27 +99,35 @@ Signers = tuple[str, str]
 """A contract, and the keys that signed, as the log has them."""
 
 
+_RUN_COUNTS = """
+    SELECT 1, contract_id, signers, count(DISTINCT run_id) FROM ledger_entries {by_announcement}
+        WHERE kind = 'registration' AND contract_id IN :contracts GROUP BY contract_id, signers
+    UNION ALL SELECT 0, contract_id, signers, count(DISTINCT run_id) FROM ledger_entries
+        WHERE seq IN (SELECT seq FROM ledger_open_runs WHERE contract_id IN :contracts) GROUP BY contract_id, signers
+    UNION ALL SELECT 0, contract_id, signers, count(DISTINCT run_id) FROM ledger_entries AS entry
+        WHERE kind = 'abandoned' AND contract_id IN :contracts AND NOT EXISTS (
+            SELECT 1 FROM ledger_entries AS ended WHERE ended.run_id = entry.run_id AND ended.kind = 'result')
+        GROUP BY contract_id, signers
+"""
+"""As text: putting such a statement together costs a list of results more than asking it."""
+_BY_ANNOUNCEMENT = "INDEXED BY ledger_entries_announced"
+"""SQLite would take the index of all kinds, and sort."""
+
+
 def _run_counts(ledger: Ledger, contracts: Sequence[str]) -> dict[Signers, RunCount]:
     """How many runs of a contract each key registered, and how many of those have no result in this ledger.
 
     Counted in the record's own columns, which are guarded, and held against the entries by `results log --verify`.
     """
-    ended = entries.alias()
-    has_result = exists().where(ended.c.run_id == entries.c.run_id, ended.c.kind == EntryKind.RESULT.value)
-    by = (entries.c.contract_id, entries.c.signers)
-    counted = select(*by, func.count(entries.c.run_id.distinct()))
+    asked = text(_RUN_COUNTS.format(by_announcement=_BY_ANNOUNCEMENT if ledger.database.is_sqlite else ""))
+    asked = asked.bindparams(bindparam("contracts", expanding=True))
     registered: dict[Signers, int] = {}
     without: dict[Signers, int] = {}
     with ledger.database.reading() as connection:
         for some in batched(contracts):
-            mine = entries.c.contract_id.in_(some)
-            announced = counted.where(mine, ANNOUNCED)
-            still_open = counted.join(unfinished, unfinished.c.seq == entries.c.seq)
-            still_open = still_open.where(unfinished.c.contract_id.in_(some))  # few of them: asked for first
-            given_up = counted.where(mine, entries.c.kind == EntryKind.ABANDONED.value, ~has_result)
-            for statement, counts in ((announced, registered), (still_open, without), (given_up, without)):
-                for contract_id, signers, count in connection.execute(statement.group_by(*by)):
-                    counts[contract_id, signers] = counts.get((contract_id, signers), 0) + count
+            for announced, contract_id, signers, count in connection.execute(asked, {"contracts": list(some)}):
+                counts = registered if announced else without
+                counts[contract_id, signers] = counts.get((contract_id, signers), 0) + count
     return {name: RunCount(count, min(without.get(name, 0), count)) for name, count in registered.items()}
 
 
@@ -133,7 +146,8 @@ def _runs(mine: Sequence[VoicedEntry], result_id: str, counts: dict[Signers, Run
 
 def signatures_under(ledger: Ledger, contract_id: str, trust: TrustList) -> list[VoicedEntry]:
     """Every signature under a contract, with whose it is."""
-    return _with_voices(ledger, entries_of_contract(ledger, contract_id, [EntryKind.AGREEMENT]), trust)
+    signed = entries_of_contract(ledger, contract_id, [EntryKind.AGREEMENT])
+    return _with_voices(signed, logged_trust(ledger, trust, _signers(signed)))
 
 
 def _add_signatures(ledger: Ledger, by_id: dict[str, list[VoicedEntry]], trust: TrustList) -> None:
