@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lynxbench.compare.leading_causes import find_cause_moves
 from lynxbench.compare.suspects import cause_of, rank_changes
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
@@ -84,7 +85,14 @@ def point_of(result: Result, precision: Precision) -> HistoryPoint | str:
         high=figures.throughput.high,
         unit=figures.throughput.unit,
         doubtful=figures.validity.verdict is ValidityVerdict.DOUBTFUL,
+        cause=_cause_of(result),
     )
+
+
+def _cause_of(result: Result) -> str:
+    """What bounds a result by its own verdict; nothing where that rests on little."""
+    found = result.attribution
+    return "" if found is None or found.weak else found.bottleneck.value
 
 
 def read_history(
@@ -117,6 +125,7 @@ def read_history(
         note=_note(series, course),
         motion=course.motion,
         trend=course.trend if course.trend.known else None,
+        cause_moves=find_cause_moves(series),
     )
 
 

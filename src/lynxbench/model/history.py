@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lynxbench.model.attribution import Category
 from lynxbench.model.comparison import EffectCause, LayerDifference
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.entries import ChangeVerdict
@@ -30,6 +31,13 @@ class HistoryPoint(Document):
     doubtful: bool = False
     agreement: Annotated[str, Field(exclude_if=lambda agreement: not agreement)] = ""
     """Whether its contract was agreed before its run, where that names teams."""
+    cause: Annotated[str, Field(exclude_if=lambda cause: not cause)] = ""
+    """What bounded it, as its own verdict has it; empty where it names nothing."""
+
+    @property
+    def names_cause(self) -> bool:
+        """Whether it says what bounds it, and nothing speaks against taking its word."""
+        return self.cause not in ("", Category.UNATTRIBUTED) and not self.doubtful
 
 
 class DriftKind(StrEnum):
@@ -72,6 +80,24 @@ class LevelChange(Document):
     """Whether the interval excludes no change; None where there is no interval."""
 
 
+class CauseMove(Document):
+    """A place from which on another cause bounds the results."""
+
+    index: int
+    """The first point that the new cause leads."""
+    result_id: str
+    at: str
+    before: str
+    after: str
+    led: tuple[int, int]
+    """Results that named the old cause, of those up to here."""
+    leads: tuple[int, int]
+    """Results that name the new one, of those from here on."""
+    p: float
+    layers_changed: tuple[Layer, ...]
+    model_changed: bool
+
+
 class History(Document):
     """The series of one contract at one precision."""
 
@@ -88,6 +114,8 @@ class History(Document):
     """A drift or a wandering level is no step, and no layer's."""
     trend: Bounds | None = None
     """Its end over its start; None for a history of levels, and where it cannot be told."""
+    cause_moves: Annotated[tuple[CauseMove, ...], Field(exclude_if=lambda moves: not moves)] = ()
+    """Where another cause took over."""
 
     @property
     def agreement(self) -> str:

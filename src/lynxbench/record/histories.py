@@ -267,6 +267,7 @@ def _listed_point(listed: Listed, precision: Precision, layers: dict[Layer, str]
         high=figure.throughput.high,
         unit=figure.throughput.unit,
         doubtful=figure.validity == "doubtful",
+        cause=listed.bottleneck or "",
     )
 
 
