@@ -11,6 +11,8 @@ from lynxbench.model.history import CauseMove, HistoryPoint
 from lynxbench.model.layers import Layer
 from lynxbench.stats.composition import find_shifts
 
+FEWEST = 3
+"""Results that name a cause, without which it leads nothing."""
 NEWEST = 400
 """Results that are looked at: what bounded one long before these is history."""
 
@@ -22,11 +24,13 @@ def find_cause_moves(points: Sequence[HistoryPoint]) -> tuple[CauseMove, ...]:
     chances = {shift.index: shift.p for shift in find_shifts(causes)}
     edges = [0, *chances, len(causes)]
     moves = []
-    for start, edge, end in zip(edges, edges[1:], edges[2:], strict=False):
+    for start, place, end in zip(edges, edges[1:], edges[2:], strict=False):
+        edge, chance = place, chances[place]
         before, led = Counter(causes[start:edge]).most_common(1)[0]
         after, leads = Counter(causes[edge:end]).most_common(1)[0]
-        if before == after:
-            continue  # the mixture changed, its leader did not
+        if before == after or min(led, leads) < FEWEST:
+            continue  # the mixture changed and not its leader, or hardly anybody names one
+        edge = causes.index(after, edge)
         last, first = points[named[edge - 1][0]], points[named[edge][0]]
         moves.append(
             CauseMove(
@@ -37,7 +41,7 @@ def find_cause_moves(points: Sequence[HistoryPoint]) -> tuple[CauseMove, ...]:
                 after=after,
                 led=(led, edge - start),
                 leads=(leads, end - edge),
-                p=chances[edge],
+                p=chance,
                 layers_changed=_layers_between(last, first),
                 model_changed=last.weights != first.weights,
             )

@@ -2,9 +2,9 @@
 
 A text of 200 positions over a vocabulary of 49 152 is 38 MB at one precision. What speaks of a position by itself is
 kept exactly: which token came first, the logarithm of the sum, the score of the text's own token. What two precisions
-differ by is kept as a count sketch (Charikar, Chen, Farach-Colton 2002): every token is added, with a fixed random sign,
-to one of 512 sums. Sketches are linear and keep lengths and angles on average, so the relative error and the cosine of
-two sketches are those of the scores, to a few per cent of themselves.
+differ by is kept as a count sketch (Charikar, Chen, Farach-Colton 2002): every token is added, with a fixed sign, to one
+of 512 sums. Sketches are linear and keep lengths and angles on average, so the relative error and the cosine of two
+sketches are those of the scores, to a few per cent of themselves.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ def losses_of(outputs: Outputs) -> Float64:
     """−log p of each position's own token, in nats."""
     arrays = outputs.arrays
     if outputs.kind == SKETCHED:
-        return np.asarray(arrays["log_total"] - arrays["own"], dtype=np.float64)
+        return np.asarray(arrays["log_total"], dtype=np.float64) - np.asarray(arrays["own"], dtype=np.float64)
     return negative_log_likelihood(arrays["logits"], arrays["targets"])
 
 

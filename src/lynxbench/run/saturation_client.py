@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns
 
-import numpy as np
 import psutil
 
 from lynxbench.engines.served import Exchange
@@ -14,6 +13,7 @@ from lynxbench.errors import CannotRun
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.server_on_host import find_server_process
 from lynxbench.load import send_schedule as schedule
+from lynxbench.load.completion_ceiling import WARM_UP, completion_rate, window_needed_s
 from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_record
 from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
@@ -30,7 +30,7 @@ from lynxbench.run.fresh_job import FINISHED_FILE
 
 CEILING_SHARE = 0.02
 CEILING_S = (2.0, 15.0)
-"""The completion-rate ceiling takes this share of the budget, within these bounds; its first third is warm-up."""
+"""The completion-rate ceiling takes this share of the budget, within these bounds, or longer where answers do."""
 FIRST_PROBE = 1000
 """Probes of a search are numbered from here, so that none asks what a run asks."""
 BUSY = 0.9
@@ -111,22 +111,23 @@ def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: s
 
 
 def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, folder: Path) -> float:
-    """Completions a second with many requests in flight: more than any sustainable rate."""
+    """Completions a second with many requests in flight, over a span that holds whole answers."""
     shortest, longest = CEILING_S
     span_s = min(max(CEILING_SHARE * arrival.budget_s, shortest), longest)
     load = ClosedLoop(arrival.concurrency, ramp_up_s=0.1)
     while True:
         record = drive(plan_of(job.contract, exchange, load, span_s, job.clients))
         write_record(replace(record, texts=()), folder / CEILING_FILE)
-        ok = record.kind == RequestEnd.OK
-        first_ns, last_ns = record.start_ns + int(span_s / 3 * 1e9), record.start_ns + int(span_s * 1e9)
-        done = int(np.count_nonzero(ok & (record.last_ns > first_ns) & (record.last_ns <= last_ns)))
-        if done > 0:
-            return done / (span_s * 2 / 3)
+        good = record.kind == RequestEnd.OK
+        first_ns, end_ns = (record.start_ns + int(part * span_s * 1e9) for part in (WARM_UP, 1.0))
+        rate_per_s = completion_rate(record.sent_ns, record.last_ns, good, first_ns, end_ns)
+        needed_s = window_needed_s(record.sent_ns, record.last_ns, good)
+        if rate_per_s > 0 and (needed_s <= span_s or span_s >= longest):
+            return rate_per_s
         if span_s >= longest:
             why = "; ".join(list(record.notes)[:2]) or "no answer in time"
             raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({why})")
-        span_s = min(2 * span_s, longest)  # a slow server: its answers take longer than the span
+        span_s = min(max(2 * span_s, needed_s), longest)  # a slow server: its answers take as long as the span
 
 
 class ServerWatch:

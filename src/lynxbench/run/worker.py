@@ -28,8 +28,8 @@ from lynxbench.load.engine_session import Engine, Session
 from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
-from lynxbench.measure.token_scores import condense
 from lynxbench.measure.phases import find_phases
+from lynxbench.measure.token_scores import condense
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.layers import Layer

@@ -12,8 +12,8 @@ import numpy as np
 
 from lynxbench.model.samples import Float64, Int64
 
-FEWEST = 4
-"""Names on each side of a place: three against three come in that order by chance in one of ten."""
+FEWEST = 3
+"""Names on each side of a place."""
 ORDERS = 999
 ERROR = 0.05
 SEED = 20261116
