@@ -2,8 +2,8 @@
 
 A text of 200 positions over a vocabulary of 49 152 is 38 MB at one precision. What speaks of a position by itself is
 kept exactly: which token came first, the logarithm of the sum, the score of the text's own token. What two precisions
-differ by is kept as a count sketch (Charikar, Chen, Farach-Colton 2002): every token is added, with a fixed sign, to one
-of 512 sums. Sketches are linear and keep lengths and angles on average, so the relative error and the cosine of two
+differ by is kept as a count sketch (Charikar, Chen, Farach-Colton 2002): every token is added, with a sign, to one of
+512 sums. Sketches are linear and keep lengths and angles on average, so the relative error and the cosine of two
 sketches are those of the scores, to a few per cent of themselves.
 """
 
