@@ -11,7 +11,7 @@ from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
 from lynxbench.cli.showing import terminal_text
 from lynxbench.cli.terminal import tell
 from lynxbench.decide import deciding
-from lynxbench.decide.agreement_gate import is_held_back
+from lynxbench.decide.decision_gate import is_held_back
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, report_cost
 from lynxbench.decide.offers import terms_from_options
@@ -59,7 +59,7 @@ def purchase(
 ) -> None:
     """Answer five questions before hardware is bought.
 
-    Exit code 1 when three or more have no evidence, or it is held back: the contract was not agreed before the run.
+    Exit code 1 when three or more have no evidence, or it is held back: evidence falls short, or was not agreed on.
     """
     names = [*(results or []), *test]
     gathered = deciding.gather(names, folders, ledger, os.environ, contract)
@@ -96,7 +96,7 @@ def whatif(
 ) -> None:
     """Estimate what other hardware, or a software fix, would gain on measured shares of time.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     gathered = deciding.gather([result], [], ledger, os.environ)
     chosen = gathered.results[0]
@@ -128,7 +128,7 @@ def precision(
 ) -> None:
     """Say per precision go, no-go or not measured, with speed, memory, energy and accuracy side by side.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     gathered = deciding.gather(results or [], folders, ledger, os.environ, contract)
     decision = decide_precisions(one_contract(gathered.results, contract))
@@ -158,7 +158,7 @@ def capacity(
 ) -> None:
     """Size a fleet from steady-state saturation, simulate it, and show what a plan from peak figures gets wrong.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     gathered = deciding.gather([result], [], ledger, os.environ)
     chosen = gathered.results[0]
@@ -210,7 +210,7 @@ def cost(
 ) -> None:
     """Keep cost, efficiency and value apart; own against rent; the Pareto front; an order only for an objective.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     terms = terms_from_options(
         price=price, life=life, residual=residual, upkeep=upkeep, rent=rent, energy_price=energy_price, pue=pue
@@ -243,7 +243,7 @@ def pack(
 ) -> None:
     """Write one signed file with the decisions, their evidence, methodology, limits and contests.
 
-    Exit code 1 when a decision is held back, because a contract that it rests on was not agreed before the run.
+    Exit code 1 when a decision is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     made = make_pack(decisions, folders, output, title, ledger, os.environ, pdf)
     answer(as_json, made.document, lambda: "\n".join(made.lines()) + "\n")

@@ -10,11 +10,15 @@ from lynxbench.cli.terminal import tell
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.fresh_job import PROBING
 from lynxbench.visible import visible_line
 
 _FIRST_GUESS_SETUP_S = 12.0
 _FIRST_GUESS_EXTRAS_S = 12.0
 """Start-up, and the passes after a precision's first process; replaced by what was seen as soon as there is any."""
+_LONGEST_CEILING_S = 30.0
+"""A search begins with the completion rate at many requests in flight, for longer where the server is slow."""
 
 
 class ProgressBar:
@@ -72,10 +76,11 @@ class TerminalProgress(ProgressBar):
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts, or goes on."""
         self._plan = run.registration.plan
+        most_s = sum(self._most_s(slot) for slot in self._plan)
         self.say(
             f"{self._contract.name}: {len(self._plan)} processes "
             f"({self._contract.protocol.restarts} restarts × {len(self._contract.workload.precisions)} precisions), "
-            f"{duration_text(self._left_s(None, 0.0))} or less, into {run.path}"
+            f"about {duration_text(self._left_s(None, 0.0))}, at most {duration_text(most_s)}, into {run.path}"
         )
 
     def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
@@ -90,7 +95,7 @@ class TerminalProgress(ProgressBar):
                 completed=passed_s / max(passed_s + left_s, 1e-9),
                 rest=f"about {duration_text(left_s)} left",
             )
-        elif label != self._last_stage and stage in ("setup", "measure"):
+        elif label != self._last_stage and (stage in ("setup", "measure") or stage.startswith(PROBING)):
             self.say(f"  {label} (about {duration_text(left_s)} left)")
         self._last_stage = label
 
@@ -124,13 +129,27 @@ class TerminalProgress(ProgressBar):
         alike = [
             s
             for done, s in self._done
-            if done.precision is slot.precision and (done.restart == 0) == (slot.restart == 0)
+            if done.precision is slot.precision and self._kind(done) == self._kind(slot)
         ]
         if alike:
             return sum(alike) / len(alike)
         protocol = self._contract.protocol
+        return self._most_s(slot) - (0.0 if self._searches(slot) else (protocol.limit_s - protocol.min_duration_s) / 2)
+
+    def _most_s(self, slot: Slot) -> float:
+        """All the time that the contract gives a process, with what is guessed of its start and its other passes."""
+        arrival = self._contract.workload.arrival
+        if isinstance(arrival, SaturatingArrival) and self._searches(slot):
+            return _FIRST_GUESS_SETUP_S + _LONGEST_CEILING_S + arrival.budget_s
         extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
-        return _FIRST_GUESS_SETUP_S + (protocol.min_duration_s + protocol.limit_s) / 2 + extras
+        return _FIRST_GUESS_SETUP_S + self._contract.protocol.limit_s + extras
+
+    def _searches(self, slot: Slot) -> bool:
+        """Whether it looks for the rate that the others are measured at."""
+        return slot.index == 0 and isinstance(self._contract.workload.arrival, SaturatingArrival)
+
+    def _kind(self, slot: Slot) -> tuple[bool, bool]:
+        return slot.restart == 0, self._searches(slot)
 
 
 def duration_text(seconds: float) -> str:

@@ -18,6 +18,7 @@ from lynxbench.cli.showing import terminal_text
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Ceiling
+from lynxbench.model.evidence_gate import weakness_of, without_blame
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.trace_detail import TraceChange
@@ -129,14 +130,15 @@ def view_of(report: RankReport) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
     main = report.main
     assert main.analysis is not None
-    attribution, swaps = main.analysis.attribution, main.analysis.swaps
+    named, swaps = main.analysis.attribution, main.analysis.swaps
+    attribution = without_blame(named, weakness_of(named))
     several = len(report.ranks) > 1
     return TraceView(
         source=f"{len(report.ranks)} ranks, rank {main.number} shown" if several else Path(main.source).name,
         attribution=attribution,
         detail=main.analysis.detail,
         swaps=tuple((swap.swap.words, swap.gain) for swap in swaps),
-        swap_sentence=compare_swaps(swaps, attribution.gain_if_removed, f"the fix ({attribution.next_step})"),
+        swap_sentence=compare_swaps(swaps, named.gain_if_removed, f"the fix ({named.next_step})"),
         ranks=tuple(_row(rank, report) for rank in report.ranks) if several else (),
         rank_lines=report.lines,
         unit=main.analysis.account.unit,

@@ -1,8 +1,9 @@
 """Five things a spec sheet takes for granted, held against the measured workload and the proposed device (R20)."""
 
-from lynxbench.decide.usable_figures import is_steady, is_usable
+from lynxbench.decide.usable_figures import is_usable
 from lynxbench.model.attribution import Attribution, Category
 from lynxbench.model.decisions import AssumptionState, Device, SpecAssumption
+from lynxbench.model.evidence_gate import is_steady
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.verdicts import SteadyVerdict

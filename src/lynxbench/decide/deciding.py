@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.decide.agreement_gate import AnyDecision, hold_back
+from lynxbench.decide.decision_gate import AnyDecision, hold_back
 from lynxbench.decide.catalogue import CATALOGUE, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
 from lynxbench.decide.demand import declare_demand, forecast_demand
@@ -45,18 +45,17 @@ class Gathered:
     standings: Mapping[str, Standing] = field(default_factory=dict)
 
     def doubts(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Contests and failed verifications of the results that a decision cites."""
+        """Contests of the results that a decision cites."""
         doubts = []
         for name in ids:
             standing = self.standings.get(name)
             if standing is None:
                 continue
             doubts += [f"{short(name)} is contested by {remark.by}: {remark.text}" for remark in standing.contested]
-            doubts += [f"{short(name)} does not verify, says {remark.by}" for remark in standing.refuted]
         return tuple(doubts)
 
     def judge(self, decision: AnyDecision) -> AnyDecision:
-        """A decision with what others doubt, and without its strongest word where a contract was not agreed."""
+        """A decision with what others doubt, and without its strongest word where its evidence falls short."""
         doubted = decision.model_copy(update={"cautions": (*decision.cautions, *self.doubts(decision.cites))})
         return hold_back(doubted, self.results, self.standings)
 

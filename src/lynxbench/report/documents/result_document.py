@@ -7,6 +7,7 @@ from functools import partial
 from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.attribution import Attribution
 from lynxbench.model.canonical import short
+from lynxbench.model.evidence_gate import Shortfall, carried_attribution
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import doc, findings, words
@@ -28,23 +29,25 @@ def compose_result(
     telemetry: Telemetry | None = None,
     standing: Sequence[str] = (),
     missing: str = "",
+    also: Sequence[Shortfall] = (),
 ) -> doc.Report:
     """The report of a result.
 
-    `standing` is what others say about it, where a ledger knows; `missing` is why its samples are not at hand.
+    `standing` is what others say about it, where a ledger knows, and `also` what it lacks by that; `missing` is why its
+    samples are not at hand.
     """
     stands = doc.Note((strong("Standing: "), said("; ".join(standing)))) if standing else None
     return doc.Report(
         f"{words.clean(result.contract.name)}: {words.clean(result.contract.question)[:120]}",
         (
             stands,
-            result_verdict(result),
+            result_verdict(result, also),
             _figures(result),
-            doc.Section("questions", "Four questions", (doc.SideBySide(answer_four(result)),)),
+            doc.Section("questions", "Four questions", (doc.SideBySide(answer_four(result, also)),)),
             load_section(result),
             doc.Section("counted", "Counted and excluded", (phases_plot(result), counted_table(result))),
             plots_section(result, processes, telemetry, missing),
-            _causes(result),
+            _causes(result, also),
             executor_section(result),
             context_section(result),
             evidence_section(result),
@@ -257,7 +260,7 @@ def counted_table(result: Result) -> doc.Table:
 # --- where the time goes --------------------------------------------------------------------------------------------
 
 
-def _causes(result: Result) -> doc.Section:
+def _causes(result: Result, also: Sequence[Shortfall]) -> doc.Section:
     """Shares are of time, never credit to a layer; the remainder is shown."""
     named = [
         (figures.precision.value, figures.attribution)
@@ -270,7 +273,7 @@ def _causes(result: Result) -> doc.Section:
     if findings.is_void(result) or not named:
         why = "Not shown: the run is void." if findings.is_void(result) else "Not measured: no profile was read."
         return doc.Section("time", "Where the time goes", (doc.Note(why, Style.EMPTY), ceilings), depth=Depth.READ)
-    attribution = result.attribution or named[0][1]
+    attribution = carried_attribution(result, also) or named[0][1]
     lead = f"A pass of its own over {words.count(attribution.steps, 'step')}; it supplies no timing figure. "
     if attribution.unprofiled_ms_per_step:
         slower = attribution.wall_ms_per_step / attribution.unprofiled_ms_per_step - 1

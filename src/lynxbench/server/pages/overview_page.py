@@ -83,7 +83,8 @@ def _contract(line: ContractLine, notice: Notice | None) -> tuple[Inline, ...]:
         shown = Span(words.figure_text(figure.throughput), Style.NOWRAP)
         rate = (shown, " ", quiet(figure.precision), " ", recomputed_word(line.recomputed))
     question: Inline = Span(quiet(said(line.contract.question)), Style.UNDER) if line.contract else ""
-    bound = (latest.bottleneck or words.NO_FIGURE).replace("_", " ") if latest else words.NO_FIGURE
+    bottleneck = latest.bottleneck if latest and latest.validity == "valid" else None  # a doubtful one blames nobody
+    bound = (bottleneck or words.NO_FIGURE).replace("_", " ")
     return (
         (refer("contracts", line.contract_id, said(line.name)), question),
         verdict_words(line.history, notice, latest.validity if latest else None),
@@ -104,12 +105,16 @@ def verdict_words(history: History | None, notice: Notice | None, validity: str 
         return Span(f"latest result {validity}", Tone.WARN)
     if history is None or not history.points:
         return quiet("no result counts yet")
+    if history.points[-1].doubtful:
+        return Span("latest result doubtful", Tone.WARN)
     moved = [f"level moved {words.change_text(change.effect)}" for change in history.changes if change.found][-1:]
     if history.motion is not Motion.LEVELS:
         moved.append(history.motion + (f" {words.change_text(history.trend)}" if history.trend is not None else ""))
     if moved:
         return Span(", ".join(moved), Tone.WARN)
-    return quiet("first result") if len(history.points) < 2 else Span("no change of level", Tone.GOOD)
+    if len(history.points) < 2:
+        return quiet("first result")
+    return quiet(history.too_few) if history.too_few else Span("no change of level", Tone.GOOD)
 
 
 def _trend(history: History | None) -> Inline:
