@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from lynxbench.model.claims import Claimed, Context, Stated
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.figures import Figure
+from lynxbench.model.plain_numbers import plain
 
 KEYS: dict[Context, tuple[str, ...]] = {
     Context.MODEL: ("model", "model_id", "model_name", "modelname", "benchmark", "network", "model_mlc"),
@@ -100,7 +101,7 @@ def claimed_by_peer(figures: Mapping[str, Figure]) -> tuple[Claimed, ...]:
     for name, figure in figures.items():
         if figure.estimate is not None:
             kind: _Kind = "latency" if figure.unit in ("ms", "s") else "rate"
-            value = f"{figure.estimate:.6g}"
+            value = plain(figure.estimate, 6)
             claims.append(Claimed(value=value, unit=figure.unit, kind=kind, text=f"{name} {value} {figure.unit}"))
     return tuple(sorted(claims, key=lambda claim: claim.kind != "rate"))
 

@@ -21,6 +21,7 @@ from lynxbench.model.decisions import (
 from lynxbench.model.evidence_gate import cause_falls_short, is_steady
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.workload import SaturatingArrival
 
@@ -199,14 +200,14 @@ def saturation_point(result: Result) -> SaturationPoint | None:
         if saturation is not None and saturation.passed_per_s is not None:
             bounds = ", ".join(figures.load.budget) if figures.load is not None else ""
             upper = saturation.upper_per_s or saturation.ceiling_per_s
-            held = f"{saturation.passed_per_s:.4g} req/s [{saturation.passed_per_s:.4g}, {upper:.4g}]"
+            held = f"{plain(saturation.passed_per_s)} req/s [{plain(saturation.passed_per_s)}, {plain(upper)}]"
             words = f"{held} within {bounds} ({figures.precision})"
             return SaturationPoint(result, figures, saturation.passed_per_s, upper, words)
         rate = figures.sustained
         closed = result.contract.engine.name not in ("openai", "kserve")
         if closed and rate is not None and rate.estimate and is_steady(figures):
             low, high = rate.low or rate.estimate, rate.high or rate.estimate
-            held = f"{rate.estimate:.4g} {rate.unit} [{low:.4g}, {high:.4g}]"
+            held = f"{plain(rate.estimate)} {rate.unit} [{plain(low)}, {plain(high)}]"
             words = f"{held} sustained, always busy ({figures.precision})"
             return SaturationPoint(result, figures, low, high, words)
     return None

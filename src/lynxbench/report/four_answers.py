@@ -50,7 +50,7 @@ def _sustained(result: Result) -> tuple[str, ...]:
 
 
 def _sustained_at(figures: PrecisionResult, result: Result) -> str:
-    steady, peak, held = figures.steady, figures.peak, figures.sustained or figures.throughput
+    steady, peak, held = figures.steady, findings.best_window(figures), figures.sustained or figures.throughput
     parts = []
     if held and peak and held.estimate and peak.estimate and steady and steady.verdict is SteadyVerdict.STEADY:
         gap = 1 - held.estimate / peak.estimate

@@ -23,6 +23,7 @@ from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.load.saturation_result import Saturation
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
@@ -60,7 +61,7 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
 
     def start(rate_per_s: float) -> ProbeStream:
         (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records())))
-        say_stage(folder, f"{PROBING}probe {len(streams) + 1} at {rate_per_s:.3g} requests/s")
+        say_stage(folder, f"{PROBING}probe {len(streams) + 1} at {plain(rate_per_s, 3)} requests/s")
         span_s = 1.2 * arrival.budget_s + 5.0
         offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
         plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)

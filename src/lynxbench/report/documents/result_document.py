@@ -95,17 +95,21 @@ def _card(figures: PrecisionResult, result: Result) -> doc.Card:
     assert held is not None  # `shown` lets no precision through without one
     interval, decimals = held.interval, words.decimals_of(held.interval)
     bounds = "no interval: too few runs"
+    unresolved = words.is_unresolved(interval)
     if interval.known:
-        low, high = (words.number(bound, decimals) for bound in (interval.low, interval.high))
+        ends = tuple(words.number(bound, decimals) for bound in (interval.low, interval.high))
+        low, high = words.ends_text(interval) if unresolved else ends
         bounds = f"{words.percent(confidence)} interval {low} to {high}"
     steady = figures.sustained is not None
     runs = len(figures.run_means) or figures.restarts
     sentence = words.rate_sentence(
         held, figures.precision, result.conditions, confidence=confidence, runs=runs, steady=steady
     )
-    peak = figures.peak.estimate if figures.peak and figures.peak.estimate is not None else math.nan
+    best = findings.best_window(figures)
+    peak = math.nan if best is None or best.estimate is None else best.estimate
     picture = doc.Picture(partial(draw_interval, interval, peak), words.clean(sentence))
-    state, value = "sustained" if steady else "mean, not steady", words.number(held.estimate, decimals)
+    state = "sustained" if steady else "mean, not steady"
+    value = words.UNRESOLVED if unresolved else words.number(held.estimate, decimals)
     return doc.Card(figures.precision.value, state, value, words.clean(held.unit), picture, bounds)
 
 
@@ -129,7 +133,7 @@ def precisions_table(result: Result) -> doc.Table:
             note += f" (executed as: {executed})" if executed != "unknown" else ""
             rows.append((figures.precision.value, Span(note, Tone.WARN)))
             continue
-        peak = words.estimate_text(figures.peak, figures.sustained or figures.throughput)
+        peak = words.estimate_text(findings.best_window(figures), figures.sustained or figures.throughput)
         pair = findings.pair_text(*(findings.percentile_of(figures, metric, wanted) for wanted in (50, 99)))
         accuracy = Span(findings.accuracy_text(figures.accuracy, fidelity), findings.accuracy_tone(figures.accuracy))
         memory = words.bytes_text(figures.device_memory_bytes or figures.memory_bytes)
