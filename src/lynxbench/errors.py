@@ -9,6 +9,7 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
     │   ├── BadResult                  2   … in a result document or its samples
     │   ├── BadSeries                  2   … in a series given to `steady` or `changepoints`
     │   ├── BadLedger                  2   … a ledger that cannot be reached, read or written
+    │   ├── KeyNotReady                2   … which key signs is not settled, or it cannot be opened
     │   └── NotFound                   2   … the name of something that is not there
     ├── Refused                        3   the answer would be unsound, so none is given
     ├── CannotRun                      4   this executor cannot run this contract
@@ -80,6 +81,10 @@ class BadSeries(BadInput):
 
 class BadLedger(BadInput):
     """A ledger that cannot be reached, read or written; what it acknowledged is not touched."""
+
+
+class KeyNotReady(BadInput):
+    """Several keys and none chosen, or one chosen that is not there or does not open: said before anything is measured."""
 
 
 class NotFound(BadInput):

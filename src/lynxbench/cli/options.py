@@ -25,8 +25,8 @@ TOKEN = typer.Option(
 )
 
 CONTRACT_FILE = typer.Argument(help="A contract file, or the name of a bundled one.")
-CONTRACT = typer.Argument(help="A contract: file, bundled name, id or its unique beginning.")
-RESULT = typer.Argument(help="A result: path, id or its unique beginning.")
+CONTRACT = typer.Argument(help="A contract: file, bundled name, name or id in the ledger, or its unique beginning.")
+RESULT = typer.Argument(help="A result: path, id or its unique beginning, or name (last, last~1, NAME, NAME@a).")
 
 
 def moment_of(text: str, option: str) -> datetime:

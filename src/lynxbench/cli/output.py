@@ -32,9 +32,13 @@ def write_reports(finished: Finished, standing: Sequence[str] = ()) -> dict[str,
 
 
 def recorder_for(ledger: str | None) -> LedgerRecorder | None:
-    """Who records a run in the ledger that is meant; None where none is wanted."""
+    """Who records a run in the ledger that is meant, with the key that will sign; None where none is wanted."""
     location = locate(ledger, os.environ)
-    return None if location is None else LedgerRecorder(location, os.environ)
+    if location is None:
+        return None
+    recorder = LedgerRecorder(location, os.environ)
+    recorder.choose_key()
+    return recorder
 
 
 def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
