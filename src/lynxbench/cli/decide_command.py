@@ -8,7 +8,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
-from lynxbench.cli.showing import terminal_text
+from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.cli.terminal import tell
 from lynxbench.decide import deciding
 from lynxbench.decide.decision_gate import is_held_back
@@ -26,6 +26,7 @@ from lynxbench.model.decisions import DecisionDocument
 from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import parse_quantity, parse_ratio
 from lynxbench.report.documents.decision_document import Decision, compose_decision
+from lynxbench.report.documents.devices_document import compose_devices
 from lynxbench.stats.fleets import Balancing
 
 app = command_group("From evidence to a decision that cites it.")
@@ -229,6 +230,17 @@ def cost(
         incomparable=deciding.incomparable([(candidate.name, candidate.result) for candidate in chosen]),
     )
     _finish(gathered.judge(report_cost(chosen, question)), as_json, ledger, record)
+
+
+@app.command()
+def devices(catalogue: Path | None = CATALOGUE, as_json: bool = AS_JSON) -> None:
+    """List the devices that decisions know: their nameplate figures, the names drivers report, and the sources."""
+    known = deciding.read_catalogue(catalogue)
+    answer(
+        as_json,
+        lambda: {"devices": [device.model_dump(mode="json") for device in known.values()]},
+        lambda: terminal_text(compose_devices(known.values()), LIST_WIDTH),
+    )
 
 
 @app.command()

@@ -97,7 +97,8 @@ def _stable(figures: PrecisionResult, device: Device, tested: Result | None) -> 
     state, why = _regime(figures)
     if state is BROKEN:
         return BROKEN, f"today already: {why}"
-    return UNKNOWN, f"today: {why}; on {device.name} (up to {device.board_w:g} W a board) only a sustained run shows it"
+    board = "" if device.board_w is None else f" (up to {device.board_w:g} W a board)"
+    return UNKNOWN, f"today: {why}; on {device.name}{board} only a sustained run shows it"
 
 
 def _regime(figures: PrecisionResult) -> tuple[AssumptionState, str]:

@@ -177,7 +177,9 @@ def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precis
     return None, precision
 
 
-def _factor(new: float, old_nameplate: float | None, old_measured: float | None) -> tuple[Interval, str]:
+def _factor(new: float | None, old_nameplate: float | None, old_measured: float | None) -> tuple[Interval, str]:
+    if new is None:
+        return Interval(1.0, 1.0, 1.0), "the proposed one states none: taken as equal"
     if old_nameplate:
         ratio = new / old_nameplate
         return Interval(ratio * MAKERS_AGREE[0], ratio, ratio * MAKERS_AGREE[1]), "nameplate over nameplate"
