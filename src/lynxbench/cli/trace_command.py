@@ -1,6 +1,7 @@
 """`trace`: attribute profiler traces that anybody recorded."""
 
 import json
+import re
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from lynxbench.attribute.attributing import TraceSettings, analyse_trace, compar
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, compare_swaps
 from lynxbench.attribute.judge.roofline import DEVICES, ceilings_of
 from lynxbench.attribute.rank_traces import Rank, RankReport, analyse_ranks, find_traces
-from lynxbench.cli.answers import answer, write_page
+from lynxbench.cli.answers import answer, tell, write_page
 from lynxbench.cli.options import AS_JSON, DEVICE, OWNERS
 from lynxbench.cli.showing import terminal_text
 from lynxbench.contract.loader import read_contract
@@ -25,6 +26,9 @@ from lynxbench.model.trace_detail import TraceChange
 from lynxbench.plain_files import read_plain
 from lynxbench.report.documents.trace_document import RankRow, TraceView, compose_trace
 from lynxbench.report.render_html import render_html
+
+CPU = "cpu"
+"""What a trace without an accelerator is attributed on; its ceilings are measured with it."""
 
 
 def trace(
@@ -65,11 +69,23 @@ def trace(
         earlier = analyse_trace(against, replace(settings, step_ms=None))
         view = replace(view, change=compare_traces(earlier, report.main.analysis, against.name, settings))
     write_page(html, lambda: render_html(compose_trace(view)))
+    if not settings.ceilings and not view.attribution.ceilings:
+        _tell_ceilings(view.detail.device)
     answer(
         as_json,
         lambda: document_of(report, view),
         lambda: terminal_text(compose_trace(view)),
     )
+
+
+def _tell_ceilings(device: str) -> None:
+    """Without ceilings nobody can say how near them it ran: which option would bring them, where the device is known."""
+    known = next((name for name in DEVICES if re.search(rf"\b{name}\b", device.lower())), None)
+    if device == CPU:
+        return
+    measured = "--ceilings RESULT takes those that a run on it measured"
+    declared = "" if known is None else f", --device {known} takes declared ones"
+    tell(f"lynxbench: no ceilings of {device} are known, so no kernel is held against any: {measured}{declared}")
 
 
 def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:

@@ -100,10 +100,12 @@ def carried_attribution(result: Result, also: Sequence[Shortfall] = ()) -> Attri
 
 def without_blame(attribution: Attribution, short_of: Sequence[Shortfall]) -> Attribution:
     """The same shares and evidence with nobody named, where it falls short; as it is otherwise."""
-    if not short_of or attribution.bound is Bound.UNDETERMINED:
+    if not short_of:
         return attribution
     first, share = short_of[0], attribution.shares.get(attribution.bottleneck)
-    seen = attribution.bottleneck.value.replace("_", " ")
+    if attribution.bound is Bound.UNDETERMINED:  # it blames nobody; whom it suspects goes as well
+        return attribution.model_copy(update={"candidates": (), "next_step": first.step})
+    weak, seen = first.lack is Lack.WEAK, attribution.bottleneck.value.replace("_", " ")
     took = f"the largest share is {seen}" + ("" if share is None else f", {share:.0%} of a step")
     return attribution.model_copy(
         update={
@@ -111,8 +113,8 @@ def without_blame(attribution: Attribution, short_of: Sequence[Shortfall]) -> At
             "layer": None,
             "owner": None,
             "symptom_layer": None,
-            "candidates": attribution.candidates if first.lack is Lack.WEAK else (),  # level ones are named together
-            "gain_if_removed": UNKNOWN_INTERVAL,
+            "candidates": attribution.candidates if weak else (),  # level ones are named together
+            "gain_if_removed": attribution.gain_if_removed if weak else UNKNOWN_INTERVAL,
             "sentence": f"undetermined: nobody is blamed, because {first.says}; {took}",
             "next_step": first.step,
         }

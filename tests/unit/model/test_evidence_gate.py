@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from compared import make_attribution, make_precision, make_result
+from compared import make_attribution, make_executor, make_precision, make_result
 from lynxbench.cli.showing import terminal_text
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.instances import compare_instances
+from lynxbench.compare.levels import point_of, read_history
 from lynxbench.compare.pair import ComparedPair, ComparedSide
 from lynxbench.compare.stack_signals import Record, read_signals
-from lynxbench.model.attribution import Bound
+from lynxbench.compare.suspects import changes_between
+from lynxbench.model.attribution import Bound, CandidateLayer
 from lynxbench.model.comparison import EffectVerdict
 from lynxbench.model.evidence_gate import (
     Lack,
@@ -21,11 +25,14 @@ from lynxbench.model.evidence_gate import (
     standing_falls_short,
     whole_reasons,
 )
+from lynxbench.model.executor import Executor
 from lynxbench.model.fleet import InstanceStanding
-from lynxbench.model.history import SignalState
+from lynxbench.model.history import LEVELS_NEED, History, SignalState
+from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.report.documents.result_document import compose_result
+from lynxbench.stats.changepoints import MIN_SEGMENT
 from planted import FOREIGN, OF_EVIDENCE, OF_STANDING, doubted, signed, stands
 
 OWNER = "ML platform engineering"
@@ -170,3 +177,58 @@ def test_the_gravest_comes_first() -> None:
     assert result.attribution is not None
     short_of = cause_falls_short(result, result.per_precision[0], result.attribution)
     assert [shortfall.lack for shortfall in short_of] == [Lack.FOREIGN_LOADED, Lack.EMULATED, Lack.WEAK]
+
+
+def test_an_open_verdict_on_doubtful_evidence_suspects_nobody() -> None:
+    suspect = CandidateLayer(layer=Layer.RUNTIME, owner=OWNER, reason="kernels run below their ceiling")
+    named = make_attribution(bound=Bound.UNDETERMINED, layer=None, owner=None, candidates=(suspect,))
+    result = make_result(per_precision=(make_precision(attribution=named),), attribution=named)
+    assert carried_attribution(result) is named, "sound evidence may say where to look"
+    carried = carried_attribution(doubted(FOREIGN)(result))
+    assert carried is not None
+    assert carried.candidates == ()
+    assert "while nothing else runs" in carried.next_step
+
+
+def test_a_history_of_doubtful_results_names_no_cause() -> None:
+    slow = {"framework.torch": "2.6.0"}
+    results = [_dated(day, 100.0 + day % 3, make_executor()) for day in range(10)]
+    results += [_dated(10 + day, 80.0 + day % 3, make_executor(slow)) for day in range(10)]
+    sound = _history(results)
+    (change,) = [change for change in sound.changes if change.found]
+    assert change.cause.owner is not None, "otherwise this shows nothing"
+    for doubtful in (range(9, 11), range(10, 20)):
+        planted = [doubted(FOREIGN)(r) if place in doubtful else r for place, r in enumerate(results)]
+        (change,) = [change for change in _history(planted).changes if change.found]
+        assert (change.cause.owner, change.cause.layer) == (None, None)
+        assert "doubtful" in change.cause.sentence
+        assert "run compared again" in change.cause.experiment
+
+
+def test_sixteen_sound_results_before_no_change_is_said() -> None:
+    """Found: a green `no change of level` with five of the sixteen results that it needs."""
+    assert LEVELS_NEED == 2 * MIN_SEGMENT
+    results = [_dated(day, 100.0 + day % 3, make_executor()) for day in range(20)]
+    assert _history(results).too_few == ""
+    assert "5 of 16 sound results" in _history(results[:5]).too_few
+    planted = [doubted(FOREIGN)(result) if place < 10 else result for place, result in enumerate(results)]
+    assert "10 of 16 sound results" in _history(planted).too_few
+
+
+def _dated(day: int, rate: float, executor: Executor) -> Result:
+    means = tuple(rate * factor for factor in (0.999, 1.0, 1.001, 1.0005, 0.9995))
+    started = f"2026-01-{day + 1:02d}T00:00:00+00:00"
+    return make_result(run_means=means, executor=executor, started_at=started)
+
+
+def _history(results: list[Result]) -> History:
+    points = [point_of(result, Precision.FP32) for result in results]
+    changes = [changes_between(a, b) for a, b in pairwise(results)]
+    by_pair = {(a.result_id, b.result_id): change for (a, b), change in zip(pairwise(results), changes, strict=True)}
+    return read_history(
+        [point for point in points if not isinstance(point, str)],
+        contract_id="c",
+        contract="compared",
+        precision=Precision.FP32,
+        fields_between=lambda pairs: [by_pair.get((a.result_id, b.result_id)) for a, b in pairs],
+    )

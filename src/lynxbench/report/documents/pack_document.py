@@ -148,8 +148,8 @@ def _shares(result: Result, figures: PrecisionResult, standing: Standing | None)
     name, attribution = short(result.result_id), figures.attribution
     if attribution is None:
         return None
-    short_of = (*standing_falls_short(result, standing), *cause_falls_short(result, figures, attribution))
-    attribution = without_blame(attribution, short_of)
+    also = () if standing is None else standing_falls_short(result, standing)
+    attribution = without_blame(attribution, (*also, *cause_falls_short(result, figures, attribution)))
     layer, owner = attribution.layer, attribution.owner
     owned = f" Layer {layer}, owner {words.clean(owner)}." if layer and owner else ""
     return replace(
