@@ -7,7 +7,7 @@ import typer
 
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import command_group
-from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
+from lynxbench.cli.options import AS_JSON, LEDGER, LOG_COLUMN, PDF, RESULT
 from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.cli.terminal import tell
 from lynxbench.decide import deciding
@@ -141,7 +141,8 @@ def capacity(
     result: str = RESULT,
     demand: str | None = typer.Option(None, help='Peak demand, such as "120 requests/s".'),
     mean_demand: str | None = typer.Option(None, help="Average demand: what a naive plan would be made for."),
-    demand_log: Path | None = typer.Option(None, help="A request log (JSON lines or CSV) to take demand from."),
+    demand_log: Path | None = typer.Option(None, help="A request or access log to take demand from; also gzip."),
+    columns: list[str] = LOG_COLUMN,
     window: str = typer.Option("60 s", help="Window in which a log's rate is counted."),
     percentile: float | None = typer.Option(None, help="Plan for this percentile of windows instead of the peak."),
     growth: str = typer.Option("0 %", help="Growth until the fleet has to carry it."),
@@ -167,6 +168,7 @@ def capacity(
         _amount(demand, "requests/s", "--demand"),
         _amount(mean_demand, "requests/s", "--mean-demand"),
         demand_log,
+        columns=columns,
         window_s=parse_quantity(window, "s", "--window").in_unit("s"),
         percentile=percentile,
         growth=parse_ratio(growth, where="--growth"),

@@ -31,7 +31,7 @@ from lynxbench.model.standing import Standing
 from lynxbench.reading import read_text
 from lynxbench.record.comparing_results import compare_sides, side_of
 from lynxbench.record.recalling import recalled, result_document
-from lynxbench.workload.request_log import read_log
+from lynxbench.workload.request_log import parse_columns, read_arrivals
 
 MOST_RESULTS = 200
 """Newest results of a ledger that a decision looks at."""
@@ -181,6 +181,7 @@ def demand_of(
     mean_per_s: float | None,
     log: Path | None,
     *,
+    columns: Sequence[str] = (),
     window_s: float,
     percentile: float | None,
     growth: float,
@@ -190,8 +191,9 @@ def demand_of(
     if declared_per_s is not None and log is not None:
         raise BadInput("--demand and --demand-log exclude each other: declared, or read from a log")
     if log is not None:
-        arrivals = read_log(log).arrival_s
-        return forecast_demand(arrivals, log.name, window_s=window_s, percentile=percentile, growth=growth)
+        arrivals, failed = read_arrivals(log, parse_columns(columns))
+        name = f"{log.name} ({failed} of its {len(arrivals)} requests failed)" if failed else log.name
+        return forecast_demand(arrivals, name, window_s=window_s, percentile=percentile, growth=growth)
     if declared_per_s is not None:
         return declare_demand(declared_per_s, growth, mean_per_s)
     stated = result.executor.get(Layer.DEMAND, "peak_requests_per_s")
