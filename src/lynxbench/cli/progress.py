@@ -76,11 +76,11 @@ class TerminalProgress(ProgressBar):
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts, or goes on."""
         self._plan = run.registration.plan
-        most_s = sum(self._most_s(slot) for slot in self._plan)
+        at_most_s = sum(most_s(self._contract, slot) for slot in self._plan)
         self.say(
             f"{self._contract.name}: {len(self._plan)} processes "
             f"({self._contract.protocol.restarts} restarts × {len(self._contract.workload.precisions)} precisions), "
-            f"about {duration_text(self._left_s(None, 0.0))}, at most {duration_text(most_s)}, into {run.path}"
+            f"about {duration_text(self._left_s(None, 0.0))}, at most {duration_text(at_most_s)}, into {run.path}"
         )
 
     def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
@@ -131,25 +131,31 @@ class TerminalProgress(ProgressBar):
             for done, s in self._done
             if done.precision is slot.precision and self._kind(done) == self._kind(slot)
         ]
-        if alike:
-            return sum(alike) / len(alike)
-        protocol = self._contract.protocol
-        return self._most_s(slot) - (0.0 if self._searches(slot) else (protocol.limit_s - protocol.min_duration_s) / 2)
-
-    def _most_s(self, slot: Slot) -> float:
-        """All the time that the contract gives a process, with what is guessed of its start and its other passes."""
-        arrival = self._contract.workload.arrival
-        if isinstance(arrival, SaturatingArrival) and self._searches(slot):
-            return _FIRST_GUESS_SETUP_S + _LONGEST_CEILING_S + arrival.budget_s
-        extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
-        return _FIRST_GUESS_SETUP_S + self._contract.protocol.limit_s + extras
-
-    def _searches(self, slot: Slot) -> bool:
-        """Whether it looks for the rate that the others are measured at."""
-        return slot.index == 0 and isinstance(self._contract.workload.arrival, SaturatingArrival)
+        return sum(alike) / len(alike) if alike else usual_s(self._contract, slot)
 
     def _kind(self, slot: Slot) -> tuple[bool, bool]:
-        return slot.restart == 0, self._searches(slot)
+        return slot.restart == 0, is_search(self._contract, slot)
+
+
+def most_s(contract: Contract, slot: Slot) -> float:
+    """All the time that a contract gives a process, with what is guessed of its start and its other passes."""
+    arrival = contract.workload.arrival
+    if isinstance(arrival, SaturatingArrival) and is_search(contract, slot):
+        return _FIRST_GUESS_SETUP_S + _LONGEST_CEILING_S + arrival.budget_s
+    extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
+    return _FIRST_GUESS_SETUP_S + contract.protocol.limit_s + extras
+
+
+def usual_s(contract: Contract, slot: Slot) -> float:
+    """What it takes where it is steady halfway between the shortest and the longest that the contract allows."""
+    protocol = contract.protocol
+    spared_s = 0.0 if is_search(contract, slot) else (protocol.limit_s - protocol.min_duration_s) / 2
+    return most_s(contract, slot) - spared_s
+
+
+def is_search(contract: Contract, slot: Slot) -> bool:
+    """Whether a process looks for the rate that the others are measured at."""
+    return slot.index == 0 and isinstance(contract.workload.arrival, SaturatingArrival)
 
 
 def duration_text(seconds: float) -> str:
