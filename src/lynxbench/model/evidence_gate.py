@@ -169,8 +169,11 @@ def _of_figures(result: Result, figures: PrecisionResult) -> Iterator[Shortfall]
         step = f"{_again(result)} with a higher protocol.limit, or remove what moves it"
         yield Shortfall(Lack.UNSTEADY, f"{at} has no steady state shown ({word})", step)
     rest = [reason for reason in reasons if reason not in loaded and reason not in unsteady]
-    untold = not reasons and ValidityVerdict.DOUBTFUL in verdicts
-    if (rest and ValidityVerdict.DOUBTFUL in verdicts) or untold:
+    untold = any(
+        validity.verdict is ValidityVerdict.DOUBTFUL and not validity.reasons
+        for validity in (result.validity, figures.validity)
+    )
+    if rest or untold:
         why = "; ".join(rest) or "no reason was recorded"
         yield Shortfall(Lack.DOUBTFUL, f"{at} is doubtful ({why})", f"{_again(result)} without that")
     if figures.native is Native.EMULATED:
