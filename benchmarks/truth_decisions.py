@@ -223,7 +223,7 @@ def purchases(rng: Rng, runs: int) -> Iterator[Promise]:
     yield at_least("purchase", "2.3× by the swap where the hardware bounds it, well measured: `purchase`", sure)
     for name, (_, plant) in OF_EVIDENCE.items():
         fallen = share(few, lambda plant=plant: decided(2.3, 0.05, plant(hardware_bound(today)))[1] == "purchase")
-        yield at_most("purchase", f"2.3× by the swap on evidence that is planted with `{name}`: `purchase`", fallen, 0.0)
+        yield at_most("purchase", f"2.3× by the swap on evidence planted with `{name}`: `purchase`", fallen, 0.0)
 
 
 def _option(rng: Rng, name: str, truth: tuple[float, float, float], noise: float) -> Option:

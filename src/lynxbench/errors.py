@@ -84,7 +84,7 @@ class BadLedger(BadInput):
 
 
 class KeyNotReady(BadInput):
-    """Several keys and none chosen, or one chosen that is not there or does not open: said before anything is measured."""
+    """Several keys and none chosen, or one that is not there or does not open: said before anything is measured."""
 
 
 class NotFound(BadInput):

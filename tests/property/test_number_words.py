@@ -1,4 +1,4 @@
-"""Figures as people read them, over the whole range of numbers: no exponents, no zeros that are none, no false digits."""
+"""Figures as people read them, over the whole range of numbers: no exponents, no false zeros, no false digits."""
 
 from __future__ import annotations
 

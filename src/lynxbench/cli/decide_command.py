@@ -35,7 +35,7 @@ FROM = typer.Option([], "--from", help="Folder with results; may be given more t
 FOR = typer.Option(None, "--for", help="The contract, by name or id, where there are results of several.")
 PRECISION = typer.Option(None, help="Which precision; the first that was measured if left out.")
 CATALOGUE = typer.Option(None, "--catalogue", help="A YAML file with accelerators of your own.")
-RESULTS = typer.Argument(None, help="Results: paths, ids or their beginnings, names (last, NAME@a).", show_default=False)
+RESULTS = typer.Argument(None, help="Results: paths, ids, their beginnings, names (last, NAME@a).", show_default=False)
 RECORD = typer.Option(False, "--record", help="Sign the decision and append it to the ledger.")
 HOST = typer.Option(1.0, help="How many times faster the new machine's host is.")
 PUE = typer.Option(None, help="Facility power over the machines' power.")

@@ -19,7 +19,7 @@ from lynxbench.report.documents.ledger_documents import compose_list
 
 def list_(
     contract: str | None = typer.Option(None, help="Only results of this contract: id, its beginning, or name."),
-    executor: str | None = typer.Option(None, help="Only results of this executor: id, its beginning, or that of a result, such as last."),
+    executor: str | None = typer.Option(None, help="Only results of this executor: id, its beginning, or last."),
     precision: Precision | None = typer.Option(None, help="Only results that measured this precision."),
     since: str | None = typer.Option(None, help="Only results started at or after this date (ISO 8601, UTC)."),
     valid: ValidityVerdict | None = typer.Option(None, help="Only results of this validity."),

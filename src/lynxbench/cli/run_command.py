@@ -35,7 +35,7 @@ def _tell_fitted(fitted: Contract, whole: Contract) -> None:
     """That another contract is run than the one that was named, and in what it differs."""
     limit, full = (format_duration(one.protocol.limit_s) for one in (fitted, whole))
     names = f"contract {short(fitted.contract_id)} instead of {short(whole.contract_id)}"
-    tell(f"lynxbench: fitted: at most {limit} a process instead of {full}; {names}, whose results it is not compared with")
+    tell(f"lynxbench: fitted: at most {limit} a process instead of {full}; {names}, with whose results it has no ratio")
 
 
 @app.command(cls=RunCommand)

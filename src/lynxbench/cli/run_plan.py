@@ -1,4 +1,4 @@
-"""What a run would do and how long that takes, before it does anything; and a contract cut to the time that there is."""
+"""What a run would do and how long that takes, before it does anything; and a contract cut to the time there is."""
 
 import math
 import re
@@ -79,8 +79,8 @@ def fit_within(contract: Contract, within: str) -> Contract:
         needed_s = whole_s - measured_s + measured_s * least_s / protocol.limit_s
         raise BadInput(
             f"--within {within}: {len(slots)} processes need {duration_text(math.ceil(needed_s))} at least "
-            f"({FEWEST_WINDOWS} windows of {format_duration(protocol.steady.window_s)} each); give as much, or list fewer "
-            "precisions or restarts in the contract"
+            f"({FEWEST_WINDOWS} windows of {format_duration(protocol.steady.window_s)} each); give as much, or list "
+            "fewer precisions or restarts in the contract"
         )
     limit_s = max(math.floor(share * protocol.limit_s * 10) / 10, least_s)
     keys: dict[str, Scalar] = {

@@ -173,11 +173,12 @@ def _figures(group: SeriesSteadiness, column: str) -> list[str]:
     judged = group.judgement
     unit = f" of {group.window_s:g} s" if group.window_s else ""
     after = f" ({plain(group.truncate_s, 3)} s)" if group.truncate_s == group.truncate_s else ""
+    low, level, high = (plain(bound, 6) for bound in (judged.level.low, judged.level.estimate, judged.level.high))
     lines = [
         f"  counted    {judged.counted} of {judged.truncate + judged.counted} {'windows' if unit else 'points'}{unit}"
         f"; left out: the first {group.truncate} of {group.rows} rows{after}",
         f"  drift      {_percent(judged.drift)}    last third − first third {_percent(judged.tail_shift)}",
-        f"  sustained  {plain(judged.level.estimate, 6)}  [{plain(judged.level.low, 6)}, {plain(judged.level.high, 6)}]  {column}",
+        f"  sustained  {level}  [{low}, {high}]  {column}",
     ]
     if group.burst is not None and group.under_burst == group.under_burst:
         side = "under" if group.under_burst >= 0 else "over"
@@ -200,7 +201,10 @@ def _changes_text(series: SeriesFile, main: int, courses: list[Course]) -> str:
         count = "no change" if not points else "1 change" if len(points) == 1 else f"{len(points)} changes"
         where = f" in {group.label}" if group.label else ""
         lines.append(f"{count}{where}: {series.column}, {group.values.size} rows")
-        lines += [f"  row {c.index:<6} {c.change:+8.2%}   {plain(c.before, 6)} → {plain(c.after, 6)}   p {plain(c.p, 1)}" for c in points]
+        lines += [
+            f"  row {c.index:<6} {c.change:+8.2%}   {plain(c.before, 6)} → {plain(c.after, 6)}   p {plain(c.p, 1)}"
+            for c in points
+        ]
         if courses[i].motion is not Motion.LEVELS:
             trend = courses[i].trend
             change = Interval(trend.low - 1, trend.estimate - 1, trend.high - 1)

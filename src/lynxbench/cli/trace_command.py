@@ -79,7 +79,7 @@ def trace(
 
 
 def _tell_ceilings(device: str) -> None:
-    """Without ceilings nobody can say how near them it ran: which option would bring them, where the device is known."""
+    """Without ceilings nobody can say how near them it ran: which option would bring them, for a known device."""
     known = next((name for name in DEVICES if re.search(rf"\b{name}\b", device.lower())), None)
     if device == CPU:
         return

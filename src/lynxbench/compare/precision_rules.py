@@ -72,7 +72,8 @@ def _accuracy(
         yield differs("R05", f"neither passes the gate of {plain(gate.largest_loss, 3)} in {gate.metric}")
     apart = _apart(a.accuracy, b.accuracy, gate)
     if apart is not None and apart > gate.largest_loss:
-        words = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {plain(gate.largest_loss, 3)}"
+        allowed = plain(gate.largest_loss, 3)
+        words = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {allowed}"
         yield breaks("R05", words)
 
 

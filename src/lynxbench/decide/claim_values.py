@@ -17,7 +17,8 @@ from lynxbench.model.plain_numbers import plain
 KEYS: dict[Context, tuple[str, ...]] = {
     Context.MODEL: ("model", "model_id", "model_name", "modelname", "benchmark", "network", "model_mlc"),
     Context.DEVICE: (
-        "device", "devices", "gpu", "gpus", "gpu_name", "accelerator", "accelerators", "accelerator_model_name", "hardware",
+        "device", "devices", "gpu", "gpus", "gpu_name", "accelerator", "accelerators", "accelerator_model_name",
+        "hardware",
     ),
     Context.PRECISION: ("precision", "dtype", "quantization", "quantisation", "weight_data_types", "data_type"),
     Context.LOAD: (
@@ -150,9 +151,9 @@ def _contexts(values: Mapping[str, JsonValue]) -> dict[Context, str]:
             if (name in names or is_percentile) and has_version and _says(value):
                 contexts.setdefault(context, f"{key}: {_short(value)}")
     if Context.DEVICE in contexts:
-        counted = next((f"{key}: {_short(value)}" for key, value in _flatten(values) if _counts_devices(key, value)), "")
+        counted = [f"{key}: {_short(value)}" for key, value in _flatten(values) if _counts_devices(key, value)]
         if counted:
-            contexts[Context.DEVICE] += f", {counted}"
+            contexts[Context.DEVICE] += f", {counted[0]}"
         elif not states_device(contexts[Context.DEVICE]):
             del contexts[Context.DEVICE]
     return contexts

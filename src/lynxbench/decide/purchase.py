@@ -282,7 +282,7 @@ def _supported(
     if swap is not None and swap.low > 1 + SAME_CEILING:
         gained = f"the swap gains at least {swap.low:.2f}×"
         if software:  # what software wastes here it would waste on faster hardware, too
-            return "undecided", f"{gained}, and software bounds it: run the fix, then hold the swap against what is left"
+            return "undecided", f"{gained}, and software bounds it: run the fix, then hold the swap against the rest"
         if not measured:
             return "undecided", f"{gained} by an estimate, which supports no purchase: question 4 would measure it"
         return "purchase", f"{gained}, measured on a test instance; what it costs is asked by lynxbench decide cost"

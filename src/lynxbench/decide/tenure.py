@@ -107,7 +107,8 @@ def break_even(terms: Terms, tenures: Sequence[Tenure], utilisation: float) -> B
     if share > 1:
         words = f"renting is cheaper at any use within {plain(terms.own.life.in_unit('year'), 3)} years of life"
         return BreakEven(use_share=None, months=months, words=words)
-    within = f"; at {utilisation:.0%} of all hours the price is earned back in {plain(months, 3)} months" if months else ""
+    back = f"the price is earned back in {plain(months, 3)} months" if months else ""
+    within = f"; at {utilisation:.0%} of all hours {back}" if back else ""
     return BreakEven(use_share=share, months=months, words=f"owning is cheaper above {share:.0%} of all hours{within}")
 
 

@@ -89,7 +89,7 @@ class Device(Document):
     reported_as: tuple[str, ...]
     """How drivers name it, lower case; the longest that occurs in a name wins."""
     dense_tera_per_s: dict[Precision, float]
-    """Dense tensor or matrix rate by input format, in 10¹² operations a second, without sparsity; empty: none is known."""
+    """Dense tensor or matrix rate by input format, in 10¹² operations a second, without sparsity; empty: unknown."""
     memory_gb: float | None = None
     memory_tb_per_s: float
     link_gb_per_s: float | None = None

@@ -91,7 +91,7 @@ def weakness_of(attribution: Attribution, result: Result | None = None) -> Short
 
 
 def carried_attribution(result: Result, also: Sequence[Shortfall] = ()) -> Attribution | None:
-    """Where the time of a run went, with blame only where its evidence carries it; `also` is what its standing lacks."""
+    """Where the time of a run went, with blame where its evidence carries it alone; `also`: what its standing lacks."""
     if result.attribution is None:
         return None
     short_of = cause_falls_short(result, attributed_figures(result), result.attribution)

@@ -1,4 +1,4 @@
-"""The rows of a request log, whoever wrote it: JSON lines or an array, OpenTelemetry spans, CSV, access logs; also gzip.
+"""The rows of a request log, whoever wrote it: JSON, OpenTelemetry spans, CSV, access logs, each also packed.
 
 A row maps names in lower case to values. What is nested is there by its path (`usage.prompt_tokens`), and by its last
 name where nothing further out has that name.
@@ -39,7 +39,8 @@ def decoded_text(data: bytes, source: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{source}: is not UTF-8 text (byte {error.start}); a request log is JSON lines or CSV") from None
+        problem = f"is not UTF-8 text (byte {error.start}); a request log is JSON lines or CSV"
+        raise BadInput(f"{source}: {problem}") from None
 
 
 def rows_of(text: str, source: str) -> Iterator[NumberedRow]:
@@ -60,7 +61,7 @@ def _unpacked(data: bytes, source: str) -> bytes:
             while piece := stream.read(PIECE_BYTES):
                 size += len(piece)
                 if size > LARGEST_EVIDENCE_BYTES:
-                    raise BadInput(f"{source}: unpacks to more than {LARGEST_EVIDENCE_BYTES:,} bytes; give a part of it")
+                    raise BadInput(f"{source}: unpacks to over {LARGEST_EVIDENCE_BYTES:,} bytes; give a part of it")
                 pieces.append(piece)
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{source}: is no whole gzip file ({first_line(error)})") from None
@@ -229,5 +230,5 @@ def _access_time(record: str, where: str) -> object:
         return datetime.strptime(bracketed["time"], "%d/%b/%Y:%H:%M:%S %z").timestamp()
     leading = _LEADING.match(record)
     if leading is None:
-        raise BadInput(f"{where}: a request without a time; write the access log with one, such as nginx's `$time_local`")
+        raise BadInput(f"{where}: a request without a time; write the log with one, such as nginx's `$time_local`")
     return leading["time"].replace(",", ".")

@@ -79,7 +79,7 @@ def parse_columns(given: Sequence[str]) -> dict[str, str]:
         what, equals, name = text.partition("=")
         if not equals or what not in COLUMNS or not name.strip():
             known = ", ".join(COLUMNS)
-            raise BadInput(f"--column {text!r}: write what it holds and its name, such as input=tokens_in; one of {known}")
+            raise BadInput(f"--column {text!r}: write what it holds and its name, as input=tokens_in; one of {known}")
         columns[what] = name.strip().lower()
     return columns
 

@@ -56,7 +56,8 @@ def _sides(tuning: TuningDocument) -> doc.Section:
             rows.append((name, "not confirmed"))
         else:
             figure = words.interval_text(side.response)
-            rows.append((name, figure, side.division, setting_words(side.setting), said(without_exponents(side.accuracy))))
+            accuracy = said(without_exponents(side.accuracy))
+            rows.append((name, figure, side.division, setting_words(side.setting), accuracy))
     head = ("", f"{tuning.response} ({words.clean(tuning.unit)})", "division", "setting", "accuracy")
     gain = "" if tuning.gain is None else f"Gain by pairs of fresh processes: {gain_words(tuning.gain)}"
     lead = "Fresh processes, in turn, on seeds that no trial ran on."
