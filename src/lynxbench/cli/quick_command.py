@@ -22,7 +22,7 @@ _HEADER = """\
 
 def quick(
     target: str = typer.Argument(
-        help="A server (http://…), a model folder, a .gguf or .onnx file, OWNER/MODEL of the hub, module:function, or a "
+        help="A server (http:…), a model folder, a .gguf or .onnx file, OWNER/MODEL of the hub, module:function, a "
         "trace."
     ),
     task: Task | None = typer.Option(None, help="What it is to do, where that cannot be seen."),

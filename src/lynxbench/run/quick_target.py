@@ -92,7 +92,7 @@ def find_target(
         found = f"the model {text} of the hub"
         return QuickTarget(found, _slug(text), chosen, f"hub:{text}", "torch", usual_precision(), guesses=guesses)
     raise BadInput(
-        f"{text}: nothing is there; name a server (http://…), a model folder, a .gguf or .onnx file, OWNER/MODEL of the "
+        f"{text}: nothing is there; name a server (http:…), a model folder, a .gguf or .onnx file, OWNER/MODEL of the "
         "hub, module:function, or a trace"
     )
 
