@@ -75,7 +75,9 @@ def weak(result: Result) -> Result:
 
     def weakened(part: PrecisionResult) -> PrecisionResult:
         named = part.attribution
-        return part if named is None else part.model_copy(update={"attribution": named.model_copy(update={"weak": True})})
+        return (
+            part if named is None else part.model_copy(update={"attribution": named.model_copy(update={"weak": True})})
+        )
 
     whole = result.attribution and result.attribution.model_copy(update={"weak": True})
     parts = tuple(map(weakened, result.per_precision))

@@ -11,9 +11,9 @@ from lynxbench.cli.options import AS_JSON, LEDGER, LOG_COLUMN, PDF, RESULT
 from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.cli.terminal import tell
 from lynxbench.decide import deciding
-from lynxbench.decide.decision_gate import is_held_back
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, report_cost
+from lynxbench.decide.decision_gate import is_held_back
 from lynxbench.decide.offers import terms_from_options
 from lynxbench.decide.packing import make_pack, record_decision
 from lynxbench.decide.precision_choice import decide_precisions

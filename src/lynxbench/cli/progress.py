@@ -127,9 +127,7 @@ class TerminalProgress(ProgressBar):
 
     def _typical_s(self, slot: Slot) -> float:
         alike = [
-            s
-            for done, s in self._done
-            if done.precision is slot.precision and self._kind(done) == self._kind(slot)
+            s for done, s in self._done if done.precision is slot.precision and self._kind(done) == self._kind(slot)
         ]
         return sum(alike) / len(alike) if alike else usual_s(self._contract, slot)
 

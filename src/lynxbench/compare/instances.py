@@ -365,5 +365,5 @@ def _sentence(compared: FleetComparison) -> str:
     if differing:
         return f"{spread}; {len(differing)} differ for certain, none beyond the fleet's own spread"
     if any(row.standing is InstanceStanding.UNKNOWN for row in rows):
-        return f"{spread}; not every instance has the evidence that would place it"
+        return f"{spread}; not every instance has the restarts and the evidence that would place it"
     return f"{spread}; none stands apart"

@@ -16,8 +16,8 @@ from lynxbench.compare.suspects import COUNTS, changes_between
 from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, ContractDifference, EffectVerdict
-from lynxbench.model.evidence_gate import attributed_figures, carried_attribution, cause_falls_short
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
+from lynxbench.model.evidence_gate import attributed_figures, carried_attribution, cause_falls_short
 from lynxbench.model.history import Signal, Signals, SignalState
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict

@@ -145,7 +145,7 @@ def plan_capacity(
     simulation = _Simulation(checked, slo, rate, target, rng)
     simulated = simulation.smallest(split)
     needed = split if simulated is None else simulated
-    proposed = simulation.sized("proposed", needed + target.failures, passed_per_s, _basis(saturation))
+    proposed = simulation.sized("proposed", needed + target.failures, passed_per_s, _basis(saturation, passed_per_s))
     naive = simulation.naive(saturation.ceiling_per_s)
     power = plan_power(result, figures, proposed.nodes, target.nameplate_w, target.pue)
     return CapacityPlan(
@@ -218,9 +218,9 @@ def _check(saturation: SaturationRecord, passed_per_s: float, slo: Slo, seed: in
     return _Checked(fit, scale, agrees)
 
 
-def _basis(saturation: SaturationRecord) -> str:
+def _basis(saturation: SaturationRecord, passed_per_s: float) -> str:
     upper = f", failed at {plain(saturation.upper_per_s)} /s" if saturation.upper_per_s is not None else ""
-    return f"steady-state saturation: {plain(saturation.passed_per_s)} /s held the objective{upper}"
+    return f"steady-state saturation: {plain(passed_per_s)} /s held the objective{upper}"
 
 
 def _wrong(

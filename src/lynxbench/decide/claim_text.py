@@ -103,12 +103,12 @@ _UNSUPPORTED_ACCURACY = re.compile(r"\b(?:no|without(?: any)?|negligible|minimal
 _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
-        ("rate", rf"({_FIGURE}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
+        ("rate", rf"(?<![\w.,])({_FIGURE}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
                  r"samples?|inferences?)"
                  rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|tps\b|qps\b|rps\b)"),
-        ("latency", rf"({_FIGURE}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
+        ("latency", rf"(?<![\w.,])({_FIGURE}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
         ("latency", r"(\d+(?:\.\d+)?) ?(s|seconds?) (?:to first token|latency|ttft|response|end[- ]to[- ]end)"),
-        ("ratio", rf"(\d+(?:\.\d+)?) ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
+        ("ratio", rf"(?<![\w.,])(\d+(?:\.\d+)?) ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
                   r"(?:faster|higher|more|better|the|speed|lower|cheaper|throughput|performance)?"),
         ("ratio", r"(\d+(?:\.\d+)?) ?(times) (?:faster|higher|more|better|the|as|lower|cheaper)"),
         ("ratio", r"(\d+(?:\.\d+)?) ?(%) (?:faster|higher|more|better|lower|cheaper|less)"),

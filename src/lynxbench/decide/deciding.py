@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.decide.decision_gate import AnyDecision, hold_back
 from lynxbench.decide.catalogue import CATALOGUE, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
+from lynxbench.decide.decision_gate import AnyDecision, hold_back
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.decide.offers import PLAN, merged_terms, parse_offers, terms_of_executor
 from lynxbench.decide.purchase import PurchaseProposal, decide_purchase

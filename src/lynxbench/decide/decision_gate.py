@@ -99,10 +99,10 @@ def _of_evidence(decision: DecisionDocument, result: Result) -> Iterator[Shortfa
     for figures in _figures_of(decision, result):
         yield from figures_fall_short(result, figures)
     if isinstance(decision, WhatIf) and decision.result_id == result.result_id:
-        figures = _at(result, decision.precision)
-        attribution = None if figures is None else figures.attribution or result.attribution
+        at = _at(result, decision.precision)
+        attribution = None if at is None else at.attribution or result.attribution
         if attribution is not None:
-            yield from cause_falls_short(result, figures, attribution)
+            yield from cause_falls_short(result, at, attribution)
     if isinstance(decision, PurchaseDecision) and result.result_id not in decision.answers[3].evidence[1:]:
         attributed = attribution_of(result)  # of today's hardware: a test instance is asked for its speed alone
         if attributed is not None:

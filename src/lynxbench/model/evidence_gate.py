@@ -21,6 +21,8 @@ FOREIGN_LOAD = "foreign load"
 """How the reason begins that other programs used the machine while samples were counted."""
 
 
+FEW = 2
+"""Reasons that a verdict names; the report lists all."""
 _VOID_STEPS = (
     ("executor changed during the run", "leave the machine as it is while it runs"),
     ("the server was restarted", "keep the server up while it runs"),
@@ -104,7 +106,7 @@ def without_blame(attribution: Attribution, short_of: Sequence[Shortfall]) -> At
         return attribution
     first, share = short_of[0], attribution.shares.get(attribution.bottleneck)
     if attribution.bound is Bound.UNDETERMINED:  # it blames nobody; whom it suspects goes as well
-        return attribution.model_copy(update={"candidates": (), "next_step": first.step})
+        return attribution.model_copy(update={"candidates": (), "symptom_layer": None, "next_step": first.step})
     weak, seen = first.lack is Lack.WEAK, attribution.bottleneck.value.replace("_", " ")
     took = f"the largest share is {seen}" + ("" if share is None else f", {share:.0%} of a step")
     return attribution.model_copy(
@@ -151,9 +153,11 @@ def whole_reasons(result: Result) -> tuple[str, ...]:
 def _of_figures(result: Result, figures: PrecisionResult) -> Iterator[Shortfall]:
     at = f"{figures.precision} of {short(result.result_id)}"
     verdicts = result.validity.verdict, figures.validity.verdict
-    reasons = list(dict.fromkeys((*figures.validity.reasons, *whole_reasons(result))))
+    own = () if figures.validity.verdict is ValidityVerdict.VALID else figures.validity.reasons  # else they are remarks
+    whole = () if result.validity.verdict is ValidityVerdict.VALID else whole_reasons(result)
+    reasons = list(dict.fromkeys((*own, *whole)))
     if figures.skipped is not None or ValidityVerdict.VOID in verdicts:
-        why = figures.skipped.reason if figures.skipped is not None else "; ".join(reasons) or "no reason was recorded"
+        why = figures.skipped.reason if figures.skipped is not None else _few(reasons)
         yield Shortfall(Lack.VOID, f"{at} has no figure that may be used ({why})", step_after_void(result))
         return
     loaded = [reason for reason in reasons if reason.startswith(f"{FOREIGN_LOAD}:")]
@@ -174,8 +178,7 @@ def _of_figures(result: Result, figures: PrecisionResult) -> Iterator[Shortfall]
         for validity in (result.validity, figures.validity)
     )
     if rest or untold:
-        why = "; ".join(rest) or "no reason was recorded"
-        yield Shortfall(Lack.DOUBTFUL, f"{at} is doubtful ({why})", f"{_again(result)} without that")
+        yield Shortfall(Lack.DOUBTFUL, f"{at} is doubtful ({_few(rest)})", f"{_again(result)} without that")
     if figures.native is Native.EMULATED:
         words = f"{at} was emulated: its speed is not that of hardware that has it"
         yield Shortfall(Lack.EMULATED, words, f"{_again(result)} on a device that has {figures.precision}")
@@ -201,6 +204,11 @@ def _of_standing(result: Result, standing: Standing | None) -> Iterator[Shortfal
     if not standing.signed_by:
         step = f"lynxbench key trust FILE once you know whose key signed it, or {_again(result)} yourself"
         yield Shortfall(Lack.UNTRUSTED, f"{name} is signed by nobody you trust", step)
+
+
+def _few(reasons: Sequence[str]) -> str:
+    more = f" and {len(reasons) - FEW} more" if len(reasons) > FEW else ""
+    return "; ".join(reasons[:FEW]) + more or "no reason was recorded"
 
 
 def _again(result: Result, options: str = "") -> str:

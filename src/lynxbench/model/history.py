@@ -12,7 +12,6 @@ from lynxbench.model.entries import ChangeVerdict
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
-
 LEVELS_NEED = 16
 """Results that are not doubtful before a level can be said not to have moved: two segments of the search for change
 points (stats.changepoints.MIN_SEGMENT)."""

@@ -175,9 +175,7 @@ def _sorted_log(
     )
 
 
-def _find_columns(
-    names: Collection[str], where: str, given: Mapping[str, str], needed: Sequence[str]
-) -> _Columns:
+def _find_columns(names: Collection[str], where: str, given: Mapping[str, str], needed: Sequence[str]) -> _Columns:
     found = {column: next((name for name in known if name in names), None) for column, known in COLUMNS.items()}
     for column, name in given.items():
         if name not in names:

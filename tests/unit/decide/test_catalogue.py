@@ -121,7 +121,19 @@ def test_every_device_names_its_sheets_and_their_year(name: str) -> None:
 
 def test_there_are_thirty_devices_of_every_kind() -> None:
     assert len(CATALOGUE) >= 30
-    asked = ("b200", "gb200", "mi300x", "mi355x", "l40s", "rtx-4090", "tpu-v5e", "tpu-v6e", "trainium2", "gaudi3", "grace")
+    asked = (
+        "b200",
+        "gb200",
+        "mi300x",
+        "mi355x",
+        "l40s",
+        "rtx-4090",
+        "tpu-v5e",
+        "tpu-v6e",
+        "trainium2",
+        "gaudi3",
+        "grace",
+    )
     assert set(asked) <= set(CATALOGUE)
     names = [alias for device in CATALOGUE.values() for alias in device.reported_as]
     assert len(set(names)) == len(names), "no name is of two devices"

@@ -31,7 +31,9 @@ def missing_from(claim: dict[str, object]) -> list[str]:
 def test_missing_contexts_of_a_claim_are_found_exactly(claim: dict[str, object]) -> None:
     report = lint_claim(str(claim["text"]), "test")
     assert [one.value for one in report.missing] == missing_from(claim)
-    most = next((letter for limit, letter in ((0, "A"), (2, "B"), (5, "C"), (8, "D")) if len(report.missing) <= limit), "F")
+    most = next(
+        (letter for limit, letter in ((0, "A"), (2, "B"), (5, "C"), (8, "D")) if len(report.missing) <= limit), "F"
+    )
     assert report.grade == claim.get("grade", most)
     assert len(report.questions) == len(report.missing)
 
@@ -61,8 +63,8 @@ def test_which_device_and_how_many_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("file", "form", "missing"),
     [
-        ("vllm.json", "vllm result", ["device and count", "precision", "stack versions", "warm-up", "accuracy", "power"]),
-        ("aiperf.json", "aiperf result", ["device and count", "precision", "stack versions", "warm-up", "accuracy", "power"]),
+        ("vllm.json", "vllm result", ["device and count", "precision", "stack versions", "warm-up", "accuracy", "power"]),  # noqa: E501
+        ("aiperf.json", "aiperf result", ["device and count", "precision", "stack versions", "warm-up", "accuracy", "power"]),  # noqa: E501
         ("guidellm.json", "guidellm result", ["device and count", "precision", "stack versions", "accuracy", "power"]),
         (
             "mlperf_summary.txt",

@@ -143,7 +143,9 @@ def test_an_interval_across_the_limit_is_neither_a_go_nor_a_no_go(
         update={"metrics": metrics, "loss": loss, "verdict": "go" if loss <= 0.01 else "no-go"}
     )
     policy = decode.contract.policy.model_copy(
-        update={"accuracy": AccuracyPolicy.model_validate({"metric": metric.value, "largest_loss": "1 %"}, strict=False)}
+        update={
+            "accuracy": AccuracyPolicy.model_validate({"metric": metric.value, "largest_loss": "1 %"}, strict=False)
+        }
     )
     contract = decode.contract.model_copy(update={"policy": policy})
     result = changed(decode, accuracy=judged, slo=()).model_copy(update={"contract": contract})

@@ -173,7 +173,7 @@ def test_software_bound_evidence_supports_no_purchase_whatever_a_test_instance_r
 
 
 def test_an_estimate_alone_supports_no_purchase(today: Result) -> None:
-    decision = ask(hardware_bound(today))
+    decision = ask(hardware_bound(today), proposed="b200")
     assert decision.diagnosed
     assert decision.supported == "undecided"
     assert "question 4 would measure it" in decision.because

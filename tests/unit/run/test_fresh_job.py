@@ -40,7 +40,9 @@ def raised(error: Exception) -> Exception:
         (RuntimeError("no message for\nyou"), None, "RuntimeError at", 4),
     ],
 )
-def test_whose_doing_it_was(tmp_path: Path, error: Exception, failure: FailureKind | None, says: str, code: int) -> None:
+def test_whose_doing_it_was(
+    tmp_path: Path, error: Exception, failure: FailureKind | None, says: str, code: int
+) -> None:
     report = failed_report(raised(error), tmp_path)
     assert (report.status, report.failure) == (JobStatus.FAILED, failure)
     assert report.error is not None

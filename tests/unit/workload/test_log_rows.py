@@ -19,8 +19,8 @@ OPENAI = """\
 {"created": 1700000005, "model": "m", "usage": {"prompt_tokens": 14, "completion_tokens": null}, "status": 499}
 """
 GATEWAY = """\
-{"request": {"ts": "2026-11-16T10:00:00.250Z", "user": "a"}, "response": {"usage": {"input_tokens": 5, "output_tokens": 2}}}
-{"request": {"ts": "2026-11-16T10:00:01.750Z", "user": "b"}, "response": {"usage": {"input_tokens": 6, "output_tokens": 3}}}
+{"request": {"ts": "2026-11-16T10:00:00.250Z", "user": "a"}, "reply": {"usage": {"input_tokens": 5, "output_tokens": 2}}}
+{"request": {"ts": "2026-11-16T10:00:01.750Z", "user": "b"}, "reply": {"usage": {"input_tokens": 6, "output_tokens": 3}}}
 """
 NGINX = """\
 10.0.0.1 - - [16/Nov/2026:10:00:00 +0000] "POST /v1/chat/completions HTTP/1.1" 200 512 "-" "curl/8.5.0" rt=1.204
@@ -35,7 +35,9 @@ VLLM = """\
 """
 
 
-def span(start: int, *, tokens: tuple[int, int] | None, code: int = 0, more: dict[str, str] | None = None) -> dict[str, object]:
+def span(
+    start: int, *, tokens: tuple[int, int] | None, code: int = 0, more: dict[str, str] | None = None
+) -> dict[str, object]:
     attributes = [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}]
     if tokens is not None:
         for name, value in zip(("input", "output"), tokens, strict=True):
@@ -121,7 +123,8 @@ def test_spans_of_the_genai_conventions(form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "moments", "failed"), [(NGINX, [0.0, 3.0, 7.0], 1), (VLLM, [0.0, 0.5], 1), (OPENAI, [0.0, 2.0, 3.0, 5.0], 2)]
+    ("text", "moments", "failed"),
+    [(NGINX, [0.0, 3.0, 7.0], 1), (VLLM, [0.0, 0.5], 1), (OPENAI, [0.0, 2.0, 3.0, 5.0], 2)],
 )
 def test_an_access_log_is_a_demand(tmp_path: Path, text: str, moments: list[float], failed: int) -> None:
     file = tmp_path / "access.log"

@@ -44,7 +44,7 @@ def cause_facts(attribution: Attribution, owner_of: Callable[[Layer], str] | Non
         seer: Inline = (" → ", said(owner_of(seen_in))) if owner_of is not None else ""
         symptom = ("Symptom seen by" if owner_of is not None else "Symptom seen in", (chip(seen_in), seer))
     gain = attribution.gain_if_removed
-    gains: Inline = "; expected gain unknown"
+    gains: Inline = "" if attribution.bound is Bound.UNDETERMINED else "; expected gain unknown"
     if math.isfinite(gain.estimate):
         gains = ("; expected ", strong(words.factor_text(gain)), " if the bottleneck were removed")
     return [
