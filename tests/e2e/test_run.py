@@ -134,7 +134,7 @@ def _variant(tmp_path: Path, function: str) -> Path:
 def test_a_function_that_raises_ends_in_one_line(tmp_path: Path) -> None:
     folder = _variant(tmp_path, "def spin():\n    raise RuntimeError('no such table\\nsecond line')\n")
     done = lynxbench("run", "spin.yaml", cwd=folder)
-    assert done.code == 4
+    assert done.code == 2, "the function is the user's to mend"
     assert "no such table" in done.err
     assert "Traceback" not in done.err
     assert list(folder.glob("results/*/attempts/*/traceback.txt"))
@@ -219,3 +219,14 @@ def test_a_real_language_model_is_measured_explained_and_compared(tmp_path: Path
     assert f"\n{mark_of(result.attribution).upper()}: " in done.out
     samples = read_samples(folder / "samples.npz")
     assert all(np.all(process.samples.iterations.units == 2) for process in samples)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("", "has no 'spin'"), ("import nowhere_at_all\n", "nowhere_at_all"), ("spin = 3\n", "not a function")],
+)
+def test_a_function_that_is_not_there_is_the_users_to_mend(tmp_path: Path, code: str, says: str) -> None:
+    done = lynxbench("run", "spin.yaml", cwd=_variant(tmp_path, code))
+    assert done.code == 2, done.err
+    assert says in done.err
+    assert "nothing could be measured here" not in done.err, "it is not this executor that lacks something"

@@ -13,6 +13,10 @@ from lynxbench.model.entries import ChangeVerdict
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 
+LEVELS_NEED = 16
+"""Results that are not doubtful before a level can be said not to have moved: two segments of the search for change
+points (stats.changepoints.MIN_SEGMENT)."""
+
 
 class HistoryPoint(Document):
     """One result in a series: what a ledger's entry knows without opening the document."""
@@ -116,6 +120,16 @@ class History(Document):
     """Its end over its start; None for a history of levels, and where it cannot be told."""
     cause_moves: Annotated[tuple[CauseMove, ...], Field(exclude_if=lambda moves: not moves)] = ()
     """Where another cause took over."""
+
+    @property
+    def sound(self) -> int:
+        """How many of its results are not doubtful."""
+        return sum(not point.doubtful for point in self.points)
+
+    @property
+    def too_few(self) -> str:
+        """Why nothing can be said of a level that shows no change; empty where that can be said."""
+        return "" if self.sound >= LEVELS_NEED else f"{self.sound} of {LEVELS_NEED} sound results: too few to tell"
 
     @property
     def agreement(self) -> str:

@@ -23,10 +23,11 @@ from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.load.saturation_result import Saturation
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
-from lynxbench.run.fresh_job import FINISHED_FILE
+from lynxbench.run.fresh_job import FINISHED_FILE, PROBING, say_stage
 
 CEILING_SHARE = 0.02
 CEILING_S = (2.0, 15.0)
@@ -50,6 +51,7 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
     # A request that is not answered within twice the bound is late, whatever becomes of it; a token's time is not known
     # before the answer ends, so there the client's own patience is the bound.
     patience_s = 2 * slowest_s + 1.0 if only_latency else engine.timeouts.total_s
+    say_stage(folder, f"{PROBING}completions at {arrival.concurrency} in flight")
     ceiling_per_s = _ceiling(job, exchange, arrival, folder)
     watch = ServerWatch(parse_target(engine.url).port)
     streams: list[ProbeStream] = []
@@ -59,6 +61,7 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
 
     def start(rate_per_s: float) -> ProbeStream:
         (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records())))
+        say_stage(folder, f"{PROBING}probe {len(streams) + 1} at {plain(rate_per_s, 3)} requests/s")
         span_s = 1.2 * arrival.budget_s + 5.0
         offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
         plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)

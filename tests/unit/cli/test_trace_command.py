@@ -250,3 +250,24 @@ def test_other_hardware_is_not_estimated_from_a_part_of_a_step(tmp_path: Path) -
     asked = run(path, "--what-if", "compute=2")
     assert isinstance(asked.exception, BadInput)
     assert "whole step" in str(asked.exception)
+
+
+def test_missing_ceilings_are_asked_for_by_their_option() -> None:
+    without = run(DATA / "pageable_h2d.json.gz", "--step-ms", 29.9, "--json")
+    assert without.exit_code == 0, without.output
+    assert "--device h200 takes declared ones" in without.stderr
+    assert "--ceilings RESULT" in without.stderr
+    json.loads(without.stdout)
+    assert "--device h200" not in run(DATA / "pageable_h2d.json.gz", "--device", "h200", "--json").stderr
+
+
+def test_a_weak_trace_names_nobody() -> None:
+    """Level categories are named together; who owns one of them is not told to mend it."""
+    weak = 0
+    for file in sorted(DATA.glob("*.json.gz")):
+        found = document(file, "--device", "h200")["attribution"]
+        weak += found["weak"]
+        if found["weak"]:
+            assert (found["bound"], found["layer"], found["owner"]) == ("undetermined", None, None), file.name
+            assert found["next_step"]
+    assert weak, "otherwise this shows nothing"

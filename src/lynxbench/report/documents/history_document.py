@@ -90,7 +90,7 @@ def changes_section(history: History) -> doc.Section | None:
         doc.Note(said(f"{history.note}. No layer is blamed for it.")) if history.motion is not Motion.LEVELS else None
     )
     if not rows:
-        none = doc.Note("No change of the level and none of the record.")
+        none = doc.Note(f"{history.too_few or 'No change of the level'}; no change of the record.")
         return doc.Section("changes", "Changes", (moving or none,))
     return doc.Section("changes", "Changes", (moving, doc.Table(head, rows, "Changes")))
 

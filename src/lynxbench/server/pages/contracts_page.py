@@ -39,7 +39,7 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
     contract = reading.contract_of(server, contract_id)
     if contract is None:
         return _without_text(server, contract_id)
-    chosen = precision or contract.workload.precisions[0]
+    chosen = precision or reading.shown_precision(server, contract)
     history = reading.history(server, contract_id, chosen)
     notices = server.watch.notices(contract_id=contract_id, limit=SHOWN_NOTICES)
     deliveries = server.watch.told([notice.notice for notice in notices])
