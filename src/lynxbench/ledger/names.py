@@ -7,6 +7,7 @@ machines are lettered in the order in which a ledger first saw them.
 import re
 
 from sqlalchemy import func, select
+from sqlalchemy import text as statement
 
 from lynxbench.errors import NotFound
 from lynxbench.ledger.ledger_tables import results, subjects
@@ -34,10 +35,22 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+_MACHINES = """
+    WITH RECURSIVE machine(id) AS (
+        SELECT min(instance_id) FROM ledger_results
+        UNION ALL
+        SELECT (SELECT min(instance_id) FROM ledger_results WHERE instance_id > machine.id)
+        FROM machine WHERE id IS NOT NULL)
+    SELECT id FROM machine WHERE id IS NOT NULL
+    ORDER BY (SELECT min(seq) FROM ledger_results WHERE instance_id = machine.id)
+"""
+"""From one machine to the next by the index: grouping would look at every result."""
+
+
 def machine_letters(ledger: Ledger) -> dict[str, str]:
     """By instance id: the letter of each machine, in the order of their first results."""
-    chosen = select(results.c.instance_id).group_by(results.c.instance_id).order_by(func.min(results.c.seq))
-    return {str(row[0]): _letter(place) for place, row in enumerate(ledger.database.rows(chosen))}
+    rows = ledger.database.rows(statement(_MACHINES))
+    return {str(row[0]): _letter(place) for place, row in enumerate(rows)}
 
 
 def find_analysis(ledger: Ledger, text: str) -> Logged | None:
