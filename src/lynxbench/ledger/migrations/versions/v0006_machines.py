@@ -9,8 +9,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the index."""
-    op.create_index("ledger_results_instance", "ledger_results", ["instance_id", "seq"])
+    """Make the index; a ledger that came from before 0002 has it by now, with its table."""
+    op.create_index("ledger_results_instance", "ledger_results", ["instance_id", "seq"], if_not_exists=True)
 
 
 def downgrade() -> None:
