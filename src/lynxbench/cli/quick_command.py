@@ -5,12 +5,19 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.options import AS_JSON, OUT, RECORDING_LEDGER
+from lynxbench.cli.output import recorder_for
+from lynxbench.cli.progress import duration_text
+from lynxbench.cli.run_plan import plan_run
+from lynxbench.cli.running import carry_out, show_run
 from lynxbench.cli.terminal import tell
+from lynxbench.cli.trace_command import trace
 from lynxbench.contract.writer import Explained, render_contract
 from lynxbench.errors import BadInput
 from lynxbench.model.contract import Contract
 from lynxbench.model.quantities import format_duration, format_ratio
 from lynxbench.model.workload import Task
+from lynxbench.run.greeting import greet
+from lynxbench.run.pipeline import run_contract
 from lynxbench.run.quick_target import QuickTarget, find_target, is_trace, long_contract, quick_contract
 
 _HEADER = """\
@@ -37,8 +44,6 @@ def quick(
     Exit code 1 when the result is void.
     """
     if is_trace(target):
-        from lynxbench.cli.trace_command import trace
-
         trace([Path(target)], None, None, None, None, None, None, [], None, None, as_json)
         return
     found = find_target(target, task=task, model=model, key_variable=api_key_env)
@@ -46,11 +51,6 @@ def quick(
     tell(f"lynxbench: {found.found}: task {found.task}, {found.precision}")
     for guess in found.guesses:
         tell(f"lynxbench: guessed: {guess}")
-    from lynxbench.cli.output import recorder_for
-    from lynxbench.cli.running import carry_out, show_run
-    from lynxbench.run.greeting import greet
-    from lynxbench.run.pipeline import run_contract
-
     greeting, recorder = greet(short), recorder_for(ledger)
     finished, paths = carry_out(
         short,
@@ -79,9 +79,6 @@ def _written(target: QuickTarget, contract: Contract) -> str:
 
 def _tell_more(short: Contract, whole: Contract, where: str) -> None:
     """What a quick look cannot show, and the way to what can."""
-    from lynxbench.cli.progress import duration_text
-    from lynxbench.cli.run_plan import plan_run
-
     protocol, longer = short.protocol, whole.protocol
     limit, drift = format_duration(protocol.limit_s), format_ratio(protocol.steady.drift)
     tell(

@@ -14,6 +14,8 @@ from lynxbench.model.fields import Scalar
 from lynxbench.model.quantities import format_duration, parse_quantity
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.inprocess_run import plan_of
+from lynxbench.run.served_run import slots_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,4 @@ def fit_within(contract: Contract, within: str) -> Contract:
 
 
 def _slots(contract: Contract) -> tuple[Slot, ...]:
-    if isinstance(contract.engine, ServedEngine):
-        from lynxbench.run.served_run import slots_of
-
-        return slots_of(contract)
-    from lynxbench.run.inprocess_run import plan_of
-
-    return plan_of(contract)
+    return slots_of(contract) if isinstance(contract.engine, ServedEngine) else plan_of(contract)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from lynxbench.cli.trace_command import trace
+from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.rank_traces import analyse_ranks
+from lynxbench.cli.trace_command import trace, view_of
 from lynxbench.errors import BadInput
+from lynxbench.model.attribution import Bound
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 app = typer.Typer()
@@ -262,12 +266,14 @@ def test_missing_ceilings_are_asked_for_by_their_option() -> None:
 
 
 def test_a_weak_trace_names_nobody() -> None:
-    """Level categories are named together; who owns one of them is not told to mend it."""
-    weak = 0
-    for file in sorted(DATA.glob("*.json.gz")):
-        found = document(file, "--device", "h200")["attribution"]
-        weak += found["weak"]
-        if found["weak"]:
-            assert (found["bound"], found["layer"], found["owner"]) == ("undetermined", None, None), file.name
-            assert found["next_step"]
-    assert weak, "otherwise this shows nothing"
+    """Who owns one of several level categories is not told to mend it."""
+    report = analyse_ranks([DATA / "pageable_h2d.json.gz"], TraceSettings(step_ms=29.9))
+    sound = report.main.analysis
+    assert sound is not None
+    assert view_of(report).attribution.owner is not None, "otherwise this shows nothing"
+    weakened = replace(sound, attribution=sound.attribution.model_copy(update={"weak": True}))
+    weak = replace(report, ranks=(replace(report.main, analysis=weakened),))
+    found = view_of(weak).attribution
+    assert (found.bound, found.layer, found.owner) == (Bound.UNDETERMINED, None, None)
+    assert "then trace it again" in found.next_step
+    assert found.shares == sound.attribution.shares

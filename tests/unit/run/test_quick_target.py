@@ -81,8 +81,8 @@ def test_a_folder_says_its_task(tmp_path: Path, architectures: list[str], task: 
 
 def test_an_onnx_file_says_its_task_and_precision() -> None:
     pytest.importorskip("onnx")
-    target = find_target(str(locate_packaged("all-minilm-l6-v2").weights))
-    assert (target.engine, target.task, target.precision) == ("onnx", Task.EMBED, Precision.FP32)
+    target = find_target(str(locate_packaged("minilm-int8-onnx").weights))
+    assert (target.engine, target.task, target.precision) == ("onnx", Task.EMBED, Precision.INT8_WEIGHT_ONLY)
 
 
 def test_a_function_and_a_model_of_the_hub() -> None:

@@ -62,9 +62,14 @@ def test_one_damaged_entry_leaves_a_gap_and_closes_no_page(world: World) -> None
 def test_cells_of_an_experiment_are_no_contracts_of_the_overview(world: World, tmp_path: Path) -> None:
     ledger, key = world.server.ledger, world.team.key
     contracts = [make_contract(engine={"name": "torch", "device": "cpu", "threads": n}) for n in (3, 5, 7)]
-    cells = [record(ledger, make_result(contract=contract), key) for contract in contracts]
+    made = [
+        make_result(contract=contract).model_copy(update={"run_id": f"cell-{n}"})
+        for n, contract in enumerate(contracts)
+    ]
+    cells = [record(ledger, result, key) for result in made]
     sign_in_ledger(ledger, planted_experiment(tmp_path, cells[:2]), key, cells[:2], [b"{}", b"{}"])
-    record(ledger, make_result(contract=contracts[1], run_means=(50.0, 51.0, 49.0, 50.5, 49.5)), key)
+    alone = make_result(contract=contracts[1], run_means=(50.0, 51.0, 49.0, 50.5, 49.5))
+    record(ledger, alone.model_copy(update={"run_id": "alone"}), key)
     hidden = cell_contracts(world.server)
     assert cells[0].contract_id in hidden, "nothing but a cell"
     assert cells[1].contract_id not in hidden, "somebody ran it by itself as well"
