@@ -7,7 +7,7 @@ from lynxbench.contract.diff import compare_contracts
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadInput
 from lynxbench.experiment.cells import seeded, shown, space_of, tuned, untuned, variables
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Attention, Contract, Graph, TorchEngine
 
 KNOBS = """\
 optimisation:
@@ -68,3 +68,17 @@ def test_a_setting_that_makes_no_contract_says_why() -> None:
         tuned(contract(), {"engine.threads": 0})
     with pytest.raises(BadInput, match="no such key"):
         tuned(contract(), {"engine.graph": "compile"})
+
+
+def test_attention_and_graph_are_knobs() -> None:
+    text = """\
+optimisation:
+  division: bounded
+  knobs: {engine.attention: [sdpa, grouped], engine.graph: [eager, compile-cuda-graph]}
+  trials: 4
+"""
+    made = tuned(contract(text), {"engine.attention": "grouped", "engine.graph": "compile-cuda-graph"}).engine
+    assert isinstance(made, TorchEngine)
+    assert (made.attention, made.graph) == (Attention.GROUPED, Graph.COMPILE_CUDA_GRAPH)
+    plain = untuned(contract(text))
+    assert plain.contract_id == untuned(contract("")).contract_id, "the usual attention changes no id"
