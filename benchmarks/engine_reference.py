@@ -2,7 +2,7 @@
 
     python benchmarks/engine_reference.py [--cell NAME ...] [--layers N] [--seconds 1.5]
 
-Each cell is Llama 3.1 8B's shape at work twice: as plain_llama.py writes it in plain PyTorch (compiled, one CUDA graph),
+Each cell is Llama 3.1 8B's shape at work twice: as plain_llama.py has it in plain PyTorch (compiled, one CUDA graph),
 and through the engine's own session. The two take turns under one driver and one clock, so that ratios hold on any
 machine. Cells without a reference stand beside the engine's own bf16. Bars are those of the table BARS. Exit 1 where
 one breaks or a cell fails, 4 without a device.

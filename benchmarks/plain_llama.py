@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 DEVICE = "cuda"
 FP8_LARGEST = 448.0
@@ -37,7 +37,7 @@ class PlainLinear(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x · Wᵀ."""
         if self.kind == "int8":
-            return F.linear(x, self.weight.to(x.dtype)) * self.scale
+            return functional.linear(x, self.weight.to(x.dtype)) * self.scale
         if self.kind == "fp8":
             rows = x.flatten(0, -2)
             scale = rows.abs().amax(dim=-1, keepdim=True).float() / FP8_LARGEST
@@ -46,7 +46,7 @@ class PlainLinear(nn.Module):
                 narrow, self.weight.t(), scale_a=scale, scale_b=self.scale, out_dtype=x.dtype, use_fast_accum=True
             )
             return y.view(*x.shape[:-1], -1)
-        return F.linear(x, self.weight)
+        return functional.linear(x, self.weight)
 
 
 class PlainBlock(nn.Module):
@@ -68,22 +68,22 @@ class PlainBlock(nn.Module):
     def forward(self, x: torch.Tensor, turn: tuple[torch.Tensor, ...], at: torch.Tensor, bias: Any) -> torch.Tensor:
         """Attention and the feed-forward part, each with its residual."""
         batch, length, width = x.shape
-        h = F.rms_norm(x, (width,), self.before, self.eps)
+        h = functional.rms_norm(x, (width,), self.before, self.eps)
         parts = self.attended(h).split(self.sizes, dim=-1)
         q, k, v = (part.view(batch, length, -1, self.size).transpose(1, 2) for part in parts)
         q, k = rotated(q, *turn), rotated(k, *turn)
         self.cached_keys.index_copy_(2, at, k)
         self.cached_values.index_copy_(2, at, v)
         if length > 1:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         else:  # the queries that share a key are rows of one product
             grouped = q.reshape(batch, self.shared, -1, self.size)
-            y = F.scaled_dot_product_attention(grouped, self.cached_keys, self.cached_values, attn_mask=bias)
+            y = functional.scaled_dot_product_attention(grouped, self.cached_keys, self.cached_values, attn_mask=bias)
             y = y.reshape(batch, self.heads, 1, self.size)
         x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
-        h = F.rms_norm(x, (width,), self.after, self.eps)
+        h = functional.rms_norm(x, (width,), self.after, self.eps)
         gate, up = self.gated(h).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate) * up)
+        return x + self.down(functional.silu(gate) * up)
 
 
 class PlainLlama(nn.Module):
@@ -111,7 +111,7 @@ class PlainLlama(nn.Module):
         bias = torch.where(seen, 0.0, float("-inf")).to(x.dtype)[None, None, None, :]
         for block in self.blocks:
             x = block(x, turn, at, bias)
-        x = F.rms_norm(x[:, -1], (x.shape[-1],), self.last, 1e-5)
+        x = functional.rms_norm(x[:, -1], (x.shape[-1],), self.last, 1e-5)
         return self.head(x).argmax(dim=-1, keepdim=True)
 
 

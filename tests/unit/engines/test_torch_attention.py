@@ -20,6 +20,7 @@ pytest.importorskip("transformers")
 
 from lynxbench.engines.torch import TorchAdapter  # noqa: E402
 from lynxbench.engines.torch.grouped_attention import (  # noqa: E402
+    OF_THE_LIBRARY,
     SWITCHES,
     attend_by_scores,
     attend_grouped,
@@ -154,6 +155,12 @@ def test_a_named_kernel_is_the_only_one_left_on() -> None:
     assert on == {"mem_efficient"}
     choose_attention(Attention.GROUPED, compiled=False)
     assert all(getattr(torch.backends.cuda, f"{word}_sdp_enabled")() for word in SWITCHES)
+
+
+@pytest.mark.parametrize("attention", [word for word in Attention if word not in OF_THE_LIBRARY])
+def test_the_library_is_never_told_of_flash(attention: Attention) -> None:
+    """It takes a name with that word in it for a package of its own, and looks for it."""
+    assert "flash" not in choose_attention(attention, compiled=True)
 
 
 @pytest.mark.parametrize(("attention", "said"), [("flex", "flex is compiled"), ("cudnn", "no cudnn kernel")])

@@ -81,7 +81,7 @@ def test_small_shares_and_silent_names_are_not_named() -> None:
 
 # --- planted fallbacks: the name that was asked for is not carried ---
 
-WIDENED = "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(TensorIteratorBase&)>"
+WIDENED = "void at::native::vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(TensorIterator&)>"
 COMPILED = "triton_red_fused__to_copy_mm_t_view_8"
 
 

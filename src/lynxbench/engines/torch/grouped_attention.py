@@ -107,7 +107,8 @@ def _adapted(attend: Callable[..., torch.Tensor], *, repeats: bool) -> Callable[
         dropout: float = 0.0, scaling: float | None = None, is_causal: bool | None = None, **others: Any,
     ) -> tuple[torch.Tensor, None]:  # fmt: skip
         if strange := [word for word in NOT_TAKEN if others.get(word) is not None]:
-            raise CannotRun(f"engine.attention: this model changes its scores by {', '.join(strange)}; use sdpa or eager")
+            changed = f"this model changes its scores by {', '.join(strange)}"
+            raise CannotRun(f"engine.attention: {changed}; use sdpa or eager")
         length = query.shape[2]
         causal = length > 1 and attention_mask is None
         causal = causal and bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)

@@ -178,6 +178,7 @@ class TorchSession:
         """What was loaded and how it runs, by layer."""
         prepared, source = self._loaded.prepared, self._loaded.source
         weights = str(prepared.compute_dtype).removeprefix("torch.")
+        bits = prepared.quantised_bits
         return {
             **source.facts,
             "application.model_sha256": source.identity(),
@@ -186,7 +187,7 @@ class TorchSession:
             "application.weights_dtype": weights,
             "application.quantisation": prepared.quantisation,
             "application.quantised_parameters": prepared.quantised_parameters,
-            **({} if prepared.quantised_bits == USUAL_BITS else {"application.quantised_bits": prepared.quantised_bits}),
+            **({"application.quantised_bits": bits} if bits != USUAL_BITS else {}),
             "application.seed": self._loaded.workload.seed,
             "runtime.precision": self._loaded.precision.value,
             "runtime.quantisation_toolchain": prepared.toolchain or "none",

@@ -85,8 +85,9 @@ class TorchaoInt4Weights(TorchaoLinear):
 class TorchaoFp8Dynamic(TorchaoLinear):
     """e4m3 weights, a scale per output channel, and e4m3 activations, a scale per token.
 
-    The kernel that scales rows itself works on tiles of many rows, however few there are (nvjet_sm90_qqtst_128x128 on an
-    H200). Few rows go through the kernel with one scale, which is one here, and are scaled around it.
+    The kernel that scales rows itself works on tiles of many rows, however few there are (on an H200,
+    nvjet_sm90_qqtst_128x128). Few rows go through the kernel with one scale, which is one here, and are scaled around
+    it.
     """
 
     def __init__(self, source: Any, dtype: torch.dtype) -> None:
