@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_setting import contract_of, describe, drive_for, find_device, finish, median_ms, open_session
-from plain_llama import PlainLlama
 
+from gpu_setting import contract_of, describe, drive_for, find_device, finish, median_ms, open_session
 from lynxbench.engines.torch.graphs import TUNED
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
 from lynxbench.workload.presets import find_preset
+from plain_llama import PlainLlama
 
 MODEL, CONTEXT, PROMPT, ADDED = "llama-3.1-8b", 512, 2048, 64
 TURNS = 2

@@ -93,9 +93,7 @@ class PlainLlama(nn.Module):
         super().__init__()
         width, self.capacity = shape["hidden_size"], capacity
         self.embedding = nn.Embedding(shape["vocab_size"], width, device=DEVICE, dtype=torch.bfloat16)
-        self.blocks = nn.ModuleList(
-            PlainBlock(shape, kind, batch, capacity) for _ in range(shape["num_hidden_layers"])
-        )
+        self.blocks = nn.ModuleList(PlainBlock(shape, kind, batch, capacity) for _ in range(shape["num_hidden_layers"]))
         self.head = PlainLinear(width, shape["vocab_size"], "bf16" if kind == "fp8" else kind)
         self.last = nn.Parameter(torch.ones(width, device=DEVICE).bfloat16())
         size = width // shape["num_attention_heads"]

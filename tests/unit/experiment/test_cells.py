@@ -70,15 +70,30 @@ def test_a_setting_that_makes_no_contract_says_why() -> None:
         tuned(contract(), {"engine.graph": "compile"})
 
 
-def test_attention_and_graph_are_knobs() -> None:
-    text = """\
+TORCH_CONTRACT = """\
+lynxbench: 1
+name: knobs
+question: Which kernel attends best?
+regime: latency
+workload:
+  task: decode
+  model: {source: preset, name: smollm2-135m}
+  precisions: [bf16]
+  input_tokens: {distribution: fixed, value: 12}
+engine: {name: torch}
+"""
+BOUNDED = """\
 optimisation:
   division: bounded
   knobs: {engine.attention: [sdpa, grouped], engine.graph: [eager, compile-cuda-graph]}
   trials: 4
 """
-    made = tuned(contract(text), {"engine.attention": "grouped", "engine.graph": "compile-cuda-graph"}).engine
+
+
+def test_attention_and_graph_are_knobs_and_the_usual_ones_change_no_id() -> None:
+    bounded = parse_contract(TORCH_CONTRACT + BOUNDED)
+    made = tuned(bounded, {"engine.attention": "grouped", "engine.graph": "compile-cuda-graph"}).engine
     assert isinstance(made, TorchEngine)
     assert (made.attention, made.graph) == (Attention.GROUPED, Graph.COMPILE_CUDA_GRAPH)
-    plain = untuned(contract(text))
-    assert plain.contract_id == untuned(contract("")).contract_id, "the usual attention changes no id"
+    said = parse_contract(TORCH_CONTRACT.replace("{name: torch}", "{name: torch, attention: sdpa, graph: eager}"))
+    assert untuned(bounded).contract_id == parse_contract(TORCH_CONTRACT).contract_id == said.contract_id
