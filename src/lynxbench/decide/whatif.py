@@ -164,7 +164,12 @@ def _compute_factor(
 def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precision]:
     """The stated rate, or that of the nearest wider format it computes in."""
     wider: dict[Precision, tuple[Precision, ...]] = {
-        Precision.INT8_WEIGHT_ONLY: (Precision.BF16, Precision.FP16, Precision.FP32),
+        **dict.fromkeys(
+            (Precision.INT8_WEIGHT_ONLY, Precision.FP8_WEIGHT_ONLY, Precision.INT4_WEIGHT_ONLY),
+            (Precision.BF16, Precision.FP16, Precision.FP32),
+        ),
+        Precision.MXFP8: (Precision.FP8, Precision.BF16, Precision.FP16),
+        Precision.NVFP4: (Precision.FP8, Precision.BF16, Precision.FP16),
         Precision.FP8: (Precision.BF16, Precision.FP16),
         Precision.INT8: (Precision.BF16, Precision.FP16),
         Precision.BF16: (Precision.TF32, Precision.FP32),
