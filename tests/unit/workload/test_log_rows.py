@@ -19,8 +19,8 @@ OPENAI = """\
 {"created": 1700000005, "model": "m", "usage": {"prompt_tokens": 14, "completion_tokens": null}, "status": 499}
 """
 GATEWAY = """\
-{"request": {"ts": "2026-11-16T10:00:00.25Z", "user": "a"}, "reply": {"usage": {"input_tokens": 5, "output_tokens": 2}}}
-{"request": {"ts": "2026-11-16T10:00:01.75Z", "user": "b"}, "reply": {"usage": {"input_tokens": 6, "output_tokens": 3}}}
+{"request": {"ts": "2026-11-16T10:00:00.250Z", "user": "a"}, "r": {"usage": {"input_tokens": 5, "output_tokens": 2}}}
+{"request": {"ts": "2026-11-16T10:00:01.750Z", "user": "b"}, "r": {"usage": {"input_tokens": 6, "output_tokens": 3}}}
 """
 NGINX = """\
 10.0.0.1 - - [16/Nov/2026:10:00:00 +0000] "POST /v1/chat/completions HTTP/1.1" 200 512 "-" "curl/8.5.0" rt=1.204
