@@ -7,7 +7,7 @@ UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --
 # Where this is set, every process compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest lint compiled bench docs clean setup
+.PHONY: run test pytest lint bench docs clean setup
 
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
@@ -19,7 +19,7 @@ WORKERS ?= 3
 test: $(STAMPS)/dev $(STAMPS)/browser servers
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
-pytest: $(STAMPS)/dev $(STAMPS)/browser servers compiled
+pytest: $(STAMPS)/dev $(STAMPS)/browser servers $(STAMPS)/compiled
 	$(BIN)/python -m pytest -q -m "servers or not servers" --numprocesses=$(WORKERS) --no-loadscope-reorder
 
 lint: $(STAMPS)/dev
@@ -28,10 +28,11 @@ lint: $(STAMPS)/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Once, beside the linters: where nothing is compiled yet, every process of the tests would do it all.
+# Beside the linters, where a file is new: every process of the tests would compile it again.
 # What cannot be collected is said by the tests themselves.
-compiled: $(STAMPS)/dev
+$(STAMPS)/compiled: $(STAMPS)/dev $(shell find src tests -name '*.py')
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true
+	@touch $@
 
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/run_all.py
