@@ -247,9 +247,9 @@ def test_a_profile_holds_the_annotated_steps_with_shapes(tmp_path: Path) -> None
 def test_ceilings_are_plausible(precision: str) -> None:
     ceilings = {ceiling.name: ceiling for ceiling in open_tiny("generate", "decoder", precision).ceilings()}
     assert set(ceilings) == {"matmul", "copy", "read"}
-    assert 1e8 < ceilings["matmul"].per_s < 1e14
-    assert 1e8 < ceilings["read"].per_s < 5e12
-    assert 1e8 < ceilings["copy"].per_s < 5e12
+    assert 1e6 < ceilings["matmul"].per_s < 1e14
+    assert 1e6 < ceilings["read"].per_s < 5e12
+    assert 1e6 < ceilings["copy"].per_s < 5e12
     assert ceilings["matmul"].precision is Precision(precision)
 
 
