@@ -35,7 +35,7 @@ def refuse_changed_schema(connection: sa.Connection, name: str) -> None:
     kept = _kept(connection)
     if any(key != DIGEST + value for key, value in kept) or _digest(connection) not in {value for _, value in kept}:
         raise EvidenceInvalid(
-            f"{name}: the text of its tables was changed since they were made; restore it from a copy"
+            f"{name}: the text of its tables was changed since they were made; restore a copy"
         )
 
 

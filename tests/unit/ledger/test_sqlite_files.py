@@ -100,5 +100,5 @@ def test_a_guard_that_looks_into_one_table_is_one_of_ours(file: Path, when: str)
         assert ledger.head().size == 1
         with pytest.raises(
             EvidenceInvalid, match="the text of its tables was changed"
-        ):  # opened and read; but not ours
+        ):
             ledger.recompute()
