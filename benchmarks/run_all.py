@@ -20,6 +20,7 @@ SCRIPTS = (
     "changepoints.py",
     "attribution_cpu.py",
     "regressions.py",
+    "sittings_truth.py",
     "saturation.py",
     "capacity.py",
     "first_request.py",

@@ -16,6 +16,7 @@ from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
 from lynxbench.record.comparing_results import compare_sides, side_of
 from lynxbench.record.formats.foreign_results import read_foreign
+from lynxbench.record.known_sittings import known_sittings
 from lynxbench.record.recalling import recalled
 from lynxbench.report.documents.comparison_document import compose_comparison
 
@@ -50,7 +51,8 @@ def compare_named(a: str, b: str, precision: Precision | None, ledger: str | Non
             left, right = (side if isinstance(side, ForeignImported) else side.result for side in (first, second))
             return compare_foreign(left, right, (a, b))
         sides = [side_of(side.result, folder=side.folder, standing=side.standing) for side in (first, second)]
-    return compare_sides(sides[0], sides[1], precision)
+    between = known_sittings(sides[0].result, sides[1].result, ledger, os.environ)
+    return compare_sides(sides[0], sides[1], precision, between)
 
 
 def _foreign(name: str) -> ForeignImported | None:

@@ -7,6 +7,7 @@ from lynxbench.compare.effects import THROUGHPUT, effects_at, leading_figure
 from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
 from lynxbench.compare.precision_rules import judge_precision
 from lynxbench.compare.rules import BY_NUMBER, RULES
+from lynxbench.compare.sittings import describe_noise
 from lynxbench.compare.suspects import cause_of, changes_between, model_changed, rank_changes
 from lynxbench.compare.whole_rules import judge_whole
 from lynxbench.model.comparison import (
@@ -18,6 +19,7 @@ from lynxbench.model.comparison import (
     RuleOutcome,
     RuleVerdict,
     Side,
+    SittingNoise,
 )
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
@@ -74,7 +76,14 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
         cause=None if comparability is Comparability.INCOMPARABLE else cause,
         sound_if=tuple(dict.fromkeys(_remedy(f) for f in findings if f.outcome is not RuleVerdict.DIFFERS)),
         rules_checked=tuple(rule.number for rule in RULES),
+        noise=None if decisive is None or effect is None else _noise(pair, decisive.precision, effect.figure),
     )
+
+
+def _noise(pair: ComparedPair, precision: Precision, figure: str) -> SittingNoise | None:
+    if pair.between is None:
+        return None
+    return describe_noise(figure, precision, pair.between.learned.get((precision, figure)), pair.declared_noise)
 
 
 def leading_effect(row: PrecisionComparison) -> Effect | None:

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Iterator
 
+from lynxbench.compare.effects import leading_figure
 from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs, doubts
-from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
+from lynxbench.compare.rules import BY_NUMBER, FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
+from lynxbench.compare.sittings import describe_noise
 from lynxbench.model.contract import AccuracyPolicy
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.precision import Native, Precision
@@ -22,6 +24,7 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     assert a is not None
     assert b is not None
     labels = pair.a.label, pair.b.label
+    yield from _sitting(pair, precision)
     yield from _native(labels, a, b)
     yield from _accuracy(pair, labels, a, b)
     yield from _units(labels, a, b)
@@ -35,6 +38,15 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     if a.load is not None and b.load is not None:
         searched = isinstance(pair.a.result.contract.workload.arrival, SaturatingArrival)
         yield from _load(labels, a.load, b.load, searched)
+
+
+def _sitting(pair: ComparedPair, precision: Precision) -> Iterator[RuleFinding]:
+    """Two sittings whose difference nobody knows: the figures stand, and no verdict rests on them."""
+    figure = leading_figure(pair.a.result.contract)
+    if pair.between is None or pair.declared_noise is not None or pair.between.of(precision, figure) is not None:
+        return
+    noise = describe_noise(figure, precision, pair.between.learned.get((precision, figure)))
+    yield doubts("R19", f"{pair.a.label} and {pair.b.label} are of two sittings; {noise.said}", BY_NUMBER["R19"].remedy)
 
 
 def _native(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> Iterator[RuleFinding]:

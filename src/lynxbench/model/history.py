@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from lynxbench.model.comparison import EffectCause, LayerDifference
+from lynxbench.model.comparison import EffectCause, LayerDifference, SittingNoise
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.entries import ChangeVerdict
 from lynxbench.model.layers import Layer
@@ -88,6 +88,8 @@ class History(Document):
     """A drift or a wandering level is no step, and no layer's."""
     trend: Bounds | None = None
     """Its end over its start; None for a history of levels, and where it cannot be told."""
+    noise: Annotated[SittingNoise | None, Field(exclude_if=lambda noise: noise is None)] = None
+    """A/A noise: what its results differ by while the executor is the same."""
 
     @property
     def agreement(self) -> str:

@@ -26,6 +26,7 @@ from lynxbench.model.entries import EntryKind, ResultRecorded
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import ValidityVerdict
 from lynxbench.record.comparing_results import compare_sides, side_of
+from lynxbench.record.known_sittings import between_sittings
 from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.watch.recomputations import Recomputations, RecomputationState
 from lynxbench.watch.store import Store, fresh_id, now_text
@@ -186,7 +187,8 @@ class Watch:
                 result = result_document(self._ledger, name)
                 side = side_of(result, folder=folder, standing=known[name], name=short(name))
                 sides.append(self._with_objection(side))
-            return compare_sides(sides[0], sides[1], precision)
+            between = between_sittings(sides[0].result, sides[1].result, self._ledger, trust)
+            return compare_sides(sides[0], sides[1], precision, between)
 
     def _with_objection(self, side: ComparedSide) -> ComparedSide:
         outcome = self._recomputations.objection(side.result.result_id)

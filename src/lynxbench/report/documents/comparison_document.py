@@ -58,6 +58,7 @@ def comparison_verdict(comparison: Comparison) -> doc.Verdict:
         ("A", _side(comparison.a)),
         ("B", _side(comparison.b)),
         ("Comparability", comparison.comparability.value),
+        ("A/A noise", comparison.noise.said) if comparison.noise is not None else None,
     ]
     if (cause := comparison.cause) is not None and not comparison.refused:
         moved = comparison.verdict in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)

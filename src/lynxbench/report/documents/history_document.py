@@ -35,6 +35,7 @@ def compose_history(history: History) -> doc.Report:
         ("Precision", history.precision.value),
         ("Results", f"{len(history.points)} in the series"),
         ("Agreement", said(history.agreement)) if history.agreement else None,
+        ("A/A noise", history.noise.said) if history.noise is not None else None,
     ]
     if history.points:
         first, last = history.points[0], history.points[-1]
