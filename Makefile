@@ -7,15 +7,19 @@ UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --
 # Where this is set, every process compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint bench docs clean setup
+.PHONY: run test pytest lint compiled bench docs clean setup
 
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
 
 # Everything, real servers included (a bare `pytest` leaves those out), dealt out over so many processes, a file at a time:
-# one more than two cores, since whoever waits for a server, a pause or a deadline leaves its core to another.
-WORKERS ?= 3
-test: $(STAMPS)/dev $(STAMPS)/browser servers lint
+# two more than two cores, since whoever waits for a server, a pause or a deadline leaves its core to another.
+WORKERS ?= 4
+# The linters use what the tests leave of the cores.
+test: $(STAMPS)/dev $(STAMPS)/browser servers
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+
+pytest: $(STAMPS)/dev $(STAMPS)/browser servers compiled
 	$(BIN)/python -m pytest -q -m "servers or not servers" --numprocesses=$(WORKERS) --no-loadscope-reorder
 
 lint: $(STAMPS)/dev
@@ -23,6 +27,11 @@ lint: $(STAMPS)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Once, beside the linters: where nothing is compiled yet, every process of the tests would do it all.
+# What cannot be collected is said by the tests themselves.
+compiled: $(STAMPS)/dev
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true
 
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/run_all.py

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -83,13 +84,18 @@ def measured(folder: Path, run: Path, asked: argparse.Namespace) -> dict[str, An
     location = locate(None, host.environment)
     assert location is not None
     a_round = round(asked.rate * asked.seconds)
-    bundles, names = [], []
-    for number in range(2 * asked.rounds * a_round + 5):
+    wanted = 2 * asked.rounds * a_round + 5
+    refuse_too_much(folder, run, wanted)
+    bundles: list[Path] = []
+    names: list[str] = []
+    for number in range(wanted):
         copy = forged_run(run, folder / "copies", number)
         make_own(copy, number)
         result_id, data = bundle_of(team, copy)
         names.append(result_id)
-        bundles.append(data)
+        bundles.append(folder / f"{number}.lynx")
+        bundles[-1].write_bytes(data)
+        shutil.rmtree(copy)
     with open_ledger(location, host.environment, create=True) as ledger:
         store = Store(store_url(None, location))
         access = Access(store)
@@ -117,7 +123,7 @@ def measured(folder: Path, run: Path, asked: argparse.Namespace) -> dict[str, An
     alone, pushing, whole = (percentile(views[key], 99) for key in STRETCHES)
     per_s = [one["recomputed_per_s"] for one in rounds]
     return {
-        "bundle_bytes": len(bundles[0]),
+        "bundle_bytes": bundles[0].stat().st_size,
         "files_a_result": sum(1 for path in run.rglob("*") if path.is_file()),
         "rounds": rounds,
         "outcomes": states,
@@ -130,6 +136,17 @@ def measured(folder: Path, run: Path, asked: argparse.Namespace) -> dict[str, An
     }
 
 
+def refuse_too_much(folder: Path, run: Path, results: int) -> None:
+    """Each result is there three times: in its team's ledger, as a bundle, and in the server's ledger."""
+    each = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    needed, free = 3 * results * each, shutil.disk_usage(folder).free
+    if needed > 0.8 * free:
+        sys.exit(
+            f"{results} results of {each / 1e6:.0f} MB take {needed / 1e9:.0f} GB, and {free / 1e9:.0f} GB are free; "
+            "give fewer (--rounds, --seconds, --rate), or a smaller --run"
+        )
+
+
 def make_own(copy: Path, number: int) -> None:
     """Documents and traces with other bytes and the same meaning: equal ones would be kept once for all results."""
     space = f"{number:b}".translate({ord("0"): " ", ord("1"): "\n"})
@@ -140,10 +157,10 @@ def make_own(copy: Path, number: int) -> None:
     write_manifest(copy)
 
 
-def first_pages(port: int, token: str, bundles: list[bytes], names: list[str], contract_id: str) -> list[str]:
+def first_pages(port: int, token: str, bundles: list[Path], names: list[str], contract_id: str) -> list[str]:
     """Push a few, so that there is something to read; the pages that readers ask for."""
-    for data in bundles:
-        assert Caller(port, token).submit(data).status == 200
+    for bundle in bundles:
+        assert Caller(port, token).submit(bundle.read_bytes()).status == 200
     pages = ["/", "/contracts", "/results", "/ledger", "/executors", f"/contracts/{contract_id}"]
     pages += [f"/results/{name}" for name in names] + [f"/compare?a={names[0]}&b={names[1]}"]
     for page in pages:
@@ -163,7 +180,7 @@ def one_round(
     port: int,
     readers: Readers,
     tokens: list[str],
-    bundles: list[bytes],
+    bundles: list[Path],
     names: list[str],
     known: Recomputations,
     asked: argparse.Namespace,
@@ -272,14 +289,14 @@ def read_pages(port: int, pages: list[str], per_s: float, seconds: float, number
     return spent_ms
 
 
-def pushed(port: int, tokens: list[str], bundles: list[bytes], rate: float) -> list[float]:
+def pushed(port: int, tokens: list[str], bundles: list[Path], rate: float) -> list[float]:
     """Push at a fixed rate, agents in turn; how late each was acknowledged after it was due."""
     began = time.monotonic()
 
     def push(turn: int) -> float:
         due = began + turn / rate
         time.sleep(max(0.0, due - time.monotonic()))
-        answer = Caller(port, tokens[turn % len(tokens)]).submit(bundles[turn])
+        answer = Caller(port, tokens[turn % len(tokens)]).submit(bundles[turn].read_bytes())
         assert answer.status == 200, answer.text
         return time.monotonic() - due
 

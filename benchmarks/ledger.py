@@ -34,7 +34,8 @@ from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.merkle import includes
-from lynxbench.ledger.queries import Wanted, history, list_results, open_runs, standings
+from lynxbench.ledger.queries import Wanted, history, list_results, open_runs
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.precision import Precision
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

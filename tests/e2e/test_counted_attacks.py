@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -13,15 +13,10 @@ FLIPS = 80
 
 
 @pytest.fixture(scope="module")
-def attacks() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "attacks.py"
-    found = importlib.util.spec_from_file_location("attacks", path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["attacks"] = module  # dataclasses look their module up
-    found.loader.exec_module(module)
-    return module
+def attacks() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+        yield importlib.import_module("attacks")
 
 
 @pytest.mark.parametrize("kind", ["folder", "bundle", "written", "forged", "hostile", "terminal"])

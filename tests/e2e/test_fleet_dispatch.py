@@ -219,7 +219,7 @@ class Watched(FleetAgent):
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with hosted(make_world(tmp_path, shapes=())) as made:
+    with hosted(make_world(tmp_path, shapes=(), decisions=False)) as made:
         yield made
 
 

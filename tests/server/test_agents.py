@@ -75,7 +75,7 @@ def webhook() -> Iterator[tuple[Hook, str]]:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[World]:
-    with hosted(make_world(tmp_path, shapes=()), looking=True) as world:
+    with hosted(make_world(tmp_path, shapes=(), decisions=False), looking=True) as world:
         yield world
 
 

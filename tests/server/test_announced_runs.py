@@ -8,7 +8,8 @@ from pathlib import Path
 from hosted import Answer, Caller, World, made_result, record
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.run_folder import RunFolder
-from lynxbench.ledger.queries import find_run, open_runs, standings
+from lynxbench.ledger.queries import find_run, open_runs
+from lynxbench.ledger.result_standings import standings
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import EntryKind, RunAbandoned, RunRegistered
 from lynxbench.model.result import Result

@@ -35,6 +35,7 @@ def test_the_whole_server_declares_its_rights(world: World) -> None:
     assert changing == {AccessScope.READ, AccessScope.SUBMIT, AccessScope.CONTEST, AccessScope.ADMINISTER}
     assert [key for key, scope in rights.items() if key[0] != "GET" and scope is AccessScope.READ] == [
         ("POST", f"{API}/claims"),  # lints a text and keeps nothing
+        ("POST", f"{API}/ledger/witnessed"),  # keeps what a registered witness signed, and nothing else
         ("POST", "/account/tokens"),
         ("POST", "/account/tokens/revoke"),
         ("POST", "/account/password"),

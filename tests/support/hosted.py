@@ -318,9 +318,14 @@ def fill(ledger: OpenLedger, key: SigningKey, shapes: tuple[str, ...]) -> tuple[
 
 
 def make_world(
-    folder: Path, *, shapes: tuple[str, ...] = ("software-bound",), database: str | None = None, **settings: Any
+    folder: Path,
+    *,
+    shapes: tuple[str, ...] = ("software-bound",),
+    decisions: bool = True,
+    database: str | None = None,
+    **settings: Any,
 ) -> World:
-    """Everything but the port."""
+    """Everything but the port; `decisions` are those of the demonstration, which take as long as the rest."""
     team, other, host = (make_team(name, folder) for name in (TEAM, OTHER, "bench"))
     for friend in (team, other):
         card = friend.keyring.keys.card(friend.name)
@@ -337,7 +342,8 @@ def make_world(
         ledger.log.append(seal(doubt, other.key))
         fleet = [record(ledger, one, team.key) for one in fleet_results()]
         analyses = plant(ledger, team.key, folder / "planted", results, fleet)
-        demonstrate(ledger, host.key, host.keyring.trust, folder, pdf=False)
+        if decisions:
+            demonstrate(ledger, host.key, host.keyring.trust, folder, pdf=False)
     wanted = {"host": "127.0.0.1", "reads_per_s": 0, "upload_folder": folder / "uploads", "environment": environment}
     server = Server(ServerSettings(**{**wanted, **settings}), location, store_url(None, location))
     tokens = {}

@@ -11,7 +11,7 @@ from lynxbench.cli.options import AS_JSON, LEDGER, RESULT
 from lynxbench.errors import BadInput, Refused
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import OpenLedger, opened
-from lynxbench.ledger.queries import owner_of_result
+from lynxbench.ledger.result_standings import owner_of_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultContested, ResultRetracted
 from lynxbench.record.recording import MAX_REASON

@@ -8,7 +8,7 @@ import typer
 from pydantic import ValidationError
 
 from lynxbench.cli.answers import answer
-from lynxbench.cli.lazy_commands import command_group
+from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON, moment_of
 from lynxbench.cli.terminal import say_json
 from lynxbench.errors import BadInput
@@ -18,7 +18,7 @@ from lynxbench.evidence.trust import Thresholds, TrustedKey, TrustList
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.entries import Role
 
-app = command_group("A team's signing keys, and whose signatures count here.")
+app = command_group("A team's signing keys, and whose signatures count here.", COMMANDS["key"])
 
 
 @app.command()
@@ -54,6 +54,7 @@ def list_keys(as_json: bool = AS_JSON) -> None:
         lambda: {
             "keys": [{**key.model_dump(mode="json"), "here": here.get(key.keyid)} for key in trust.keys],
             "thresholds": trust.thresholds.model_dump(mode="json"),
+            **trust.model_dump(mode="json", include={"team_roles", "administrators", "identities"}),
         },
         lambda: render_trust(trust, here, datetime.now(UTC)),
     )
@@ -119,14 +120,21 @@ def threshold(
 
 def render_trust(trust: TrustList, here: dict[str, str], now: datetime) -> str:
     """The trust list as text."""
-    if not trust.keys:
+    if not trust.keys and not trust.identities:
         return "no keys yet; the first run makes one, or: lynxbench key new NAME --team TEAM\n"
-    width = max(len(key.team) for key in trust.keys)
+    teams = [*(key.team for key in trust.keys), *(identity.team for identity in trust.identities)]
+    width = max(map(len, teams))
     lines = []
     for key in trust.keys:
         state = key.refusal_at(now) or "trusted"
         mine = f"  here as {here[key.keyid]}" if key.keyid in here else ""
+        mine += "  administrator" if key.keyid in trust.administrators else ""
         lines.append(f"{short(key.keyid)}  {key.team:<{width}}  {', '.join(key.roles):<15}  {state}{mine}")
+    for identity in trust.identities:
+        state = f"was revoked at {identity.revoked.at}: {identity.revoked.reason}" if identity.revoked else "trusted"
+        whom = f"{identity.subject} of {identity.issuer}"
+        lines.append(f"{'identity':<12}  {identity.team:<{width}}  {', '.join(identity.roles):<15}  {state}  {whom}")
+    lines += [f"{team} acts here as {', '.join(roles)} alone" for team, roles in sorted(trust.team_roles.items())]
     return "\n".join([*lines, _needed(trust.thresholds)]) + "\n"
 
 

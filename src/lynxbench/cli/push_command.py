@@ -2,18 +2,20 @@
 
 import os
 import sys
+from dataclasses import asdict, dataclass
 
 import typer
 
 from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON, LEDGER, SERVER, TOKEN
 from lynxbench.cli.terminal import tell
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, EvidenceInvalid, Refused
 from lynxbench.ledger.bundle import Imported
 from lynxbench.ledger.names import looks_like_id
 from lynxbench.model.canonical import short
+from lynxbench.record.gossiping import exchange_checkpoints
 from lynxbench.record.pushing import pull_result, push_results
-from lynxbench.record.remote import remote_from
+from lynxbench.record.remote import Remote, remote_from
 
 SHOWN = 5
 
@@ -44,13 +46,15 @@ def push(
     pushed = push_results(results or [], ledger, remote, os.environ, everything=everything, progress=show_progress)
     if seen:
         tell("")
+    told = _exchange(ledger, remote)
     names = ", ".join(short(name) for name in pushed.results[:SHOWN])
     more = f" and {len(pushed.results) - SHOWN} more" if len(pushed.results) > SHOWN else ""
     answer(
         as_json,
-        lambda: {"server": remote.url, **pushed.document()},
-        lambda: f"{names}{more}: {pushed.new} of {pushed.entries} entries are new at {remote.url}\n",
+        lambda: {"server": remote.url, **pushed.document(), "checkpoints": told.document},
+        lambda: f"{names}{more}: {pushed.new} of {pushed.entries} entries are new at {remote.url}\n{told.text}",
     )
+    told.end()
 
 
 def pull(
@@ -67,6 +71,7 @@ def pull(
         raise BadInput(f"{result!r}: no id of a result")
     remote = remote_from(server, token, os.environ)
     pulled = pull_result(result, ledger, remote, os.environ)
+    told = _exchange(ledger, remote)
     answer(
         as_json,
         lambda: {
@@ -75,12 +80,41 @@ def pull(
             "entries": pulled.entries,
             "new": pulled.new,
             "teams": list(pulled.teams),
+            "checkpoints": told.document,
         },
-        lambda: imported_line(pulled),
+        lambda: imported_line(pulled) + told.text,
     )
+    told.end()
 
 
 def imported_line(imported: Imported) -> str:
     """What came out of a bundle, for people."""
     names, teams = ", ".join(short(name) for name in imported.results), ", ".join(imported.teams)
     return f"{names}: verified, signed by {teams}; {imported.new} of {imported.entries} entries are new here\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What came of exchanging checkpoints, said after what the command was for."""
+
+    document: dict[str, object]
+    text: str
+    problem: EvidenceInvalid | None = None
+
+    def end(self) -> None:
+        """End as evidence that does not verify ends, where a log was found to lie."""
+        if self.problem is not None:
+            raise self.problem
+
+
+def _exchange(ledger: str | None, remote: Remote) -> _Told:
+    """Checkpoints both ways; a server that exchanges none changes nothing about the results."""
+    try:
+        gossip = exchange_checkpoints(ledger, remote, os.environ)
+    except EvidenceInvalid as error:
+        return _Told({"problem": str(error)}, "", error)
+    except (BadInput, Refused) as error:
+        return _Told({"not_done": [str(error)]}, f"checkpoints were not exchanged: {error}\n")
+    lines = [f"witnessed: {sighting.words}\n" for sighting in gossip.witnessed_by]
+    lines += [f"SPLIT VIEW: {words}; the server was told\n" for words in gossip.split_views]
+    return _Told(asdict(gossip), "".join(lines))

@@ -10,7 +10,8 @@ from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import opened
 from lynxbench.ledger.names import find_id
-from lynxbench.ledger.queries import Wanted, list_results, open_runs, standings
+from lynxbench.ledger.queries import Wanted, list_results, open_runs
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.precision import Precision
 from lynxbench.model.verdicts import ValidityVerdict
 from lynxbench.record.listing import list_document

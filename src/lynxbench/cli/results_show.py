@@ -9,8 +9,10 @@ from lynxbench.cli.output import print_result
 from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.cli.terminal import say
 from lynxbench.evidence.keyring import Keyring
+from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import opened
-from lynxbench.ledger.queries import entries_about, list_foreign, standings, voice_of
+from lynxbench.ledger.queries import entries_about, list_foreign
+from lynxbench.ledger.result_standings import standings, voice_of
 from lynxbench.record.listing import about_document, foreign_document
 from lynxbench.record.recalling import result_document
 from lynxbench.report.documents.ledger_documents import compose_about, compose_foreign_list
@@ -27,6 +29,7 @@ def show(
         result_id = named_result(open_, result)
         document = result_document(open_, result_id)
         entries = entries_about(open_.log, [result_id, document.run_id])
+        trust = logged_trust(open_.log, trust).at(NEWEST)
         about = [(logged, voice_of(logged, trust)) for logged in entries]
         standing = standings(open_.log, [result_id], trust)[result_id]
     if as_json:

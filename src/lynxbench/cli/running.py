@@ -9,7 +9,7 @@ from lynxbench.cli.output import print_result, tell_record, write_reports
 from lynxbench.cli.progress import TerminalProgress
 from lynxbench.errors import ExitCode
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.ledger.queries import standings
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
 from lynxbench.model.result import Result, ValidityVerdict

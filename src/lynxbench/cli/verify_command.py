@@ -14,12 +14,15 @@ from lynxbench.errors import BadInput, BadLedger, ExitCode, Refused
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import MANIFEST_FILE
 from lynxbench.evidence.sample_file import hash_file
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import NO_LEDGER, opened
 from lynxbench.ledger.names import find_analysis, find_id, looks_like_id
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultVerified
-from lynxbench.model.verification import FIGURES_LINE, CheckOutcome, EvidenceVerdict, VerificationReport, worst
+from lynxbench.model.verification import FIGURES_LINE, Check, CheckOutcome, EvidenceVerdict, VerificationReport, worst
+from lynxbench.record.attestation_check import check_attestation, read_roots
 from lynxbench.record.bundled_results import is_bundle, read_stranger_bundle, verify_bundled
 from lynxbench.record.recalling import lay_out, ledger_checks
 from lynxbench.record.recalling_analyses import named_analysis
@@ -137,9 +140,9 @@ def _verify_bundle(path: Path, everything: bool, as_json: bool) -> None:
 
 def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
     """A folder, with what the ledger adds where it is there and knows the result or the analysis."""
-    trust = Keyring().trust
+    trust = _trust(ledger)
     is_analysis = analysis_kind(path) is not None
-    report = verify_analysis_folder(path) if is_analysis else verify_folder(path, check_envelope(path, trust))
+    report = verify_analysis_folder(path) if is_analysis else verify_folder(path, _beside(path, trust))
     try:
         with opened(ledger, os.environ) as open_:
             if is_analysis:
@@ -151,6 +154,23 @@ def _verify_path(path: Path, ledger: str | None) -> VerificationReport:
         if ledger not in (None, NO_LEDGER):  # one that nobody asked for may be absent
             raise
     return report
+
+
+def _beside(folder: Path, trust: TrustList) -> tuple[Check, ...]:
+    """Who signed what is in a folder, and what the hardware says of the run."""
+    return (*check_envelope(folder, trust), *check_attestation(folder, read_roots(os.environ)))
+
+
+def _trust(ledger: str | None) -> TrustList:
+    """Whom the reader trusts, with the identities that the ledger's key log proves, where there are any."""
+    trust = Keyring().trust
+    if not trust.identities:
+        return trust
+    try:
+        with opened(ledger, os.environ) as open_:
+            return logged_trust(open_.log, trust).at(NEWEST)
+    except BadLedger:
+        return trust
 
 
 def _verify_id(named: str, ledger: str | None) -> VerificationReport:
@@ -165,7 +185,7 @@ def _verify_id(named: str, ledger: str | None) -> VerificationReport:
         result_id = find_id(open_.log, named, "result")
         folder = Path(temporary) / short(result_id)
         lay_out(open_, result_id, folder)
-        report = verify_folder(folder, check_envelope(folder, trust))
+        report = verify_folder(folder, _beside(folder, logged_trust(open_.log, trust).at(NEWEST)))
         return report.adding(ledger_checks(open_, result_id, trust))
 
 

@@ -18,7 +18,8 @@ from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import NO_LEDGER, opened
-from lynxbench.ledger.queries import Wanted, find_results, list_results, standings
+from lynxbench.ledger.queries import Wanted, find_results, list_results
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import Device, PurchaseDecision, WhatIf

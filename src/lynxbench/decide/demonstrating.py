@@ -25,7 +25,7 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import HOME_VARIABLE, SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
-from lynxbench.ledger.queries import standings
+from lynxbench.ledger.result_standings import standings
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.contract import Regime
 from lynxbench.model.entries import Blob, ContractAgreed, ResultContested, Role, RunRegistered

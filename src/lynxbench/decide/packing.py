@@ -28,7 +28,8 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.bundle import Bundle, export_bundle, read_bundle
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger, opened
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.queries import find_result, standings, voice_of
+from lynxbench.ledger.queries import find_result
+from lynxbench.ledger.result_standings import standings, voice_of
 from lynxbench.model.canonical import short
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.decisions import PurchaseDecision

@@ -16,6 +16,7 @@ from lynxbench.evidence.canonical_reader import parse_base64, parse_canonical
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustedKey, TrustList
 from lynxbench.model.canonical import JsonValue, canonical_bytes, short
+from lynxbench.model.entries import Role
 
 STATEMENT_TYPE: Final = "application/vnd.in-toto+json"
 """An in-toto statement: every entry of a ledger."""
@@ -47,13 +48,15 @@ class Envelope:
 
     def to_bytes(self) -> bytes:
         """The envelope's only byte form."""
-        return canonical_bytes(
-            {
-                "payload": _encode(self.payload),
-                "payloadType": self.payload_type,
-                "signatures": [{"keyid": signed.keyid, "sig": _encode(signed.sig)} for signed in self.signatures],
-            }
-        )
+        return canonical_bytes(self.to_document())
+
+    def to_document(self) -> dict[str, JsonValue]:
+        """The envelope as JSON."""
+        return {
+            "payload": _encode(self.payload),
+            "payloadType": self.payload_type,
+            "signatures": [{"keyid": signed.keyid, "sig": _encode(signed.sig)} for signed in self.signatures],
+        }
 
 
 def parse_envelope(data: bytes) -> Envelope:
@@ -129,12 +132,18 @@ class CheckedSignatures:
 
 
 def check_signatures(
-    envelope: Envelope, trust: TrustList, *, payload_type: str = STATEMENT_TYPE, at: datetime | None = None
+    envelope: Envelope,
+    trust: TrustList,
+    *,
+    payload_type: str = STATEMENT_TYPE,
+    at: datetime | None = None,
+    role: Role | None = None,
 ) -> CheckedSignatures:
     """Every signature held against the trust list at a time (now, unless told).
 
     A wrong signature in the name of a trusted key is an attack or damage and raises EvidenceInvalid. Keys that nobody
-    trusts, or did not yet or no longer at that time, are ignored and listed.
+    trusts, or did not yet or no longer at that time, or that may not act in the role that is asked for, are ignored and
+    listed.
     """
     _refuse_unknown_type(envelope.payload_type)
     if envelope.payload_type != payload_type:
@@ -150,8 +159,8 @@ def check_signatures(
             continue
         if not known.public.verify(message, signature.sig):
             raise EvidenceInvalid(f"the signature of key {short(signature.keyid)} ({known.team}) does not hold")
-        refusal = known.refusal_at(moment)
-        if refusal is not None:
+        refusal = known.refusal_at(moment) or (role and trust.refusal_as(known, role))
+        if refusal:
             ignored.append(f"key {short(signature.keyid)} ({known.team}) {refusal}")
         else:
             signers.setdefault(known.public.raw, known)
@@ -159,10 +168,15 @@ def check_signatures(
 
 
 def verify_signatures(
-    envelope: Envelope, trust: TrustList, *, payload_type: str = STATEMENT_TYPE, at: datetime | None = None
+    envelope: Envelope,
+    trust: TrustList,
+    *,
+    payload_type: str = STATEMENT_TYPE,
+    at: datetime | None = None,
+    role: Role | None = None,
 ) -> tuple[TrustedKey, ...]:
     """The distinct trusted keys that signed; EvidenceInvalid when there is none."""
-    checked = check_signatures(envelope, trust, payload_type=payload_type, at=at)
+    checked = check_signatures(envelope, trust, payload_type=payload_type, at=at, role=role)
     if not checked.signers:
         raise EvidenceInvalid(f"no trusted signature: {'; '.join(checked.ignored) or 'it is not signed'}")
     return checked.signers

@@ -17,11 +17,12 @@ from rfc8785 import CanonicalizationError
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import as_written, parse_canonical
 from lynxbench.evidence.envelope import MAX_ENVELOPE_BYTES, STATEMENT_TYPE, Envelope, sign, verify_signatures
+from lynxbench.evidence.key_entries import key_of_entry
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustedKey, TrustList, parse_moment
 from lynxbench.model.canonical import JsonValue, canonical_bytes
 from lynxbench.model.document import Document, first_problem
-from lynxbench.model.entries import ContractAgreed, Entry, EntryKind
+from lynxbench.model.entries import ACTS, ContractAgreed, Entry, EntryKind, KeyAnnounced, KeyRevoked
 
 IN_TOTO_STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPES: Final = {kind: f"urn:lynxbench:entry:{kind.value}:1" for kind in EntryKind}
@@ -38,6 +39,7 @@ _NAMED_IDS = (
     "weights",
     "analysis_id",
     "base_contract_id",
+    "keyid",
 )
 
 
@@ -71,7 +73,8 @@ def open_entry(envelope: Envelope) -> Entry:
 def verify_entry(envelope: Envelope, trust: TrustList) -> VerifiedEntry:
     """The entry and its signers, both from the same bytes; EvidenceInvalid where either does not hold."""
     entry = _open(envelope.payload)
-    return VerifiedEntry(entry, verify_signatures(envelope, trust, at=parse_time(entry.made_at)))
+    at, role = parse_time(entry.made_at), ACTS.get(entry.body.kind)
+    return VerifiedEntry(entry, verify_signatures(envelope, trust, at=at, role=role))
 
 
 def subjects_of(entry: Entry, identifier: str) -> tuple[tuple[str, str], ...]:
@@ -181,3 +184,7 @@ def _refuse_incoherent(entry: Entry) -> None:
     body = entry.body
     if isinstance(body, ContractAgreed) and body.contract_id != body.contract.contract_id:
         raise EvidenceInvalid("entry: contract_id is not the id of the contract inside")
+    if isinstance(body, KeyAnnounced):
+        key_of_entry(body)
+    if isinstance(body, KeyRevoked):
+        parse_time(body.since)

@@ -1,10 +1,12 @@
 """Whose signatures count: a list of public keys with team, roles, validity and revocation, and how many are needed.
 
-HOME/trust.json, canonical JSON. Each person or ledger has one; nothing is trusted that is not in it.
+HOME/trust.json, canonical JSON. Each person or ledger has one; nothing is trusted that is not in it: a key, or an
+identity whose issuer vouches for short-lived keys.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -16,9 +18,10 @@ from pydantic import Field as Bound_
 
 from lynxbench.errors import BadInput
 from lynxbench.evidence.canonical_reader import parse_document
+from lynxbench.evidence.issuer_keys import MAX_ISSUER_KEYS, Issuer, IssuerKey
 from lynxbench.evidence.keys import KeyCard, PublicKey, PublicKeyText, Roles, parse_public_key
 from lynxbench.model.canonical import canonical_bytes, short
-from lynxbench.model.document import Document
+from lynxbench.model.document import Document, first_problem
 from lynxbench.model.entries import Reason, Role
 from lynxbench.model.fields import Sha256
 from lynxbench.model.team_names import Team, looks_like
@@ -26,6 +29,9 @@ from lynxbench.plain_files import read_plain
 
 TRUST_FILE: Final = "trust.json"
 MAX_TRUST_BYTES: Final = 4 << 20
+_ADDED: Final = ("team_roles", "administrators", "identities")
+"""Left out of the file where nobody set them: lists of earlier versions keep their bytes."""
+_ANY, _MOST_ANY = "*", 4
 
 
 def parse_moment(text: str) -> datetime:
@@ -89,6 +95,36 @@ class TrustedKey(Document):
         return self
 
 
+def _as_pattern(text: str) -> str:
+    literal = text.partition(_ANY)[0]
+    if not 3 <= len(literal) <= len(text) <= 1000 or not text.isprintable():
+        raise ValueError(f"{text[:80]!r} is no pattern of subjects; it begins with three characters before any '*'")
+    if _ANY * 2 in text or text.count(_ANY) > _MOST_ANY:
+        raise ValueError(f"{text[:80]!r} is no pattern of subjects; at most {_MOST_ANY} '*', none beside another")
+    return text
+
+
+SubjectPattern = Annotated[str, AfterValidator(_as_pattern)]
+
+
+class TrustedIdentity(Document):
+    """Whoever an issuer names so may act for a team, with short-lived keys that its tokens are made out to."""
+
+    issuer: Issuer
+    subject: SubjectPattern
+    """The whole subject; `*` stands for one or more characters of one part, without ':' and '/'."""
+    team: Team
+    roles: Roles
+    keys: Annotated[tuple[IssuerKey, ...], Bound_(min_length=1, max_length=MAX_ISSUER_KEYS)]
+    """The issuer's keys as the reader has seen them: a token names one of these or counts for nothing."""
+    revoked: Revocation | None = None
+
+    def names(self, subject: str) -> bool:
+        """Whether the pattern is the subject, from its first character to its last."""
+        pattern = "[^:/]+".join(re.escape(part) for part in self.subject.split(_ANY))
+        return re.fullmatch(pattern, subject) is not None
+
+
 class Thresholds(Document):
     """How many distinct keys must stand behind a result."""
 
@@ -103,6 +139,11 @@ class TrustList(Document):
     schema_version: Literal[1] = 1
     keys: tuple[TrustedKey, ...] = ()
     thresholds: Thresholds = Thresholds()
+    team_roles: dict[Team, Roles] = {}
+    """What each of these teams may act as; the keys of a team that is not here act as their cards say."""
+    administrators: tuple[Sha256, ...] = ()
+    """Keys that may say in a ledger's key log what concerns other teams' keys."""
+    identities: tuple[TrustedIdentity, ...] = ()
 
     def find(self, keyid: str) -> TrustedKey | None:
         """The trusted key of an id."""
@@ -119,7 +160,7 @@ class TrustList(Document):
 
     def refuse_twin(self, team: str) -> None:
         """Refuse a team whose name can be mistaken for one that is already here."""
-        twin = next((key.team for key in self.keys if looks_like(key.team, team)), None)
+        twin = next((known for known in self._teams() if looks_like(known, team)), None)
         if twin is not None:
             raise BadInput(
                 f"team {team!r} can be mistaken for {twin!r}, which is in the trust list; choose another name"
@@ -139,7 +180,7 @@ class TrustList(Document):
             valid_from=_text(valid_from),
             valid_until=_text(valid_until) if valid_until is not None else None,
         )
-        return self._rebuilt((*self.keys, new))
+        return self._rebuilt(keys=(*self.keys, new))
 
     def revoking(self, keyid: str, reason: str, at: datetime) -> TrustList:
         """The list with one key revoked from a time on; it stays in the list, and so do its older signatures."""
@@ -148,8 +189,45 @@ class TrustList(Document):
             raise BadInput(f"key {short(keyid)} is not in the trust list")
         if known.revoked is not None:
             raise BadInput(f"key {short(keyid)} was already revoked at {known.revoked.at}: {known.revoked.reason}")
-        revoked = known.model_copy(update={"revoked": Revocation(at=_text(at), reason=reason)})
-        return self._rebuilt(tuple(revoked if key is known else key for key in self.keys))
+        try:
+            revoked = known.model_copy(update={"revoked": Revocation(at=_text(at), reason=reason)})
+        except ValidationError as error:
+            raise BadInput(first_problem(error, "revocation")) from None
+        return self._rebuilt(keys=tuple(revoked if key is known else key for key in self.keys))
+
+    def granting(self, team: str, roles: tuple[Role, ...]) -> TrustList:
+        """The list with what a team may act as; no roles: as the cards of its keys say."""
+        others = {known: granted for known, granted in self.team_roles.items() if known != team}
+        return self._rebuilt(team_roles=others | ({team: tuple(dict.fromkeys(roles))} if roles else {}))
+
+    def administered(self, keyid: str, *, remove: bool = False) -> TrustList:
+        """The list with one more, or one less, key that keeps the ledger's key log."""
+        if remove != (keyid in self.administrators):
+            raise BadInput(f"key {short(keyid)} is {'no' if remove else 'already an'} administrator here")
+        others = tuple(known for known in self.administrators if known != keyid)
+        return self._rebuilt(administrators=others if remove else (*others, keyid))
+
+    def identifying(self, identity: TrustedIdentity) -> TrustList:
+        """The list with an identity; one of the same issuer, subject and team is replaced."""
+        others = tuple(known for known in self.identities if _same_identity(known) != _same_identity(identity))
+        return self._rebuilt(identities=(*others, identity))
+
+    def roles_of(self, key: TrustedKey) -> tuple[Role, ...]:
+        """What a key may act as: what its card says, within what its team may."""
+        granted = self.team_roles.get(key.team, tuple(Role))
+        return tuple(role for role in key.roles if role in granted)
+
+    def refusal_as(self, key: TrustedKey, role: Role) -> str | None:
+        """Why a key's signature does not count in a role, or None when it does.
+
+        Checking is open to every key of a team that may: only thresholds ask for a card that says witness.
+        """
+        granted = self.team_roles.get(key.team)
+        if granted is not None and role not in granted:
+            return f"acts as {role.value}, and its team is here as {', '.join(granted)} alone"
+        if role is Role.RUNNER and role not in key.roles:
+            return f"acts as {role.value}, and is a key for {', '.join(key.roles)} alone"
+        return None
 
     def needing(self, thresholds: Thresholds) -> TrustList:
         """The list with other thresholds."""
@@ -157,9 +235,9 @@ class TrustList(Document):
 
     def shortfalls(self, signers: Sequence[TrustedKey]) -> tuple[str, ...]:
         """Which thresholds the signers of a result (and of its verifications) do not meet, in words; empty: all met."""
-        runners = [signer for signer in signers if Role.RUNNER in signer.roles]
+        runners = [signer for signer in signers if Role.RUNNER in self.roles_of(signer)]
         teams = {runner.team for runner in runners}
-        witnesses = {signer.team for signer in signers if Role.WITNESS in signer.roles} - teams
+        witnesses = {signer.team for signer in signers if Role.WITNESS in self.roles_of(signer)} - teams
         short_of: list[str] = []
         if len(runners) < self.thresholds.runner:
             short_of.append(f"{len(runners)} of {self.thresholds.runner} runner signatures")
@@ -169,11 +247,12 @@ class TrustList(Document):
 
     def to_bytes(self) -> bytes:
         """The list's only byte form."""
-        return canonical_bytes(self.model_dump(mode="json"))
+        unset = {name for name in _ADDED if not getattr(self, name)}
+        return canonical_bytes(self.model_dump(mode="json", exclude=unset))
 
-    def _rebuilt(self, keys: tuple[TrustedKey, ...]) -> TrustList:
+    def _rebuilt(self, **changed: object) -> TrustList:
         try:
-            return TrustList(keys=keys, thresholds=self.thresholds)
+            return TrustList.model_validate({name: getattr(self, name) for name in TrustList.model_fields} | changed)
         except ValidationError as error:
             raise BadInput(error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")) from None
 
@@ -182,9 +261,16 @@ class TrustList(Document):
         for key, other in combinations(self.keys, 2):
             if key.public_key == other.public_key:
                 raise ValueError(f"key {short(key.keyid)} is listed twice")
-            if looks_like(key.team, other.team):
-                raise ValueError(f"teams {key.team!r} and {other.team!r} can be mistaken for one another; rename one")
+        for team, other_team in combinations(self._teams(), 2):
+            if looks_like(team, other_team):
+                raise ValueError(f"teams {team!r} and {other_team!r} can be mistaken for one another; rename one")
+        if len({_same_identity(identity) for identity in self.identities}) != len(self.identities):
+            raise ValueError("an identity is listed twice")
         return self
+
+    def _teams(self) -> tuple[str, ...]:
+        named = (*(key.team for key in self.keys), *self.team_roles, *(known.team for known in self.identities))
+        return tuple(dict.fromkeys(named))
 
 
 def parse_trust(data: bytes, file: str = TRUST_FILE) -> TrustList:
@@ -202,6 +288,10 @@ def read_trust(where: Path) -> TrustList:
     except OSError as error:
         raise BadInput(f"{file}: {error.strerror or error}") from error
     return parse_trust(data, str(file))
+
+
+def _same_identity(identity: TrustedIdentity) -> tuple[str, str, str]:
+    return identity.issuer, identity.subject, identity.team
 
 
 def _text(moment: datetime) -> str:

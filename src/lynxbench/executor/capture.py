@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from lynxbench.errors import BadInput
-from lynxbench.executor import confinement, processor, python_packages, system
+from lynxbench.executor import confinement, hardware_roots, processor, python_packages, system
 from lynxbench.executor.declaration import Declaration
 from lynxbench.executor.host import Host, Probe, exact_json, explain, run_probe
 from lynxbench.executor.nvidia import capture_nvidia, load_nvml
@@ -20,7 +20,9 @@ from lynxbench.model.secrets import value_is_credential
 
 PROBE_GROUP = "lynxbench.probes"
 """Entry points of this group are callables without arguments that return `{layer: {name: Field}}`."""
-PROBES: tuple[Probe, ...] = (*python_packages.PROBES, *system.PROBES, *confinement.PROBES, *processor.PROBES)
+PROBES: tuple[Probe, ...] = (
+    *python_packages.PROBES, *system.PROBES, *confinement.PROBES, *processor.PROBES, *hardware_roots.PROBES
+)  # fmt: skip
 
 NOT_DECLARED: dict[Layer, tuple[str, ...]] = {
     Layer.PROCUREMENT: ("price",),

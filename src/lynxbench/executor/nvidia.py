@@ -35,6 +35,11 @@ MOST_LINKS = 18
 """NVML_NVLINK_MAX_LINKS: the most any device has had (Hopper and Blackwell)."""
 REMOTE_SWITCH = 2
 """NVML_NVLINK_DEVICE_TYPE_SWITCH."""
+CC_ENABLED = 1
+"""NVML_CC_SYSTEM_FEATURE_ENABLED."""
+GPU_ATTESTATION = "gpu_attestation"
+ASKED_LATER = "asked for with a run's nonce when one is registered"
+NO_GPU_ROOT = unreadable("not available: no NVIDIA device answers", Tier.STATE)
 ANCESTORS: dict[int, str] = {0: "same board", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 """NVML's common ancestors in nvidia-smi's words: one PCIe switch, several, host bridge, NUMA node, across sockets."""
 
@@ -168,15 +173,16 @@ def capture_nvidia(host: Host, load: Callable[[], Nvml] = load_nvml) -> dict[Lay
                 Layer.SYSTEM: _read_driver(nvml),
                 Layer.ACCELERATOR: {
                     "gpu_count": measured(len(gpus), "NVML"),
+                    GPU_ATTESTATION: NO_GPU_ROOT,
                     **(_read_devices(nvml, gpus, host) if gpus else {}),
                 },
             }
     except Exception as problem:
-        return {Layer.ACCELERATOR: {"gpu_count": _no_devices(host, problem)}}
+        return {Layer.ACCELERATOR: {"gpu_count": _no_devices(host, problem), GPU_ATTESTATION: NO_GPU_ROOT}}
 
 
 def _no_devices(host: Host, problem: Exception) -> Field:
-    reason = f"{LIBRARY} does not load" if isinstance(problem, OSError) else _nvml_reason(problem)
+    reason = f"{LIBRARY} does not load" if isinstance(problem, OSError) else nvml_reason(problem)
     if isinstance(problem, ImportError):
         reason = "the Python package nvidia-ml-py is not installed (extra: gpu)"
     cards = [d for d in host.names("/sys/bus/pci/devices/*") if host.text_or(f"{d}/vendor") == "0x10de"]
@@ -197,7 +203,7 @@ def _field(read: Callable[[], object]) -> Field:
     try:
         return measured(exact_json(_text(read())), "NVML")
     except Exception as problem:
-        return unreadable(_nvml_reason(problem))
+        return unreadable(nvml_reason(problem))
 
 
 def _read_devices(nvml: Nvml, gpus: list[Handle], host: Host) -> dict[str, Field]:
@@ -209,9 +215,30 @@ def _read_devices(nvml: Nvml, gpus: list[Handle], host: Host) -> dict[str, Field
     links = [read_nvlinks(nvml, gpu) for gpu in gpus]
     fields["gpu_nvlink_active"] = measured([link.active for link in links], "NVML")
     fields["gpu_nvlink_version"] = measured([link.version for link in links], "NVML")
+    fields |= _read_confidential(nvml)
     if len(gpus) > 1:
         fields["gpu_topology"] = measured(describe_topology(nvml, gpus, links), "NVML: device by device")
     return fields
+
+
+def _read_confidential(nvml: Nvml) -> dict[str, Field]:
+    """Whether the devices work on encrypted memory, which costs transfers time, and can be asked to vouch for a run."""
+    why = why_no_gpu_root(nvml)
+    if why is not None:
+        return {GPU_ATTESTATION: unreadable(f"not available: {why}", Tier.STATE)}
+    return {
+        "gpu_confidential_computing": measured(True, "NVML"),
+        GPU_ATTESTATION: unreadable(ASKED_LATER, Tier.STATE),
+    }
+
+
+def why_no_gpu_root(nvml: Nvml) -> str | None:
+    """Why no device can be asked for an attestation report; None where they can."""
+    try:
+        state = nvml.nvmlSystemGetConfComputeState()
+    except Exception as problem:
+        return nvml_reason(problem)
+    return None if state.ccFeature == CC_ENABLED else "confidential computing is off (NVML)"
 
 
 def read_each(nvml: Nvml, gpus: list[Handle], reading: NvmlReading, host: Host) -> Field:
@@ -222,7 +249,7 @@ def read_each(nvml: Nvml, gpus: list[Handle], reading: NvmlReading, host: Host) 
         try:
             value = exact_json(_text(reading.read(nvml, gpu)))
         except Exception as problem:
-            failures.setdefault(_nvml_reason(problem), []).append(index)
+            failures.setdefault(nvml_reason(problem), []).append(index)
             values.append(None)
             continue
         values.append(host.pseudonym(reading.name, str(value)) if reading.identity else value)
@@ -243,10 +270,11 @@ def read_links_now(load: Callable[[], Nvml] = load_nvml) -> dict[str, Field]:
                 for reading in LINK_READINGS
             }
     except Exception as problem:
-        return {r.name.replace("_now", "_warm"): unreadable(_nvml_reason(problem), r.tier) for r in LINK_READINGS}
+        return {r.name.replace("_now", "_warm"): unreadable(nvml_reason(problem), r.tier) for r in LINK_READINGS}
 
 
-def _nvml_reason(problem: Exception) -> str:
+def nvml_reason(problem: BaseException) -> str:
+    """One line on why NVML gave no answer."""
     own = type(problem).__name__.startswith("NVMLError")  # its classes are not known where its package is missing
     return f"NVML: {problem if own else explain(problem)}"
 

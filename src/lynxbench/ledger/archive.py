@@ -48,6 +48,15 @@ def looks_like_archive(path: Path) -> bool:
     return not start or b"\0" in start
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a file begins as a bundle does."""
+    try:
+        with open_plain(path) as stream:
+            return stream.read(BLOCK)[_MAGIC_AT] == b"ustar"
+    except OSError:
+        return False
+
+
 def read_archive(stream: BinaryIO, file: str) -> Iterator[tuple[str, bytes]]:
     """Name and content of each member, in order; EvidenceInvalid at the first byte that is not as it must be."""
     left = os.fstat(stream.fileno()).st_size

@@ -21,6 +21,7 @@ from lynxbench.errors import BadInput, EvidenceInvalid, Refused
 from lynxbench.evidence.canonical_reader import parse_document
 from lynxbench.evidence.documents import RESULT_FILE, parse_identified
 from lynxbench.evidence.envelope import Envelope, parse_envelope
+from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import open_entry, verify_entry
 from lynxbench.evidence.trust import TrustList
@@ -37,10 +38,12 @@ from lynxbench.ledger.bundle_contents import (
 )
 from lynxbench.ledger.bundled_runs import check_run, is_example, trust_in
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
+from lynxbench.ledger.key_log import tokens_beside
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import INVENTED_ENTRY, Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
-from lynxbench.ledger.queries import entries_about, entries_of_contract, voice_of
+from lynxbench.ledger.queries import entries_about, entries_of_contract
+from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
 from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
@@ -181,7 +184,7 @@ def read_bundle(path: Path, trust: TrustList, *, example: bool = False) -> Bundl
     envelopes = tuple(envelope for _, envelope in numbered)
     cards = parse_document(contents.pop(KEYS), KEYS, MAX_LISTING_BYTES, Keys)
     invented = is_example([open_entry(envelope) for envelope in envelopes], str(path), asked=example)
-    trust = trust_in(cards.cards) if invented else trust
+    trust = trust_in(cards.cards) if invented else with_tokens(trust, envelopes)
     signed = verify_checkpoint(parse_envelope(contents.pop(CHECKPOINT)), trust)
     proofs = parse_document(contents.pop(PROOFS), PROOFS, MAX_LISTING_BYTES, Proofs)
     blobs = {name.removeprefix("blobs/"): data for name, data in contents.items() if name.startswith("blobs/")}
@@ -270,6 +273,7 @@ def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
         kinds = [EntryKind.CONTRACT, EntryKind.AGREEMENT]
         known |= {logged.seq: logged for logged in entries_of_contract(ledger, contract_id, kinds)}
     known |= {logged.seq: logged for logged in other_runs(ledger, list(known.values()))}
+    known |= {logged.seq: logged for logged in tokens_beside(ledger, list(known.values()))}
     missing = set(results) - {body.result_id for body in results_there}
     if missing:
         raise BadInput(f"{short(missing.pop())}: no such result in {ledger.database.name}")

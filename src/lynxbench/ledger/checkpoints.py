@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from pydantic import Field as Bound_
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, LargeBinary, func, select
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_document
@@ -134,9 +134,9 @@ def verify_checkpoint(envelope: Envelope, trust: TrustList) -> Signed:
 
 
 def stored_checkpoints(ledger: Ledger, limit: int = 20) -> list[Signed]:
-    """The newest checkpoints that were stored, newest first."""
-    chosen = select(checkpoints.c.envelope).order_by(checkpoints.c.number.desc()).limit(limit)
-    stored = [row.envelope for row in ledger.database.rows(chosen)]
+    """The newest checkpoints that were stored as envelopes, newest first."""
+    chosen = select(checkpoints.c.envelope).where(~is_stored_note(ledger)).order_by(checkpoints.c.number.desc())
+    stored = [row.envelope for row in ledger.database.rows(chosen.limit(limit))]
     if not all(isinstance(envelope, bytes) for envelope in stored):
         raise EvidenceInvalid(f"{ledger.database.name}: a checkpoint was changed after it was recorded")
     envelopes = [parse_envelope(envelope) for envelope in stored]
@@ -153,6 +153,10 @@ def prove_stored(ledger: Ledger, trust: TrustList | None = None) -> int:
         where = f"{ledger.database.name}: checkpoint {number}"
         if not isinstance(data, bytes) or (ledger.database.is_sqlite and number != place):
             raise EvidenceInvalid(f"{where} was changed after it was recorded")
+        if is_note(data):
+            if _prove_note(ledger, data, trust or TrustList(), f"its own checkpoint of {logged_at}") != (size, root):
+                raise EvidenceInvalid(f"{where} says what its signers did not sign")
+            continue
         envelope = parse_envelope(data)
         checkpoint = open_checkpoint(envelope)
         is_alone = len(envelope.signatures) == 1  # one that was co-signed here is stored when it was
@@ -161,6 +165,29 @@ def prove_stored(ledger: Ledger, trust: TrustList | None = None) -> int:
         check_signatures(envelope, trust or TrustList(), payload_type=CHECKPOINT_TYPE)
         prove_against(ledger, checkpoint)
     return len(rows)
+
+
+def is_note(data: bytes) -> bool:
+    """Whether a checkpoint is a signed note, and not an envelope."""
+    return not data.startswith(b"{")
+
+
+def is_stored_note(ledger: Ledger) -> ColumnElement[bool]:
+    """The same, asked of the database: a note begins with the log's origin."""
+    return func.substr(checkpoints.c.envelope, 1, 1, type_=LargeBinary()) == ledger.origin[:1].encode("utf-8")
+
+
+def _prove_note(ledger: Ledger, data: bytes, trust: TrustList, what: str) -> tuple[int, bytes]:
+    """Size and root of a note of this log that the log contains; wrong signatures in a trusted key's name are found."""
+    from lynxbench.ledger.signed_notes import cosignatures, find_log_signer, parse_note  # few commands read one
+
+    note = parse_note(data)
+    if note.origin != ledger.origin:
+        raise EvidenceInvalid(f"the checkpoint is of ledger {note.origin}, this one is {ledger.origin}")
+    find_log_signer(note, trust)
+    cosignatures(note, trust)
+    prove_head(ledger, note.head, what)
+    return note.head.size, note.head.root
 
 
 def _store(ledger: Ledger, checkpoint: Checkpoint, envelope: Envelope, now: datetime) -> None:

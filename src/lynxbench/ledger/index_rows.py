@@ -13,6 +13,8 @@ from lynxbench.model.entries import (
     DecisionTaken,
     Entry,
     ForeignImported,
+    KeyAnnounced,
+    KeyRevoked,
     ResultContested,
     ResultRecorded,
     ResultRerun,
@@ -105,6 +107,8 @@ def _subjects(entry: Entry) -> set[tuple[str, str]]:
     if isinstance(body, Concluded):
         subjects |= {(body.analysis_id, "analysis"), (body.name, "named"), (body.base_contract_id, "cited")}
         subjects |= {(name, "cited") for name in body.without_result}
+    if isinstance(body, (KeyAnnounced, KeyRevoked)):
+        subjects.add((body.keyid, "key"))
     if isinstance(body, (ResultContested, DecisionTaken, Concluded)):
         subjects |= {(name, "cited") for name in body.cites}
     return subjects

@@ -207,10 +207,11 @@ class Ledger:
                 proofs += _with_nodes(connection, lambda read, some=some: _proofs(read, some, whole))  # type: ignore[misc]
         return proofs
 
-    def prove_extends(self, earlier: int) -> tuple[TreeHead, tuple[bytes, ...]]:
-        """The log now, and the proof that it begins with the first `earlier` entries of before."""
+    def prove_extends(self, earlier: int, size: int | None = None) -> tuple[TreeHead, tuple[bytes, ...]]:
+        """The log now, or when it held `size` entries, and the proof that it begins with its first `earlier` ones."""
         with self.database.reading() as connection:
-            head = _head(connection)
+            whole = _within(connection, size)
+            head = TreeHead(whole, _with_nodes(connection, lambda read: merkle.read_frontier(read, whole).root))
             known = min(earlier, head.size)
             return head, _with_nodes(connection, lambda read: merkle.prove_consistency(read, known, head.size))
 

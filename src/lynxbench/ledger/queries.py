@@ -12,21 +12,15 @@ from pydantic_core import from_json
 from sqlalchemy import Select, exists, func, select, tuple_, union
 
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.evidence.envelope import check_signatures
-from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger.ledger_tables import ANNOUNCED, entries, figures, results, subjects
+from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
 from lynxbench.ledger.ledger_tables import open_runs as unfinished
 from lynxbench.ledger.log import Ledger, Logged, batched, checked_envelope
 from lynxbench.ledger.names import FULL_ID
-from lynxbench.model.entries import ContractAgreed, EntryKind, ResultRecorded, RunRegistered
+from lynxbench.model.entries import ContractAgreed, EntryKind, ResultRecorded
 from lynxbench.model.figures import Figure
-from lynxbench.model.standing import NO_RUNS, RunCount, Standing, Voice, VoicedEntry, owner_of, standing_of
 
 if TYPE_CHECKING:
     from lynxbench.model.contract import Contract
-
-FEW = 2000
-"""Up to so many disputed results of the whole ledger are looked up by their ids: quicker than a contract's history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,134 +168,6 @@ def newest_of_kind(ledger: Ledger, kinds: Sequence[str], limit: int) -> list[Log
     """The newest entries of kinds, newest first."""
     chosen = select(entries.c.seq).where(entries.c.kind.in_(list(kinds))).order_by(entries.c.seq.desc()).limit(limit)
     return ledger.read_all([row.seq for row in ledger.database.rows(chosen)])[::-1]
-
-
-def disputed(ledger: Ledger, contract_id: str, trust: TrustList) -> dict[str, Standing]:
-    """The standing of those results of a contract that somebody contested, retracted, refuted or re-ran.
-
-    The rest of a long history need not be opened for it, nor looked at where few results of the ledger are disputed.
-    """
-    kinds = [EntryKind.CONTEST.value, EntryKind.RETRACTION.value, EntryKind.VERIFICATION.value, EntryKind.RERUN.value]
-    about = select(entries.c.result_id).where(entries.c.kind.in_(kinds)).distinct()
-    mine = select(results.c.result_id).where(results.c.contract_id == contract_id).distinct()
-    with ledger.database.reading() as connection:
-        anywhere = set(connection.execute(about.limit(FEW + 1)).scalars())
-        if len(anywhere) > FEW:
-            chosen = mine.join(entries, entries.c.result_id == results.c.result_id).where(entries.c.kind.in_(kinds))
-            names = list(connection.execute(chosen).scalars())
-        else:
-            names = []
-            for some in batched(sorted(name for name in anywhere if name)):
-                names += connection.execute(mine.where(results.c.result_id.in_(some))).scalars()
-    return standings(ledger, names, trust) if names else {}
-
-
-def standings(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, Standing]:
-    """The standing of each of these results, as the reader's trust list has it."""
-    by_id = _voiced(ledger, result_ids, trust)
-    contracts = {
-        entry.entry.body.contract_id
-        for mine in by_id.values()
-        for entry in mine
-        if isinstance(entry.entry.body, ResultRecorded)
-    }
-    counts = _run_counts(ledger, sorted(contracts))
-    _add_signatures(ledger, by_id, trust)
-    return {name: standing_of(name, mine, _runs(mine, name, counts, trust)) for name, mine in by_id.items()}
-
-
-def owner_of_result(ledger: Ledger, result_id: str, trust: TrustList) -> Voice:
-    """Whose a result is: who alone can retract it."""
-    return owner_of(result_id, _voiced(ledger, [result_id], trust)[result_id])
-
-
-def _voiced(ledger: Ledger, result_ids: Sequence[str], trust: TrustList) -> dict[str, list[VoicedEntry]]:
-    """Everything that was said about each of these results, with the registrations of its run."""
-    about = entries_about(ledger, result_ids)
-    by_run: dict[str, set[str]] = {}
-    for logged in about:
-        if isinstance(logged.entry.body, ResultRecorded):
-            by_run.setdefault(logged.entry.body.run_id, set()).add(logged.entry.body.result_id)
-    there = {logged.seq for logged in about}
-    registrations = entries_about(ledger, by_run, [EntryKind.REGISTRATION]) if by_run else []
-    about += [logged for logged in registrations if logged.seq not in there]
-    by_id: dict[str, list[VoicedEntry]] = {result_id: [] for result_id in result_ids}
-    for logged in about:
-        body = logged.entry.body
-        spoken_of = {str(getattr(body, "result_id", ""))}
-        named = by_run.get(body.run_id, set()) if isinstance(body, RunRegistered) else spoken_of
-        voiced = VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust), logged.logged_at)
-        for result_id in named & by_id.keys():
-            by_id[result_id].append(voiced)
-    return by_id
-
-
-Signers = tuple[str, str]
-"""A contract, and the keys that signed, as the log has them."""
-
-
-def _run_counts(ledger: Ledger, contracts: Sequence[str]) -> dict[Signers, RunCount]:
-    """How many runs of a contract each key registered, and how many of those have no result in this ledger.
-
-    Counted in the record's own columns, which are guarded, and held against the entries by `results log --verify`.
-    """
-    ended = entries.alias()
-    has_result = exists().where(ended.c.run_id == entries.c.run_id, ended.c.kind == EntryKind.RESULT.value)
-    by = (entries.c.contract_id, entries.c.signers)
-    counted = select(*by, func.count(entries.c.run_id.distinct()))
-    registered: dict[Signers, int] = {}
-    without: dict[Signers, int] = {}
-    with ledger.database.reading() as connection:
-        for some in batched(contracts):
-            mine = entries.c.contract_id.in_(some)
-            announced = counted.where(mine, ANNOUNCED)
-            still_open = counted.join(unfinished, unfinished.c.seq == entries.c.seq)
-            still_open = still_open.where(unfinished.c.contract_id.in_(some))  # few of them: asked for first
-            given_up = counted.where(mine, entries.c.kind == EntryKind.ABANDONED.value, ~has_result)
-            for statement, counts in ((announced, registered), (still_open, without), (given_up, without)):
-                for contract_id, signers, count in connection.execute(statement.group_by(*by)):
-                    counts[contract_id, signers] = counts.get((contract_id, signers), 0) + count
-    return {name: RunCount(count, min(without.get(name, 0), count)) for name, count in registered.items()}
-
-
-def _runs(mine: Sequence[VoicedEntry], result_id: str, counts: dict[Signers, RunCount], trust: TrustList) -> RunCount:
-    """The count of the team whose result it is, over all its keys."""
-    owner = owner_of(result_id, mine)
-    contracts = {entry.entry.body.contract_id for entry in mine if isinstance(entry.entry.body, ResultRecorded)}
-    total = NO_RUNS
-    for (contract_id, signers), count in counts.items():
-        keys = signers.split()
-        teams = {known.team for key in keys if (known := trust.find(key)) is not None}
-        if contract_id in contracts and (teams & set(owner.teams) or set(keys) & set(owner.keys)):
-            total = RunCount(total.registered + count.registered, total.without_result + count.without_result)
-    return total
-
-
-def signatures_under(ledger: Ledger, contract_id: str, trust: TrustList) -> list[VoicedEntry]:
-    """Every signature under a contract, with whose it is."""
-    signed = entries_of_contract(ledger, contract_id, [EntryKind.AGREEMENT])
-    return [VoicedEntry(logged.seq, logged.entry, voice_of(logged, trust), logged.logged_at) for logged in signed]
-
-
-def _add_signatures(ledger: Ledger, by_id: dict[str, list[VoicedEntry]], trust: TrustList) -> None:
-    """Beside what was said about a result: who signed its contract, where that asks for signatures."""
-    signed: dict[str, list[VoicedEntry]] = {}
-    for about in by_id.values():
-        recorded = [entry.entry.body for entry in about if isinstance(entry.entry.body, ResultRecorded)]
-        for contract_id in {body.contract_id for body in recorded if body.teams}:
-            if contract_id not in signed:
-                signed[contract_id] = signatures_under(ledger, contract_id, trust)
-            about.extend(signed[contract_id])
-
-
-def voice_of(logged: Logged, trust: TrustList) -> Voice:
-    """Who signed an entry, as the reader's trust list knows them."""
-    checked = check_signatures(logged.envelope, trust, at=logged.judged_at)
-    return Voice(
-        teams=tuple(dict.fromkeys(signer.team for signer in checked.signers)),
-        keys=tuple(signature.keyid for signature in logged.envelope.signatures),
-        revoked=tuple(signer.team for signer in checked.signers if signer.revoked is not None),
-    )
 
 
 def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tuple[object, ...]]:

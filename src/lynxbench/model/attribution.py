@@ -1,37 +1,12 @@
 """Where the time went, as a value: exclusive categories, a verdict, and the evidence for it."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from lynxbench.model.categories import Bound as Bound
+from lynxbench.model.categories import Category as Category
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-
-
-class Category(StrEnum):
-    """Exclusive: every nanosecond of a step belongs to exactly one."""
-
-    COMPUTE = "compute"
-    MEMORY_BANDWIDTH = "memory_bandwidth"
-    TRANSFER = "transfer"
-    LAUNCH = "launch"
-    SYNCHRONIZATION = "synchronization"
-    ALLOCATOR = "allocator"
-    INPUT = "input"
-    COMMUNICATION = "communication"
-    QUEUEING = "queueing"
-    NETWORK = "network"
-    IDLE = "idle"
-    UNATTRIBUTED = "unattributed"
-
-
-class Bound(StrEnum):
-    """Whose kind of problem it is, before anyone chooses a remedy."""
-
-    HARDWARE = "hardware"
-    SOFTWARE = "software"
-    DEMAND = "demand"
-    UNDETERMINED = "undetermined"
 
 
 class Ceiling(Document):

@@ -59,6 +59,18 @@ class EntryKind(StrEnum):
     TUNING = "tuning"
     FLEET = "fleet"
     AGREEMENT = "agreement"
+    KEY = "key"
+    KEY_REVOKED = "key-revoked"
+
+
+ACTS = {
+    EntryKind.REGISTRATION: Role.RUNNER,
+    EntryKind.RESULT: Role.RUNNER,
+    EntryKind.ABANDONED: Role.RUNNER,
+    EntryKind.VERIFICATION: Role.WITNESS,
+    EntryKind.RERUN: Role.WITNESS,
+}
+"""In which role a key acts when it signs an entry; what is not here is open to every trusted key."""
 
 
 class Blob(Document):
@@ -320,6 +332,29 @@ class ContractSigned(Document):
     contract_id: Sha256
 
 
+class KeyAnnounced(Document):
+    """Whose key this is, since when and in which roles."""
+
+    kind: Literal[EntryKind.KEY] = EntryKind.KEY
+    keyid: Sha256
+    public_key: str
+    team: str
+    roles: tuple[Role, ...]
+    since: str
+    until: str | None = None
+    token: Annotated[str, Field(max_length=16_384)] | None = None
+    """The ID token that binds a short-lived key to an identity of its issuer; it is made out to this key alone."""
+
+
+class KeyRevoked(Document):
+    """From when on the signatures of a key do not count, and why."""
+
+    kind: Literal[EntryKind.KEY_REVOKED] = EntryKind.KEY_REVOKED
+    keyid: Sha256
+    since: str
+    reason: Reason
+
+
 ANALYSES = (EntryKind.EXPERIMENT, EntryKind.TUNING, EntryKind.FLEET)
 
 EntryBody = Annotated[
@@ -338,7 +373,9 @@ EntryBody = Annotated[
     | ExperimentConcluded
     | TuningConcluded
     | FleetConcluded
-    | ContractSigned,
+    | ContractSigned
+    | KeyAnnounced
+    | KeyRevoked,
     Field(discriminator="kind"),
 ]
 

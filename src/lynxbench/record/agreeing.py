@@ -15,7 +15,8 @@ from lynxbench.evidence.statement import parse_time, verify_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.names import find_id, looks_like_id
-from lynxbench.ledger.queries import agreed_contract, entries_of_contract, signatures_under
+from lynxbench.ledger.queries import agreed_contract, entries_of_contract
+from lynxbench.ledger.result_standings import signatures_under
 from lynxbench.model.agreement import SignedBy, TeamAgreement, agreement_of
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract

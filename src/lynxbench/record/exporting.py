@@ -16,7 +16,7 @@ from lynxbench.errors import BadInput
 from lynxbench.evidence.trust import TrustList
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.queries import standings
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.record.recalling import result_document
 from lynxbench.tables import read_table

@@ -25,14 +25,13 @@ from lynxbench.ledger.queries import (
     Listed,
     Wanted,
     agreed_contract,
-    disputed,
     entries_of_contract,
     find_results,
     list_results,
     result_ids,
-    standings,
 )
 from lynxbench.ledger.queries import history as ledger_history
+from lynxbench.ledger.result_standings import disputed, standings
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract

@@ -1,12 +1,19 @@
 """What a ledger says as documents for programs: the same for `--json` and for the server's API."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from lynxbench.ledger.checkpoints import Signed
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.queries import Listed, OpenRun
 from lynxbench.model.standing import Standing, Voice
+
+if TYPE_CHECKING:
+    from lynxbench.ledger.checkpoints import Signed
+    from lynxbench.ledger.log_witnesses import Sighting
+    from lynxbench.ledger.witness_book import SplitView
 
 Plain = dict[str, object]
 _LISTED = (
@@ -70,7 +77,13 @@ def standing_document(standing: Standing) -> Plain:
 
 
 def log_document(
-    name: str, origin: str, head: TreeHead, checkpoints: Sequence[Signed], verified: str | None = None
+    name: str,
+    origin: str,
+    head: TreeHead,
+    checkpoints: Sequence[Signed],
+    seen: Sequence[Sighting],
+    splits: Sequence[SplitView],
+    verified: str | None = None,
 ) -> Plain:
     """The state of a ledger."""
     return {
@@ -87,4 +100,6 @@ def log_document(
             }
             for signed in checkpoints
         ],
+        "witnesses": [asdict(sighting) for sighting in seen],
+        "split_views": [split.model_dump(mode="json") for split in splits],
     }

@@ -8,16 +8,19 @@ from pathlib import Path
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
 from lynxbench.evidence.documents import RESULT_FILE, parse_sealed, read_result
-from lynxbench.evidence.envelope import Envelope, check_signatures
+from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.archive import is_archive
 from lynxbench.ledger.bundle import check_result_document
+from lynxbench.ledger.key_log import logged_trust, read_key_log
 from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.merkle import includes
 from lynxbench.ledger.names import find_id, looks_like_id
-from lynxbench.ledger.queries import entries_about, find_result, standings
+from lynxbench.ledger.queries import entries_about, find_result
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, ResultRecorded, ResultVerified
 from lynxbench.model.result import Result
@@ -39,6 +42,8 @@ def recalled(named: str, ledger_name: str | None, environment: Mapping[str, str]
     """A result by path, id or beginning of an id; one from the ledger is laid out in a folder that lives as long."""
     path = Path(named)
     if path.exists():
+        if path.is_file() and is_archive(path):
+            raise BadInput(f"{path}: a bundle; take it in (lynxbench results import), then name its result by its id")
         folder = path if path.is_dir() else path.parent
         result = read_result(path)
         yield Recalled(result, folder, standing_if_known(result.result_id, ledger_name, environment))
@@ -156,8 +161,10 @@ def check_entry(
     place = f"entry {logged.seq} of {proof.head.size}"
     proven = includes(proof.leaf, proof.seq, proof.head.size, proof.path, proof.head.root)
     inside = holds("log inclusion", place) if proven else fails("log inclusion", f"{place} has no path to the root")
+    among = {signed.keyid for entry in (logged, *(beside or ())) for signed in entry.envelope.signatures}
+    trusted = logged_trust(ledger.log, trust, among)
     try:
-        checked = check_signatures(logged.envelope, trust, at=logged.judged_at)
+        checked = trusted.check(logged)
     except EvidenceInvalid as error:
         return [inside, fails("signatures", str(error))]
     if not checked.signers:
@@ -165,9 +172,11 @@ def check_entry(
     names = f"by {', '.join(dict.fromkeys(signer.team for signer in checked.signers))}"
     missing: tuple[str, ...] = ()
     if beside is not None:
-        more = [s for other in beside for s in check_signatures(other.envelope, trust, at=other.judged_at).signers]
+        more = [s for other in beside for s in trusted.check(other).signers]
         missing = trust.shortfalls([*checked.signers, *more])
-    return [inside, fails("signatures", "; ".join((names, *missing))) if missing else holds("signatures", names)]
+    signed = fails("signatures", "; ".join((names, *missing))) if missing else holds("signatures", names)
+    otherwise = read_key_log(ledger.log, trust).disagreements(trust, {signer.keyid for signer in checked.signers})
+    return [inside, signed, *(cannot("key log", line) for line in otherwise)]
 
 
 def _recorded(ledger: OpenLedger, result_id: str) -> Logged:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, Refused
+from lynxbench.errors import BadInput, EvidenceInvalid, ExitCode, LynxbenchError, Refused
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.https import request
 
@@ -24,6 +24,10 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 class Unreachable(BadInput):
     """A server that does not answer; what was sent before is kept there."""
+
+
+class Unusable(BadInput):
+    """What a server could read and does not accept."""
 
 
 class Remote:
@@ -46,9 +50,16 @@ class Remote:
         headers = {} if data is None else {"Content-Type": "application/json"}
         return self._parse(self._send(method, _address(path, query), data, headers), path)
 
-    def fetch(self, path: str) -> bytes:
+    def tell(self, path: str, text: str) -> bytes:
+        """Hand over a signed text; EvidenceInvalid where the server says that it does not hold."""
+        try:
+            return self._send("POST", _address(path, None), text.encode("utf-8"), {"Content-Type": "text/plain"})
+        except Unusable as error:
+            raise EvidenceInvalid(str(error)) from None
+
+    def fetch(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
         """A file."""
-        return self._send("GET", _address(path, None), None, {})
+        return self._send("GET", _address(path, query), None, {})
 
     def register(self, envelope: Envelope) -> int:
         """Announce a run, signed, before its first sample; its number in the server's log."""
@@ -131,13 +142,24 @@ def _address(path: str, query: Mapping[str, str] | None) -> str:
 
 
 def _error(url: str, status: int, body: bytes) -> LynxbenchError:
+    exit_code: object = None
     try:
-        line = str(json.loads(body)["error"]["message"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+        said = json.loads(body)["error"]
+        line, exit_code = str(said["message"]), said.get("exit_code")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         line = f"answered {status}"
     words = f"{url}: {line}"
     if status in (401, 403, 409):
         return Refused(words)
     if status in (429, 502, 503, 504):
         return Unreachable(words)
-    return EvidenceInvalid(words) if status == 422 and "signature" in line else BadInput(words)
+    if status == 422:
+        return EvidenceInvalid(words) if _is_about_evidence(exit_code, line) else Unusable(words)
+    return BadInput(words)
+
+
+def _is_about_evidence(exit_code: object, line: str) -> bool:
+    """Whether a server says that evidence does not hold; older servers say it in words alone."""
+    if exit_code is not None:
+        return exit_code == ExitCode.EVIDENCE_INVALID
+    return "signature" in line or "two histories" in line

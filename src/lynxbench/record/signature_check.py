@@ -10,7 +10,7 @@ from lynxbench.evidence.sample_file import hash_file
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import Entry, ResultRecorded
+from lynxbench.model.entries import ACTS, Entry, ResultRecorded
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.model.verification import Check, cannot, fails, holds
 
@@ -25,7 +25,8 @@ def check_envelope(result: Path, trust: TrustList) -> tuple[Check, ...]:
         with file.open("rb") as stream:
             envelope = parse_envelope(stream.read(MAX_ENVELOPE_BYTES + 1))
         entry = open_entry(envelope)
-        checked = check_signatures(envelope, trust, at=parse_time(entry.made_at))
+        at, role = parse_time(entry.made_at), ACTS.get(entry.body.kind)
+        checked = check_signatures(envelope, trust, at=at, role=role)
     except EvidenceInvalid as error:
         return (fails("signature", str(error)),)
     checks = []

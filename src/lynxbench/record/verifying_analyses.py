@@ -26,7 +26,8 @@ from lynxbench.fleet.fleet_report import report_units
 from lynxbench.ledger.analysis_entries import parse_analysis
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.queries import find_result, standings
+from lynxbench.ledger.queries import find_result
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.analyses import AnalysisDocument, analysis_id
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract

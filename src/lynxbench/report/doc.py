@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from lynxbench import __version__
-from lynxbench.model.attribution import Category
+from lynxbench.model.categories import Category
 from lynxbench.model.layers import Layer
 
 if TYPE_CHECKING:

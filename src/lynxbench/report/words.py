@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from lynxbench.model.attribution import Category
+from lynxbench.model.categories import Category
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision

@@ -17,6 +17,7 @@ from lynxbench.model.result import RULES, Conditions, PrecisionResult, Validity,
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import ServedEngine
 from lynxbench.run.attempts import Attempt, kept_attempts
+from lynxbench.run.attesting import with_attestation
 from lynxbench.run.client_results import ServerCounts, conclude_clients
 from lynxbench.run.process_results import conclude_precision, reference_outputs
 from lynxbench.run.run_outcome import TELEMETRY_FILE
@@ -78,7 +79,7 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     return Conclusion(
         attempts=attempts,
         telemetry=telemetry,
-        executor=_with_processes(live.executor, attempts),
+        executor=_with_processes(with_attestation(live.executor, run.path), attempts),
         per_precision=tuple(results),
         processes=tuple(processes),
         validity=validity,

@@ -25,6 +25,7 @@ from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings, take_over
 from lynxbench.run.attempts import Attempt, earlier_attempt, kept_samples, run_attempt
+from lynxbench.run.attesting import attest
 from lynxbench.run.concluding import Conclusion, LiveEvidence, conclude, context_of, first_attribution
 from lynxbench.run.greeting import Greeting
 from lynxbench.run.inprocess_run import InProcessStrategy
@@ -58,13 +59,15 @@ def run_contract(
     else:
         strategy = InProcessStrategy(declaration, intervening, around)
     if not resume:
-        return _carry_out(strategy.register(contract, out), strategy, progress, recorder)
-    run = find_unfinished(out, contract.contract_id)
-    if run is None:
+        run = strategy.register(contract, out)
+        attest(run)
+        return _carry_out(run, strategy, progress, recorder)
+    unfinished = find_unfinished(out, contract.contract_id)
+    if unfinished is None:
         raise BadInput(f"{out}: no unfinished run of {contract.name}; start one without --resume")
-    _refuse_surroundings(run, around)
-    strategy.resume(run)
-    return _carry_out(run, strategy, progress, recorder)
+    _refuse_surroundings(unfinished, around)
+    strategy.resume(unfinished)
+    return _carry_out(unfinished, strategy, progress, recorder)
 
 
 def _refuse_surroundings(run: RunFolder, asked: Surroundings | None) -> None:
@@ -92,6 +95,7 @@ def begin_contract(
 ) -> RunFolder:
     """Register a run without taking a sample of it yet; `take_restart` and `end_contract` go on with it."""
     run = InProcessStrategy(declaration, around=around).register(contract, out)
+    attest(run)
     if recorder is not None:
         recorder.register(run)
     return run

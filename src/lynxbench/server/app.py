@@ -17,7 +17,14 @@ from lynxbench import __version__
 from lynxbench.errors import BadLedger, LynxbenchError, NotFound, Refused
 from lynxbench.report.doc import Report, Section
 from lynxbench.server import agreeing_routes, form_routes, page_routes
-from lynxbench.server.api import administering_api, agreeing_api, evidence_api, submitting_api, working_api
+from lynxbench.server.api import (
+    administering_api,
+    agreeing_api,
+    evidence_api,
+    submitting_api,
+    witness_api,
+    working_api,
+)
 from lynxbench.server.guard import Doorkeeper, Guard, NeedsSignIn, problem
 from lynxbench.server.page_routes import PageVisit, shown_line
 from lynxbench.server.pages.page_shell import make_page, problem_note
@@ -27,6 +34,7 @@ from lynxbench.server.server_state import Server
 
 PARTS = (
     evidence_api.route,
+    witness_api.route,
     submitting_api.route,
     working_api.route,
     administering_api.access,
@@ -89,9 +97,11 @@ def _status_of(error: LynxbenchError) -> int:
     return 503 if isinstance(error, BadLedger) else 422
 
 
-def _respond(request: Request, status: int, line: str, headers: dict[str, str] | None = None) -> Response:
+def _respond(
+    request: Request, status: int, line: str, headers: dict[str, str] | None = None, exit_code: int | None = None
+) -> Response:
     if request.url.path.startswith(API):
-        made: Response = problem(status, line)
+        made: Response = problem(status, line, exit_code)
     else:
         if not hasattr(request.state, "principal"):
             request.state.principal = nobody(may_read=False)
@@ -112,7 +122,8 @@ async def _refused(request: Request, error: Exception) -> Response:
         where = ".".join(str(part) for part in first["loc"])
         return _respond(request, 422, f"{where}: {first['msg']}"[:500])
     if isinstance(error, LynxbenchError):
-        return _respond(request, _status_of(error), shown_line(server_of(request), error))
+        line = shown_line(server_of(request), error)
+        return _respond(request, _status_of(error), line, exit_code=int(error.exit_code))
     fields = {"path": request.url.path, "error": f"{type(error).__name__}: {error}"}
     server_of(request).log.error("broken", extra=fields)
     return problem(500, "this should not have happened; the server's log says what it was")

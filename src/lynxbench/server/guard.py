@@ -284,9 +284,10 @@ def remote_of(scope: AsgiScope, server: Server) -> str:
     return named[0][:60] if named and _is_address(named[0]) else peer
 
 
-def problem(status: int, line: str) -> JSONResponse:
-    """One error, as the API says it."""
-    return JSONResponse({"error": {"status": status, "message": line}}, status)
+def problem(status: int, line: str, exit_code: int | None = None) -> JSONResponse:
+    """One error, as the API says it, with the exit code that a command of lynxbench ends in, where it has one."""
+    ends = {} if exit_code is None else {"exit_code": exit_code}
+    return JSONResponse({"error": {"status": status, "message": line, **ends}}, status)
 
 
 def most_bytes(method: str, path: str) -> int:

@@ -7,13 +7,15 @@ from threading import Lock
 
 from lynxbench.errors import BadInput, EvidenceInvalid, Refused
 from lynxbench.evidence.envelope import Envelope, check_signatures, parse_envelope
+from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.bundle import Bundle, keep_blobs, read_bundle
 from lynxbench.ledger.bundle_contents import is_other_run, refuse_false_name, runs_brought
+from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import EntryKind, ResultRecorded, RunRegistered
+from lynxbench.model.entries import ACTS, EntryKind, ResultRecorded, RunRegistered
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.uploads import Taken
 
@@ -34,7 +36,10 @@ def take_in(ledger: OpenLedger, path: Path, trust: TrustList, who: Principal, no
         by = ", ".join(bundle.submitters) or "nobody known here"
         raise Refused(f"the bundle was made by {by}; a submission is signed by a key of its own team, {who.team}")
     with _one_at_a_time:
+        ledger.seen.check(ledger.log)  # a history that was rewritten takes nothing more
         known = ledger.log.known(bundle.envelopes)
+        signers = {signature.keyid for envelope in bundle.envelopes for signature in envelope.signatures}
+        trust = logged_trust(ledger.log, with_tokens(trust, bundle.envelopes), signers).at(NEWEST)
         beside = _runs_of_others(bundle, trust, who)
         offered = [envelope for envelope in bundle.envelopes if envelope in known or envelope not in beside]
         fresh = [envelope for envelope in offered if envelope not in known]
@@ -58,6 +63,7 @@ def announce(ledger: OpenLedger, data: bytes, trust: TrustList, who: Principal, 
     if not isinstance(entry.body, RunRegistered):
         raise BadInput(f"only a registration is announced by itself, not a {entry.body.kind}; push the result's bundle")
     with _one_at_a_time:
+        ledger.seen.check(ledger.log)
         if envelope not in ledger.log.known([envelope]):
             _refuse(envelope, trust, who, now_s)
         (seq,) = ledger.log.append_all([envelope], trust)
@@ -74,7 +80,7 @@ def _refuse(envelope: Envelope, trust: TrustList, who: Principal, now_s: float) 
     if kind in DOUBTS and not who.may(AccessScope.CONTEST):
         raise Refused(f"the bundle holds a new {kind}, and {who.label} may not {AccessScope.CONTEST.value}")
     # a key that was revoked by now signs nothing new, whatever date the entry bears
-    signers = check_signatures(envelope, trust).signers
+    signers = check_signatures(envelope, trust, role=ACTS.get(kind)).signers
     if not signers:
         raise EvidenceInvalid(f"a new {kind} is signed by no key that is registered and still valid")
     if kind in OWN and who.team not in {signer.team for signer in signers}:

@@ -18,16 +18,8 @@ from lynxbench.ledger.ledger_tables import entries, results
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_id
-from lynxbench.ledger.queries import (
-    Listed,
-    Wanted,
-    agreed_contract,
-    entries_about,
-    list_results,
-    newest_of_kind,
-    standings,
-    voice_of,
-)
+from lynxbench.ledger.queries import Listed, Wanted, agreed_contract, entries_about, list_results, newest_of_kind
+from lynxbench.ledger.result_standings import standings, voice_of
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import EntryKind

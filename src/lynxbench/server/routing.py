@@ -27,6 +27,8 @@ class ProblemLine(AnswerModel):
 
     status: int
     message: str
+    exit_code: int | None = None
+    """In what a command of lynxbench ends for it; None: in none of its own."""
 
 
 class ApiProblem(AnswerModel):

@@ -10,6 +10,7 @@ from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.report.render_terminal import render_terminal
@@ -88,7 +89,7 @@ class Server:
         """Whose signatures count, as of a moment ago."""
         held = self._trust
         if held is None or time.monotonic() - held[0] > TRUST_FRESH_S:
-            held = (time.monotonic(), self.keys.trust())
+            held = (time.monotonic(), logged_trust(self.ledger.log, self.keys.trust()).at(NEWEST))
             if self._trust is not None and self._trust[1] != held[1]:
                 self.pulse.bump(OWN)
             self._trust = held

@@ -19,7 +19,7 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.database import upsert
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.queries import standings
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, EffectVerdict
 from lynxbench.model.entries import EntryKind, ResultRecorded

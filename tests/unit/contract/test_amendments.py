@@ -6,24 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from command_line import QUICK_CONTRACT
 from compared import make_contract
 from lynxbench.contract.amendments import MOST_STEPS, amended_by
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadFile
 from lynxbench.model.contract import Contract
-
-TEXT = """\
-lynxbench: 1
-name: spin
-question: How many spins a second does one process sustain?
-regime: throughput
-workload:
-  task: callable
-  model: {source: callable, target: "spinning:spin"}
-  precisions: [fp32]
-engine: {name: callable}
-"""
 
 
 def chain(length: int) -> list[Contract]:
@@ -93,14 +82,14 @@ def test_what_is_kept_under_another_id_is_not_believed() -> None:
 
 
 def test_the_keys_change_the_id_and_their_spelling_does_not() -> None:
-    plain = parse_contract(TEXT)
-    asked = parse_contract(TEXT + "teams: [bravo, alpha]\n")
+    plain = parse_contract(QUICK_CONTRACT)
+    asked = parse_contract(QUICK_CONTRACT + "teams: [bravo, alpha]\n")
     assert "teams" not in plain.canonical()
     assert "amends" not in plain.canonical()
-    assert parse_contract(TEXT + "teams: []\namends: null\n").contract_id == plain.contract_id
+    assert parse_contract(QUICK_CONTRACT + "teams: []\namends: null\n").contract_id == plain.contract_id
     assert asked.contract_id != plain.contract_id
-    assert parse_contract(TEXT + "teams:\n  - alpha\n  - bravo\n").contract_id == asked.contract_id
-    amending = parse_contract(TEXT + f"teams: [alpha, bravo]\namends: {plain.contract_id}\n")
+    assert parse_contract(QUICK_CONTRACT + "teams:\n  - alpha\n  - bravo\n").contract_id == asked.contract_id
+    amending = parse_contract(QUICK_CONTRACT + f"teams: [alpha, bravo]\namends: {plain.contract_id}\n")
     assert amending.contract_id not in (plain.contract_id, asked.contract_id)
     assert compare_contracts(plain, amending).verdict == "comparable with differences"
 
@@ -122,5 +111,5 @@ def test_the_keys_change_the_id_and_their_spelling_does_not() -> None:
 )
 def test_a_wrong_key_is_told_with_its_line(line: str, says: str) -> None:
     with pytest.raises(BadFile, match=says) as told:
-        parse_contract(TEXT + line + "\n", "c.yaml")
-    assert told.value.line == TEXT.count("\n") + 1
+        parse_contract(QUICK_CONTRACT + line + "\n", "c.yaml")
+    assert told.value.line == QUICK_CONTRACT.count("\n") + 1

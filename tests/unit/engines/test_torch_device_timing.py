@@ -55,7 +55,7 @@ def session_of(task: str, model: str, **workload: Any) -> Any:
         "engine": {"name": "torch", "device": "cpu", "timing": "device"},
     }
     contract = Contract.model_validate_json(json.dumps(document))
-    session = TorchAdapter().open(Job(index=0, restart=0, contract=contract, precision=Precision.FP32, threads=2))
+    session = TorchAdapter().open(Job(index=0, restart=0, contract=contract, precision=Precision.FP32, threads=1))
     session.compile()
     return session
 

@@ -60,7 +60,7 @@ def make_job(
     }
     contract = Contract.model_validate_json(json.dumps(written))
     chosen = Precision(precision)
-    return Job(index=0, restart=0, contract=contract, precision=chosen, threads=2, reference_step_s=reference_step_s)
+    return Job(index=0, restart=0, contract=contract, precision=chosen, threads=1, reference_step_s=reference_step_s)
 
 
 def open_tiny(task: str, family: str, precision: str = "fp32", **more: object) -> TorchSession:

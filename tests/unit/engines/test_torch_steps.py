@@ -36,7 +36,7 @@ def session_of(task: str, precision: str = "fp32", **engine_keys: str) -> Any:
         "engine": {"name": "torch", "device": "cpu", **engine_keys},
     }
     contract = Contract.model_validate_json(json.dumps(document))
-    session = TorchAdapter().open(Job(index=0, restart=0, contract=contract, precision=Precision(precision), threads=2))
+    session = TorchAdapter().open(Job(index=0, restart=0, contract=contract, precision=Precision(precision), threads=1))
     session.compile()
     return session
 

@@ -62,6 +62,8 @@ def test_a_key_is_revoked_once_and_added_once() -> None:
         revoked.adding(key.card, NOON)
     with pytest.raises(BadInput, match="not in"):
         trust.revoking("00" * 32, "unknown", NOON)
+    with pytest.raises(BadInput, match="reason"):
+        trust.revoking(key.keyid, "", NOON)
 
 
 def test_two_teams_whose_names_read_alike_are_refused() -> None:
@@ -141,3 +143,56 @@ def test_a_key_made_later_than_it_signed_is_refused() -> None:
     key = key_of()
     trust = TrustList().adding(key.card, NOON)
     assert check_signatures(sign(TYPE, b"{}", [key]), trust, at=LONG_AGO).signers == ()
+
+
+def test_a_key_acts_only_in_the_roles_of_its_team() -> None:
+    both = signer("ml", Role.RUNNER, Role.WITNESS)
+    trust = TrustList(keys=(both,)).granting("ml", (Role.WITNESS,))
+    assert trust.roles_of(both) == (Role.WITNESS,)
+    assert "its team is here as witness alone" in str(trust.refusal_as(both, Role.RUNNER))
+    assert trust.refusal_as(both, Role.WITNESS) is None
+    assert trust.shortfalls([both]) == ("0 of 1 runner signatures",)
+    assert trust.granting("ml", ()).shortfalls([both]) == ()
+    assert trust.granting("ml", (Role.RUNNER,)).refusal_as(both, Role.WITNESS)
+
+
+def test_a_team_gives_no_role_that_the_card_lacks() -> None:
+    witness = signer("ml", Role.WITNESS)
+    trust = TrustList(keys=(witness,)).granting("ml", (Role.RUNNER, Role.WITNESS))
+    assert trust.roles_of(witness) == (Role.WITNESS,)
+    assert "a key for witness alone" in str(trust.refusal_as(witness, Role.RUNNER))
+
+
+def test_a_signature_in_a_role_that_the_team_lacks_does_not_count() -> None:
+    key = key_of("ml", Role.RUNNER, Role.WITNESS)
+    trust = trusting(key).granting("ml", (Role.WITNESS,))
+    envelope = sign(TYPE, b"{}", [key])
+    checked = check_signatures(envelope, trust, at=NOON, role=Role.RUNNER)
+    assert checked.signers == ()
+    assert "acts as runner" in checked.ignored[0]
+    assert len(check_signatures(envelope, trust, at=NOON, role=Role.WITNESS).signers) == 1
+    assert len(check_signatures(envelope, trust, at=NOON).signers) == 1
+    with pytest.raises(EvidenceInvalid, match="acts as runner"):
+        verify_signatures(envelope, trust, at=NOON, role=Role.RUNNER)
+
+
+def test_what_was_added_to_the_list_is_kept_and_leaves_older_lists_as_they_were() -> None:
+    key = key_of()
+    plain = trusting(key)
+    assert json.loads(plain.to_bytes()).keys() == {"schema_version", "keys", "thresholds"}
+    trust = plain.granting("ml-platform", (Role.RUNNER,)).administered(key.keyid)
+    assert parse_trust(trust.to_bytes()) == trust
+    assert trust.administrators == (key.keyid,)
+    assert trust.administered(key.keyid, remove=True).granting("ml-platform", ()) == plain
+    for remove, known in ((False, trust), (True, plain)):
+        with pytest.raises(BadInput, match="administrator"):
+            known.administered(key.keyid, remove=remove)
+
+
+def test_roles_are_not_given_to_a_twin_of_a_team() -> None:
+    with pytest.raises(BadInput, match="mistaken"):
+        trusting(key_of("infra")).granting("lnfra", (Role.RUNNER,))
+    with pytest.raises(BadInput, match="team name"):
+        TrustList().granting("ML", (Role.RUNNER,))
+    with pytest.raises(BadInput, match="mistaken"):
+        TrustList().granting("infra", (Role.RUNNER,)).refuse_twin("lnfra")

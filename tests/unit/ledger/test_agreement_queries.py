@@ -11,9 +11,9 @@ from ledgers import key_of, recorded, registered, sealed, sha, trusting
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger
-from lynxbench.ledger.queries import standings
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.agreement import TeamAgreement
-from lynxbench.model.entries import ContractSigned, EntryBody
+from lynxbench.model.entries import ContractSigned, EntryBody, KeyRevoked
 
 ALPHA, BRAVO, STRANGER = key_of("alpha"), key_of("bravo"), key_of("stranger")
 TRUST = trusting(ALPHA, BRAVO)
@@ -63,6 +63,14 @@ def test_a_key_that_is_trusted_for_another_team_signs_for_that_team(ledger: Ledg
 def test_a_key_that_was_revoked_before_does_not_sign(ledger: Ledger) -> None:
     earlier = TRUST.revoking(BRAVO.keyid, "lost", datetime.now(UTC) - timedelta(hours=1))
     assert state(ledger, (SIGNED, ALPHA), (SIGNED, BRAVO), *RUN, trust=earlier).missing == ("bravo",)
+
+
+def test_a_key_that_the_ledger_says_is_revoked_does_not_sign(ledger: Ledger) -> None:
+    """The reader's list says nothing of it; bravo's other key said so in the log."""
+    second = key_of("bravo")
+    lost = KeyRevoked(keyid=BRAVO.keyid, since="2020-02-01T00:00:00+00:00", reason="laptop lost")
+    trust = trusting(ALPHA, BRAVO, second)
+    assert state(ledger, (lost, second), (SIGNED, ALPHA), (SIGNED, BRAVO), *RUN, trust=trust).missing == ("bravo",)
 
 
 def test_a_key_that_is_revoked_afterwards_has_signed_and_it_is_told(ledger: Ledger) -> None:

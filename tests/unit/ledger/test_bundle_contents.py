@@ -20,7 +20,8 @@ from lynxbench.ledger import bundle_contents
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.checkpoints import sign_checkpoint
-from lynxbench.ledger.queries import open_runs, standings
+from lynxbench.ledger.queries import open_runs
+from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.entries import Blob, ResultContested, RunAbandoned, RunRegistered
 from lynxbench.model.result import Result

@@ -22,7 +22,8 @@ from lynxbench.ledger.ledger_tables import LEDGER_SCHEMA, metadata
 from lynxbench.ledger.location import Location, open_ledger
 from lynxbench.ledger.log import Ledger
 from lynxbench.ledger.merkle import NO_TIME, chain_time
-from lynxbench.ledger.queries import Wanted, history, list_results, open_runs, standings
+from lynxbench.ledger.queries import Wanted, history, list_results, open_runs
+from lynxbench.ledger.result_standings import standings
 from lynxbench.ledger.seen import SEEN_FILE, Seen
 from lynxbench.model.entries import ResultContested, ResultRetracted, RunAbandoned
 from lynxbench.model.precision import Precision

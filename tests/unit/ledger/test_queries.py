@@ -12,20 +12,11 @@ from ledgers import NOW, key_of, recorded, registered, sealed, sha, trusting
 from lynxbench.errors import BadInput
 from lynxbench.evidence.statement import open_entry
 from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger import queries
+from lynxbench.ledger import result_standings
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.names import find_id
-from lynxbench.ledger.queries import (
-    Wanted,
-    disputed,
-    entries_about,
-    find_result,
-    find_run,
-    history,
-    list_results,
-    open_runs,
-    standings,
-)
+from lynxbench.ledger.queries import Wanted, entries_about, find_result, find_run, history, list_results, open_runs
+from lynxbench.ledger.result_standings import disputed, standings, voice_of
 from lynxbench.model.entries import (
     EntryKind,
     RerunVerdict,
@@ -181,7 +172,7 @@ def test_an_old_verification_that_recomputed_nothing_is_none_and_says_so(ledger:
 def test_disputed_results_are_found_whichever_way_is_quicker(
     ledger: Ledger, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "FEW", few)
+    monkeypatch.setattr(result_standings, "FEW", few)
     a = sha("result a")
     elsewhere = recorded("y").model_copy(update={"contract_id": sha("another contract")})
     ledger.append(sealed(elsewhere, ALPHA))
@@ -210,6 +201,6 @@ def test_an_early_date_in_the_entry_does_not_help_a_stolen_key() -> None:
     trust = TRUST.revoking(ALPHA.keyid, "stolen", NOW + timedelta(hours=1))
     envelope = sealed(registered("run-a"), ALPHA)
     early = Logged(0, NOW.isoformat(), envelope, open_entry(envelope))
-    assert queries.voice_of(early, trust).teams == ("alpha",)
+    assert voice_of(early, trust).teams == ("alpha",)
     late = replace(early, logged_at=(NOW + timedelta(hours=2)).isoformat())
-    assert queries.voice_of(late, trust).teams == ()
+    assert voice_of(late, trust).teams == ()

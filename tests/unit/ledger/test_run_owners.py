@@ -13,7 +13,8 @@ from lynxbench.evidence.envelope import Envelope, Signature, add_signature
 from lynxbench.evidence.statement import seal_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger
-from lynxbench.ledger.queries import open_runs, owner_of_result, standings
+from lynxbench.ledger.queries import open_runs
+from lynxbench.ledger.result_standings import owner_of_result, standings
 from lynxbench.model.entries import Entry, EntryBody, ResultRecorded, ResultRetracted, RunAbandoned
 
 ALPHA, BRAVO, CHARLIE = key_of("alpha"), key_of("bravo"), key_of("charlie")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -29,6 +30,21 @@ def test_exit_code_threads_and_streams(tmp_path: Path, monkeypatch: pytest.Monke
     assert (tmp_path / "stdout.txt").read_text().split() == ["3", str(tmp_path)]
     assert last_words(tmp_path / ERRORS_FILE) == "broken: no model"
     assert len(set(seen)) <= 1
+
+
+def test_a_process_that_ends_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lynxbench.load.fresh_process.POLL_S", 3600.0)  # a look that came late would outlast the test
+    assert run_fresh(_module(tmp_path, monkeypatch, "import time\ntime.sleep(0.2)"), tmp_path, 1, lambda pid: None) == 0
+
+
+def test_where_the_kernel_tells_no_end_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "no such call")
+
+    monkeypatch.setattr("os.pidfd_open", refuse)
+    seen: list[int] = []
+    assert run_fresh(_module(tmp_path, monkeypatch, "import time\ntime.sleep(0.2)"), tmp_path, 1, seen.append) == 0
+    assert seen
 
 
 def test_an_exception_in_the_watcher_ends_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

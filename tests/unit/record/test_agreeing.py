@@ -15,7 +15,7 @@ from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, NotFound
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.ledger.bundle import export_bundle, import_bundle
-from lynxbench.ledger.queries import standings
+from lynxbench.ledger.result_standings import standings
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import Blob, ContractAgreed, ContractSigned, ResultRecorded

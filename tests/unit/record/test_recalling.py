@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hosted import World, make_world
-from lynxbench.errors import EvidenceInvalid
+from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.queries import find_result
-from lynxbench.record.recalling import document_of, sealed_document
+from lynxbench.record.recalling import document_of, recalled, sealed_document
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("recalled"))
+    return make_world(tmp_path_factory.mktemp("recalled"), decisions=False)
 
 
 def recorded(world: World, number: int) -> Logged:
@@ -29,6 +30,14 @@ def test_a_sealed_document_is_the_checked_one(world: World) -> None:
     ledger = world.server.ledger
     for number in (0, 7):
         assert sealed_document(ledger, recorded(world, number)) == document_of(ledger, recorded(world, number))
+
+
+def test_a_bundle_in_place_of_a_result_is_told_what_to_do_with_it(tmp_path: Path) -> None:
+    bundle = tmp_path / "theirs.lynx"
+    with tarfile.open(bundle, "w") as archive:
+        archive.addfile(tarfile.TarInfo("manifest.json"))
+    with pytest.raises(BadInput, match="a bundle; take it in"), recalled(str(bundle), None, {}):
+        pass
 
 
 def test_an_entry_that_names_anothers_document_is_refused(world: World) -> None:

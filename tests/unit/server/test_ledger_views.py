@@ -17,7 +17,7 @@ from lynxbench.server.ledger_views import PagePast, executor_ids
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("read"))
+    return make_world(tmp_path_factory.mktemp("read"), decisions=False)
 
 
 def test_executors_are_counted_and_the_newest_comes_first(world: World) -> None:

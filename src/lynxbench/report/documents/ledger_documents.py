@@ -1,8 +1,10 @@
 """What a ledger holds: lists of results, what was said about one, foreign results, the state of the log."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-from lynxbench.ledger.checkpoints import Signed
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 from lynxbench.ledger.log import Logged, TreeHead
 from lynxbench.ledger.queries import Listed, OpenRun
 from lynxbench.model.canonical import short
@@ -11,7 +13,13 @@ from lynxbench.model.standing import Standing, Voice
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, code, link, refer, said, strong
 
+if TYPE_CHECKING:
+    from lynxbench.ledger.checkpoints import Signed
+    from lynxbench.ledger.log_witnesses import Sighting
+    from lynxbench.ledger.witness_book import SplitView
+
 SHOWN_RUNS = 3
+NO_WITNESS = "no outside witness"
 _DETAILS = ("reason", "what", "question", "verdict", "run_id")
 DOUBTED = frozenset({"retracted", "does not verify", "contested", "untrusted", "key revoked"})
 _VALIDITY = {"valid": Tone.GOOD, "doubtful": Tone.WARN, "void": Tone.BAD}
@@ -151,7 +159,13 @@ def compose_foreign_list(entries: Sequence[tuple[Logged, Voice]]) -> doc.Report:
 
 
 def compose_log(
-    name: str, origin: str, head: TreeHead, checkpoints: Sequence[Signed], verified: str | None
+    name: str,
+    origin: str,
+    head: TreeHead,
+    checkpoints: Sequence[Signed],
+    seen: Sequence[Sighting],
+    splits: Sequence[SplitView],
+    verified: str | None,
 ) -> doc.Report:
     """The state of a ledger."""
     signed = []
@@ -168,5 +182,15 @@ def compose_log(
         ("root", Span(head.root.hex(), Style.ID)),
         ("verified", verified) if verified is not None else None,
         ("checkpoints", *signed) if signed else None,
+        ("witnesses", *witness_lines(seen)),
+        ("split views", *(Span(split.words, Tone.BAD) for split in splits)) if splits else None,
     )
     return doc.Report("Ledger", (doc.Facts(facts),))
+
+
+def witness_lines(seen: Sequence[Sighting]) -> tuple[str, ...]:
+    """How many saw the log, and when, or that nobody did."""
+    if not seen:
+        return (NO_WITNESS,)
+    teams = len({sighting.team for sighting in seen})
+    return (f"{teams} outside the keeper's team", *(sighting.words for sighting in seen))

@@ -167,6 +167,24 @@ class CheckpointLine(Checkpoint):
     teams: list[str]
 
 
+class WitnessLine(AnswerModel):
+    """That a witness saw the log."""
+
+    team: str
+    keyid: str
+    tree_size: int
+    seen_at: str
+
+
+class SplitLine(AnswerModel):
+    """Proof that a log lied to somebody."""
+
+    origin: str
+    tree_size: int
+    told_at: str
+    notes: list[str]
+
+
 class SignatureAnswer(AnswerModel):
     """One key's signature, in base64."""
 

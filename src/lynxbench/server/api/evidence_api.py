@@ -40,6 +40,7 @@ from lynxbench.server.pages.contracts_page import signals_of
 from lynxbench.server.rights import API
 from lynxbench.server.routing import READ, SUBMIT, Routes, TheAuthor, TheServer, answer
 from lynxbench.server.server_state import Server
+from lynxbench.server.witnessing import own_splits, witnesses_of
 from lynxbench.watch.store import now_text
 from lynxbench.watch.store_tables import likenesses
 from lynxbench.workload.representative import Likeness, hold_against
@@ -79,6 +80,8 @@ LOG = {
     **STATE,
     "verified": str | None,
     "checkpoints": list[answers.CheckpointLine],
+    "witnesses": list[answers.WitnessLine],
+    "split_views": list[answers.SplitLine],
 }
 
 route = Routes(API, "evidence")
@@ -276,9 +279,9 @@ def ledger(server: TheServer) -> Response:
         signatures = check_signatures(state.envelope, trust, payload_type=state.envelope.payload_type)
         return Signed(state.checkpoint, state.envelope, signatures.signers)
 
-    return answer(
-        listing.log_document("this server", log.origin, log.head(), list(map(checked, stored_checkpoints(log))))
-    )
+    states = list(map(checked, stored_checkpoints(log)))
+    seen, splits = witnesses_of(server), own_splits(server)
+    return answer(listing.log_document("this server", log.origin, log.head(), states, seen, splits))
 
 
 @route("GET", "/ledger/entries", READ, {"entries": list[answers.EntryLine]})

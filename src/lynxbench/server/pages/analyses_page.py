@@ -5,7 +5,8 @@ from dataclasses import replace
 from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_analysis
-from lynxbench.ledger.queries import find_result, voice_of
+from lynxbench.ledger.queries import find_result
+from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.analyses import AnalysisDocument
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Concluded, EntryKind

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lynxbench.errors import EvidenceInvalid, NotFound
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.queries import voice_of
+from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.entries import DecisionTaken, EntryKind
 from lynxbench.model.packs import Pack, PackedDecision
 from lynxbench.report import doc, words

@@ -7,14 +7,15 @@ from lynxbench.evidence.statement import parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.merkle import includes
-from lynxbench.ledger.queries import voice_of
+from lynxbench.ledger.result_standings import voice_of
 from lynxbench.model.canonical import short
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Span, Style, Tone, code, link, refer, said, strong
-from lynxbench.report.documents.ledger_documents import entries_table, say
+from lynxbench.report.documents.ledger_documents import entries_table, say, witness_lines
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, make_page
 from lynxbench.server.server_state import Server
+from lynxbench.server.witnessing import book_of, witnesses_of
 
 PER_PAGE = 50
 SHOWN_CHECKPOINTS = 10
@@ -29,10 +30,13 @@ def ledger_page(server: Server, before: int | None) -> Page:
     newest = reading.newest_entries(server, PER_PAGE, before)
     older = newest[-1].logged.seq if newest else 0
     kinds = ", ".join(f"{many} {kind}" for kind, many in sorted(reading.known_kinds(server).items()))
-    state: tuple[Fact, ...] = (
+    splits = book_of(server).splits()
+    state: tuple[Fact | None, ...] = (
         ("Entries", str(head.size)),
         ("Root", Span(head.root.hex(), Style.ID)),
         ("Origin", Span(server.ledger.log.origin, Style.ID)),
+        ("Witnesses", *map(said, witness_lines(witnesses_of(server)))),
+        ("Split views", *(Span(split.words, Tone.BAD) for split in splits)) if splits else None,
     )
     blocks = (
         doc.Section("state", "State", (doc.Facts(state), doc.Note(kinds, Style.QUIET))),

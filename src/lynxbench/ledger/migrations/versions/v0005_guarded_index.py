@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from lynxbench.ledger.database import drop_guards, put_guards
-from lynxbench.ledger.ledger_tables import INDEXED, RELEASED, entries, times
+from lynxbench.ledger.ledger_tables import INDEX_ANNOUNCED, INDEXED, RELEASED, entries, times
 from lynxbench.ledger.merkle import NO_TIME, chain_time
 
 revision = "0005"
@@ -30,7 +30,7 @@ def upgrade() -> None:
             digest = chain_time(digest, bytes(leaf), logged_at)
             chained.append({"seq": seq, "digest": digest})
         connection.execute(times.insert(), chained)
-    next(index for index in entries.indexes if index.name == _ANNOUNCED).create(connection)
+    connection.execute(INDEX_ANNOUNCED)
     put_guards(connection, INDEXED, RELEASED)
 
 
