@@ -21,6 +21,7 @@ SCRIPTS = (
     "attribution_cpu.py",
     "regressions.py",
     "sittings_truth.py",
+    "watch_year.py",
     "saturation.py",
     "capacity.py",
     "first_request.py",
