@@ -3,8 +3,8 @@ more are compared whose true ratio is known.
 
     python benchmarks/sittings_truth.py [--pairs 4000] [--seed 20261116] [--json]
 
-A line is a shape of noise. `one sitting` is Welch's interval of the two results' own restarts, which is what stood there
-before anything was learned. Exit code 1 where a promised line lies outside of 93 to 97 %.
+A line is a shape of noise. `one sitting` is Welch's interval of the two results' own restarts, which is what stood
+there before anything was learned. Exit code 1 where a promised line lies outside of 93 to 97 %.
 """
 
 from __future__ import annotations

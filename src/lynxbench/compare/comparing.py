@@ -76,6 +76,7 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
         cause=None if comparability is Comparability.INCOMPARABLE else cause,
         sound_if=tuple(dict.fromkeys(_remedy(f) for f in findings if f.outcome is not RuleVerdict.DIFFERS)),
         rules_checked=tuple(rule.number for rule in RULES),
+        order=pair.order,
         noise=None if decisive is None or effect is None else _noise(pair, decisive.precision, effect.figure),
     )
 

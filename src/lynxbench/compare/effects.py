@@ -13,13 +13,14 @@ from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Percentile, PrecisionResult, Result
 from lynxbench.model.workload import ClosedArrival, SaturatingArrival
-from lynxbench.stats.intervals import ratio_interval
+from lynxbench.stats.intervals import paired_ratio_interval, ratio_interval
 from lynxbench.stats.sessions import ratio_assumed, ratio_between
 
 THROUGHPUT = "throughput"
 SHOWN_PERCENTILES = (50.0, 99.0)
 BY_RUN_MEANS = "run means of fresh processes, Welch's t on their logarithms"
 BY_RUN_PERCENTILES = "the percentile in each fresh process, Welch's t on their logarithms"
+BY_PAIRS = "differences within {} pairs of fresh processes, Student's t on those of their logarithms"
 BY_SITTINGS = "means of the two sittings, Student's t with what sittings of this executor differed by"
 BY_DECLARED = "run means, with a session noise of {:.2%} that the contract assumes"
 BY_ONE_SITTING = "; one sitting: how much sittings differ is not in it"
@@ -93,9 +94,7 @@ def _at_one_rate(pair: ComparedPair, a: PrecisionResult, b: PrecisionResult) -> 
     return bool(left and right) and abs(math.log((right or 1) / (left or 1))) <= SAME_RATE
 
 
-def _throughput(
-    pair: ComparedPair, a: PrecisionResult, b: PrecisionResult, budget: float, confidence: float
-) -> Effect:
+def _throughput(pair: ComparedPair, a: PrecisionResult, b: PrecisionResult, budget: float, confidence: float) -> Effect:
     ratio, basis = UNKNOWN_INTERVAL, BY_RUN_MEANS
     if a.run_means and b.run_means:
         ratio, basis = _ratio(pair, (a.precision, THROUGHPUT), (a.run_means, b.run_means), BY_RUN_MEANS, confidence)
@@ -123,6 +122,8 @@ def _ratio(
 ) -> tuple[Interval, str]:
     """B over A and what it rests on: restarts within a sitting; between two, what sittings differ by as well."""
     a, b = runs
+    if pair.order and len(a) == len(b) == len(pair.order):
+        return paired_ratio_interval(a, b, confidence), BY_PAIRS.format(len(pair.order))
     welch = ratio_interval(a, b, confidence)
     if pair.between is None or min(*a, *b) <= 0:
         return welch, basis

@@ -36,7 +36,7 @@ MOST_RECORD_CHANGES = 50
 BY_RESULTS = "results of the two levels on their logarithms, as much as they remember one another counted in"
 BESIDE = "the step beside the {}, not the results on either side"
 BY_BOTH = "results of the two levels, and the step beside the wandering: the interval holds both"
-BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms; one sitting each: how they differ is not in it"
+BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms; of one sitting each"
 BY_SITTINGS = "means of the two sittings, Student's t with what sittings of one executor differ by here"
 
 FieldsBetween = Callable[[Sequence[tuple[HistoryPoint, HistoryPoint]]], "Sequence[tuple[FieldChange, ...] | None]"]

@@ -61,6 +61,8 @@ class ComparedPair:
     """Of their contracts; the contract room rules on them."""
     between: BetweenSittings | None = None
     """None: they are of one sitting, or of two machines, whose difference is part of what is asked."""
+    order: tuple[str, ...] = ()
+    """Of the halves of each pair (`AB` or `BA`), where their restarts were measured in pairs."""
 
     @property
     def sides(self) -> tuple[ComparedSide, ComparedSide]:

@@ -10,7 +10,7 @@ from lynxbench.compare.sittings import describe_noise
 from lynxbench.model.contract import AccuracyPolicy
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.precision import Native, Precision
-from lynxbench.model.result import Accuracy, PrecisionResult, ValidityVerdict
+from lynxbench.model.result import FOREIGN_LOAD, Accuracy, PrecisionResult, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import SaturatingArrival
 
@@ -29,7 +29,7 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     yield from _accuracy(pair, labels, a, b)
     yield from _units(labels, a, b)
     for label, figures in zip(labels, (a, b), strict=True):
-        yield from _validity(label, figures)
+        yield from _validity(label, figures, paired=bool(pair.order))
         yield from _steadiness(label, figures)
         yield from _restarts(label, figures)
     if (a.load is None) != (b.load is None):
@@ -115,13 +115,18 @@ def _units(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> I
         yield breaks("R06", f"{a.throughput.unit} in {labels[0]}, {b.throughput.unit} in {labels[1]}")
 
 
-def _validity(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+def _validity(label: str, figures: PrecisionResult, *, paired: bool) -> Iterator[RuleFinding]:
     reasons = "; ".join(figures.validity.reasons) or "no reason given"
     if figures.validity.verdict is ValidityVerdict.VOID:
         yield breaks("R08", f"{label} is void: {reasons}")
     elif figures.throughput is None or figures.throughput.estimate is None:
         yield breaks("R08", f"{label} has no figure")
     elif figures.validity.verdict is ValidityVerdict.DOUBTFUL:
+        others = [reason for reason in figures.validity.reasons if not reason.startswith(FOREIGN_LOAD)]
+        if paired and figures.validity.reasons and not others:
+            # in pairs it is in both halves, and what is left of it in their differences
+            yield differs("R08", f"{label}: {reasons}")
+            return
         yield doubts("R08", f"{label} is doubtful: {reasons}", f"measure {label} again without it ({reasons})")
 
 

@@ -78,4 +78,4 @@ def describe_noise(
 
 
 def _few(many: int) -> str:
-    return f"{many or 'no'} other sitting{'' if many == 1 else 's'} of this executor {'is' if many == 1 else 'are'} known"
+    return "1 other sitting is known" if many == 1 else f"{many or 'no'} other sittings are known"

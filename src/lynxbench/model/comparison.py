@@ -215,6 +215,8 @@ class Comparison(Document):
     cause: EffectCause | None
     sound_if: tuple[str, ...]
     rules_checked: tuple[str, ...]
+    order: Annotated[tuple[str, ...], Field(exclude_if=lambda order: not order)] = ()
+    """`AB` or `BA` for each pair, where restarts of both were measured in pairs."""
     noise: Annotated[SittingNoise | None, Field(exclude_if=lambda noise: noise is None)] = None
     """Of the leading figure, where A and B are of two sittings."""
 

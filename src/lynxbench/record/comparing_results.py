@@ -37,10 +37,14 @@ def side_of(
 
 
 def compare_sides(
-    a: ComparedSide, b: ComparedSide, precision: Precision | None = None, between: BetweenSittings | None = None
+    a: ComparedSide,
+    b: ComparedSide,
+    precision: Precision | None = None,
+    between: BetweenSittings | None = None,
+    order: tuple[str, ...] = (),
 ) -> Comparison:
-    """B against A; `between` says what is known of how sittings differ, where they are of two."""
-    return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result), between), precision)
+    """B against A; `between` says what is known of how sittings differ, where they are of two; `order` is of pairs."""
+    return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result), between, order), precision)
 
 
 def _latency_runs(result: Result, folder: Path | None) -> LatencyRuns:

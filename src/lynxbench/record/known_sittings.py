@@ -9,7 +9,8 @@ from lynxbench.errors import BadLedger, LynxbenchError
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import OpenLedger, opened
-from lynxbench.ledger.queries import Listed, Wanted, disputed, find_results, list_results
+from lynxbench.ledger.queries import Listed, Wanted, find_results, list_results
+from lynxbench.ledger.result_standings import disputed
 from lynxbench.model.contract import Contract
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
@@ -22,7 +23,7 @@ NEWEST = 400
 MOST_DOCUMENTS = 60
 """Documents that are opened for a latency: the index has throughputs alone."""
 
-Executor = tuple[str, str | None]
+Configuration = tuple[str, str | None]
 """A configuration, and the weights it ran."""
 
 
@@ -46,7 +47,7 @@ def between_sittings(a: Result, b: Result, ledger: OpenLedger, trust: TrustList)
     """What repeated results of the two executors differ by at this place; the two themselves teach nothing."""
     if not of_two_sittings(a, b):
         return None
-    groups: dict[tuple[str, Executor], list[Listed]] = {}
+    groups: dict[tuple[str, Configuration], list[Listed]] = {}
     for contract_id in dict.fromkeys((a.contract_id, b.contract_id)):
         left_out = {name for name, standing in disputed(ledger.log, contract_id, trust).items() if standing.retracted}
         left_out |= {a.result_id, b.result_id}

@@ -1,16 +1,16 @@
 """Variance by level: between restarts of one sitting, between sittings of one executor, between nodes.
 
-A result's restarts share its sitting: the day, the boot, the room's temperature, the neighbours. Their spread says nothing
-of how the next sitting differs. That is learned from repeated results of one executor, as the variance of sitting means
-about their own executor's level, with as many degrees of freedom as there are sittings less one for each level. The
-interval of a ratio between two sittings is Student's on those degrees (Satterthwaite 1946 where numbers of restarts
-differ), a tenth wider: the tails of sittings are heavier than a normal law's, and few of them do not show it. No prior and
-no shrinking stand behind it.
+A result's restarts share its sitting: the day, the boot, the room's temperature, the neighbours. Their spread says
+nothing of how the next sitting differs. That is learned from repeated results of one executor, as the variance of
+sitting means about their own executor's level, with as many degrees of freedom as there are sittings less one for each
+level. The interval of a ratio between two sittings is Student's on those degrees (Satterthwaite 1946 where numbers of
+restarts differ), a tenth wider: the tails of sittings are heavier than a normal law's, and few of them do not show it.
+No prior and no shrinking stand behind it.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from lynxbench.stats.arrays import Floats, Numbers
 from lynxbench.stats.intervals import check_confidence, student_quantile
 
 FEWEST_SITTINGS = 8
-"""Known beside the two that are compared: ten together. Fewer leave a t of more than 2.4 and a variance known to half."""
+"""Known beside the two that are compared: ten together. With fewer the variance is known to a factor of two at best."""
 FEWEST_NODES = 5
 TAILS = 1.1
-"""Wider than Student's by so much: from 91 to 93 % and more under Laplace's law and Student's with three degrees, 96.6 %
-under a normal one (benchmarks/sittings_truth.py)."""
+"""Wider than Student's by so much: 93 % and more instead of 91 under Laplace's law and Student's with three degrees,
+96.6 % under a normal one (benchmarks/sittings_truth.py)."""
 
 Sittings = Sequence[Numbers]
 """Positive figures of the restarts of each sitting of one executor at one place."""
@@ -69,7 +69,7 @@ class LevelVariance:
 
 
 def learn_variance(executors: Sequence[Sittings], nodes: Sequence[Sittings] = ()) -> LevelVariance:
-    """From the sittings of each executor at one place; and of one executor at several places for what nodes differ by."""
+    """From sittings of each executor at one place; `nodes`: of one executor at several places."""
     means, within, within_degrees, shares, degrees, scatter = 0, 0.0, 0, 0.0, 0, 0.0
     for sittings in executors:
         logs = [_logs(values) for values in sittings]
@@ -95,13 +95,8 @@ def learn_variance(executors: Sequence[Sittings], nodes: Sequence[Sittings] = ()
 
 def _with_nodes(learned: LevelVariance, nodes: Sequence[Sittings]) -> LevelVariance:
     levels = np.array([float(np.mean([np.mean(_logs(values)) for values in sittings])) for sittings in nodes])
-    return LevelVariance(
-        learned.restart,
-        learned.restart_degrees,
-        learned.sitting_means,
-        learned.sitting_degrees,
-        learned.share,
-        learned.sittings,
+    return replace(
+        learned,
         node_means=float(np.var(levels, ddof=1)),
         node_degrees=levels.size - 1,
         of_sittings=math.fsum(1 / len(sittings) for sittings in nodes) / len(nodes),

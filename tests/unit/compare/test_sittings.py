@@ -115,5 +115,5 @@ def test_a_contract_without_the_key_keeps_its_id() -> None:
 
 def test_words_of_one_and_of_none() -> None:
     one = learn_variance([[[1.0, 1.1]]])
-    assert "1 other sitting of this executor is known" in describe_noise("throughput", Precision.FP32, one).said
+    assert "1 other sitting is known" in describe_noise("throughput", Precision.FP32, one).said
     assert "no other sittings" in describe_noise("throughput", Precision.FP32, None).said
