@@ -77,7 +77,6 @@ SHAPES = (
     NightShape("restarts 0.05 %, sittings 0.5 %, weekly 0.3 %", 0.0005, 0.005, 0.003),
     NightShape("restarts 0.05 %, sittings 0.1 %, weekly 1 %", 0.0005, 0.001, 0.01),
     NightShape("weekends 1 % slower", weekly=0.0, weekend=0.01),
-    NightShape("sittings by Student's t, 3 degrees", session=0.004, law="t3"),
     NightShape("restarts by Student's t, 3 degrees", restart=0.01, session=0.002, restart_law="t3"),
     NightShape("one night in twenty five times wider", session=0.0015, law="mixture"),
     NightShape("neighbouring nights alike (AR 0.3)", memory=0.3),
@@ -88,6 +87,7 @@ SHAPES = (
     NightShape("maintenance: one night in 30, 5 % slower", maintenance=(30, 1, 0.05)),
     NightShape("sittings from 0.1 to 0.5 % within the year", session=0.005, grows=True),
     NightShape("neighbouring nights alike (AR 0.6)", memory=0.6, promised=False),
+    NightShape("sittings by Student's t, 3 degrees", session=0.004, law="t3", promised=False),
     NightShape("monthly cycle of 0.5 %", monthly=0.005, promised=False),
     NightShape("maintenance: two nights in 28, 3 % slower", maintenance=(28, 2, 0.03), promised=False),
 )

@@ -27,7 +27,7 @@ MOST = 56
 """And at most: eight weeks, which know the level to an eighth of a session's noise."""
 SPANS = (3, 5, 8, 14)
 """Newest sessions that are tested together: one outlier makes no three, and two weeks show what three days do not."""
-SPENT = (0.4, 0.2, 0.2, 0.2)
+SPENT = (0.46, 0.18, 0.18, 0.18)
 """How the false alarms of a look are shared among them: what is to be told soon has the least room for evidence."""
 RECENT = 28
 """Sessions before the tested ones whose scatter counts where it has grown."""
@@ -46,7 +46,9 @@ TAME = 3.0
 """Robust standard deviations to which sessions are pulled in for the level: a bad day moves it little. In the scatter
 it counts whole."""
 PERSISTS = 0.7
-"""Share of a span's sessions that must lie a standard deviation off: an alarm is no matter of one or two outliers."""
+"""Share of a span's sessions that must lie off: an alarm is no matter of one or two outliers."""
+FAR = (2.0, 1.0, 1.0, 1.0)
+"""By how many standard deviations, span by span: of three sessions two may be outliers several times a year."""
 YEAR = 365.0
 
 
@@ -127,14 +129,14 @@ def judge_level(streams: SessionStreams, false_alarms: float, looks: float = YEA
     loss, gain = _nothing(many), _nothing(many)
     newest, sigma = np.full(many, np.nan), np.full(many, np.nan)
     made: tuple[Ints, _Reference] | None = None
-    for span, spent in zip(SPANS, SPENT, strict=True):
+    for span, spent, far in zip(SPANS, SPENT, FAR, strict=True):
         ends, known = _window(streams, span)
         if not np.any(known):
             continue
         if made is None or not np.array_equal(made[0], ends):
             made = ends, _reference(streams, ends)
         scatter = _scatter(made[1], *_recent(streams, made[1], ends, streams.values.shape[1] - span))
-        risen, single, own = _judge_span(streams, made[1], scatter, span, spent * false_alarms / looks)
+        risen, single, own = _judge_span(streams, made[1], scatter, span, spent * false_alarms / looks, far)
         if span == SPANS[-1]:
             gain = _louder(gain, risen, known)
         loss = _louder(loss, replace(risen, strength=-risen.strength), known)
@@ -150,7 +152,7 @@ def measure_span(streams: SessionStreams, span: int) -> SpanJudgement:
     """
     ends, known = _window(streams, span)
     window = _reference(streams, ends)
-    risen, _, _ = _judge_span(streams, window, (window.variance, window.degrees), span, 0.5)
+    risen, _, _ = _judge_span(streams, window, (window.variance, window.degrees), span, 0.5, 1.0)
     change, error, degrees = (np.where(known, part, np.nan) for part in (risen.change, risen.error, risen.degrees))
     return SpanJudgement(np.full(len(known), np.nan), risen.span, change, error, degrees)
 
@@ -178,7 +180,7 @@ def _louder(before: SpanJudgement, after: SpanJudgement, known: Flags) -> SpanJu
 
 
 def _judge_span(
-    streams: SessionStreams, window: _Reference, scatter: tuple[Floats, Floats], span: int, share: float
+    streams: SessionStreams, window: _Reference, scatter: tuple[Floats, Floats], span: int, share: float, far: float
 ) -> tuple[SpanJudgement, Floats, Floats]:
     """The rise over one span; the newest session's standard deviation; and its own change."""
     first = streams.values.shape[1] - span
@@ -197,7 +199,7 @@ def _judge_span(
     error = np.sqrt(each.mean(axis=1) * together + variance * (of_level + of_days))
     with np.errstate(invalid="ignore", divide="ignore"):
         strength = np.clip(changes, -clip, clip).mean(axis=1) / error / _quantile(degrees, share)
-    off = np.sign(strength)[:, None] * changes > single
+    off = np.sign(strength)[:, None] * changes > far * single
     strength = np.where(off.mean(axis=1) >= PERSISTS, strength, np.clip(strength, -NEARLY, NEARLY))
     judged = SpanJudgement(strength, np.full(len(strength), span), changes.mean(axis=1), error, degrees)
     return judged, single[:, -1], changes[:, -1]

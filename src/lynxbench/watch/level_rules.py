@@ -20,7 +20,7 @@ from lynxbench.stats.sequential import (
     measure_span,
 )
 
-FALSE_ALARMS = 0.003
+FALSE_ALARMS = 0.004
 """Chance that an unchanged executor gets a notice within a year, for each contract, place and precision."""
 SUSPECT = 2.0
 """Standard deviations below its level from which a session is measured again: a night in forty of an unchanged one."""
