@@ -84,8 +84,8 @@ def rest(seconds: float) -> None:
 
 
 def contract_of(
-    task: str, model: str, precision: str, *, tokens: int, batch: int = 1, graph: str = "eager",
-    layers: int | None = None, device: str = "cuda", timing: str = "device",
+    task: str, model: str, precision: str, *, tokens: int | None, batch: int = 1, graph: str = "eager",
+    layers: int | None = None, device: str = "cuda", timing: str = "device", attention: str = "sdpa",
 ) -> Contract:  # fmt: skip
     """A preset at work, as a contract; its protocol is never used."""
     named: dict[str, Any] = {"source": "preset", "name": model} | ({"layers": layers} if layers else {})
@@ -99,10 +99,10 @@ def contract_of(
             "model": named,
             "precisions": [precision],
             "batch": batch,
-            "input_tokens": {"distribution": "fixed", "value": tokens},
+            **({"input_tokens": {"distribution": "fixed", "value": tokens}} if tokens else {}),
             "seed": 20260101,
         },
-        "engine": {"name": "torch", "device": device, "graph": graph, "timing": timing},
+        "engine": {"name": "torch", "device": device, "graph": graph, "timing": timing, "attention": attention},
     }
     return Contract.model_validate_json(json.dumps(document))
 

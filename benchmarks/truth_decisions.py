@@ -40,6 +40,7 @@ from lynxbench.model.result import Result, SloOutcome, Validity, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.record.rerunning import judge_ratio, judge_rerun
 from lynxbench.stats.intervals import mean_interval, ratio_interval
+from planted import OF_EVIDENCE, hardware_bound, signed
 from truth_promise import Promise
 
 Rng = np.random.Generator
@@ -192,10 +193,11 @@ def purchases(rng: Rng, runs: int) -> Iterator[Promise]:
     catalogue, today = read_catalogue(None), demo_results()[0]
     few = max(20, runs // 4)
 
-    def decided(factor: float, width: float) -> tuple[str, str]:
+    def decided(factor: float, width: float, now: Result = today) -> tuple[str, str]:
         low = 42 * factor / (1 + width) ** rng.random()  # the pair holds the truth, anywhere in it
         tested = _tested(low, low * (1 + width))
-        decision, _ = ask_purchase(Gathered((today, tested)), catalogue, proposed="h200", remeasured_by="x")
+        gathered = Gathered((now, tested), signed(now, tested))
+        decision, _ = ask_purchase(gathered, catalogue, proposed="h200", remeasured_by="x")
         return decision.answers[3].says, decision.supported
 
     for factor in (0.8, 1.2, 1.4):
@@ -215,8 +217,13 @@ def purchases(rng: Rng, runs: int) -> Iterator[Promise]:
     yield at_most("purchase", "the fix gains more than the swap: `purchase`", wrong.count("purchase") / len(wrong))
     sure = share(few, lambda: decided(1.3, 0.05)[1] == "software first")
     yield at_least("purchase", "1.3× by the swap, 1.7× by the fix, both well measured: `software first`", sure)
-    sure = share(few, lambda: decided(2.3, 0.05)[1] == "purchase")
-    yield at_least("purchase", "2.3× by the swap, 1.7× by the fix, both well measured: `purchase`", sure)
+    wasted = share(few, lambda: decided(2.3, 0.05)[1] == "purchase")
+    yield at_most("purchase", "2.3× by the swap where software bounds it: `purchase`", wasted, 0.0)
+    sure = share(few, lambda: decided(2.3, 0.05, hardware_bound(today))[1] == "purchase")
+    yield at_least("purchase", "2.3× by the swap where the hardware bounds it, well measured: `purchase`", sure)
+    for name, (_, plant) in OF_EVIDENCE.items():
+        fallen = share(few, lambda plant=plant: decided(2.3, 0.05, plant(hardware_bound(today)))[1] == "purchase")
+        yield at_most("purchase", f"2.3× by the swap on evidence planted with `{name}`: `purchase`", fallen, 0.0)
 
 
 def _option(rng: Rng, name: str, truth: tuple[float, float, float], noise: float) -> Option:

@@ -9,13 +9,17 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
     │   ├── BadResult                  2   … in a result document or its samples
     │   ├── BadSeries                  2   … in a series given to `steady` or `changepoints`
     │   ├── BadLedger                  2   … a ledger that cannot be reached, read or written
+    │   ├── KeyNotReady                2   … which key signs is not settled, or it cannot be opened
     │   └── NotFound                   2   … the name of something that is not there
     ├── Refused                        3   the answer would be unsound, so none is given
     ├── CannotRun                      4   this executor cannot run this contract
+    │   ├── OwnCodeFailed              2   … no: the user's own function is not there, or failed
+    │   └── DiskFull                   2   … no: there was no room to write what was measured
     ├── EvidenceInvalid                5   evidence does not verify
     └── Interrupted                  130   stopped by the user; state kept, resumable
 """
 
+import errno
 from enum import IntEnum
 from pathlib import Path
 from typing import Self
@@ -79,6 +83,10 @@ class BadLedger(BadInput):
     """A ledger that cannot be reached, read or written; what it acknowledged is not touched."""
 
 
+class KeyNotReady(BadInput):
+    """Several keys and none chosen, or one that is not there or does not open: said before anything is measured."""
+
+
 class NotFound(BadInput):
     """Something is asked for by a name that nothing has."""
 
@@ -93,6 +101,18 @@ class CannotRun(LynxbenchError):
     """The contract is sound, but this executor lacks what it needs."""
 
     exit_code = ExitCode.CANNOT_RUN
+
+
+class OwnCodeFailed(CannotRun):
+    """The user's own function is not there, is none, or raised: theirs to mend, and not the executor's."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+class DiskFull(CannotRun):
+    """There is no room left to write what is measured."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class EvidenceInvalid(LynxbenchError):
@@ -110,6 +130,11 @@ class Interrupted(LynxbenchError):
     def while_kept_in(cls, folder: Path) -> Self:
         """An experiment or a tuning that was stopped."""
         return cls(f"interrupted; what was measured is kept in {folder}. Go on with the same command and --resume")
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether an error says that there is no room left, on the disk or for this user."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def first_line(error: BaseException) -> str:

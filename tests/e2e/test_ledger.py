@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from killing import acknowledged_before_kill, stored_in
 from lynxbench.errors import LynxbenchError
 from lynxbench.evidence.documents import read_result
 from lynxbench.ledger.queries import find_run, open_runs
-from lynxbench.model.entries import EntryKind
+from lynxbench.model.entries import EntryKind, Role
 from lynxbench.record.recalling import ledger_checks, recalled
 from lynxbench.record.recording import record_folder, seal
 from lynxbench.report.documents.result_verdict import result_verdict
@@ -233,3 +234,18 @@ def test_an_unknown_name_is_said(alpha: Team, words: list[str]) -> None:
     done = alpha.run(*words)
     assert done.code == 2
     assert done.err.count("\n") == 1
+
+
+def test_an_unsettled_key_is_said_before_anything_is_measured(spin_folder: Path, tmp_path: Path) -> None:
+    """Found: the run measured to its end, and was not recorded: 2 keys."""
+    team = make_team("alpha", tmp_path / "home")
+    team.keyring.create("second", "bravo", (Role.RUNNER,), datetime.now(UTC))
+    out = tmp_path / "out"
+    done = team.run("run", "spin.yaml", "--out", str(out), cwd=spin_folder)
+    assert done.code == 2, done.err
+    assert "lynxbench key use" in done.err
+    assert not out.exists(), "nothing was registered, and nothing measured"
+    assert team.run("key", "use", "bravo").code == 0
+    done = team.run("run", "spin.yaml", "--out", str(out), cwd=spin_folder)
+    assert done.code == 0, done.err
+    assert "not recorded" not in done.err

@@ -17,6 +17,7 @@ from command_line import QUICK_CONTRACT, SPINNING, CommandRun, lynxbench, lynxbe
 from lynxbench.evidence.documents import check_samples, read_result
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.load.journal import count_journal
+from lynxbench.model.evidence_gate import carried_attribution
 from lynxbench.report.documents.attribution_blocks import mark_of
 
 KEYS = {"contract_id", "executor_id", "result_id", "per_precision", "attribution", "validity"}
@@ -134,7 +135,7 @@ def _variant(tmp_path: Path, function: str) -> Path:
 def test_a_function_that_raises_ends_in_one_line(tmp_path: Path) -> None:
     folder = _variant(tmp_path, "def spin():\n    raise RuntimeError('no such table\\nsecond line')\n")
     done = lynxbench("run", "spin.yaml", cwd=folder)
-    assert done.code == 4
+    assert done.code == 2, "the function is the user's to mend"
     assert "no such table" in done.err
     assert "Traceback" not in done.err
     assert list(folder.glob("results/*/attempts/*/traceback.txt"))
@@ -215,7 +216,19 @@ def test_a_real_language_model_is_measured_explained_and_compared(tmp_path: Path
     assert int8 is not None
     assert int8.verdict == "go"
     assert {ceiling.name for ceiling in result.ceilings} >= {"matmul", "copy"}
-    assert result.attribution is not None
-    assert f"\n{mark_of(result.attribution).upper()}: " in done.out
+    shown = carried_attribution(result)
+    assert shown is not None
+    assert f"\n{mark_of(shown).upper()}: " in done.out
     samples = read_samples(folder / "samples.npz")
     assert all(np.all(process.samples.iterations.units == 2) for process in samples)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("", "has no 'spin'"), ("import nowhere_at_all\n", "nowhere_at_all"), ("spin = 3\n", "not a function")],
+)
+def test_a_function_that_is_not_there_is_the_users_to_mend(tmp_path: Path, code: str, says: str) -> None:
+    done = lynxbench("run", "spin.yaml", cwd=_variant(tmp_path, code))
+    assert done.code == 2, done.err
+    assert says in done.err
+    assert "nothing could be measured here" not in done.err, "it is not this executor that lacks something"

@@ -60,7 +60,7 @@ def test_a_failure_that_tells_a_secret_is_kept_without_it(tmp_path: Path) -> Non
     )
     home = {"LYNXBENCH_HOME": str(tmp_path / "home"), "LYNXBENCH_LEDGER": str(tmp_path / "ledger")}
     done = lynxbench("run", "spin.yaml", cwd=tmp_path, **home, **PLANTED)
-    assert done.code == 4
+    assert done.code == 2
     assert "ValueError" in done.err
     assert "planted-" not in done.out + done.err
     (folder,) = (tmp_path / "results").iterdir()

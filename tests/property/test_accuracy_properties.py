@@ -11,10 +11,10 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from lynxbench.measure.accuracy import (
     compare_outputs,
     mean_cosine,
-    negative_log_likelihood,
     relative_error,
     share_interval,
 )
+from lynxbench.measure.token_scores import negative_log_likelihood
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.precision import Precision
 from lynxbench.model.samples import Outputs

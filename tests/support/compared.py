@@ -38,7 +38,7 @@ def make_standing(*, retracted: str = "", contested: str = "") -> Standing:
         (Remark(by="another team", trusted=True, at="2026-01-01T00:00:00+00:00", text=text),) if text else ()
         for text in (retracted, contested)
     )
-    return Standing(result_id="ab" * 32, retracted=retractions, contested=contests)
+    return Standing(result_id="ab" * 32, signed_by=("a team",), retracted=retractions, contested=contests)
 
 
 def make_contract(**changes: object) -> Contract:

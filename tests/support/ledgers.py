@@ -84,6 +84,7 @@ def recorded(
     started_at: str = MADE_AT,
     validity: ValidityVerdict = ValidityVerdict.VALID,
     estimate: float = 100.0,
+    instance: str = "instance",
 ) -> ResultRecorded:
     """A result as a ledger lists it."""
     return ResultRecorded(
@@ -93,7 +94,7 @@ def recorded(
         contract_id=sha(contract),
         contract_name=contract,
         executor_id=sha(executor),
-        instance_id=sha("instance"),
+        instance_id=sha(instance),
         layer_ids={layer: sha(layer.value + executor) for layer in Layer},
         weights=sha("weights"),
         started_at=started_at,

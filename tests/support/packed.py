@@ -6,12 +6,13 @@ from lynxbench.decide.deciding import Gathered, compare_cited
 from lynxbench.decide.demonstrating import decide_demo, demo_results
 from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.model.packs import Pack
+from planted import signed
 
 
 def example_pack(title: str, invented: str = "") -> Pack:
     """All five kinds of decision under a title."""
     results = demo_results()
-    decisions = decide_demo(Gathered(results))
+    decisions = decide_demo(Gathered(results, signed(*results)))
     return Pack(
         title=title,
         made_at="2026-11-15T08:00:00+00:00",

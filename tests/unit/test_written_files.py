@@ -147,7 +147,7 @@ MISTAKES: dict[str, dict[str, Mistake]] = {
         "wrong type": ("link: 64", "link: fast", 8, "devices.x1.link", "must be a number, not 'fast'"),
         "wrong unit": ("link: 64", "link: 64 GB/s", 8, "devices.x1.link", "must be a number, not '64 GB/s'"),
         "out of range": ("memory: 3.0", "memory: 0", 7, "devices.x1.memory", "must be above 0, not 0"),
-        "missing key": ("    link: 64\n", "", 3, "devices.x1.link", "is missing: gigabytes a second of the host"),
+        "missing key": ("    memory: 3.0\n", "", 3, "devices.x1.memory", "is missing: terabytes a second of the"),
         "duplicate key": ("link: 64", "link: 64\n    link: 63", 9, "devices.x1.link", "the first is on line 8"),
         "unknown precision": ("{bf16: 500}", "{bf17: 500}", 5, "devices.x1.dense.bf17", "did you mean bf16?"),
     },

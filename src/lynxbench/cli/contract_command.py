@@ -7,7 +7,7 @@ import typer
 
 from lynxbench.cli.answers import answer, print_document
 from lynxbench.cli.lazy_commands import COMMANDS, command_group
-from lynxbench.cli.options import AS_JSON
+from lynxbench.cli.options import AS_JSON, LOG_COLUMN
 from lynxbench.cli.terminal import as_lines, say, say_json, tell
 from lynxbench.contract.diff import ContractComparison, compare_contracts
 from lynxbench.contract.loader import bundled_names, parse_contract, read_bundled, read_contract
@@ -28,8 +28,9 @@ def new(
     engine: str = typer.Option("", help="torch, onnx, callable, plugin:NAME or openai (a server)."),
     url: str = typer.Option("", help="The server's address, with --engine openai."),
     from_log: Path | None = typer.Option(
-        None, "--from-log", help="Fit lengths and arrivals to this request log (JSONL, CSV)."
+        None, "--from-log", help="Fit lengths and arrivals to this request log (JSON, CSV, spans; also gzip)."
     ),
+    columns: list[str] = LOG_COLUMN,
     name: str = typer.Option("", help="Short name of the contract."),
     force: bool = typer.Option(False, "--force", help="Overwrite the file if it exists."),
     as_json: bool = AS_JSON,
@@ -40,9 +41,9 @@ def new(
         # numpy is loaded for a log alone: contracts are checked and shown in many hooks, and should be at once
         from lynxbench.workload.production import fit_log
         from lynxbench.workload.representative import hold_against
-        from lynxbench.workload.request_log import read_log
+        from lynxbench.workload.request_log import parse_columns, read_log
 
-        log = read_log(from_log)
+        log = read_log(from_log, parse_columns(columns))
         fitted = fit_log(log)
     text = render_template(
         task=task,
@@ -74,8 +75,9 @@ def new(
 def check(
     files: list[str] = typer.Argument(help="Contract files, or bundled names."),
     against_log: Path | None = typer.Option(
-        None, "--against-log", help="Hold each against this production log (JSONL, CSV)."
+        None, "--against-log", help="Hold each against this production log (JSON, CSV, spans; also gzip)."
     ),
+    columns: list[str] = LOG_COLUMN,
     as_json: bool = AS_JSON,
 ) -> None:
     """Check contracts: one line each, `ok` with the id or what is wrong. Exit code 2 if any is wrong.
@@ -85,9 +87,9 @@ def check(
     log, differs = None, False
     if against_log is not None:  # numpy for a log alone, as in `new`
         from lynxbench.workload.representative import Likeness, hold_against
-        from lynxbench.workload.request_log import read_log
+        from lynxbench.workload.request_log import parse_columns, read_log
 
-        log = read_log(against_log)
+        log = read_log(against_log, parse_columns(columns))
     rows: list[dict[str, object]] = []
     for file in files:
         try:

@@ -7,13 +7,13 @@ import typer
 
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import command_group
-from lynxbench.cli.options import AS_JSON, LEDGER, PDF, RESULT
-from lynxbench.cli.showing import terminal_text
+from lynxbench.cli.options import AS_JSON, LEDGER, LOG_COLUMN, PDF, RESULT
+from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.cli.terminal import tell
 from lynxbench.decide import deciding
-from lynxbench.decide.agreement_gate import is_held_back
 from lynxbench.decide.capacity import CapacityDemand, plan_capacity
 from lynxbench.decide.cost import CostQuestion, report_cost
+from lynxbench.decide.decision_gate import is_held_back
 from lynxbench.decide.offers import terms_from_options
 from lynxbench.decide.packing import make_pack, record_decision
 from lynxbench.decide.precision_choice import decide_precisions
@@ -26,6 +26,7 @@ from lynxbench.model.decisions import DecisionDocument
 from lynxbench.model.precision import Precision
 from lynxbench.model.quantities import parse_quantity, parse_ratio
 from lynxbench.report.documents.decision_document import Decision, compose_decision
+from lynxbench.report.documents.devices_document import compose_devices
 from lynxbench.stats.fleets import Balancing
 
 app = command_group("From evidence to a decision that cites it.")
@@ -34,7 +35,7 @@ FROM = typer.Option([], "--from", help="Folder with results; may be given more t
 FOR = typer.Option(None, "--for", help="The contract, by name or id, where there are results of several.")
 PRECISION = typer.Option(None, help="Which precision; the first that was measured if left out.")
 CATALOGUE = typer.Option(None, "--catalogue", help="A YAML file with accelerators of your own.")
-RESULTS = typer.Argument(None, help="Results: paths, ids or their unique beginnings.", show_default=False)
+RESULTS = typer.Argument(None, help="Results: paths, ids, their beginnings, names (last, NAME@a).", show_default=False)
 RECORD = typer.Option(False, "--record", help="Sign the decision and append it to the ledger.")
 HOST = typer.Option(1.0, help="How many times faster the new machine's host is.")
 PUE = typer.Option(None, help="Facility power over the machines' power.")
@@ -59,7 +60,7 @@ def purchase(
 ) -> None:
     """Answer five questions before hardware is bought.
 
-    Exit code 1 when three or more have no evidence, or it is held back: the contract was not agreed before the run.
+    Exit code 1 when three or more have no evidence, or it is held back: evidence falls short, or was not agreed on.
     """
     names = [*(results or []), *test]
     gathered = deciding.gather(names, folders, ledger, os.environ, contract)
@@ -96,7 +97,7 @@ def whatif(
 ) -> None:
     """Estimate what other hardware, or a software fix, would gain on measured shares of time.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     gathered = deciding.gather([result], [], ledger, os.environ)
     chosen = gathered.results[0]
@@ -128,7 +129,7 @@ def precision(
 ) -> None:
     """Say per precision go, no-go or not measured, with speed, memory, energy and accuracy side by side.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     gathered = deciding.gather(results or [], folders, ledger, os.environ, contract)
     decision = decide_precisions(one_contract(gathered.results, contract))
@@ -140,7 +141,8 @@ def capacity(
     result: str = RESULT,
     demand: str | None = typer.Option(None, help='Peak demand, such as "120 requests/s".'),
     mean_demand: str | None = typer.Option(None, help="Average demand: what a naive plan would be made for."),
-    demand_log: Path | None = typer.Option(None, help="A request log (JSON lines or CSV) to take demand from."),
+    demand_log: Path | None = typer.Option(None, help="A request or access log to take demand from; also gzip."),
+    columns: list[str] = LOG_COLUMN,
     window: str = typer.Option("60 s", help="Window in which a log's rate is counted."),
     percentile: float | None = typer.Option(None, help="Plan for this percentile of windows instead of the peak."),
     growth: str = typer.Option("0 %", help="Growth until the fleet has to carry it."),
@@ -158,7 +160,7 @@ def capacity(
 ) -> None:
     """Size a fleet from steady-state saturation, simulate it, and show what a plan from peak figures gets wrong.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     gathered = deciding.gather([result], [], ledger, os.environ)
     chosen = gathered.results[0]
@@ -166,6 +168,7 @@ def capacity(
         _amount(demand, "requests/s", "--demand"),
         _amount(mean_demand, "requests/s", "--mean-demand"),
         demand_log,
+        columns=columns,
         window_s=parse_quantity(window, "s", "--window").in_unit("s"),
         percentile=percentile,
         growth=parse_ratio(growth, where="--growth"),
@@ -210,7 +213,7 @@ def cost(
 ) -> None:
     """Keep cost, efficiency and value apart; own against rent; the Pareto front; an order only for an objective.
 
-    Exit code 1 when it is held back, because the contract was not agreed before the run.
+    Exit code 1 when it is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     terms = terms_from_options(
         price=price, life=life, residual=residual, upkeep=upkeep, rent=rent, energy_price=energy_price, pue=pue
@@ -232,6 +235,17 @@ def cost(
 
 
 @app.command()
+def devices(catalogue: Path | None = CATALOGUE, as_json: bool = AS_JSON) -> None:
+    """List the devices that decisions know: their nameplate figures, the names drivers report, and the sources."""
+    known = deciding.read_catalogue(catalogue)
+    answer(
+        as_json,
+        lambda: {"devices": [device.model_dump(mode="json") for device in known.values()]},
+        lambda: terminal_text(compose_devices(known.values()), LIST_WIDTH),
+    )
+
+
+@app.command()
 def pack(
     decisions: list[Path] = typer.Argument(help="Decisions as `decide … --json` wrote them; the first one leads."),
     output: Path = typer.Option(..., "--output", "-o", help="The pack to write; .html, .json and .pdf go beside it."),
@@ -243,7 +257,7 @@ def pack(
 ) -> None:
     """Write one signed file with the decisions, their evidence, methodology, limits and contests.
 
-    Exit code 1 when a decision is held back, because a contract that it rests on was not agreed before the run.
+    Exit code 1 when a decision is held back: evidence that it rests on falls short, or its contract was not agreed.
     """
     made = make_pack(decisions, folders, output, title, ledger, os.environ, pdf)
     answer(as_json, made.document, lambda: "\n".join(made.lines()) + "\n")

@@ -5,7 +5,6 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON
-from lynxbench.cli.terminal import say
 from lynxbench.errors import BadInput
 from lynxbench.experiment.defining import bundled_experiments, read_bundled_experiment, read_definition
 
@@ -25,8 +24,9 @@ def list_(as_json: bool = AS_JSON) -> None:
     )
 
 
-def template(name: str = typer.Argument(help="A bundled experiment to start from.")) -> None:
+def template(name: str = typer.Argument(help="A bundled experiment to start from."), as_json: bool = AS_JSON) -> None:
     """Print a bundled experiment as it is written, to start from."""
     if name not in bundled_experiments():
         raise BadInput(f"{name}: no bundled experiment of this name; there are {', '.join(bundled_experiments())}")
-    say(read_bundled_experiment(name), end="")
+    text = read_bundled_experiment(name)
+    answer(as_json, lambda: {"name": name, "text": text}, lambda: text)

@@ -12,7 +12,7 @@ from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON, moment_of
 from lynxbench.cli.terminal import say_json
 from lynxbench.errors import BadInput
-from lynxbench.evidence.keyring import Keyring
+from lynxbench.evidence.keyring import FIRST_KEY, Keyring
 from lynxbench.evidence.keys import MAX_CARD_BYTES, parse_card, read_card
 from lynxbench.evidence.trust import Thresholds, TrustedKey, TrustList
 from lynxbench.model.canonical import canonical_bytes, short
@@ -30,7 +30,11 @@ def new(
 ) -> None:
     """Make a key for a team and trust it here. Encrypted when LYNXBENCH_KEY_PASSPHRASE is set."""
     ring = Keyring()
+    before = ring.keys.names()
     key = ring.create(name, team, tuple(dict.fromkeys(role)), datetime.now(UTC))
+    if set(before) <= {FIRST_KEY}:  # the one that was made without being asked for gives way to the first that was
+        ring.use(name)
+    signs = "it signs from now on" if ring.default == name else f"to sign with it: lynxbench key use {name}"
     answer(
         as_json,
         key.card,
@@ -38,6 +42,7 @@ def new(
             f"key {key.keyid}\n"
             f"  team            {key.team} ({', '.join(key.card.roles)})\n"
             f"  private         {ring.keys.path / name}.pem\n"
+            f"  signing         {signs}\n"
             f"  give to others  lynxbench key export {name} > {name}.json\n"
         ),
     )
@@ -55,8 +60,22 @@ def list_keys(as_json: bool = AS_JSON) -> None:
             "keys": [{**key.model_dump(mode="json"), "here": here.get(key.keyid)} for key in trust.keys],
             "thresholds": trust.thresholds.model_dump(mode="json"),
             **trust.model_dump(mode="json", include={"team_roles", "administrators", "identities"}),
+            "signs": ring.default,
         },
-        lambda: render_trust(trust, here, datetime.now(UTC)),
+        lambda: render_trust(trust, here, datetime.now(UTC), ring.default),
+    )
+
+
+@app.command()
+def use(name: str = typer.Argument(help="The key's name, or its team's."), as_json: bool = AS_JSON) -> None:
+    """Let a key sign from now on, where several are here. LYNXBENCH_KEY chooses another for one command."""
+    ring = Keyring()
+    chosen = ring.use(name)
+    card = ring.keys.card(chosen)
+    answer(
+        as_json,
+        lambda: {"name": chosen, "team": card.team, "keyid": card.keyid},
+        lambda: f"{chosen} of {card.team} signs from now on\n",
     )
 
 
@@ -118,7 +137,7 @@ def threshold(
     answer(as_json, thresholds, lambda: f"{_needed(thresholds)}\n")
 
 
-def render_trust(trust: TrustList, here: dict[str, str], now: datetime) -> str:
+def render_trust(trust: TrustList, here: dict[str, str], now: datetime, signs: str | None = None) -> str:
     """The trust list as text."""
     if not trust.keys and not trust.identities:
         return "no keys yet; the first run makes one, or: lynxbench key new NAME --team TEAM\n"
@@ -129,6 +148,7 @@ def render_trust(trust: TrustList, here: dict[str, str], now: datetime) -> str:
         state = key.refusal_at(now) or "trusted"
         mine = f"  here as {here[key.keyid]}" if key.keyid in here else ""
         mine += "  administrator" if key.keyid in trust.administrators else ""
+        mine += ", signs" if signs is not None and here.get(key.keyid) == signs else ""
         lines.append(f"{short(key.keyid)}  {key.team:<{width}}  {', '.join(key.roles):<15}  {state}{mine}")
     for identity in trust.identities:
         state = f"was revoked at {identity.revoked.at}: {identity.revoked.reason}" if identity.revoked else "trusted"

@@ -1,6 +1,5 @@
 """The command line: verbs that a person remembers, each imported when it is asked for."""
 
-import errno
 import os
 import sys
 from contextlib import suppress
@@ -11,14 +10,12 @@ from typer.main import get_command
 from lynxbench import __version__
 from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.terminal import finish, say, tell
-from lynxbench.errors import ExitCode, LynxbenchError
+from lynxbench.errors import ExitCode, LynxbenchError, is_disk_full
 
 app = command_group(
     "Measure AI performance under a contract, attribute the time to a layer and its owner, decide from evidence.",
     COMMANDS["lynxbench"],
 )
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def _print_version(wanted: bool) -> None:
@@ -52,7 +49,7 @@ def main() -> None:
     except OSError as error:  # a full disk, a file that went away or may not be read
         _let_go_of_output()
         where = f"{error.filename}: " if error.filename else ""
-        remedy = "; free some, then do it again: what was written whole is kept" if error.errno in _FULL else ""
+        remedy = "; free some, then do it again: what was written whole is kept" if is_disk_full(error) else ""
         _fail(f"{where}{error.strerror or error}{remedy}", ExitCode.BAD_INPUT)
     else:
         if code is not None:

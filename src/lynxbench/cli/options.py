@@ -18,6 +18,9 @@ LIMIT = typer.Option(20, min=1, max=1_000_000, help="At most this many, newest f
 ONE_PRECISION = typer.Option(None, help="Compare at this precision alone.")
 DEVICE = typer.Option(None, "--device", help="Declared ceilings of a known device: h200.")
 OWNERS = typer.Option(None, "--owners", help="A contract that names the owners.")
+LOG_COLUMN = typer.Option(
+    [], "--column", help="A column of the log under another name, such as input=tokens_in; may be given more than once."
+)
 PDF = typer.Option(True, "--pdf/--no-pdf", help="Also a PDF, where the extra `pdf` is installed.")
 SERVER = typer.Option(None, "--server", help="Address of the server, in place of $LYNXBENCH_SERVER.")
 TOKEN = typer.Option(
@@ -25,8 +28,8 @@ TOKEN = typer.Option(
 )
 
 CONTRACT_FILE = typer.Argument(help="A contract file, or the name of a bundled one.")
-CONTRACT = typer.Argument(help="A contract: file, bundled name, id or its unique beginning.")
-RESULT = typer.Argument(help="A result: path, id or its unique beginning.")
+CONTRACT = typer.Argument(help="A contract: file, bundled name, name or id in the ledger, or its unique beginning.")
+RESULT = typer.Argument(help="A result: path, id or its unique beginning, or name (last, last~1, NAME, NAME@a).")
 
 
 def moment_of(text: str, option: str) -> datetime:

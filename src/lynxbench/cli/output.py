@@ -11,6 +11,7 @@ from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import locate
 from lynxbench.model.canonical import short
+from lynxbench.model.evidence_gate import Shortfall, carried_attribution
 from lynxbench.model.result import Result
 from lynxbench.record.recording import LedgerRecorder
 from lynxbench.report.doc import Facts
@@ -31,9 +32,13 @@ def write_reports(finished: Finished, standing: Sequence[str] = ()) -> dict[str,
 
 
 def recorder_for(ledger: str | None) -> LedgerRecorder | None:
-    """Who records a run in the ledger that is meant; None where none is wanted."""
+    """Who records a run in the ledger that is meant, with the key that will sign; None where none is wanted."""
     location = locate(ledger, os.environ)
-    return None if location is None else LedgerRecorder(location, os.environ)
+    if location is None:
+        return None
+    recorder = LedgerRecorder(location, os.environ)
+    recorder.choose_key()
+    return recorder
 
 
 def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
@@ -49,17 +54,30 @@ def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
         )
 
 
+def tell_blame(result: Result, also: Sequence[Shortfall] = ()) -> None:
+    """Say beside a sealed document, which cannot, that nobody is blamed by what it attributes, and what is next."""
+    carried = carried_attribution(result, also)
+    if carried is not None and carried is not result.attribution:
+        tell(f"lynxbench: {short(result.result_id)}: {carried.sentence}; next: {carried.next_step}")
+
+
 def print_result(
-    result: Result, paths: Mapping[str, str], as_json: bool, recorded: bool = False, standing: Sequence[str] = ()
+    result: Result,
+    paths: Mapping[str, str],
+    as_json: bool,
+    recorded: bool = False,
+    standing: Sequence[str] = (),
+    also: Sequence[Shortfall] = (),
 ) -> None:
     """The document for programs, or the summary for people with where everything is."""
     if as_json:
+        tell_blame(result, also)
         say_json(render_json(result))
         return
     name, places = short(result.result_id), dict(paths)
     if recorded:
         places |= {"verify": f"lynxbench verify {name}", "contest": f"lynxbench contest {name}"}
-    report = compose_result(result, standing=standing)
+    report = compose_result(result, standing=standing, also=also)
     say(terminal_text(replace(report, blocks=(*report.blocks, Facts(list(places.items()))))), end="")
 
 

@@ -10,11 +10,15 @@ from lynxbench.cli.terminal import tell
 from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.fresh_job import PROBING
 from lynxbench.visible import visible_line
 
 _FIRST_GUESS_SETUP_S = 12.0
 _FIRST_GUESS_EXTRAS_S = 12.0
 """Start-up, and the passes after a precision's first process; replaced by what was seen as soon as there is any."""
+_LONGEST_CEILING_S = 30.0
+"""A search begins with the completion rate at many requests in flight, for longer where the server is slow."""
 
 
 class ProgressBar:
@@ -72,10 +76,11 @@ class TerminalProgress(ProgressBar):
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts, or goes on."""
         self._plan = run.registration.plan
+        at_most_s = sum(most_s(self._contract, slot) for slot in self._plan)
         self.say(
             f"{self._contract.name}: {len(self._plan)} processes "
             f"({self._contract.protocol.restarts} restarts × {len(self._contract.workload.precisions)} precisions), "
-            f"{duration_text(self._left_s(None, 0.0))} or less, into {run.path}"
+            f"about {duration_text(self._left_s(None, 0.0))}, at most {duration_text(at_most_s)}, into {run.path}"
         )
 
     def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
@@ -90,7 +95,7 @@ class TerminalProgress(ProgressBar):
                 completed=passed_s / max(passed_s + left_s, 1e-9),
                 rest=f"about {duration_text(left_s)} left",
             )
-        elif label != self._last_stage and stage in ("setup", "measure"):
+        elif label != self._last_stage and (stage in ("setup", "measure") or stage.startswith(PROBING)):
             self.say(f"  {label} (about {duration_text(left_s)} left)")
         self._last_stage = label
 
@@ -122,15 +127,33 @@ class TerminalProgress(ProgressBar):
 
     def _typical_s(self, slot: Slot) -> float:
         alike = [
-            s
-            for done, s in self._done
-            if done.precision is slot.precision and (done.restart == 0) == (slot.restart == 0)
+            s for done, s in self._done if done.precision is slot.precision and self._kind(done) == self._kind(slot)
         ]
-        if alike:
-            return sum(alike) / len(alike)
-        protocol = self._contract.protocol
-        extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
-        return _FIRST_GUESS_SETUP_S + (protocol.min_duration_s + protocol.limit_s) / 2 + extras
+        return sum(alike) / len(alike) if alike else usual_s(self._contract, slot)
+
+    def _kind(self, slot: Slot) -> tuple[bool, bool]:
+        return slot.restart == 0, is_search(self._contract, slot)
+
+
+def most_s(contract: Contract, slot: Slot) -> float:
+    """All the time that a contract gives a process, with what is guessed of its start and its other passes."""
+    arrival = contract.workload.arrival
+    if isinstance(arrival, SaturatingArrival) and is_search(contract, slot):
+        return _FIRST_GUESS_SETUP_S + _LONGEST_CEILING_S + arrival.budget_s
+    extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
+    return _FIRST_GUESS_SETUP_S + contract.protocol.limit_s + extras
+
+
+def usual_s(contract: Contract, slot: Slot) -> float:
+    """What it takes where it is steady halfway between the shortest and the longest that the contract allows."""
+    protocol = contract.protocol
+    spared_s = 0.0 if is_search(contract, slot) else (protocol.limit_s - protocol.min_duration_s) / 2
+    return most_s(contract, slot) - spared_s
+
+
+def is_search(contract: Contract, slot: Slot) -> bool:
+    """Whether a process looks for the rate that the others are measured at."""
+    return slot.index == 0 and isinstance(contract.workload.arrival, SaturatingArrival)
 
 
 def duration_text(seconds: float) -> str:

@@ -11,7 +11,7 @@ from lynxbench.cli.options import AS_JSON, LEDGER, SERVER, TOKEN
 from lynxbench.cli.terminal import tell
 from lynxbench.errors import BadInput, EvidenceInvalid, Refused
 from lynxbench.ledger.bundle import Imported
-from lynxbench.ledger.names import looks_like_id
+from lynxbench.ledger.names import is_name, looks_like_id
 from lynxbench.model.canonical import short
 from lynxbench.record.gossiping import exchange_checkpoints
 from lynxbench.record.pushing import pull_result, push_results
@@ -67,8 +67,8 @@ def pull(
     as_json: bool = AS_JSON,
 ) -> None:
     """Fetch a result with everything about it, or an analysis with all its results; verify and take in."""
-    if not looks_like_id(result):
-        raise BadInput(f"{result!r}: no id of a result")
+    if not looks_like_id(result) and not is_name(result):
+        raise BadInput(f"{result!r}: no id or name of a result")
     remote = remote_from(server, token, os.environ)
     pulled = pull_result(result, ledger, remote, os.environ)
     told = _exchange(ledger, remote)

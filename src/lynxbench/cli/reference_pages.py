@@ -14,9 +14,11 @@ from lynxbench.errors import ExitCode
 
 _EXIT_MEANINGS = {
     ExitCode.DONE: "done",
-    ExitCode.VERDICT_NO: "a verdict says no: regressed, not reproduced, void, not steady, contracts that differ, a "
-    "contract that is not agreed yet, a decision that is held back for it",
-    ExitCode.BAD_INPUT: "wrong usage or bad input; one line says what, where and what would be right",
+    ExitCode.VERDICT_NO: "a verdict says no: regressed, not reproduced, void, a series that `steady` does not find "
+    "steady, contracts that differ, a contract that is not agreed yet, a decision that is held back. A run that is "
+    "doubtful or not steady is done (0) and says so",
+    ExitCode.BAD_INPUT: "wrong usage or bad input, a function of the user's own that is not there or fails, a full "
+    "disk; one line says what, where and what would be right",
     ExitCode.REFUSED: "refused: the answer would be unsound, such as a comparison of what is not comparable",
     ExitCode.CANNOT_RUN: "this executor cannot run this contract; the line says what is missing",
     ExitCode.EVIDENCE_INVALID: "evidence does not verify",

@@ -7,12 +7,14 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.answers import write_page
+from lynxbench.cli.output import tell_blame
 from lynxbench.cli.showing import PLAIN_WIDTH, terminal_text
 from lynxbench.cli.terminal import say, say_json, tell
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
+from lynxbench.model.evidence_gate import standing_falls_short
 from lynxbench.model.standing import agreement_shown
 from lynxbench.record.recalling import Recalled, recalled
 from lynxbench.report.documents.result_document import compose_result
@@ -54,15 +56,18 @@ def _rendered(named: str, form: ReportFormat, ledger: str | None, *, into_file: 
     with recalled(named, ledger, os.environ) as recall:
         result, folder = recall.result, recall.folder
         standing = _standing(recall)
+        also = () if recall.standing is None else standing_falls_short(result, recall.standing)
         if form is ReportFormat.HTML:
             file = folder / TELEMETRY_FILE
             telemetry = read_telemetry(file) if file.exists() else None
-            return render_html(compose_result(result, read_samples(check_samples(result, folder)), telemetry, standing))
+            processes = read_samples(check_samples(result, folder))
+            return render_html(compose_result(result, processes, telemetry, standing, also=also))
     if form is ReportFormat.JSON:
         if result.contract.teams:  # the sealed document cannot say it
             tell(f"lynxbench: {short(result.result_id)}: {'; '.join(standing)}")
+        tell_blame(result, also)
         return render_json(result)
-    report = compose_result(result, standing=standing)
+    report = compose_result(result, standing=standing, also=also)
     if form is ReportFormat.MARKDOWN:
         return render_markdown(report)
     return render_terminal(report, width=PLAIN_WIDTH) if into_file else terminal_text(report)

@@ -9,7 +9,7 @@ from lynxbench.cli.options import AS_JSON, LEDGER, LIMIT, moment_of
 from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import opened
-from lynxbench.ledger.names import find_id
+from lynxbench.ledger.names import find_id, machine_letters
 from lynxbench.ledger.queries import Wanted, list_results, open_runs
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.precision import Precision
@@ -19,8 +19,8 @@ from lynxbench.report.documents.ledger_documents import compose_list
 
 
 def list_(
-    contract: str | None = typer.Option(None, help="Only results of this contract (id or its beginning)."),
-    executor: str | None = typer.Option(None, help="Only results of this executor (id or its beginning)."),
+    contract: str | None = typer.Option(None, help="Only results of this contract: id, its beginning, or name."),
+    executor: str | None = typer.Option(None, help="Only results of this executor: id, its beginning, or last."),
     precision: Precision | None = typer.Option(None, help="Only results that measured this precision."),
     since: str | None = typer.Option(None, help="Only results started at or after this date (ISO 8601, UTC)."),
     valid: ValidityVerdict | None = typer.Option(None, help="Only results of this validity."),
@@ -43,8 +43,9 @@ def list_(
         standing = standings(open_.log, [result.result_id for result in listed], Keyring().trust)
         unfinished = open_runs(open_.log, wanted.contract)
         head = open_.log.head()
+        machines = machine_letters(open_.log)
     answer(
         as_json,
-        lambda: list_document(listed, standing, unfinished, head),
-        lambda: terminal_text(compose_list(listed, standing, unfinished), LIST_WIDTH),
+        lambda: list_document(listed, standing, unfinished, head, machines),
+        lambda: terminal_text(compose_list(listed, standing, unfinished, machines), LIST_WIDTH),
     )

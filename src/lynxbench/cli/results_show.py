@@ -5,7 +5,7 @@ import os
 from lynxbench.cli.answers import answer, print_document
 from lynxbench.cli.naming import named_result
 from lynxbench.cli.options import AS_JSON, LEDGER, LIMIT, RESULT
-from lynxbench.cli.output import print_result
+from lynxbench.cli.output import print_result, tell_blame
 from lynxbench.cli.showing import LIST_WIDTH, terminal_text
 from lynxbench.cli.terminal import say
 from lynxbench.evidence.keyring import Keyring
@@ -13,6 +13,7 @@ from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import opened
 from lynxbench.ledger.queries import entries_about, list_foreign
 from lynxbench.ledger.result_standings import standings, voice_of
+from lynxbench.model.evidence_gate import standing_falls_short
 from lynxbench.record.listing import about_document, foreign_document
 from lynxbench.record.recalling import result_document
 from lynxbench.report.documents.ledger_documents import compose_about, compose_foreign_list
@@ -32,10 +33,12 @@ def show(
         trust = logged_trust(open_.log, trust).at(NEWEST)
         about = [(logged, voice_of(logged, trust)) for logged in entries]
         standing = standings(open_.log, [result_id], trust)[result_id]
+    also = standing_falls_short(document, standing)
     if as_json:
+        tell_blame(document, also)
         print_document({"result": document.document(), **about_document(about, standing)})
         return
-    print_result(document, {}, False, recorded=True)
+    print_result(document, {}, False, recorded=True, also=also)
     say("\n" + terminal_text(compose_about(about, standing), LIST_WIDTH), end="")
 
 

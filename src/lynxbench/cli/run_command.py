@@ -6,10 +6,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from lynxbench.cli.answers import answer, tell
 from lynxbench.cli.options import DECLARE, OUT, RECORDING_LEDGER, RESUME
 from lynxbench.contract.loader import read_contract
 from lynxbench.executor.declaration import read_declaration
+from lynxbench.model.canonical import short
+from lynxbench.model.contract import Contract
 from lynxbench.model.interventions import InterventionScope
+from lynxbench.model.quantities import format_duration
 from lynxbench.run.greeting import greet
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -27,6 +31,13 @@ class RunCommand(TyperCommand):
         return super().parse_args(ctx, given)
 
 
+def _tell_fitted(fitted: Contract, whole: Contract) -> None:
+    """That another contract is run than the one that was named, and in what it differs."""
+    limit, full = (format_duration(one.protocol.limit_s) for one in (fitted, whole))
+    names = f"contract {short(fitted.contract_id)} instead of {short(whole.contract_id)}"
+    tell(f"lynxbench: fitted: at most {limit} a process instead of {full}; {names}, with whose results it has no ratio")
+
+
 @app.command(cls=RunCommand)
 def run(
     contract: str = typer.Argument("quickstart", help="A contract file, or the name of a bundled one."),
@@ -39,11 +50,25 @@ def run(
         metavar="[verdict|all]",
         help="Also test the verdict: run again with what it blames changed; `all` tries every change there is.",
     ),
+    plan: bool = typer.Option(False, "--plan", help="Say what would be done and how long it takes; do nothing."),
+    within: str | None = typer.Option(
+        None, "--within", help="Fit the measuring into this time, such as 10m: another contract, under another id."
+    ),
     ledger: str | None = RECORDING_LEDGER,
     as_json: bool = typer.Option(False, "--json", help="Print the result document on standard output, nothing else."),
 ) -> None:
     """Capture, measure, attribute, record, report. Exit code 1 when the result is void."""
     agreed = read_contract(contract)
+    if plan or within is not None:
+        from lynxbench.cli.run_plan import fit_within, plan_run
+
+        whole, agreed = agreed, agreed if within is None else fit_within(agreed, within)
+        if agreed is not whole:
+            _tell_fitted(agreed, whole)
+        if plan:
+            planned = plan_run(agreed)
+            answer(as_json, planned.document, planned.text)
+            return
     declaration = read_declaration(declare) if declare else None
     greeting = None if resume else greet(agreed)
     # A server is asked before the rest is loaded: its first request comes within a second of the command.

@@ -8,7 +8,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.options import AS_JSON, CONTRACT_FILE, SERVER, TOKEN
-from lynxbench.cli.terminal import as_lines, say
+from lynxbench.cli.terminal import as_lines
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadInput
 from lynxbench.record.remote import NOT_OURS, remote_from
@@ -70,8 +70,11 @@ def _text(book: dict[str, Any]) -> str:
 
 
 def remove(
-    name: str = typer.Argument(help="The schedule."), server: str | None = SERVER, token: str | None = TOKEN
+    name: str = typer.Argument(help="The schedule."),
+    server: str | None = SERVER,
+    token: str | None = TOKEN,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Take a schedule away; what came of it stays in the book."""
     remote_from(server, token, os.environ).ask("DELETE", f"/api/v1/schedules/{name}")
-    say(f"{name} is removed")
+    answer(as_json, lambda: {"name": name, "removed": True}, lambda: f"{name} is removed\n")

@@ -19,6 +19,7 @@ from lynxbench.measure.foreign_series import (
 )
 from lynxbench.model.history import Motion
 from lynxbench.model.interval import Interval
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.quantities import parse_duration, parse_ratio
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.changepoints import Course, read_course
@@ -162,7 +163,7 @@ def _verdict_line(group: SeriesSteadiness, bound: float) -> str:
         "excursion": " (excursion): a stretch departs from the rest",
         "cycle": " (cycle): stationary over whole cycles, so measure over whole cycles",
         "outliers": " (outliers): they crowd into one half of the run",
-        "too short": f" (too short): drift within ±{bound * 100:.3g} % cannot be shown yet",
+        "too short": f" (too short): drift within ±{plain(bound * 100, 3)} % cannot be shown yet",
         "no level": " (no level): relative drift has no meaning around zero",
     }
     return f"{judged.verdict}{words.get(str(judged.reason), f' ({judged.reason})')}"
@@ -171,17 +172,18 @@ def _verdict_line(group: SeriesSteadiness, bound: float) -> str:
 def _figures(group: SeriesSteadiness, column: str) -> list[str]:
     judged = group.judgement
     unit = f" of {group.window_s:g} s" if group.window_s else ""
-    after = f" ({group.truncate_s:.3g} s)" if group.truncate_s == group.truncate_s else ""
+    after = f" ({plain(group.truncate_s, 3)} s)" if group.truncate_s == group.truncate_s else ""
+    low, level, high = (plain(bound, 6) for bound in (judged.level.low, judged.level.estimate, judged.level.high))
     lines = [
         f"  counted    {judged.counted} of {judged.truncate + judged.counted} {'windows' if unit else 'points'}{unit}"
         f"; left out: the first {group.truncate} of {group.rows} rows{after}",
         f"  drift      {_percent(judged.drift)}    last third − first third {_percent(judged.tail_shift)}",
-        f"  sustained  {judged.level.estimate:.6g}  [{judged.level.low:.6g}, {judged.level.high:.6g}]  {column}",
+        f"  sustained  {level}  [{low}, {high}]  {column}",
     ]
     if group.burst is not None and group.under_burst == group.under_burst:
         side = "under" if group.under_burst >= 0 else "over"
         lines.append(
-            f"  burst      {group.burst.mean:.6g} over {group.burst.count} rows from row {group.burst.start}: "
+            f"  burst      {plain(group.burst.mean, 6)} over {group.burst.count} rows from row {group.burst.start}: "
             f"the sustained rate is {abs(group.under_burst):.1%} {side} it"
         )
     if judged.outliers:
@@ -199,7 +201,10 @@ def _changes_text(series: SeriesFile, main: int, courses: list[Course]) -> str:
         count = "no change" if not points else "1 change" if len(points) == 1 else f"{len(points)} changes"
         where = f" in {group.label}" if group.label else ""
         lines.append(f"{count}{where}: {series.column}, {group.values.size} rows")
-        lines += [f"  row {c.index:<6} {c.change:+8.2%}   {c.before:.6g} → {c.after:.6g}   p {c.p:.1g}" for c in points]
+        lines += [
+            f"  row {c.index:<6} {c.change:+8.2%}   {plain(c.before, 6)} → {plain(c.after, 6)}   p {plain(c.p, 1)}"
+            for c in points
+        ]
         if courses[i].motion is not Motion.LEVELS:
             trend = courses[i].trend
             change = Interval(trend.low - 1, trend.estimate - 1, trend.high - 1)

@@ -10,7 +10,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.options import AS_JSON, LEDGER
-from lynxbench.cli.terminal import say, tell
+from lynxbench.cli.terminal import tell
 from lynxbench.errors import BadInput, BadLedger
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import read_card
@@ -122,6 +122,7 @@ def user_add(
     no_password: bool = typer.Option(False, "--no-password", help="Tokens alone: for agents."),
     ledger: str | None = LEDGER,
     database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Let somebody in; the password is asked for, or read from $LYNXBENCH_PASSWORD."""
     password = None if no_password else os.environ.get("LYNXBENCH_PASSWORD")
@@ -129,7 +130,12 @@ def user_add(
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     with _administration(ledger, database) as administration:
         user = administration.add_user(COMMAND_LINE, name, team, scopes, password)
-    say(f"{user.name} of {user.team} may {', '.join(sorted(user.scopes))}")
+    scopes_given = sorted(user.scopes)
+    answer(
+        as_json,
+        lambda: {"name": user.name, "team": user.team, "scopes": scopes_given},
+        lambda: f"{user.name} of {user.team} may {', '.join(scopes_given)}\n",
+    )
 
 
 @user_app.command("list")
@@ -151,12 +157,15 @@ def user_list(ledger: str | None = LEDGER, database: str | None = DATABASE, as_j
 
 @user_app.command("disable")
 def user_disable(
-    name: str = typer.Argument(help="The user."), ledger: str | None = LEDGER, database: str | None = DATABASE
+    name: str = typer.Argument(help="The user."),
+    ledger: str | None = LEDGER,
+    database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """End a user's password, sessions and tokens."""
     with _administration(ledger, database) as administration:
         administration.disable_user(COMMAND_LINE, name)
-    say(f"{name} is disabled")
+    answer(as_json, lambda: {"name": name, "disabled": True}, lambda: f"{name} is disabled\n")
 
 
 @token_app.command("add")
@@ -167,10 +176,12 @@ def token_add(
     days: float | None = typer.Option(90.0, min=0.001, help="Days until it ends."),
     ledger: str | None = LEDGER,
     database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make a token and print it, this once."""
     with _administration(ledger, database) as administration:
-        say(administration.make_token(COMMAND_LINE, user, label, scopes, days).text)
+        text = administration.make_token(COMMAND_LINE, user, label, scopes, days).text
+    answer(as_json, lambda: {"user": user, "token": text}, lambda: f"{text}\n")
 
 
 @token_app.command("revoke")
@@ -178,11 +189,12 @@ def token_revoke(
     token_id: str = typer.Argument(help="The sixteen digits after lynx_."),
     ledger: str | None = LEDGER,
     database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """End a token."""
     with _administration(ledger, database) as administration:
         administration.revoke_token(COMMAND_LINE, token_id)
-    say(f"{token_id} is revoked")
+    answer(as_json, lambda: {"token_id": token_id, "revoked": True}, lambda: f"{token_id} is revoked\n")
 
 
 @key_app.command("add")
@@ -190,13 +202,18 @@ def key_add(
     card: Path = typer.Argument(help="Card of a team's key, from `lynxbench key export`."),
     ledger: str | None = LEDGER,
     database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Register a team's public key: what it signs is taken from now on."""
     key = read_card(card)
     with _administration(ledger, database) as administration:
         administration.add_team(COMMAND_LINE, key.team)
         administration.register_key(COMMAND_LINE, card.read_bytes())
-    say(f"key {short(key.keyid)} of {key.team} is registered")
+    answer(
+        as_json,
+        lambda: {"keyid": key.keyid, "team": key.team},
+        lambda: f"key {short(key.keyid)} of {key.team} is registered\n",
+    )
 
 
 @contact_app.command("add")
@@ -206,6 +223,7 @@ def contact_add(
     mail: str | None = typer.Option(None, help="Address that is written to."),
     ledger: str | None = LEDGER,
     database: str | None = DATABASE,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Tell the owner of a layer of regressions; $LYNXBENCH_WEBHOOK_SECRET signs what is posted."""
     if (webhook is None) == (mail is None):
@@ -213,4 +231,8 @@ def contact_add(
     channel, secret = (WEBHOOK, os.environ.get("LYNXBENCH_WEBHOOK_SECRET")) if webhook else (MAIL, None)
     with _administration(ledger, database) as administration:
         contact = administration.set_contact(COMMAND_LINE, owner, channel, webhook or mail or "", secret)
-    say(f"{contact.owner} is told by {contact.channel}")
+    answer(
+        as_json,
+        lambda: {"owner": contact.owner, "channel": contact.channel},
+        lambda: f"{contact.owner} is told by {contact.channel}\n",
+    )

@@ -1,6 +1,7 @@
 """`trace`: attribute profiler traces that anybody recorded."""
 
 import json
+import re
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,22 @@ from lynxbench.attribute.attributing import TraceSettings, analyse_trace, compar
 from lynxbench.attribute.judge.faster_hardware import STANDARD_SWAPS, Swap, compare_swaps
 from lynxbench.attribute.judge.roofline import DEVICES, ceilings_of
 from lynxbench.attribute.rank_traces import Rank, RankReport, analyse_ranks, find_traces
-from lynxbench.cli.answers import answer, write_page
+from lynxbench.cli.answers import answer, tell, write_page
 from lynxbench.cli.options import AS_JSON, DEVICE, OWNERS
 from lynxbench.cli.showing import terminal_text
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Ceiling
+from lynxbench.model.evidence_gate import weakness_of, without_blame
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.trace_detail import TraceChange
 from lynxbench.plain_files import read_plain
 from lynxbench.report.documents.trace_document import RankRow, TraceView, compose_trace
 from lynxbench.report.render_html import render_html
+
+CPU = "cpu"
+"""What a trace without an accelerator is attributed on; its ceilings are measured with it."""
 
 
 def trace(
@@ -64,11 +69,23 @@ def trace(
         earlier = analyse_trace(against, replace(settings, step_ms=None))
         view = replace(view, change=compare_traces(earlier, report.main.analysis, against.name, settings))
     write_page(html, lambda: render_html(compose_trace(view)))
+    if not settings.ceilings and not view.attribution.ceilings:
+        _tell_ceilings(view.detail.device)
     answer(
         as_json,
         lambda: document_of(report, view),
         lambda: terminal_text(compose_trace(view)),
     )
+
+
+def _tell_ceilings(device: str) -> None:
+    """Without ceilings nobody can say how near them it ran: which option would bring them, for a known device."""
+    known = next((name for name in DEVICES if re.search(rf"\b{name}\b", device.lower())), None)
+    if device == CPU:
+        return
+    measured = "--ceilings RESULT takes those that a run on it measured"
+    declared = "" if known is None else f", --device {known} takes declared ones"
+    tell(f"lynxbench: no ceilings of {device} are known, so no kernel is held against any: {measured}{declared}")
 
 
 def ceilings_for(path: Path | None, device: str | None) -> tuple[Ceiling, ...]:
@@ -129,14 +146,15 @@ def view_of(report: RankReport) -> TraceView:
     """The values that the views draw, carried from one room to the other."""
     main = report.main
     assert main.analysis is not None
-    attribution, swaps = main.analysis.attribution, main.analysis.swaps
+    named, swaps = main.analysis.attribution, main.analysis.swaps
+    attribution = without_blame(named, weakness_of(named))
     several = len(report.ranks) > 1
     return TraceView(
         source=f"{len(report.ranks)} ranks, rank {main.number} shown" if several else Path(main.source).name,
         attribution=attribution,
         detail=main.analysis.detail,
         swaps=tuple((swap.swap.words, swap.gain) for swap in swaps),
-        swap_sentence=compare_swaps(swaps, attribution.gain_if_removed, f"the fix ({attribution.next_step})"),
+        swap_sentence=compare_swaps(swaps, named.gain_if_removed, f"the fix ({named.next_step})"),
         ranks=tuple(_row(rank, report) for rank in report.ranks) if several else (),
         rank_lines=report.lines,
         unit=main.analysis.account.unit,

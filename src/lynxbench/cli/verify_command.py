@@ -17,7 +17,7 @@ from lynxbench.evidence.sample_file import hash_file
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.key_log import NEWEST, logged_trust
 from lynxbench.ledger.location import NO_LEDGER, opened
-from lynxbench.ledger.names import find_analysis, find_id, looks_like_id
+from lynxbench.ledger.names import find_analysis, find_id, is_name, looks_like_id
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ResultVerified
@@ -180,7 +180,7 @@ def _verify_id(named: str, ledger: str | None) -> VerificationReport:
         analysis = named_analysis(open_, named)
         if analysis is not None:
             return verify_logged(open_, analysis, Path(temporary) / "analysis", trust)
-        if not looks_like_id(named):
+        if not looks_like_id(named) and not is_name(named):
             raise BadInput(f"{named}: no such file or folder, and no id or name in the ledger")
         result_id = find_id(open_.log, named, "result")
         folder = Path(temporary) / short(result_id)

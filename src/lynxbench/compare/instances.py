@@ -26,6 +26,7 @@ from lynxbench.compare.suspects import (
 from lynxbench.compare.whole_rules import brief
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.comparison import FieldSuspect, LayerDifference
+from lynxbench.model.evidence_gate import Lack, figures_fall_short
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, InstanceStanding
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -81,7 +82,8 @@ def compare_instances(
     far = set() if sigma is None else {i for i in range(len(names)) if abs(logs[i] - centre) >= OUTLYING * sigma}
     ratios = [_against_rest(usable, names, place, logs, confidence, far) for place in range(len(names))]
     standings = [
-        _standing(ratios[i], logs[i] - centre, sigma, usable[names[i]], budget, len(names)) for i in range(len(names))
+        _placed(results[names[i]], usable[names[i]], ratios[i], logs[i] - centre, sigma, budget, len(names))
+        for i in range(len(names))
     ]
     apart = {name for name, (standing, _) in zip(names, standings, strict=True) if standing in _APART}
     outliers = {
@@ -293,6 +295,22 @@ def _against_rest(
     return Interval(math.exp(change - reach), math.exp(change), math.exp(change + reach))
 
 
+def _placed(
+    result: Result,
+    figures: PrecisionResult,
+    ratio: Interval,
+    off: float,
+    sigma: float | None,
+    budget: float,
+    count: int,
+) -> tuple[InstanceStanding, str]:
+    """Where an instance stands by its figures, unless these can carry no such word; emulated ones are so everywhere."""
+    lacking = [each for each in figures_fall_short(result, figures) if each.lack is not Lack.EMULATED]
+    if lacking and count > 1:
+        return InstanceStanding.UNKNOWN, lacking[0].line
+    return _standing(ratio, off, sigma, figures, budget, count)
+
+
 def _standing(
     ratio: Interval, off: float, sigma: float | None, figures: PrecisionResult, budget: float, count: int
 ) -> tuple[InstanceStanding, str]:
@@ -347,5 +365,5 @@ def _sentence(compared: FleetComparison) -> str:
     if differing:
         return f"{spread}; {len(differing)} differ for certain, none beyond the fleet's own spread"
     if any(row.standing is InstanceStanding.UNKNOWN for row in rows):
-        return f"{spread}; not every instance has the restarts that would place it"
+        return f"{spread}; not every instance has the restarts and the evidence that would place it"
     return f"{spread}; none stands apart"

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lynxbench.compare.effects import THROUGHPUT
+from lynxbench.compare.leading_causes import find_cause_moves
 from lynxbench.compare.sittings import describe_noise, learn_from_points
 from lynxbench.compare.suspects import cause_of, rank_changes
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
-from lynxbench.model.comparison import LayerDifference, Weight
+from lynxbench.model.comparison import EffectCause, LayerDifference, Weight
 from lynxbench.model.executor import Executor, FieldChange, Tier
 from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange, Motion
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -88,7 +89,14 @@ def point_of(result: Result, precision: Precision) -> HistoryPoint | str:
         high=figures.throughput.high,
         unit=figures.throughput.unit,
         doubtful=figures.validity.verdict is ValidityVerdict.DOUBTFUL,
+        cause=_cause_of(result),
     )
+
+
+def _cause_of(result: Result) -> str:
+    """What bounds a result by its own verdict; nothing where that rests on little."""
+    found = result.attribution
+    return "" if found is None or found.weak else found.bottleneck.value
 
 
 def read_history(
@@ -122,6 +130,7 @@ def read_history(
         note=_note(series, course),
         motion=course.motion,
         trend=course.trend if course.trend.known else None,
+        cause_moves=find_cause_moves(series),
         noise=describe_noise(THROUGHPUT, precision, learned) if len(series) > 1 else None,
     )
 
@@ -218,9 +227,22 @@ def _level_change(
         drift=_drift(before, after, model),
         layers_changed=_layers_changed(before, after),
         layers=layers,
-        cause=cause_of(layers, model_changed=model, contract=contract),
+        cause=_carried(cause_of(layers, model_changed=model, contract=contract), points, place, contract),
         moved=not place.effect.low <= 1 <= place.effect.high if place.effect.known else None,
     )
+
+
+def _carried(cause: EffectCause, points: Sequence[HistoryPoint], place: _Place, contract: str) -> EffectCause:
+    """The cause, where the results beside the change can carry one: both next to it, and most of either level."""
+    sides = points[max(0, place.index - MIN_SEGMENT) : place.index], points[place.index : place.index + MIN_SEGMENT]
+    beside = points[place.at - 1], points[place.at]
+    doubtful = [sum(point.doubtful for point in side) for side in sides]
+    mostly = place.found and any(2 * many > len(side) for many, side in zip(doubtful, sides, strict=True))
+    if not mostly and not any(point.doubtful for point in beside):
+        return cause
+    sentence = f"no cause is named: {sum(doubtful)} of {len(sides[0]) + len(sides[1])} results beside it are doubtful"
+    experiment = f"run {contract} again before and after it, without what makes them doubtful"
+    return cause.model_copy(update={"layer": None, "owner": None, "sentence": sentence, "experiment": experiment})
 
 
 def _by_ids(before: HistoryPoint, after: HistoryPoint, owners: dict[Layer, str]) -> tuple[LayerDifference, ...]:

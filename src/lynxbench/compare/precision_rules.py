@@ -8,9 +8,11 @@ from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs, d
 from lynxbench.compare.rules import BY_NUMBER, FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
 from lynxbench.compare.sittings import describe_noise
 from lynxbench.model.contract import AccuracyPolicy
+from lynxbench.model.evidence_gate import FOREIGN_LOAD
 from lynxbench.model.load_figures import LoadFigures
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.precision import Native, Precision
-from lynxbench.model.result import FOREIGN_LOAD, Accuracy, PrecisionResult, ValidityVerdict
+from lynxbench.model.result import Accuracy, PrecisionResult, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import SaturatingArrival
 
@@ -78,12 +80,13 @@ def _accuracy(
         yield differs("R05", f"the loss in {gate.metric} was not measured in both")
     elif passes[0] != passes[1]:
         good, bad = labels if passes[0] else labels[::-1]
-        yield breaks("R05", f"{good} passes the gate of {gate.largest_loss:.3g} in {gate.metric}, {bad} does not")
+        yield breaks("R05", f"{good} passes the gate of {plain(gate.largest_loss, 3)} in {gate.metric}, {bad} does not")
     elif not passes[0]:
-        yield differs("R05", f"neither passes the gate of {gate.largest_loss:.3g} in {gate.metric}")
+        yield differs("R05", f"neither passes the gate of {plain(gate.largest_loss, 3)} in {gate.metric}")
     apart = _apart(a.accuracy, b.accuracy, gate)
     if apart is not None and apart > gate.largest_loss:
-        words = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {gate.largest_loss:.3g}"
+        allowed = plain(gate.largest_loss, 3)
+        words = f"accuracy differs by {apart:.2%} in {gate.metric}: outside the contract's {allowed}"
         yield breaks("R05", words)
 
 
@@ -122,7 +125,7 @@ def _validity(label: str, figures: PrecisionResult, *, paired: bool) -> Iterator
     elif figures.throughput is None or figures.throughput.estimate is None:
         yield breaks("R08", f"{label} has no figure")
     elif figures.validity.verdict is ValidityVerdict.DOUBTFUL:
-        others = [reason for reason in figures.validity.reasons if not reason.startswith(FOREIGN_LOAD)]
+        others = [reason for reason in figures.validity.reasons if not reason.startswith(f"{FOREIGN_LOAD}:")]
         if paired and figures.validity.reasons and not others:
             # in pairs it is in both halves, and what is left of it in their differences
             yield differs("R08", f"{label}: {reasons}")
@@ -163,7 +166,7 @@ def _load(labels: tuple[str, str], a: LoadFigures, b: LoadFigures, searched: boo
     if searched or not left or not right:
         return  # a searched rate is the result itself; latencies at different rates are left out of the effects
     if abs(math.log(right / left)) > SAME_RATE:
-        yield breaks("R11", f"offered {left:.4g}/s in {labels[0]} and {right:.4g}/s in {labels[1]}")
+        yield breaks("R11", f"offered {plain(left)}/s in {labels[0]} and {plain(right)}/s in {labels[1]}")
 
 
 def _instrument(labels: tuple[str, str], a: LoadFigures, b: LoadFigures) -> Iterator[RuleFinding]:

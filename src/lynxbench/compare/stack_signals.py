@@ -17,6 +17,7 @@ from lynxbench.model.attribution import Category
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, ContractDifference, EffectVerdict
 from lynxbench.model.entries import ChangeDeclared, ChangeMeasured, ChangeVerdict
+from lynxbench.model.evidence_gate import attributed_figures, carried_attribution, cause_falls_short
 from lynxbench.model.history import Signal, Signals, SignalState
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
@@ -146,7 +147,7 @@ def _decided(
 
 
 def _shows_in(result: Result) -> Layer | None:
-    attribution = result.attribution
+    attribution = carried_attribution(result)
     return None if attribution is None else attribution.symptom_layer or attribution.layer
 
 
@@ -158,10 +159,15 @@ def _moderate_utilisation(record: Record, results: Sequence[Result]) -> Signal:
     name = "moderate utilisation with low throughput"
     seen = []
     unsure = 0
+    fell_short = ""
     for result in reversed(results):
         busy, how = _busy_share(record, result)
         gain = None if result.attribution is None else result.attribution.gain_if_removed
-        if busy is None or gain is None or not gain.known:
+        if busy is None or gain is None or not gain.known or result.attribution is None:
+            continue
+        short_of = cause_falls_short(result, attributed_figures(result), result.attribution)
+        if short_of:
+            fell_short = fell_short or short_of[0].line
             continue
         moderate = MODERATE[0] <= busy <= MODERATE[1]
         unsure += moderate and gain.low < LOW_THROUGHPUT_GAIN <= gain.high
@@ -173,9 +179,8 @@ def _moderate_utilisation(record: Record, results: Sequence[Result]) -> Signal:
             return _signal(2, name, True, words, (result.result_id,))
         seen.append((result.result_id, busy))
     if not seen:
-        return _unknown(
-            2, name, "no result knows both its busy share and what its bottleneck costs", "a result with an attribution"
-        )
+        words = "no result knows both its busy share and what its bottleneck costs"
+        return _unknown(2, name, words, fell_short or "a result with an attribution")
     if unsure:
         words = f"{unsure} of {len(seen)} results are moderately busy and may gain {LOW_THROUGHPUT_GAIN}×, or not"
         return _unknown(2, name, words, "the bottleneck removed for real (an intervention), or a longer trace")

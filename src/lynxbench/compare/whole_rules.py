@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from lynxbench.compare.pair import ComparedPair, ComparedSide, RuleFinding, breaks, differs, doubts
 from lynxbench.compare.rules import rule_of_key
 from lynxbench.model.comparison import ContractDifference
+from lynxbench.model.evidence_gate import Lack, standing_falls_short, whole_reasons
 from lynxbench.model.executor import Executor, Status
 from lynxbench.model.layers import Layer
 from lynxbench.model.result import ValidityVerdict
@@ -56,9 +57,7 @@ def _validity(side: ComparedSide) -> Iterator[RuleFinding]:
     if validity.verdict is ValidityVerdict.VOID:
         yield breaks("R08", f"{side.label} is void: {'; '.join(validity.reasons) or 'no reason given'}")
     elif validity.verdict is ValidityVerdict.DOUBTFUL:
-        names = tuple(f"{figures.precision.value}: " for figures in side.result.per_precision)
-        # What is said of one precision is judged there; the rest concerns every figure of the run.
-        reasons = [reason for reason in validity.reasons if not reason.startswith(names)]
+        reasons = whole_reasons(side.result)  # what is said of one precision is judged there
         if reasons or not validity.reasons:
             why = "; ".join(reasons) or "no reason given"
             yield doubts("R08", f"{side.label} is doubtful: {why}", f"measure {side.label} again without it ({why})")
@@ -104,8 +103,10 @@ def _standing(side: ComparedSide) -> Iterator[RuleFinding]:
         return
     if side.standing.retracted:
         yield breaks("R16", f"{side.label} was retracted: {side.standing.retracted[-1].text}")
+    for lacking in standing_falls_short(side.result, side.standing):
+        if lacking.lack in (Lack.REFUTED, Lack.UNTRUSTED):
+            yield doubts("R16", f"{side.label}: {lacking.says}", lacking.step)
     contests = [f"{remark.text} ({remark.by})" for remark in side.standing.contested]
-    contests += [f"does not verify, says {remark.by}" for remark in side.standing.refuted]
     if contests:
         more = f" (and {len(contests) - 1} more)" if len(contests) > 1 else ""
         yield differs("R16", f"{side.label} is contested: {contests[0]}{more}")

@@ -1,8 +1,9 @@
 """Five things a spec sheet takes for granted, held against the measured workload and the proposed device (R20)."""
 
-from lynxbench.decide.usable_figures import is_steady, is_usable
+from lynxbench.decide.usable_figures import is_usable
 from lynxbench.model.attribution import Attribution, Category
 from lynxbench.model.decisions import AssumptionState, Device, SpecAssumption
+from lynxbench.model.evidence_gate import is_steady
 from lynxbench.model.precision import Native, Precision
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.verdicts import SteadyVerdict
@@ -96,7 +97,8 @@ def _stable(figures: PrecisionResult, device: Device, tested: Result | None) -> 
     state, why = _regime(figures)
     if state is BROKEN:
         return BROKEN, f"today already: {why}"
-    return UNKNOWN, f"today: {why}; on {device.name} (up to {device.board_w:g} W a board) only a sustained run shows it"
+    board = "" if device.board_w is None else f" (up to {device.board_w:g} W a board)"
+    return UNKNOWN, f"today: {why}; on {device.name}{board} only a sustained run shows it"
 
 
 def _regime(figures: PrecisionResult) -> tuple[AssumptionState, str]:

@@ -12,6 +12,7 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Slo, SloMetric
 from lynxbench.model.load_figures import SaturationRecord
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import CapacityPlan, CheckedPoint, DemandForecast, FittedNode, FleetSize, PowerPlan
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
@@ -123,7 +124,7 @@ class _Simulation:
         nodes = max(1, math.ceil(divided / per_node - 1e-9))
         figure = "the vendor's figure" if claimed == per_node else "peak completions a second, no latency bound"
         over = "planned" if mean is None else "average"
-        basis = f"{over} demand {divided:.4g} /s over {figure}, no headroom, no spare node"
+        basis = f"{over} demand {plain(divided)} /s over {figure}, no headroom, no spare node"
         return self.sized("naive", nodes, per_node, basis)
 
 
@@ -144,7 +145,7 @@ def plan_capacity(
     simulation = _Simulation(checked, slo, rate, target, rng)
     simulated = simulation.smallest(split)
     needed = split if simulated is None else simulated
-    proposed = simulation.sized("proposed", needed + target.failures, passed_per_s, _basis(saturation))
+    proposed = simulation.sized("proposed", needed + target.failures, passed_per_s, _basis(saturation, passed_per_s))
     naive = simulation.naive(saturation.ceiling_per_s)
     power = plan_power(result, figures, proposed.nodes, target.nameplate_w, target.pue)
     return CapacityPlan(
@@ -217,9 +218,9 @@ def _check(saturation: SaturationRecord, passed_per_s: float, slo: Slo, seed: in
     return _Checked(fit, scale, agrees)
 
 
-def _basis(saturation: SaturationRecord) -> str:
-    upper = f", failed at {saturation.upper_per_s:.4g} /s" if saturation.upper_per_s is not None else ""
-    return f"steady-state saturation: {saturation.passed_per_s:.4g} /s held the objective{upper}"
+def _basis(saturation: SaturationRecord, passed_per_s: float) -> str:
+    upper = f", failed at {plain(saturation.upper_per_s)} /s" if saturation.upper_per_s is not None else ""
+    return f"steady-state saturation: {plain(passed_per_s)} /s held the objective{upper}"
 
 
 def _wrong(
@@ -289,7 +290,7 @@ def _fitted(checked: _Checked | None) -> FittedNode | None:
         agrees=checked.agrees,
         words=(
             f"behaves like {node.slots} slots with {node.family} service times "
-            f"(mean {node.service_s:.3g} s, coefficient of variation {node.variation:g}); "
+            f"(mean {plain(node.service_s, 3)} s, coefficient of variation {node.variation:g}); "
             + (
                 "no simulated percentile is off by more than the measured one's doubt"
                 if error <= 0
@@ -329,4 +330,4 @@ def _sentence(proposed: FleetSize, target: CapacityDemand, result: Result) -> st
     gone = f" with {target.failures} of them gone" if target.failures else ""
     room = f" and {target.headroom:.0%} headroom" if target.headroom else ""
     bounds = ", ".join(_bound_words(bound) for bound in result.contract.objective.slo)
-    return f"{nodes} {bounds} at {target.demand.planned_per_s:.4g} requests/s{room}{gone}"
+    return f"{nodes} {bounds} at {plain(target.demand.planned_per_s)} requests/s{room}{gone}"

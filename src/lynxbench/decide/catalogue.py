@@ -22,6 +22,8 @@ def _year(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+OTHER_BOARD = r" (?:laptop|mobile|max-q|ti|super|d)\b"
+"""What a driver adds to a name where it is another board."""
 Rate = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
 
 
@@ -31,17 +33,18 @@ class ListedDevice(Document):
     title: Annotated[Text, Field(description="its full name, such as NVIDIA H200")]
     reported_as: tuple[Text, ...] = ()
     dense_tera_per_s: Annotated[
-        dict[Precision, Rate],
-        Field(alias="dense", min_length=1, description="rates by format, such as {bf16: 989.4}"),
-    ]
-    memory_gb: Annotated[Rate, Field(description="gigabytes of memory")]
+        dict[Precision, Rate], Field(alias="dense", description="rates by format, such as {bf16: 989.4}")
+    ] = {}
+    memory_gb: Annotated[Rate | None, Field(description="gigabytes of memory")] = None
     memory_tb_per_s: Annotated[Rate, Field(alias="memory", description="terabytes a second of the memory")]
     link_gb_per_s: Annotated[
-        Rate, Field(alias="link", description="gigabytes a second of the host link, one direction")
-    ]
+        Rate | None, Field(alias="link", description="gigabytes a second of the host link, one direction")
+    ] = None
     interconnect_gb_per_s: Annotated[Rate | None, Field(alias="interconnect")] = None
-    board_w: Annotated[Rate, Field(description="watts of the board, at most")]
-    native: Annotated[tuple[Precision, ...], Field(description="formats that it executes natively, such as [bf16]")]
+    board_w: Annotated[Rate | None, Field(description="watts of the board, at most")] = None
+    native: Annotated[
+        tuple[Precision, ...], Field(description="formats that it executes natively, such as [bf16]")
+    ] = ()
     released: Annotated[Text, BeforeValidator(_year), Field(description="the year")]
     sources: Annotated[
         tuple[CeilingSource, ...], Field(min_length=1, description="where the figures are from, as {what, where}")
@@ -78,8 +81,10 @@ def find_device(catalogue: Mapping[str, Device], name: str) -> Device:
 
 
 def recognise(catalogue: Mapping[str, Device], executor: Executor) -> Device | None:
-    """The device an executor runs on, by the name its driver reports; None where it is not in the catalogue."""
+    """The device an executor runs on, by the name its driver reports, else a lone processor's; None where unknown."""
     stated = executor.get(Layer.ACCELERATOR, "gpu_name")
+    if not stated and executor.get(Layer.ACCELERATOR, "cpu_sockets") == 1:
+        stated = executor.get(Layer.ACCELERATOR, "cpu_model")
     names = stated if isinstance(stated, list) else [stated]
     reported = next((name.lower() for name in names if isinstance(name, str)), None)
     if reported is None:
@@ -88,6 +93,6 @@ def recognise(catalogue: Mapping[str, Device], executor: Executor) -> Device | N
         (len(alias), device)
         for device in catalogue.values()
         for alias in device.reported_as
-        if re.search(rf"(?<!\w){re.escape(alias)}(?!\w)", reported)  # an A10 is no A100
+        if re.search(rf"(?<!\w){re.escape(alias)}(?!\w)(?!{OTHER_BOARD})", reported)  # an A10 is no A100
     ]
     return max(hits, key=lambda hit: hit[0])[1] if hits else None

@@ -19,6 +19,7 @@ LONGEST_CLAIM = 20_000
 
 QUESTIONS: dict[Context, str] = {
     Context.MODEL: "Which model, at which revision, with how many parameters?",
+    Context.DEVICE: "On which device, how many of them, and in which system?",
     Context.PRECISION: "In which precision were weights, activations and KV cache, and what quantised them?",
     Context.LOAD: "At which batch size or concurrency, or at which request rate, was it measured?",
     Context.LENGTHS: "How many input and output tokens had a request, as a distribution?",

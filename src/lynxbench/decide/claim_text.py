@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from lynxbench.model.claims import Claimed, Context, Stated
 
-_NUMBER = r"(?:\d{1,3}(?:[ ,\u202f]\d{3})+|\d+)(?:\.\d+)?\s?[kKM]?"
+_NUMBER = r"(?:\d{1,3}(?:[ ,\u202f]\d{3})+|\d+)(?:\.\d+)?\s?(?:million|thousand|billion|[kKM])?"
+_FIGURE = rf"{_NUMBER}(?: ?(?:±|\+/-|\+-) ?{_NUMBER}(?: ?%)?)?"
+"""A number, with what is stated of its spread."""
 _MODELS = (
     r"llama|mi[sx]tral|qwen|gpt-?(?:[234j]|neo|oss)|bert|roberta|resnet|deepseek|gemma|phi-?\d|falcon|bloom|opt-\d|"
     r"smollm|stable[ -]diffusion|sdxl|whisper|vit-|dlrm|\bt5|"
@@ -21,10 +23,29 @@ _STACK_NAMES = (
     r"llama\.cpp|triton(?: server)?|rocm|deepspeed|jax|openvino|transformers|ollama|mlc"
 )
 
+_COUNT = r"(?:\d+|one|two|three|four|six|eight|ten|sixteen|single|dual)"
+_MAKERS = r"(?:(?:nvidia|amd|intel|google|aws|cloud|geforce|instinct|tesla|dgx|hgx) )*"
+_DEVICES = (
+    r"(?:g?[bh]\d00|h20|a100|a10g?|a16|a30|a40|l40s?|l4|v100|t4|p100|mi\d{3}[ax]?|"
+    r"rtx(?: pro)?[ -]?a?\d{4}(?: ti| super| ada)?|tpu[ -]?v\d[a-z]?|trainium ?\d?|inferentia ?\d?|gaudi ?\d?|"
+    r"epyc(?: \d{4}\w?)?|xeon(?: [a-z]+)? ?\d{4}\w?\+?|grace|m[1-4](?: max| ultra| pro)?)"
+)
+_BOARD = (
+    rf"{_MAKERS}{_DEVICES}(?:[ -](?:sxm\d?|pcie|nvl\d*|oam|hbm\d?e?|superchips?|\d+ ?gb))*s?(?!\w)"
+    r"(?: (?:gpus?|cards?|chips?|accelerators?|sockets?)\b)?"
+)
+"""A device by the name that it is sold under, such as `NVIDIA H100 SXM`, `A100-80GB cards`."""
+
 PATTERNS: dict[Context, str] = {
     Context.MODEL: (
-        rf"(?:{_MODELS})[\w.\-]*(?:\s\d+(?:\.\d+)?[bB]\b)?|"
+        rf"(?:{_MODELS})[\w.\-]*(?:[ -]v?\d{{1,2}}(?:\.\d+)?(?![\d,.x×bm]))?"
+        r"(?:[ -]\d+(?:\.\d+)?(?:[x×]\d+(?:\.\d+)?)?[bm]\b)?(?:[ -](?:instruct|chat|base|large|medium|small)\b)?|"
         rf"\b\d+(?:\.\d+)?\s?(?:b|B)[- ](?:parameter|model|param)\w*"
+    ),
+    Context.DEVICE: (
+        rf"(?<![\w.,]){_COUNT} ?[x×]? ?{_BOARD}|"
+        rf"(?<!\w){_BOARD} ?[x×(] ?\d+\b|(?<!\w){_BOARD},? \d+ (?:gpus?|cards?|chips?|devices?|accelerators?)\b|"
+        rf"(?<![\w.,]){_COUNT}[- ](?:gpu|card|chip|accelerator|socket|way)s?[ -]{_BOARD}"
     ),
     Context.PRECISION: (
         r"\b(?:fp|bf|tf|int|nvfp|mxfp|w)\d{1,2}(?:a\d{1,2})?\b|"
@@ -82,13 +103,14 @@ _UNSUPPORTED_ACCURACY = re.compile(r"\b(?:no|without(?: any)?|negligible|minimal
 _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
-        ("rate", rf"({_NUMBER}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
+        ("rate", rf"(?<![\w.,])({_FIGURE}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
                  r"samples?|inferences?)"
                  rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|tps\b|qps\b|rps\b)"),
-        ("latency", rf"({_NUMBER}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
+        ("latency", rf"(?<![\w.,])({_FIGURE}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
         ("latency", r"(\d+(?:\.\d+)?) ?(s|seconds?) (?:to first token|latency|ttft|response|end[- ]to[- ]end)"),
-        ("ratio", r"(\d+(?:\.\d+)?) ?([x×]|times)(?: |-)?(?:faster|higher|more|better|the|speed|lower|cheaper|"
-                  r"throughput|performance)?"),
+        ("ratio", rf"(?<![\w.,])(\d+(?:\.\d+)?) ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
+                  r"(?:faster|higher|more|better|the|speed|lower|cheaper|throughput|performance)?"),
+        ("ratio", r"(\d+(?:\.\d+)?) ?(times) (?:faster|higher|more|better|the|as|lower|cheaper)"),
         ("ratio", r"(\d+(?:\.\d+)?) ?(%) (?:faster|higher|more|better|lower|cheaper|less)"),
         ("energy", rf"({_NUMBER}) ?((?:tokens?|requests?|images?) ?(?:/|per|a) ?(?:watt|joule|kwh|w|j)\b)"),
         ("money", r"((?:[$€£] ?)\d[\d.,]*|\d[\d.,]* ?(?:USD|EUR|GBP|cents?)) ?"
@@ -105,6 +127,11 @@ def stated_in_text(text: str) -> tuple[Stated, ...]:
         if match is not None:
             statements.append(Stated(context=context, words=" ".join(match.group(0).split())))
     return tuple(statements)
+
+
+def states_device(text: str) -> bool:
+    """Whether a text says which device and how many."""
+    return _COMPILED[Context.DEVICE].search(text) is not None
 
 
 def claimed_in_text(text: str) -> tuple[Claimed, ...]:

@@ -8,12 +8,18 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from lynxbench.decide.claim_text import states_device
 from lynxbench.model.claims import Claimed, Context, Stated
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.figures import Figure
+from lynxbench.model.plain_numbers import plain
 
 KEYS: dict[Context, tuple[str, ...]] = {
     Context.MODEL: ("model", "model_id", "model_name", "modelname", "benchmark", "network", "model_mlc"),
+    Context.DEVICE: (
+        "device", "devices", "gpu", "gpus", "gpu_name", "accelerator", "accelerators", "accelerator_model_name",
+        "hardware",
+    ),
     Context.PRECISION: ("precision", "dtype", "quantization", "quantisation", "weight_data_types", "data_type"),
     Context.LOAD: (
         "batch", "batch_size", "concurrency", "max_concurrency", "request_rate", "rate_per_s", "rate", "streams",
@@ -35,6 +41,11 @@ KEYS: dict[Context, tuple[str, ...]] = {
     Context.POWER: ("power", "power_w", "watts", "energy", "energy_j", "joules_per_token", "system_power_w"),
 }  # fmt: skip
 """Keys, lower case with underscores, that state a context."""
+COUNTS = (
+    "count", "num_gpus", "number_of_gpus", "gpu_count", "of_accelerators", "accelerators_per_node", "num_devices",
+    "device_count", "tensor_parallel_size", "num_accelerators",
+)  # fmt: skip
+"""Keys that say how many devices there were: a name alone is half of it."""
 BESIDE: dict[str, tuple[tuple[str, tuple[str | int, ...]], ...]] = {
     "aiperf": (("duration_s", ("benchmark_duration", "avg")),),
     "guidellm": (
@@ -100,7 +111,7 @@ def claimed_by_peer(figures: Mapping[str, Figure]) -> tuple[Claimed, ...]:
     for name, figure in figures.items():
         if figure.estimate is not None:
             kind: _Kind = "latency" if figure.unit in ("ms", "s") else "rate"
-            value = f"{figure.estimate:.6g}"
+            value = plain(figure.estimate, 6)
             claims.append(Claimed(value=value, unit=figure.unit, kind=kind, text=f"{name} {value} {figure.unit}"))
     return tuple(sorted(claims, key=lambda claim: claim.kind != "rate"))
 
@@ -139,7 +150,17 @@ def _contexts(values: Mapping[str, JsonValue]) -> dict[Context, str]:
             has_version = context is not Context.STACK or _VERSION.search(str(value))
             if (name in names or is_percentile) and has_version and _says(value):
                 contexts.setdefault(context, f"{key}: {_short(value)}")
+    if Context.DEVICE in contexts:
+        counted = [f"{key}: {_short(value)}" for key, value in _flatten(values) if _counts_devices(key, value)]
+        if counted:
+            contexts[Context.DEVICE] += f", {counted[0]}"
+        elif not states_device(contexts[Context.DEVICE]):
+            del contexts[Context.DEVICE]
     return contexts
+
+
+def _counts_devices(key: str, value: JsonValue) -> bool:
+    return _key_name(key) in COUNTS and _is_figure(value)
 
 
 def _stated(contexts: Mapping[Context, str]) -> tuple[Stated, ...]:

@@ -13,6 +13,7 @@ from lynxbench.model.canonical import short
 from lynxbench.model.contract import Regime
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import (
     CandidateCost,
     CostReport,
@@ -178,7 +179,7 @@ def _utilisation(figures: PrecisionResult, question: CostQuestion) -> tuple[floa
     if question.demand_per_s is not None and capacity:
         nodes = math.ceil(question.demand_per_s / capacity - 1e-9)
         share = question.demand_per_s / (nodes * capacity)
-        return share, f"demand {question.demand_per_s:g} /s on {nodes} nodes of {capacity:.4g} /s ({basis})", nodes
+        return share, f"demand {question.demand_per_s:g} /s on {nodes} nodes of {plain(capacity)} /s ({basis})", nodes
     if question.utilisation is not None:
         return question.utilisation, "declared", None
     return 1.0, "assumed: always busy at the sustained rate; declare --utilisation or --demand", None
@@ -257,9 +258,8 @@ def _per_work(tenure: Tenure, rate: Figure, utilisation: float, unit: str) -> Mo
     middle = cost(hour.estimate, rate.estimate)
     low = cost(hour.low, rate.high) if rate.high else middle
     high = cost(hour.high, rate.low) if rate.low else middle
-    return MoneyFigure(
-        low=low, estimate=middle, high=high, currency=hour.currency, per=f"million {unit.split('/')[0]}s"
-    )
+    noun = unit.split("/")[0].removesuffix("s")
+    return MoneyFigure(low=low, estimate=middle, high=high, currency=hour.currency, per=f"million {noun}s")
 
 
 def _tail(figures: PrecisionResult) -> Percentile | None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
-from lynxbench.decide.agreement_gate import AnyDecision, hold_back
 from lynxbench.decide.catalogue import CATALOGUE, parse_catalogue, recognise
 from lynxbench.decide.cost import PricedOption
+from lynxbench.decide.decision_gate import AnyDecision, hold_back
 from lynxbench.decide.demand import declare_demand, forecast_demand
 from lynxbench.decide.offers import PLAN, merged_terms, parse_offers, terms_of_executor
 from lynxbench.decide.purchase import PurchaseProposal, decide_purchase
@@ -34,7 +34,7 @@ from lynxbench.reading import read_text
 from lynxbench.record.comparing_results import compare_sides, side_of
 from lynxbench.record.known_sittings import between_sittings
 from lynxbench.record.recalling import recalled, result_document
-from lynxbench.workload.request_log import read_log
+from lynxbench.workload.request_log import parse_columns, read_arrivals
 
 MOST_RESULTS = 200
 """Newest results of a ledger that a decision looks at."""
@@ -48,18 +48,17 @@ class Gathered:
     standings: Mapping[str, Standing] = field(default_factory=dict)
 
     def doubts(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Contests and failed verifications of the results that a decision cites."""
+        """Contests of the results that a decision cites."""
         doubts = []
         for name in ids:
             standing = self.standings.get(name)
             if standing is None:
                 continue
             doubts += [f"{short(name)} is contested by {remark.by}: {remark.text}" for remark in standing.contested]
-            doubts += [f"{short(name)} does not verify, says {remark.by}" for remark in standing.refuted]
         return tuple(doubts)
 
     def judge(self, decision: AnyDecision) -> AnyDecision:
-        """A decision with what others doubt, and without its strongest word where a contract was not agreed."""
+        """A decision with what others doubt, and without its strongest word where its evidence falls short."""
         doubted = decision.model_copy(update={"cautions": (*decision.cautions, *self.doubts(decision.cites))})
         return hold_back(doubted, self.results, self.standings)
 
@@ -192,6 +191,7 @@ def demand_of(
     mean_per_s: float | None,
     log: Path | None,
     *,
+    columns: Sequence[str] = (),
     window_s: float,
     percentile: float | None,
     growth: float,
@@ -201,8 +201,9 @@ def demand_of(
     if declared_per_s is not None and log is not None:
         raise BadInput("--demand and --demand-log exclude each other: declared, or read from a log")
     if log is not None:
-        arrivals = read_log(log).arrival_s
-        return forecast_demand(arrivals, log.name, window_s=window_s, percentile=percentile, growth=growth)
+        arrivals, failed = read_arrivals(log, parse_columns(columns))
+        name = f"{log.name} ({failed} of its {len(arrivals)} requests failed)" if failed else log.name
+        return forecast_demand(arrivals, name, window_s=window_s, percentile=percentile, growth=growth)
     if declared_per_s is not None:
         return declare_demand(declared_per_s, growth, mean_per_s)
     stated = result.executor.get(Layer.DEMAND, "peak_requests_per_s")

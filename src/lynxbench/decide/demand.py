@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from lynxbench.errors import BadInput
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import DemandForecast
 from lynxbench.model.samples import Float64
 
@@ -52,7 +53,7 @@ def forecast_demand(
     what = f"p{percentile:g} of {windows} windows" if percentile is not None else f"the peak of {windows} windows"
     return DemandForecast(
         source="log",
-        words=f"{source}: {chosen:.4g} requests/s, {what} of {window_s:g} s{_growth_words(growth)}",
+        words=f"{source}: {plain(chosen)} requests/s, {what} of {window_s:g} s{_growth_words(growth)}",
         mean_per_s=len(arrival_s) / span_s,
         peak_per_s=peak,
         percentile=percentile,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from lynxbench import __version__
-from lynxbench.decide.agreement_gate import claims_too_much, hold_back, is_held_back
 from lynxbench.decide.deciding import compare_cited, read_folder
+from lynxbench.decide.decision_gate import claims_too_much, hold_back, is_held_back
 from lynxbench.decide.pack_words import limitations_of, methodology_for
 from lynxbench.errors import BadFile, BadInput, EvidenceInvalid
 from lynxbench.evidence.documents import RESULT_FILE, parse_result

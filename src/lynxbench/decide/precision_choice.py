@@ -6,8 +6,9 @@ from typing import Literal
 
 from lynxbench.decide.usable_figures import is_usable
 from lynxbench.errors import BadInput
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import AccuracyMetric, Contract
 from lynxbench.model.decisions import KvCacheLine, PrecisionDecision, PrecisionLine
+from lynxbench.model.evidence_gate import figures_fall_short
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native, Precision, reference_of
@@ -18,6 +19,8 @@ KV_FIELDS = ("kv_cache_dtype", "kv_cache_precision", "cache_dtype")
 Verdict = Literal["go", "no-go", "undetermined", "not measured"]
 NO_FASTER = 0.02
 """A speed-up that lies whole below this is none to speak of."""
+PAIRED = {AccuracyMetric.PERPLEXITY: ("perplexity-change", 1), AccuracyMetric.TASK: ("task-change", -1)}
+"""Metrics with an interval over paired inputs: its name, and the sign that makes a change a loss."""
 METRICS = ("time-per-token", "time-to-first-token", "latency")
 
 
@@ -55,7 +58,7 @@ def _line(
     usable = is_usable(result, figures)
     metric, tail = _tail(figures) if usable else ("", None)
     loss, how = _loss(figures.precision, results)
-    verdict, why = _verdict(figures, result, loss)
+    verdict, why = _carried(_verdict(figures, result, loss), figures, reference, result)
     executed = figures.executed
     return PrecisionLine(
         precision=figures.precision,
@@ -78,6 +81,18 @@ def _line(
     )
 
 
+def _carried(
+    judged: tuple[Verdict, str], figures: PrecisionResult, reference: PrecisionResult | None, result: Result
+) -> tuple[Verdict, str]:
+    """A go or a no-go rests on its own figures and on the reference's; where these cannot carry it, it is open."""
+    verdict, why = judged
+    if verdict not in ("go", "no-go"):
+        return judged
+    beside = () if reference is None or reference is figures else figures_fall_short(result, reference)
+    short_of = (*figures_fall_short(result, figures), *beside)
+    return ("undetermined", f"{short_of[0].line}; otherwise {verdict}: {why}") if short_of else judged
+
+
 def _verdict(figures: PrecisionResult, result: Result, spread: Interval | None) -> tuple[Verdict, str]:
     if figures.skipped is not None:
         return "not measured", figures.skipped.reason
@@ -93,8 +108,9 @@ def _verdict(figures: PrecisionResult, result: Result, spread: Interval | None) 
     if verdict == "not measured":
         return "not measured", "the accuracy in the policy's metric is missing"
     missed = [slo for slo in figures.slo if slo.verdict == "missed"]
-    if verdict == "go" and missed:
-        return "no-go", f"accurate enough, and misses p{missed[0].percentile:g} {missed[0].metric}"
+    if missed:
+        enough = "accurate enough, and " if verdict == "go" else ""
+        return "no-go", f"{enough}misses p{missed[0].percentile:g} {missed[0].metric}"
     unresolved = [slo for slo in figures.slo if slo.verdict == "unresolved"]
     if verdict == "go" and unresolved:
         bound = f"p{unresolved[0].percentile:g} {unresolved[0].metric}"
@@ -102,10 +118,9 @@ def _verdict(figures: PrecisionResult, result: Result, spread: Interval | None) 
     policy = result.contract.policy.accuracy
     if policy is not None and spread is not None and spread.low <= policy.largest_loss < spread.high:
         words = f"losses from {spread.low:.2%} to {spread.high:.2%} lie on both sides of {policy.largest_loss:.2%}"
-        return "undetermined", f"{words}: more results would tell"
+        return "undetermined", f"{words}: more inputs, or more results, would tell"
     loss = "" if figures.accuracy.loss is None else f"loss {figures.accuracy.loss:.2%}"
-    slower = ", but emulated: it may be slower than a native one" if figures.native is Native.EMULATED else ""
-    return verdict, f"{loss or 'by the policy'}{slower}"
+    return verdict, loss or "by the policy"
 
 
 def _speedup(figures: PrecisionResult, reference: PrecisionResult | None) -> Interval | None:
@@ -123,19 +138,36 @@ def _speedup(figures: PrecisionResult, reference: PrecisionResult | None) -> Int
 
 
 def _loss(precision: Precision, results: Sequence[Result]) -> tuple[Interval | None, str]:
-    """Accuracy on fixed inputs repeats exactly; its spread shows only over several results."""
+    """The spread over results, and over inputs where the metric has an interval of its own; the widest of both."""
     losses = [
-        figures.accuracy.loss
+        loss
         for result in results
         for figures in result.per_precision
-        if figures.precision is precision and figures.accuracy is not None and figures.accuracy.loss is not None
+        if figures.precision is precision and (loss := loss_of(figures, result.contract)) is not None
     ]
     if not losses:
         return None, "not measured"
-    latest = losses[-1]
-    if len(losses) < 2:
-        return Interval(UNKNOWN_INTERVAL.low, latest, UNKNOWN_INTERVAL.high), "one result: no spread known"
-    return Interval(min(losses), latest, max(losses)), f"lowest and highest of {len(losses)} results"
+    ends = [loss for loss in losses if loss.known]
+    if len(losses) < 2 and not ends:
+        return losses[-1], "one result: no spread known"
+    how = [f"lowest and highest of {len(losses)} results"] if len(losses) > 1 else []
+    how += ["95 % interval over the inputs"] if ends else []
+    low = min([*(loss.estimate for loss in losses), *(loss.low for loss in ends)])
+    high = max([*(loss.estimate for loss in losses), *(loss.high for loss in ends)])
+    return Interval(low, losses[-1].estimate, high), ", ".join(how)
+
+
+def loss_of(figures: PrecisionResult, contract: Contract) -> Interval | None:
+    """The loss in the policy's metric, with its interval over the inputs where the metric has one."""
+    policy, accuracy = contract.policy.accuracy, figures.accuracy
+    if accuracy is None or accuracy.loss is None:
+        return None
+    name, sign = ("", 1) if policy is None else PAIRED.get(policy.metric, ("", 1))
+    ends = [accuracy.metrics.get(f"{name}-{end}") for end in ("low", "high")]
+    if None in ends:
+        return Interval(UNKNOWN_INTERVAL.low, accuracy.loss, UNKNOWN_INTERVAL.high)
+    low, high = sorted(sign * float(end) for end in ends if end is not None)
+    return Interval(low, accuracy.loss, high)
 
 
 def _tail(figures: PrecisionResult) -> tuple[str, Percentile | None]:

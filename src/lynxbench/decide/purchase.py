@@ -3,8 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lynxbench.decide.usable_figures import is_steady, is_usable, newest
+from lynxbench.decide.usable_figures import is_usable, newest
 from lynxbench.decide.whatif import gain_words
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Attribution, Bound
@@ -17,8 +18,10 @@ from lynxbench.model.decisions import (
     PurchaseDecision,
     WhatIf,
 )
+from lynxbench.model.evidence_gate import cause_falls_short, is_steady
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.workload import SaturatingArrival
 
@@ -51,8 +54,8 @@ class PurchaseProposal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    """A saturation point of one result."""
+class SaturationPoint:
+    """What one result held at its saturation."""
 
     result: Result
     figures: PrecisionResult
@@ -61,9 +64,18 @@ class _Point:
     words: str
 
 
+class Attributed(NamedTuple):
+    """A result, and where its time went at which precision."""
+
+    result: Result
+    figures: PrecisionResult
+    attribution: Attribution
+
+
 def decide_purchase(proposal: PurchaseProposal) -> PurchaseDecision:
     """The five answers, what they support, and who measures again."""
-    baseline = newest([result for result in proposal.today if _best(result) is not None]) or newest(proposal.today)
+    saturated = [result for result in proposal.today if saturation_point(result) is not None]
+    baseline = newest(saturated) or newest(proposal.today)
     if baseline is None:
         raise BadInput(f"no result on today's hardware; measure first: lynxbench run {proposal.contract or 'CONTRACT'}")
     today, tested = _newest_point(proposal.today), _newest_point(proposal.tested)
@@ -77,10 +89,7 @@ def decide_purchase(proposal: PurchaseProposal) -> PurchaseDecision:
     )
     open_ones = sum(not answer.answered for answer in answers)
     ratio = _ratio(today, tested)
-    doubts = [_doubt(point) for point in (today, tested) if point is not None and _doubt(point)]
     supported, because = _supported(open_ones, attributed, proposal, ratio)
-    if doubts and open_ones < UNANSWERED_LIMIT:
-        supported, because = "undecided", f"{'; '.join(doubts)}: measure again without that"
     cites = dict.fromkeys(name for answer in answers for name in answer.evidence)
     return PurchaseDecision(
         sentence=_sentence(open_ones, supported, because),
@@ -115,7 +124,7 @@ def _open(index: int, says: str, command: str) -> PurchaseAnswer:
     return _answer(index, says, command=command)
 
 
-def _saturation(today: _Point | None, proposal: PurchaseProposal, baseline: Result) -> PurchaseAnswer:
+def _saturation(today: SaturationPoint | None, proposal: PurchaseProposal, baseline: Result) -> PurchaseAnswer:
     if today is not None:
         return _answer(0, today.words, (today.result.result_id,))
     served = baseline.contract.engine.name in ("openai", "kserve")
@@ -126,22 +135,22 @@ def _saturation(today: _Point | None, proposal: PurchaseProposal, baseline: Resu
     return _open(0, "no valid, steady result", f"lynxbench run {proposal.contract}")
 
 
-def _where(attributed: tuple[Result, Attribution] | None, proposal: PurchaseProposal) -> PurchaseAnswer:
+def _where(attributed: Attributed | None, proposal: PurchaseProposal) -> PurchaseAnswer:
     if attributed is None:
         return _open(1, "no attribution in any result", f"lynxbench run {proposal.contract}  (it profiles too)")
-    result, attribution = attributed
+    result, figures, attribution = attributed
     top = sorted(attribution.shares.items(), key=lambda item: -item[1])[:2]
     shares = ", ".join(f"{category.replace('_', ' ')} {share:.0%}" for category, share in top)
     if attribution.bound is Bound.UNDETERMINED:
         return _open(1, f"{shares}: undetermined", f"lynxbench trace TRACE --ceilings {short(result.result_id)}")
+    short_of = cause_falls_short(result, figures, attribution)
+    if short_of:
+        return _open(1, f"{shares}; nobody is blamed: {short_of[0].says}", short_of[0].step)
     owner = f" → {attribution.owner}" if attribution.owner else ""
-    weak = " (weak: two categories are level)" if attribution.weak else ""
-    return _answer(1, f"{shares}: {attribution.bound}-bound{owner}{weak}", (result.result_id,))
+    return _answer(1, f"{shares}: {attribution.bound}-bound{owner}", (result.result_id,))
 
 
-def _swap_or_fix(
-    attributed: tuple[Result, Attribution] | None, proposal: PurchaseProposal, baseline: Result
-) -> PurchaseAnswer:
+def _swap_or_fix(attributed: Attributed | None, proposal: PurchaseProposal, baseline: Result) -> PurchaseAnswer:
     name = short(baseline.result_id)
     command = f"lynxbench decide whatif {name} --hardware {proposal.device} --with-fix"
     if attributed is None:
@@ -150,7 +159,7 @@ def _swap_or_fix(
     if whatif is None or whatif.swap is None:
         return _open(2, proposal.why_no_whatif or "no estimate was made", command)
     swap = f"{proposal.device} {gain_words(whatif.swap.gain)}"
-    if attributed[1].bound is Bound.HARDWARE or whatif.fix is None or whatif.fix.gain.high < 1.02:
+    if attributed.attribution.bound is Bound.HARDWARE or whatif.fix is None or whatif.fix.gain.high < 1.02:
         return _answer(2, f"estimate: {swap}; not software-shaped, no fix is known", whatif.cites)
     measured = "".join(
         f"; measured by intervention {gain.estimate:.2f}×" for gain in list(whatif.fix.measured.values())[:1]
@@ -158,7 +167,9 @@ def _swap_or_fix(
     return _answer(2, f"estimate: {swap}; fix {gain_words(whatif.fix.gain)}{measured}", whatif.cites)
 
 
-def _test_instance(today: _Point | None, tested: _Point | None, proposal: PurchaseProposal) -> PurchaseAnswer:
+def _test_instance(
+    today: SaturationPoint | None, tested: SaturationPoint | None, proposal: PurchaseProposal
+) -> PurchaseAnswer:
     command = f"on the test instance: lynxbench run {proposal.contract}, then give it with --test RESULT"
     if tested is None:
         return _open(3, f"no result of this contract on {proposal.device}", command)
@@ -180,7 +191,7 @@ def _remeasure(baseline: Result, proposal: PurchaseProposal) -> PurchaseAnswer:
     return _answer(4, says, (baseline.result_id,))
 
 
-def _best(result: Result) -> _Point | None:
+def saturation_point(result: Result) -> SaturationPoint | None:
     """The saturation point of a result, where one was shown."""
     for figures in result.per_precision:
         if not is_usable(result, figures):
@@ -189,28 +200,28 @@ def _best(result: Result) -> _Point | None:
         if saturation is not None and saturation.passed_per_s is not None:
             bounds = ", ".join(figures.load.budget) if figures.load is not None else ""
             upper = saturation.upper_per_s or saturation.ceiling_per_s
-            held = f"{saturation.passed_per_s:.4g} req/s [{saturation.passed_per_s:.4g}, {upper:.4g}]"
+            held = f"{plain(saturation.passed_per_s)} req/s [{plain(saturation.passed_per_s)}, {plain(upper)}]"
             words = f"{held} within {bounds} ({figures.precision})"
-            return _Point(result, figures, saturation.passed_per_s, upper, words)
+            return SaturationPoint(result, figures, saturation.passed_per_s, upper, words)
         rate = figures.sustained
         closed = result.contract.engine.name not in ("openai", "kserve")
         if closed and rate is not None and rate.estimate and is_steady(figures):
             low, high = rate.low or rate.estimate, rate.high or rate.estimate
-            held = f"{rate.estimate:.4g} {rate.unit} [{low:.4g}, {high:.4g}]"
+            held = f"{plain(rate.estimate)} {rate.unit} [{plain(low)}, {plain(high)}]"
             words = f"{held} sustained, always busy ({figures.precision})"
-            return _Point(result, figures, low, high, words)
+            return SaturationPoint(result, figures, low, high, words)
     return None
 
 
-def _newest_point(results: Sequence[Result]) -> _Point | None:
+def _newest_point(results: Sequence[Result]) -> SaturationPoint | None:
     for result in sorted(results, key=lambda candidate: candidate.started_at, reverse=True):
-        point = _best(result)
+        point = saturation_point(result)
         if point is not None:
             return point
     return None
 
 
-def _ratio(today: _Point | None, tested: _Point | None) -> Interval | None:
+def _ratio(today: SaturationPoint | None, tested: SaturationPoint | None) -> Interval | None:
     """Saturation there over here, at the same precision; the pairs' ends give the bounds."""
     if today is None or tested is None or today.figures.precision is not tested.figures.precision:
         return None if today is None or tested is None else UNKNOWN_INTERVAL
@@ -230,28 +241,31 @@ def _ceiling(ratio: Interval) -> tuple[bool, str]:
     return False, f"undetermined: {bounds} today's is neither within {SAME_CEILING:.0%} nor beyond it"
 
 
-def _doubt(point: _Point) -> str:
-    """Why nothing may rest on a saturation point that can be shown; empty where nothing speaks against it."""
-    doubted = [part.validity for part in (point.figures, point.result) if part.validity.verdict != "valid"]
-    return f"{short(point.result.result_id)} is doubtful ({'; '.join(doubted[0].reasons)})" if doubted else ""
-
-
-def _attribution(results: Sequence[Result]) -> tuple[Result, Attribution] | None:
+def _attribution(results: Sequence[Result]) -> Attributed | None:
     for result in sorted(results, key=lambda candidate: candidate.started_at, reverse=True):
-        for figures in result.per_precision:
-            if is_usable(result, figures) and figures.attribution is not None:
-                return result, figures.attribution
-        if result.attribution is not None and any(is_usable(result, figures) for figures in result.per_precision):
-            return result, result.attribution
+        attributed = attribution_of(result)
+        if attributed is not None:
+            return attributed
     return None
 
 
+def attribution_of(result: Result) -> Attributed | None:
+    """Where the time of a result went, and at which precision; None where no usable figures say so."""
+    usable = [figures for figures in result.per_precision if is_usable(result, figures)]
+    for figures in usable:
+        if figures.attribution is not None:
+            return Attributed(result, figures, figures.attribution)
+    if not usable or result.attribution is None:
+        return None
+    return Attributed(result, usable[0], result.attribution)
+
+
 def _supported(
-    open_ones: int, attributed: tuple[Result, Attribution] | None, proposal: PurchaseProposal, ratio: Interval | None
+    open_ones: int, attributed: Attributed | None, proposal: PurchaseProposal, ratio: Interval | None
 ) -> tuple[str, str]:
     if open_ones >= UNANSWERED_LIMIT:
         return "undecided", f"{open_ones} of 5 questions have no evidence"
-    software = attributed is not None and attributed[1].bound is Bound.SOFTWARE
+    software = attributed is not None and attributed.attribution.bound is Bound.SOFTWARE
     measured = ratio is not None and ratio.known
     if measured and ratio is not None and ratio.high <= 1 + SAME_CEILING:
         reason = f"the test instance reaches at most {ratio.high:.2f}× of today's saturation"
@@ -266,8 +280,12 @@ def _supported(
         if best.high > swap.low:
             return "undecided", f"{gains}: which of them gains more is undetermined; run the fix, or a test instance"
     if swap is not None and swap.low > 1 + SAME_CEILING:
-        how = "measured on a test instance" if measured else "an estimate: question 4 would measure it"
-        return "purchase", f"the swap gains at least {swap.low:.2f}× ({how})"
+        gained = f"the swap gains at least {swap.low:.2f}×"
+        if software:  # what software wastes here it would waste on faster hardware, too
+            return "undecided", f"{gained}, and software bounds it: run the fix, then hold the swap against the rest"
+        if not measured:
+            return "undecided", f"{gained} by an estimate, which supports no purchase: question 4 would measure it"
+        return "purchase", f"{gained}, measured on a test instance; what it costs is asked by lynxbench decide cost"
     return "undecided", "neither the swap nor a fix is shown to gain"
 
 

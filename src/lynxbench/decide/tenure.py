@@ -9,6 +9,7 @@ from typing import Literal
 
 from lynxbench.errors import BadInput
 from lynxbench.model.figures import Figure
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.planning import BreakEven, MoneyFigure, Tenure
 from lynxbench.model.quantities import HOUR_S, YEAR_S, Quantity, parse_unit, quantity, rate_unit
 
@@ -104,9 +105,10 @@ def break_even(terms: Terms, tenures: Sequence[Tenure], utilisation: float) -> B
     gain = saved * utilisation - upkeep  # an hour of calendar time at the stated use
     months = spent / gain * HOUR_S / MONTH_S if gain > 0 else None
     if share > 1:
-        words = f"renting is cheaper at any use within {terms.own.life.in_unit('year'):.3g} years of life"
+        words = f"renting is cheaper at any use within {plain(terms.own.life.in_unit('year'), 3)} years of life"
         return BreakEven(use_share=None, months=months, words=words)
-    within = f"; at {utilisation:.0%} of all hours the price is earned back in {months:.3g} months" if months else ""
+    back = f"the price is earned back in {plain(months, 3)} months" if months else ""
+    within = f"; at {utilisation:.0%} of all hours {back}" if back else ""
     return BreakEven(use_share=share, months=months, words=f"owning is cheaper above {share:.0%} of all hours{within}")
 
 
@@ -123,7 +125,7 @@ def _tenure(kind: Literal["own", "rent"], parts: dict[str, Quantity], rates: Rat
         per_million_tokens=(
             _each(total, rates.work, rates.utilisation, currency, 1e6, "million tokens") if tokens else None
         ),
-        words=", ".join(f"{name} {part.value:.4g}" for name, part in parts.items()) + f" {currency}/h",
+        words=", ".join(f"{name} {plain(part.value)}" for name, part in parts.items()) + f" {currency}/h",
     )
 
 

@@ -6,7 +6,6 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.model.canonical import short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
-from lynxbench.model.verdicts import SteadyVerdict
 
 OPEN_LOOP_COMMAND = (
     "Run a contract with `arrival: {process: saturating}` and a latency bound: lynxbench run chat-serving"
@@ -17,13 +16,6 @@ def is_usable(result: Result, figures: PrecisionResult) -> bool:
     """Whether figures of this precision are the executor's at all."""
     void = ValidityVerdict.VOID
     return figures.skipped is None and result.validity.verdict is not void and figures.validity.verdict is not void
-
-
-def is_steady(figures: PrecisionResult) -> bool:
-    """Whether the figures are of a steady state; a load run without an own verdict is judged by its probes."""
-    if figures.steady is None:
-        return figures.load is not None and figures.load.saturation is not None
-    return figures.steady.verdict is SteadyVerdict.STEADY
 
 
 def measured_precision(result: Result, precision: Precision | None) -> PrecisionResult:

@@ -12,6 +12,7 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.model.attribution import Attribution, Bound, Category, Ceiling
 from lynxbench.model.canonical import short
 from lynxbench.model.decisions import Device, FixEstimate, SwapEstimate, WhatIf
+from lynxbench.model.evidence_gate import cause_falls_short, without_blame
 from lynxbench.model.interval import Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
@@ -61,15 +62,18 @@ def estimate_whatif(
             f"Run: lynxbench run {result.contract.name}, or lynxbench trace FILE"
         )
     ceilings = attribution.ceilings or result.ceilings
+    carried = without_blame(attribution, cause_falls_short(result, figures, attribution))
     swap = None if device is None else _swap(attribution, device, today, ceilings, figures.precision, host)
     fixed = estimate_fix(attribution, fix) if with_fix or fix is not None else None
+    if fixed is not None and carried is not attribution:
+        fixed = fixed.model_copy(update={"layer": None, "owner": None})
     both = None
     if swap is not None and fixed is not None:
         remaining = shares_after(attribution.shares, fixed.category, fixed.gain.estimate)
         then = estimate_swap(remaining, _swap_at(swap.factors, "estimate")).gain
         both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
     return WhatIf(
-        sentence=_sentence(swap, fixed, attribution),
+        sentence=_sentence(swap, fixed, carried),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         result_id=result.result_id,
@@ -160,7 +164,12 @@ def _compute_factor(
 def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precision]:
     """The stated rate, or that of the nearest wider format it computes in."""
     wider: dict[Precision, tuple[Precision, ...]] = {
-        Precision.INT8_WEIGHT_ONLY: (Precision.BF16, Precision.FP16, Precision.FP32),
+        **dict.fromkeys(
+            (Precision.INT8_WEIGHT_ONLY, Precision.FP8_WEIGHT_ONLY, Precision.INT4_WEIGHT_ONLY),
+            (Precision.BF16, Precision.FP16, Precision.FP32),
+        ),
+        Precision.MXFP8: (Precision.FP8, Precision.BF16, Precision.FP16),
+        Precision.NVFP4: (Precision.FP8, Precision.BF16, Precision.FP16),
         Precision.FP8: (Precision.BF16, Precision.FP16),
         Precision.INT8: (Precision.BF16, Precision.FP16),
         Precision.BF16: (Precision.TF32, Precision.FP32),
@@ -173,7 +182,9 @@ def _rate_of(device: Device, precision: Precision) -> tuple[float | None, Precis
     return None, precision
 
 
-def _factor(new: float, old_nameplate: float | None, old_measured: float | None) -> tuple[Interval, str]:
+def _factor(new: float | None, old_nameplate: float | None, old_measured: float | None) -> tuple[Interval, str]:
+    if new is None:
+        return Interval(1.0, 1.0, 1.0), "the proposed one states none: taken as equal"
     if old_nameplate:
         ratio = new / old_nameplate
         return Interval(ratio * MAKERS_AGREE[0], ratio, ratio * MAKERS_AGREE[1]), "nameplate over nameplate"

@@ -31,7 +31,7 @@ from pydantic import JsonValue
 
 from lynxbench.engines.host_ceilings import measure_matmul, measure_streams
 from lynxbench.engines.python_resources import account, write_accounts
-from lynxbench.errors import CannotRun
+from lynxbench.errors import CannotRun, OwnCodeFailed
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.job import ExecutedAs, Job, Skip
 from lynxbench.model.precision import Native, Precision
@@ -79,15 +79,15 @@ def resolve(target: str) -> Function:
     for part in path.split("."):
         if not hasattr(function, part):
             known = ", ".join(sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))[:8])
-            raise CannotRun(f"{target}: {module_name} has no {path!r}; it has {known or 'nothing callable'}")
+            raise OwnCodeFailed(f"{target}: {module_name} has no {path!r}; it has {known or 'nothing callable'}")
         function = getattr(function, part)
     if not callable(function):
-        raise CannotRun(f"{target} is {type(function).__name__}, not a function")
+        raise OwnCodeFailed(f"{target} is {type(function).__name__}, not a function")
     called = function if inspect.isroutine(function) else type(function).__call__
     if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
-        raise CannotRun(f"{target} is asynchronous, so calling it does no work; wrap it in asyncio.run")
+        raise OwnCodeFailed(f"{target} is asynchronous, so calling it does no work; wrap it in asyncio.run")
     if inspect.isgeneratorfunction(called):
-        raise CannotRun(f"{target} is a generator, so calling it does no work; return its result instead of yielding")
+        raise OwnCodeFailed(f"{target} is a generator, so calling it does no work; return its result, do not yield")
     return cast(Function, function)
 
 
@@ -144,7 +144,7 @@ class CallableSession:
         if callable(own):
             values, inputs = _as_array(self._guarded(own)), f"fixed inputs of {self._target}.outputs()"
             if values is None:
-                raise CannotRun(f"{self._target}: outputs() returned no numbers; return arrays of one shape")
+                raise OwnCodeFailed(f"{self._target}: outputs() returned no numbers; return arrays of one shape")
         else:
             answers = [self._guarded(self._call, index) for index in range(OUTPUT_CALLS)]
             counts_only = all(answer is None or answer.__class__ is int for answer in answers)
@@ -216,10 +216,10 @@ class CallableSession:
             if name not in offered and parameter.default is parameter.empty and parameter.kind not in _VARIADIC
         ]
         if unknown:
-            raise CannotRun(f"{self._target}: setup wants {', '.join(unknown)}; it may have {', '.join(offered)}")
+            raise OwnCodeFailed(f"{self._target}: setup wants {', '.join(unknown)}; it may have {', '.join(offered)}")
         takes_precision = "precision" in wanted
         if len(job.contract.workload.precisions) > 1 and not takes_precision:
-            raise CannotRun(
+            raise OwnCodeFailed(
                 f"{self._target} is not told its precision, so {len(job.contract.workload.precisions)} precisions "
                 "would measure the same thing; list one, or give the function a setup(precision)"
             )
@@ -255,7 +255,7 @@ class CallableSession:
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def user_error(target: str, error: BaseException) -> CannotRun:
+def user_error(target: str, error: BaseException) -> OwnCodeFailed:
     """The user's error in one line: where in the user's code, and what it said last."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = (str(Path(__file__).parent), sysconfig.get_path("stdlib"), "<")
@@ -263,7 +263,7 @@ def user_error(target: str, error: BaseException) -> CannotRun:
     places = own or list(frames)
     where = f" at {places[-1].filename}:{places[-1].lineno}" if places else ""
     message = traceback.format_exception_only(type(error), error)[-1].strip()
-    return CannotRun(f"{target} failed{where}: {message}")
+    return OwnCodeFailed(f"{target} failed{where}: {message}")
 
 
 def _import(name: str, target: str) -> ModuleType:
@@ -274,7 +274,7 @@ def _import(name: str, target: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise CannotRun(
+            raise OwnCodeFailed(
                 f"{target}: no module {error.name!r} in the current directory or among the installed packages"
             ) from error
         raise user_error(target, error) from error
@@ -334,7 +334,7 @@ def _with_index(function: Function, target: str) -> Callable[[int], object]:
     needed = [p.name for p in parameters if p.default is p.empty and p.kind not in _VARIADIC]
     keyword_only = [p.name for p in parameters if p.name in needed and p.kind not in positional]
     if len(needed) > 1 or keyword_only:
-        raise CannotRun(f"{target} needs {', '.join(needed)}; it must take no argument, or the iteration's index")
+        raise OwnCodeFailed(f"{target} needs {', '.join(needed)}; it must take no argument, or the iteration's index")
     if needed or any(p.name == "index" and p.kind in positional for p in parameters):
         return function
     return lambda index: function()
@@ -342,7 +342,7 @@ def _with_index(function: Function, target: str) -> Callable[[int], object]:
 
 def _units(value: object, target: str) -> int:
     if value.__class__ is int:
-        raise CannotRun(f"{target} returned {value} units of work; return a number of units from 0 up, or nothing")
+        raise OwnCodeFailed(f"{target} returned {value} units of work; return a number of units from 0 up, or nothing")
     return 1
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, KeyNotReady
 from lynxbench.evidence.keys import LOCAL_TEAM, PASSPHRASE_VARIABLE, KeyFolder, SigningKey, home, new_signing_key
 from lynxbench.evidence.trust import TRUST_FILE, TrustList, read_trust
 from lynxbench.evidence.whole_files import locked, write_text
@@ -17,6 +17,8 @@ from lynxbench.model.entries import Role
 KEY_VARIABLE: Final = "LYNXBENCH_KEY"
 FIRST_KEY: Final = "local"
 """Name of the key that is made where there is none."""
+DEFAULT_FILE: Final = "signing-key"
+"""Beside the trust list: the name of the key that `key use` chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,10 @@ class Keyring:
             return self._create(name, team, roles, now)
 
     def signing_key(self, now: datetime) -> Chosen:
-        """The key that signs: by $LYNXBENCH_KEY, or the only one; made where there is none."""
-        name = self._environment.get(KEY_VARIABLE)
+        """The key that signs: by $LYNXBENCH_KEY, by `key use`, or the only one; made where there is none."""
+        name = self._environment.get(KEY_VARIABLE) or self.default
         if name:
-            return Chosen(self.keys.open(name))
+            return Chosen(self._opened(name))
         names = self.keys.names()
         if not names:
             with locked(self._lock):
@@ -69,8 +71,37 @@ class Keyring:
                     )
                     return Chosen(key, news)
         if len(names) > 1:
-            raise BadInput(f"{self.keys.path}: {len(names)} keys ({', '.join(names)}); choose one with {KEY_VARIABLE}")
-        return Chosen(self.keys.open(names[0]))
+            choose = f"choose one with lynxbench key use NAME, or {KEY_VARIABLE} for one command"
+            raise KeyNotReady(f"{self.keys.path}: {len(names)} keys ({', '.join(names)}); {choose}")
+        return Chosen(self._opened(names[0]))
+
+    @property
+    def default(self) -> str | None:
+        """The key that `key use` chose, where one is chosen and still there."""
+        try:
+            name = (self.where / DEFAULT_FILE).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+        return name if name in self.keys.names() else None
+
+    def use(self, named: str) -> str:
+        """Let a key sign from now on, by its name or its team's; the key's name."""
+        known = self.keys.names()
+        chosen = [named] if named in known else [name for name in known if self.keys.card(name).team == named]
+        if len(chosen) != 1:
+            there = f"keys {', '.join(chosen)} are of that team; name one of them" if chosen else "there is no such key"
+            raise BadInput(f"{named}: {there}; here are {', '.join(known) or 'none'}")
+        try:
+            write_text(self.where / DEFAULT_FILE, f"{chosen[0]}\n")
+        except OSError as error:
+            raise BadInput(f"{self.where / DEFAULT_FILE}: {error.strerror or error}") from error
+        return chosen[0]
+
+    def _opened(self, name: str) -> SigningKey:
+        try:
+            return self.keys.open(name)
+        except BadInput as error:
+            raise KeyNotReady(str(error)) from error
 
     def _create(self, name: str, team: str, roles: tuple[Role, ...], now: datetime) -> SigningKey:
         trust = read_trust(self.where)

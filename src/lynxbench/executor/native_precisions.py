@@ -15,6 +15,10 @@ from lynxbench.model.precision import Native, Precision
 
 FORMATS: tuple[str, ...] = ("fp64", *(precision.value for precision in Precision), "int4", "fp6", "fp4")
 
+STORED_BITS = {"int8-weight-only": 8, "fp8-weight-only": 8, "int4-weight-only": 4}
+"""Weights stored narrower than anything is computed in."""
+BLOCK_SCALED = {"mxfp8": "fp8", "nvfp4": "fp4"}
+"""Elements whose matrix units take a scale per block (PTX ISA, mma with block scaling: sm_100 and later)."""
 TENSOR_CORE_INPUTS: dict[Version, frozenset[str]] = {
     tuple(map(int, capability.split("."))): frozenset(inputs) for capability, inputs in KNOWN["tensor_cores"].items()
 }
@@ -39,9 +43,11 @@ def gpu_precision(capability: str, precision: str) -> tuple[Native, str]:
         return Native.UNKNOWN, f"capability {capability} is newer than the table"
     if precision in inputs:
         return Native.NATIVE, f"tensor cores of capability {capability} take {precision}"
-    if precision == "int8-weight-only":
+    if precision in BLOCK_SCALED and version >= (10, 0) and BLOCK_SCALED[precision] in inputs:
+        return Native.NATIVE, f"{BLOCK_SCALED[precision]} inputs with a scale per block, from capability 10.0"
+    if precision in STORED_BITS:
         wide = "bf16 or fp16" if "bf16" in inputs else "fp16" if "fp16" in inputs else "fp32"
-        return Native.NATIVE, f"stored in 8 bits, computed natively in {wide}"
+        return Native.NATIVE, f"stored in {STORED_BITS[precision]} bits, computed natively in {wide}"
     if precision in ("fp32", "fp64"):
         return Native.NATIVE, f"plain {precision} units, no tensor cores"
     if precision == "fp16" and version >= (5, 3):
@@ -78,8 +84,8 @@ def cpu_precision(flags: Iterable[str], precision: str) -> tuple[Native, str]:
     if precision in ("fp32", "fp64"):
         wide = "SVE" if "sve" in known else "Neon" if arm else _x86_width(known)
         return Native.NATIVE, f"{wide} arithmetic"
-    if precision == "int8-weight-only":
-        return Native.NATIVE, "stored in 8 bits, computed natively in fp32"
+    if precision in STORED_BITS:
+        return Native.NATIVE, f"stored in {STORED_BITS[precision]} bits, computed natively in fp32"
     kind = "arm" if arm else "x86"
     for flag, words in KNOWN[f"{kind}_native"].get(precision, {}).items():
         if flag in known:

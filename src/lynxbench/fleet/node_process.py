@@ -8,7 +8,7 @@ variables around it. It talks through its pipes, one JSON document a line:
     out  {"abandon": reason}
     out  {"restless": seconds}                                  others kept the machine busy, however long it waited
     out  {"ranks": {"start": job}} or {"ranks": {"stop": n}}    in  {"go": true}    the other ranks follow
-    out  {"done": {"folder": …, "result_id": …}} or {"failed": {"line": …, "exit_code": …}}
+    out  {"done": {"folder": …, "result_id": …}} or {"failed": {"line": …, "kind": …, "exit_code": …}}
 
 Standard input that closes means that whoever asked is gone: the run ends as after Ctrl-C, and what it has is kept.
 """
@@ -255,16 +255,17 @@ def main() -> None:
     try:
         measure(Path(sys.argv[1]), line)
     except LynxbenchError as error:
-        _leave(line, str(error), error.exit_code)
+        _leave(line, error)
     except KeyboardInterrupt:
-        _leave(line, str(Interrupted("interrupted before the first sample")), ExitCode.INTERRUPTED)
+        _leave(line, Interrupted("interrupted before the first sample"))
     os._exit(int(ExitCode.DONE))  # the listening thread waits for ever
 
 
-def _leave(line: DriverPipes, text: str, code: ExitCode) -> None:
+def _leave(line: DriverPipes, error: LynxbenchError) -> None:
+    code = int(error.exit_code)
     with contextlib.suppress(BrokenPipeError):  # nobody may be left to hear it
-        line.say(failed={"line": text, "exit_code": int(code)})
-    os._exit(int(code))
+        line.say(failed={"line": str(error), "kind": type(error).__name__, "exit_code": code})
+    os._exit(code)
 
 
 if __name__ == "__main__":

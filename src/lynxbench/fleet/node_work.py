@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lynxbench.errors import BadInput, CannotRun, EvidenceInvalid, ExitCode, Interrupted, LynxbenchError, Refused
+from lynxbench.errors import (
+    BadInput,
+    CannotRun,
+    DiskFull,
+    EvidenceInvalid,
+    ExitCode,
+    Interrupted,
+    LynxbenchError,
+    OwnCodeFailed,
+    Refused,
+)
 from lynxbench.evidence.manifest import differences, read_manifest
 from lynxbench.fleet.node_process import REQUEST_FILE, NodeRequest
 from lynxbench.load.fresh_process import last_words
@@ -33,6 +43,8 @@ KINDS: dict[int, type[LynxbenchError]] = {
     ExitCode.EVIDENCE_INVALID: EvidenceInvalid,
     ExitCode.INTERRUPTED: Interrupted,
 }
+OF_A_RUN: dict[str, type[LynxbenchError]] = {kind.__name__: kind for kind in (OwnCodeFailed, DiskFull)}
+"""Runs that could not be, though their exit code is that of wrong input: an experiment notes the cell and goes on."""
 
 
 class Caller(Protocol):
@@ -130,7 +142,9 @@ def run_child(scratch: Path, task: NodeTask, caller: Caller, follow: Follow | No
     if "done" in ended:
         return dict(ended["done"])
     if "failed" in ended:
-        raise KINDS.get(int(ended["failed"]["exit_code"]), BadInput)(str(ended["failed"]["line"]))
+        failed = ended["failed"]
+        kind = OF_A_RUN.get(str(failed.get("kind")), KINDS.get(int(failed["exit_code"]), BadInput))
+        raise kind(str(failed["line"]))
     words = last_words(scratch / "node-stderr.txt")
     raise CannotRun(f"the run's process ended with code {child.returncode}: {words}")
 

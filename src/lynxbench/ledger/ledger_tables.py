@@ -92,6 +92,7 @@ results = sa.Table(
 )
 """One row a result, for lists and histories."""
 sa.Index("ledger_results_id", results.c.result_id)
+sa.Index("ledger_results_instance", results.c.instance_id, results.c.seq)
 sa.Index("ledger_results_started", results.c.started_s, results.c.seq)
 sa.Index("ledger_results_contract", results.c.contract_id, results.c.started_s, results.c.seq)
 sa.Index("ledger_results_executor", results.c.executor_id, results.c.started_s, results.c.seq)
@@ -149,7 +150,7 @@ RELEASED = {
 
 LEDGER_SCHEMA = Schema(
     "ledger",
-    "0005",
+    "0006",
     metadata,
     Path(__file__).parent / "migrations" / "versions",
     guarded=(*RECORD, *INDEXED),

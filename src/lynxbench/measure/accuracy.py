@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lynxbench.errors import BadResult
+from lynxbench.measure.token_scores import ROWS_AT_ONCE, SKETCHED, alike, firsts_of, losses_of
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.interval import Interval
 from lynxbench.model.precision import Precision
@@ -22,15 +23,21 @@ Verdict = Literal["reference", "go", "no-go", "not measured", "no policy"]
 
 ANSWERS: dict[str, str] = {
     "logits": "logits",
+    SKETCHED: "sketch",
     "embedding": "vectors",
     "classes": "scores",
     "training": "gradient",
     "values": "values",
 }
 """Kind of outputs → the array that fidelity is measured on."""
+TOKENS = ("logits", SKETCHED)
+BESIDE = {
+    "logits": ("targets",),
+    SKETCHED: ("targets", "first", "log_total", "own", "vocabulary", "non_finite"),
+    "training": ("losses",),
+}
+"""What else a kind cannot be without."""
 
-ROWS_AT_ONCE = 256
-"""Rows of logits widened to float64 at a time: a vocabulary of 150 000 then takes 300 MB, not the whole text's."""
 Z_95 = 1.959964
 """Two-sided 95 % point of the normal distribution, for intervals among the metrics."""
 RIDGE = 1.0
@@ -66,6 +73,8 @@ def compare_outputs(
         metrics = _absolute(candidate)
         verdict = "reference"
     else:
+        _check_shape(reference)
+        reference, candidate = alike(reference, candidate)
         _check_pair(reference, candidate)
         if _non_finite(reference) > 0:
             metrics = {"reference-non-finite": _non_finite(reference)}
@@ -115,18 +124,6 @@ def top1_agreement(reference: Array, candidate: Array) -> float:
     return float(np.mean(np.argmax(reference, axis=1) == np.argmax(candidate, axis=1)))
 
 
-def negative_log_likelihood(logits: Array, targets: Array) -> Float64:
-    """−log p of each position's own token, in nats."""
-    parts = []
-    index = np.asarray(targets, dtype=np.int64)
-    for start in range(0, len(logits), ROWS_AT_ONCE):
-        rows = np.asarray(logits[start : start + ROWS_AT_ONCE], dtype=np.float64)
-        highest = rows.max(axis=1, keepdims=True)
-        log_total = np.log(np.exp(rows - highest).sum(axis=1)) + highest[:, 0]
-        parts.append(log_total - rows[np.arange(len(rows)), index[start : start + len(rows)]])
-    return np.concatenate(parts)
-
-
 def share_interval(right: int, total: int) -> Interval:
     """A share with its 95 % Wilson score interval (Wilson 1927), which stays sound near 0 and 1."""
     share, square = right / total, Z_95**2
@@ -173,7 +170,9 @@ def _pieces(reference: Array, candidate: Array) -> list[tuple[Float64, Float64]]
 def _fidelity(reference: Outputs, candidate: Outputs) -> Metrics:
     left, right = reference.arrays[ANSWERS[reference.kind]], candidate.arrays[ANSWERS[candidate.kind]]
     metrics = {"relative-error": relative_error(left, right), "cosine": mean_cosine(left, right)}
-    if reference.kind in ("logits", "classes"):
+    if reference.kind in TOKENS:
+        metrics["top1"] = float(np.mean(firsts_of(reference) == firsts_of(candidate)))
+    elif reference.kind == "classes":
         metrics["top1"] = top1_agreement(left, right)
     return metrics
 
@@ -181,9 +180,8 @@ def _fidelity(reference: Outputs, candidate: Outputs) -> Metrics:
 def _absolute(outputs: Outputs) -> Metrics:
     """What one precision's answers are worth by themselves."""
     arrays = outputs.arrays
-    if outputs.kind == "logits":
-        losses = negative_log_likelihood(arrays["logits"], arrays["targets"])
-        return {"perplexity": math.exp(min(float(losses.mean()), 700.0))}
+    if outputs.kind in TOKENS:
+        return {"perplexity": math.exp(min(float(losses_of(outputs).mean()), 700.0))}
     if outputs.kind == "training":
         return {"training-loss": float(np.mean(arrays["losses"].astype(np.float64)))}
     correct = _correct(outputs)
@@ -197,10 +195,8 @@ def _absolute(outputs: Outputs) -> Metrics:
 def _changes(reference: Outputs, candidate: Outputs) -> Metrics:
     """How the absolute metrics moved. Both saw the same inputs, so intervals are on paired differences."""
     before, after = reference.arrays, candidate.arrays
-    if reference.kind == "logits":
-        moved = negative_log_likelihood(after["logits"], after["targets"]) - negative_log_likelihood(
-            before["logits"], before["targets"]
-        )
+    if reference.kind in TOKENS:
+        moved = losses_of(candidate) - losses_of(reference)
         low, estimate, high = (math.expm1(min(x, 700.0)) for x in _paired(moved))
         return {"perplexity-change": estimate, "perplexity-change-low": low, "perplexity-change-high": high}
     if reference.kind == "training":
@@ -237,7 +233,7 @@ def _correct(outputs: Outputs) -> npt.NDArray[np.bool_] | None:
 def _task_metric(outputs: Outputs) -> str | None:
     if "labels" in outputs.arrays and ("split" in outputs.arrays or "scores" in outputs.arrays):
         return {"embedding": "sentence polarity, share right", "classes": "share of labels right"}.get(outputs.kind)
-    return "perplexity of the held-out text" if outputs.kind == "logits" else None
+    return "perplexity of the held-out text" if outputs.kind in TOKENS else None
 
 
 def _loss(metric: AccuracyMetric, metrics: Metrics) -> float | None:
@@ -263,6 +259,8 @@ def _verdict(loss: float | None, policy: AccuracyPolicy | None) -> Verdict:
 
 def _non_finite(outputs: Outputs) -> float:
     """The largest share of NaN and infinite numbers in any of the arrays that answer."""
+    if outputs.kind == SKETCHED:
+        return float(outputs.arrays["non_finite"][0])
     names = [ANSWERS[outputs.kind], *(["losses"] if outputs.kind == "training" else [])]
     return max(float(np.mean(~np.isfinite(outputs.arrays[name].astype(np.complex128)))) for name in names)
 
@@ -270,24 +268,24 @@ def _non_finite(outputs: Outputs) -> float:
 def _check_shape(outputs: Outputs) -> None:
     if outputs.kind not in ANSWERS:
         raise BadResult(f"outputs of kind {outputs.kind!r} cannot be compared; known are {', '.join(ANSWERS)}")
-    needed = [ANSWERS[outputs.kind], *{"logits": ["targets"], "training": ["losses"]}.get(outputs.kind, [])]
+    needed = [ANSWERS[outputs.kind], *BESIDE.get(outputs.kind, ())]
     for name in needed:
         if name not in outputs.arrays or outputs.arrays[name].size == 0:
             raise BadResult(f"outputs of kind {outputs.kind!r} lack {name!r} (absent or empty)")
     answers = outputs.arrays[ANSWERS[outputs.kind]]
-    if outputs.kind in ("logits", "embedding", "classes") and answers.ndim != 2:
+    if outputs.kind in (*TOKENS, "embedding", "classes") and answers.ndim != 2:
         raise BadResult(f"{ANSWERS[outputs.kind]} must have rows and columns; their shape is {answers.shape}")
-    for name in ("targets", "labels", "split"):
+    for name in ("targets", "labels", "split", "first", "log_total", "own"):
         if name in outputs.arrays and outputs.arrays[name].shape != answers.shape[:1]:
             raise BadResult(f"{name} of shape {outputs.arrays[name].shape} do not fit {len(answers)} answers")
-    if outputs.kind == "logits":
+    if outputs.kind in TOKENS:
         targets = outputs.arrays["targets"]
-        if targets.dtype.kind not in "iu" or int(targets.min()) < 0 or int(targets.max()) >= answers.shape[1]:
-            raise BadResult(f"targets must be token ids below {answers.shape[1]}")
+        vocabulary = int(outputs.arrays["vocabulary"][0]) if outputs.kind == SKETCHED else answers.shape[1]
+        if targets.dtype.kind not in "iu" or int(targets.min()) < 0 or int(targets.max()) >= vocabulary:
+            raise BadResult(f"targets must be token ids below {vocabulary}")
 
 
 def _check_pair(reference: Outputs, candidate: Outputs) -> None:
-    _check_shape(reference)
     if reference.kind != candidate.kind:
         raise BadResult(f"outputs of kind {reference.kind!r} and {candidate.kind!r} cannot be compared")
     if reference.inputs != candidate.inputs:
@@ -296,7 +294,7 @@ def _check_pair(reference: Outputs, candidate: Outputs) -> None:
         left, right = reference.arrays.get(name), candidate.arrays.get(name)
         if left is not None and right is not None and left.shape != right.shape:
             raise BadResult(f"{name} of shape {left.shape} and {right.shape} cannot be compared")
-    for name in ("targets", "labels", "split"):
+    for name in ("targets", "labels", "split", "vocabulary"):
         left, right = reference.arrays.get(name), candidate.arrays.get(name, np.empty(0))
         if left is not None and not np.array_equal(left, right):
             raise BadResult(f"{name} differ between the precisions; outputs must come from the same inputs")

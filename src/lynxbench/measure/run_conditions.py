@@ -8,9 +8,9 @@ import numpy as np
 from lynxbench.measure.device_conditions import LOCKED_CLOCK, DeviceFinding, device_findings, known_values
 from lynxbench.model.activity import POWER_CAP, THROTTLE_REASONS
 from lynxbench.model.contract import Protocol
+from lynxbench.model.evidence_gate import FOREIGN_LOAD
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.requests import Mask
-from lynxbench.model.result import FOREIGN_LOAD
 from lynxbench.model.samples import Float64, Telemetry
 
 CLOCK_CHANGE = 0.03
@@ -68,7 +68,7 @@ def _foreign_load(telemetry: Telemetry, seen: Mask, allowed: float) -> list[str]
     stolen = float(steal.mean()) if len(steal) else 0.0
     of_which = f", of which {stolen:.0%} taken by the hypervisor" if stolen >= 0.01 else ""
     return [
-        f"{FOREIGN_LOAD}other programs used {mean:.0%} of the CPUs while counting{of_which} "
+        f"{FOREIGN_LOAD}: other programs used {mean:.0%} of the CPUs while counting{of_which} "
         f"(the contract allows {allowed:.0%}, highest sample {foreign.max():.0%})"
     ]
 

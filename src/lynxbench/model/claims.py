@@ -10,6 +10,7 @@ class Context(StrEnum):
     """What a number needs around it before it says anything (REQUIREMENTS R12, R27)."""
 
     MODEL = "model"
+    DEVICE = "device and count"
     PRECISION = "precision"
     LOAD = "batch or concurrency"
     LENGTHS = "lengths"

@@ -50,6 +50,27 @@ class Graph(StrEnum):
     COMPILE_REDUCE_OVERHEAD = "compile-reduce-overhead"
     COMPILE_MAX_AUTOTUNE = "compile-max-autotune"
     CUDA_GRAPH = "cuda-graph"
+    COMPILE_CUDA_GRAPH = "compile-cuda-graph"
+    """Compiled, and the whole step recorded as one CUDA graph."""
+    COMPILE_TUNED_CUDA_GRAPH = "compile-tuned-cuda-graph"
+    """The same with kernels tuned one by one on the device: minutes of compiling, best for products of few rows."""
+
+
+class Attention(StrEnum):
+    """Who computes attention in the torch engine, and with which kernel."""
+
+    SDPA = "sdpa"
+    """The model library through PyTorch, which repeats keys and values wherever there is a mask."""
+    EAGER = "eager"
+    """The model library, operator by operator."""
+    GROUPED = "grouped"
+    """Keys and values never repeated, no mask where none is needed; the kernel is PyTorch's choice."""
+    FLASH = "flash"
+    CUDNN = "cudnn"
+    EFFICIENT = "efficient"
+    FLEX = "flex"
+    MATH = "math"
+    """As grouped, with that kernel and no other."""
 
 
 class Timing(StrEnum):
@@ -68,7 +89,7 @@ class TorchEngine(Document):
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     threads: Count | None = None
     graph: Graph = Graph.EAGER
-    attention: Literal["sdpa", "eager"] = "sdpa"
+    attention: Attention = Attention.SDPA
     timing: Timing = Timing.HOST
 
     @model_serializer(mode="wrap")

@@ -89,14 +89,14 @@ class Device(Document):
     reported_as: tuple[str, ...]
     """How drivers name it, lower case; the longest that occurs in a name wins."""
     dense_tera_per_s: dict[Precision, float]
-    """Dense tensor or matrix rate by input format, in 10¹² operations a second; without sparsity."""
-    memory_gb: float
+    """Dense tensor or matrix rate by input format, in 10¹² operations a second, without sparsity; empty: unknown."""
+    memory_gb: float | None = None
     memory_tb_per_s: float
-    link_gb_per_s: float
+    link_gb_per_s: float | None = None
     """Host link, one direction."""
     interconnect_gb_per_s: float | None = None
     """Accelerator to accelerator, both directions together, as makers state it."""
-    board_w: float
+    board_w: float | None = None
     native: tuple[Precision, ...]
     released: str
     sources: Annotated[tuple[CeilingSource, ...], Field(min_length=1)]

@@ -6,11 +6,16 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lynxbench.model.attribution import Category
 from lynxbench.model.comparison import EffectCause, LayerDifference, SittingNoise
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.entries import ChangeVerdict
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+
+LEVELS_NEED = 16
+"""Results that are not doubtful before a level can be said not to have moved: two segments of the search for change
+points (stats.changepoints.MIN_SEGMENT)."""
 
 
 class HistoryPoint(Document):
@@ -30,6 +35,13 @@ class HistoryPoint(Document):
     doubtful: bool = False
     agreement: Annotated[str, Field(exclude_if=lambda agreement: not agreement)] = ""
     """Whether its contract was agreed before its run, where that names teams."""
+    cause: Annotated[str, Field(exclude_if=lambda cause: not cause)] = ""
+    """What bounded it, as its own verdict has it; empty where it names nothing."""
+
+    @property
+    def names_cause(self) -> bool:
+        """Whether it says what bounds it, and nothing speaks against taking its word."""
+        return self.cause not in ("", Category.UNATTRIBUTED) and not self.doubtful
 
 
 class DriftKind(StrEnum):
@@ -72,6 +84,24 @@ class LevelChange(Document):
     """Whether the interval excludes no change; None where there is no interval."""
 
 
+class CauseMove(Document):
+    """A place from which on another cause bounds the results."""
+
+    index: int
+    """The first point that the new cause leads."""
+    result_id: str
+    at: str
+    before: str
+    after: str
+    led: tuple[int, int]
+    """Results that named the old cause, of those up to here."""
+    leads: tuple[int, int]
+    """Results that name the new one, of those from here on."""
+    p: float
+    layers_changed: tuple[Layer, ...]
+    model_changed: bool
+
+
 class History(Document):
     """The series of one contract at one precision."""
 
@@ -90,6 +120,18 @@ class History(Document):
     """Its end over its start; None for a history of levels, and where it cannot be told."""
     noise: Annotated[SittingNoise | None, Field(exclude_if=lambda noise: noise is None)] = None
     """A/A noise: what its results differ by while the executor is the same."""
+    cause_moves: Annotated[tuple[CauseMove, ...], Field(exclude_if=lambda moves: not moves)] = ()
+    """Where another cause took over."""
+
+    @property
+    def sound(self) -> int:
+        """How many of its results are not doubtful."""
+        return sum(not point.doubtful for point in self.points)
+
+    @property
+    def too_few(self) -> str:
+        """Why nothing can be said of a level that shows no change; empty where that can be said."""
+        return "" if self.sound >= LEVELS_NEED else f"{self.sound} of {LEVELS_NEED} sound results: too few to tell"
 
     @property
     def agreement(self) -> str:

@@ -58,6 +58,14 @@ class JobStatus(StrEnum):
     FAILED = "failed"
 
 
+class FailureKind(StrEnum):
+    """A failure that is not the executor's doing."""
+
+    OWN_CODE = "own code"
+    """The user's function is not there, or raised."""
+    FULL_DISK = "full disk"
+
+
 class JobReport(Document):
     """Everything a process knows beside its samples; written once, at its end."""
 
@@ -76,3 +84,5 @@ class JobReport(Document):
     """Name of the profiler's trace in the attempt's folder."""
     skip: Skip | None = None
     error: str | None = None
+    failure: FailureKind | None = None
+    """Of what kind an error is, where it is not the executor's."""

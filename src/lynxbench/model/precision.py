@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Precision(StrEnum):
-    """`int8` quantises activations on the fly; `int8-weight-only` stores 8-bit weights and computes wider."""
+    """`fp8` and `int8` quantise activations on the fly; `…-weight-only` store narrow weights and compute wider."""
 
     FP32 = "fp32"
     TF32 = "tf32"
@@ -13,6 +13,10 @@ class Precision(StrEnum):
     FP8 = "fp8"
     INT8 = "int8"
     INT8_WEIGHT_ONLY = "int8-weight-only"
+    FP8_WEIGHT_ONLY = "fp8-weight-only"
+    INT4_WEIGHT_ONLY = "int4-weight-only"
+    MXFP8 = "mxfp8"
+    NVFP4 = "nvfp4"
 
 
 HIGHEST_FIRST: tuple[Precision, ...] = (
@@ -21,8 +25,12 @@ HIGHEST_FIRST: tuple[Precision, ...] = (
     Precision.FP16,
     Precision.BF16,
     Precision.INT8_WEIGHT_ONLY,
+    Precision.FP8_WEIGHT_ONLY,
+    Precision.MXFP8,
     Precision.FP8,
     Precision.INT8,
+    Precision.INT4_WEIGHT_ONLY,
+    Precision.NVFP4,
 )
 """The reference for accuracy is the first of these that was measured (fp16 carries more mantissa bits than bf16)."""
 

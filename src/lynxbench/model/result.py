@@ -26,8 +26,6 @@ its workload. 3: intervals of percentiles cover the spread between processes; an
 and its fill-up is left out; outliers that grow are a doubt; copies and formats wider than the contract's are the
 software's, however near their ceilings they run; energy is that of the run's own devices."""
 
-FOREIGN_LOAD = "foreign load: "
-"""How the reason for doubt begins that other programs used the machine."""
 INVENTED_FIGURES = "The example carries no samples: its figures are invented."
 """Among the assumptions of a result that nobody measured; no ledger but the example's own takes one."""
 

@@ -112,6 +112,7 @@ class Outputs:
 
     kind      arrays it carries
     logits    `logits` [positions, vocabulary], `targets` [positions]: next-token scores and the text's own tokens
+    sketched logits  the same of a large vocabulary, as measure/token_scores.py keeps it
     embedding `vectors` [inputs, width], and `labels` [inputs] where the inputs are labelled
     classes   `scores` [inputs, classes], and `labels` [inputs] where the inputs are labelled
     training  `losses` [steps], `gradient` [some parameters' gradient, flattened]

@@ -14,13 +14,13 @@ from lynxbench.compare.stack_signals import Record
 from lynxbench.compare.suspects import changes_between
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.contract.loader import read_contract
-from lynxbench.errors import BadFile, BadInput, BadLedger, BadResult
+from lynxbench.errors import BadFile, BadInput, BadLedger, BadResult, NotFound
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
 from lynxbench.ledger.log import Logged
-from lynxbench.ledger.names import find_id, looks_like_id
+from lynxbench.ledger.names import find_id, is_name, looks_like_id
 from lynxbench.ledger.queries import (
     Listed,
     Wanted,
@@ -128,7 +128,19 @@ class Past:
             by_name = {r.contract_id: r.contract for r in results if r.contract.name == named}
             if len(by_name) == 1 and not Path(named).exists():
                 return next(iter(by_name.values()))
+            recorded = self._recorded_contract(named)
+            if recorded is not None:
+                return recorded
             raise
+
+    def _recorded_contract(self, named: str) -> Contract | None:
+        """The contract of that name, or of `last`, in the ledger; None where there is none."""
+        if self.ledger is None or not is_name(named) or Path(named).exists():
+            return None
+        try:
+            return agreed_contract(self.ledger.log, find_id(self.ledger.log, named, "contract"))
+        except NotFound:
+            return None
 
     def agreements(self, results: ContractResults, names: Sequence[str]) -> dict[str, str]:
         """By result: whether its contract was agreed before its run, where that contract names teams."""
@@ -267,6 +279,7 @@ def _listed_point(listed: Listed, precision: Precision, layers: dict[Layer, str]
         high=figure.throughput.high,
         unit=figure.throughput.unit,
         doubtful=figure.validity == "doubtful",
+        cause=listed.bottleneck or "",
     )
 
 

@@ -23,15 +23,20 @@ _LISTED = (
 
 
 def list_document(
-    listed: Sequence[Listed], standing: Mapping[str, Standing], unfinished: Sequence[OpenRun], head: TreeHead
+    listed: Sequence[Listed],
+    standing: Mapping[str, Standing],
+    unfinished: Sequence[OpenRun],
+    head: TreeHead,
+    machines: Mapping[str, str] | None = None,
 ) -> Plain:
-    """Results of a ledger, newest first, and runs that have none yet."""
+    """Results of a ledger, newest first, and runs that have none yet; `machines` are letters by instance."""
     return {
         "tree_size": head.size,
         "root_hash": head.root.hex(),
         "results": [
             {
                 **{name: getattr(result, name) for name in _LISTED},
+                **({"machine": machines[result.instance_id]} if machines else {}),
                 "per_precision": [
                     {**asdict(figure), "throughput": figure.throughput and figure.throughput.model_dump()}
                     for figure in result.figures

@@ -18,7 +18,7 @@ from lynxbench.ledger.key_log import logged_trust, read_key_log
 from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.merkle import includes
-from lynxbench.ledger.names import find_id, looks_like_id
+from lynxbench.ledger.names import find_id, is_name, looks_like_id
 from lynxbench.ledger.queries import entries_about, find_result
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
@@ -39,7 +39,7 @@ class Recalled:
 
 @contextmanager
 def recalled(named: str, ledger_name: str | None, environment: Mapping[str, str]) -> Iterator[Recalled]:
-    """A result by path, id or beginning of an id; one from the ledger is laid out in a folder that lives as long."""
+    """A result by path, id or name; one from the ledger is laid out in a folder that lives as long."""
     path = Path(named)
     if path.exists():
         if path.is_file() and is_archive(path):
@@ -48,14 +48,23 @@ def recalled(named: str, ledger_name: str | None, environment: Mapping[str, str]
         result = read_result(path)
         yield Recalled(result, folder, standing_if_known(result.result_id, ledger_name, environment))
         return
-    if not looks_like_id(named):
-        raise BadInput(f"{named}: no such file or folder, and no id of a result")
+    if not looks_like_id(named) and not (is_name(named) and _has_ledger(ledger_name, environment)):
+        raise BadInput(f"{named}: no such file or folder, and no id or name of a result")
     trust = Keyring(environment=environment).trust
     with opened(ledger_name, environment) as ledger, tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         result_id = find_id(ledger.log, named, "result")
         folder = Path(temporary) / short(result_id)
         lay_out(ledger, result_id, folder)
         yield Recalled(read_result(folder), folder, standings(ledger.log, [result_id], trust)[result_id])
+
+
+def _has_ledger(ledger_name: str | None, environment: Mapping[str, str]) -> bool:
+    """Whether there is a ledger that could know a name."""
+    try:
+        with opened(ledger_name, environment):
+            return True
+    except BadLedger:
+        return False
 
 
 def standing_if_known(result_id: str, ledger_name: str | None, environment: Mapping[str, str]) -> Standing | None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from lynxbench.errors import BadResult, EvidenceInvalid, LynxbenchError, Refused
+from lynxbench.errors import BadResult, EvidenceInvalid, KeyNotReady, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.keyring import Keyring
@@ -76,6 +76,18 @@ class LedgerRecorder:
         self.recorded: Recorded | None = None
         self.problem: str | None = None
         self.news: str | None = None
+
+    def choose_key(self) -> None:
+        """Choose the key that will sign before anything is measured; KeyNotReady where that is not settled.
+
+        What else may be wrong with keys or ledger costs no run, and is told at its end.
+        """
+        try:
+            self.news = self._keys.signing_key(datetime.now(UTC)).news or self.news
+        except KeyNotReady:
+            raise
+        except (LynxbenchError, OSError) as error:
+            self.problem = self.problem or str(error)
 
     def register(self, run: RunFolder) -> None:
         """Announce the run before its first sample, also to the server where one is known; a resumed one is already."""

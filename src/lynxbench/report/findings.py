@@ -3,6 +3,7 @@
 import math
 
 from lynxbench.model.contract import SloMetric
+from lynxbench.model.figures import Figure
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Accuracy, Percentile, PrecisionResult, Result, SloOutcome, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
@@ -101,6 +102,14 @@ def pair_text(middle: Percentile | None, tail: Percentile | None) -> str:
     if tail is None or not tail.resolved:
         return f"{left}{NBSP}ms{NBSP}/{NBSP}{right}"
     return f"{left}{NBSP}/{NBSP}{right}{NBSP}ms"
+
+
+def best_window(figures: PrecisionResult) -> Figure | None:
+    """The rate of the best window, where it is one: below the mean of the whole it was not seen, and is not shown."""
+    held, peak = figures.sustained or figures.throughput, figures.peak
+    if peak is None or peak.estimate is None or held is None or held.estimate is None:
+        return peak
+    return peak if peak.estimate >= held.estimate else None
 
 
 def sustained_text(figures: PrecisionResult) -> str:

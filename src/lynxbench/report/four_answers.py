@@ -1,8 +1,10 @@
 """The four questions that every report answers (requirement R23), from what the result holds."""
 
 import math
+from collections.abc import Sequence
 
 from lynxbench.model.attribution import Attribution, Bound, Category
+from lynxbench.model.evidence_gate import Shortfall, carried_attribution
 from lynxbench.model.precision import Native
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.verdicts import SteadyVerdict
@@ -14,19 +16,19 @@ WELL_USED = 0.5
 """Half of the roofline: above it an operator is said to run near it. The figure always stands beside the word."""
 
 
-def answer_four(result: Result) -> tuple[Points, Points, Points, Points]:
+def answer_four(result: Result, also: Sequence[Shortfall] = ()) -> tuple[Points, Points, Points, Points]:
     """What bounds it; what sustained load does; whether the hardware is used; which assumptions it rests on."""
     void = ("Not answered: the run is void.",) if findings.is_void(result) else ()
     return (
-        Points(void or _bounds(result), "What bounds it?"),
+        Points(void or _bounds(result, also), "What bounds it?"),
         Points(void or _sustained(result), "How does it change under sustained load?"),
         Points(void or _strengths(result), "Does the stack use the hardware’s strengths?"),
         Points(_assumptions(result), "Which assumptions does a comparison rest on?"),
     )
 
 
-def _bounds(result: Result) -> tuple[str, ...]:
-    attribution = result.attribution
+def _bounds(result: Result, also: Sequence[Shortfall]) -> tuple[str, ...]:
+    attribution = carried_attribution(result, also)
     if attribution is None:
         return ("Not established: no profile was taken or it could not be read. A remedy chosen now would be a guess.",)
     precision = findings.attributed_precision(result)
@@ -48,7 +50,7 @@ def _sustained(result: Result) -> tuple[str, ...]:
 
 
 def _sustained_at(figures: PrecisionResult, result: Result) -> str:
-    steady, peak, held = figures.steady, figures.peak, figures.sustained or figures.throughput
+    steady, peak, held = figures.steady, findings.best_window(figures), figures.sustained or figures.throughput
     parts = []
     if held and peak and held.estimate and peak.estimate and steady and steady.verdict is SteadyVerdict.STEADY:
         gap = 1 - held.estimate / peak.estimate

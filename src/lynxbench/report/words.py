@@ -12,6 +12,8 @@ from pydantic import JsonValue
 from lynxbench.model.categories import Category
 from lynxbench.model.figures import Figure
 from lynxbench.model.interval import Interval
+from lynxbench.model.plain_numbers import decimals_for_digits as decimals_for_digits
+from lynxbench.model.plain_numbers import exponent_of, needs_power, plain, power_text
 from lynxbench.model.precision import Precision
 from lynxbench.visible import visible
 
@@ -23,6 +25,11 @@ NBSP = "\u00a0"
 MINUS = "\u2212"
 UNRESOLVED = "unresolved"
 NO_FIGURE = "–"
+
+MOST_DIGITS = 9
+"""No measurement has more; what an interval of next to nothing would ask for beyond is noise of the arithmetic."""
+WIDEST = 10.0
+"""A rate or a time from a figure to ten times it: its order of magnitude is not known, and no estimate is shown."""
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -43,20 +50,14 @@ def decimals_of(interval: Interval) -> int:
     Without a finite, positive half width the estimate gets three significant digits.
     """
     half = interval.half_width
-    if math.isfinite(half) and half > 0:
+    if math.isfinite(half) and half > 1e-300:
         place = math.floor(math.log10(half))
         leading_one = half / 10**place < 1.995  # a 0.2 that floating point made 0.1999… is a 2
-        supported = -place + (1 if leading_one else 0)
+        most = decimals_for_digits(max(abs(interval.low), abs(interval.high)), MOST_DIGITS)
+        supported = min(-place + (1 if leading_one else 0), most)
         # However wide the interval, a rate of 20 is never shown as 0; a difference may be.
         return max(supported, decimals_for_digits(interval.estimate, 1)) if interval.low >= 0 else supported
     return decimals_for_digits(interval.estimate, 3)
-
-
-def decimals_for_digits(value: float, figures: int) -> int:
-    """Decimals that show a value with that many significant digits."""
-    if not math.isfinite(value) or value == 0:
-        return 0
-    return figures - 1 - math.floor(math.log10(abs(value)))
 
 
 def number(value: float | None, decimals: int, *, signed: bool = False) -> str:
@@ -70,22 +71,52 @@ def number(value: float | None, decimals: int, *, signed: bool = False) -> str:
 
 
 def digits(value: float | None, figures: int = 3) -> str:
-    """A number with so many significant digits."""
+    """A number with so many significant digits; a very small or large one with its power of ten."""
     if value is None or not math.isfinite(value):
         return "unknown"
+    if needs_power(value):
+        return plain(value, figures).replace(" ", NBSP).replace("-", MINUS)
     return number(value, decimals_for_digits(value, figures))
+
+
+def _is_shown(text: str, value: float) -> bool:
+    """Whether rounding left something of a number that is not 0."""
+    return value == 0 or any(digit in text for digit in "123456789")
+
+
+def is_unresolved(interval: Interval) -> bool:
+    """Whether a rate or a time is so uncertain that its estimate would only mislead."""
+    return interval.known and 0 <= interval.low <= interval.high and interval.high > WIDEST * interval.low
+
+
+def ends_text(interval: Interval) -> tuple[str, str]:
+    """Both ends of such an interval: what is nothing beside the upper one is 0."""
+    low, high = interval.low, interval.high
+    return "0" if low < high * 1e-3 else digits(low, 2), digits(high, 2)
 
 
 def interval_text(interval: Interval) -> str:
     """`18.9 [18.6, 19.2]`, kept in one piece; without bounds it says so."""
     if not math.isfinite(interval.estimate):
         return "unknown"
-    decimals = decimals_of(interval)
-    estimate = number(interval.estimate, decimals)
     if not interval.known:
-        return f"{estimate}{NBSP}[no{NBSP}interval]"
-    low, high = (number(bound, decimals) for bound in (interval.low, interval.high))
-    return f"{estimate}{NBSP}[{low},{NBSP}{high}]"
+        return f"{digits(interval.estimate)}{NBSP}[no{NBSP}interval]"
+    if is_unresolved(interval):
+        low, high = ends_text(interval)
+        return f"{UNRESOLVED}{NBSP}[{low},{NBSP}{high}]"
+    largest = max(abs(interval.low), abs(interval.high))
+    power = exponent_of(largest) if needs_power(largest) else 0
+    shown = interval if power == 0 else _scaled_down(interval, power)
+    decimals = decimals_of(shown)
+    low, estimate, high = (number(bound, decimals) for bound in (shown.low, shown.estimate, shown.high))
+    suffix = "" if power == 0 else f"{NBSP}{power_text(power)}".replace(" ", NBSP)
+    return f"{estimate}{NBSP}[{low},{NBSP}{high}]{suffix}"
+
+
+def _scaled_down(interval: Interval, power: int) -> Interval:
+    # In two steps: ten to the smallest power that a number can have is no number any more.
+    half, rest = 10.0 ** (power // 2), 10.0 ** (power - power // 2)
+    return Interval(*(bound / half / rest for bound in (interval.low, interval.estimate, interval.high)))
 
 
 def figure_text(figure: Figure | None, *, unit: bool = True) -> str:
@@ -101,7 +132,8 @@ def estimate_text(figure: Figure | None, like: Figure | None = None) -> str:
     if figure is None or figure.estimate is None:
         return NO_FIGURE
     model = like if like is not None and like.estimate is not None else figure
-    return number(figure.estimate, decimals_of(model.interval))
+    text = number(figure.estimate, decimals_of(model.interval))
+    return text if _is_shown(text, figure.estimate) and not needs_power(figure.estimate) else digits(figure.estimate)
 
 
 def rate_sentence(
@@ -130,7 +162,10 @@ def percent(fraction: float | None, *, signed: bool = False, decimals: int | Non
     value = fraction * 100
     if decimals is None:
         decimals = 0 if abs(value) >= 10 or value == 0 else min(3, max(0, decimals_for_digits(value, 2)))
-    return f"{number(value, decimals, signed=signed)}{NBSP}%"
+    text = number(value, decimals, signed=signed)
+    if not _is_shown(text, value):
+        text = f"{MINUS if value < 0 else '+' if signed else ''}<{number(10.0**-decimals, decimals)}"
+    return f"{text}{NBSP}%"
 
 
 def percent_interval(interval: Interval) -> str:
@@ -154,9 +189,15 @@ def factor_text(interval: Interval) -> str:
     """`1.5–1.9×`: a speed-up by its bounds; by its estimate where there are none."""
     if interval.known and interval.low != interval.high:
         decimals = min(2, max(1, decimals_of(interval)))
-        low, high = number(interval.low, decimals), number(interval.high, decimals)
+        low, high = (_factor_end(bound, decimals) for bound in (interval.low, interval.high))
         return f"{low}×" if low == high else f"{low}–{high}×"
-    return f"{number(interval.estimate, 2)}×" if math.isfinite(interval.estimate) else "unknown"
+    return f"{_factor_end(interval.estimate, 2)}×" if math.isfinite(interval.estimate) else "unknown"
+
+
+def _factor_end(factor: float, decimals: int) -> str:
+    """A factor: of a hundred and more no decimals, of next to nothing its digits."""
+    text = number(factor, decimals)
+    return text if abs(factor) < 100 and _is_shown(text, factor) else digits(factor, 2 if abs(factor) < 1 else 3)
 
 
 def seconds_text(seconds: float | None) -> str:
@@ -197,7 +238,9 @@ def percentile_text(percentile: Percentile | None, *, bounds: bool = True) -> st
     interval = interval_of(percentile.low, percentile.estimate, percentile.high)
     if bounds:
         return f"{interval_text(interval)}{NBSP}ms"
-    return number(percentile.estimate, max(0, min(decimals_of(interval), decimals_for_digits(percentile.estimate, 3))))
+    decimals = max(0, min(decimals_of(interval), decimals_for_digits(percentile.estimate, 3)))
+    text = number(percentile.estimate, decimals)
+    return text if _is_shown(text, percentile.estimate) else digits(percentile.estimate)
 
 
 def interval_of(low: float | None, estimate: float | None, high: float | None) -> Interval:

@@ -11,7 +11,7 @@ from lynxbench.load.fresh_process import ERRORS_FILE, last_words, run_fresh
 from lynxbench.load.journal import count_journal
 from lynxbench.measure.telemetry import TelemetrySampler
 from lynxbench.model.document import Document
-from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.job import FailureKind, JobReport, JobStatus
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.run.fresh_job import FINISHED_FILE, JOB_FILE, REPORT_FILE, STAGE_FILE
 from lynxbench.run.run_outcome import Progress
@@ -90,7 +90,8 @@ def read_attempt(slot: Slot, folder: Path) -> Attempt:
 def earlier_attempt(run: RunFolder, slot: Slot, *, repeats_failures: bool) -> Attempt | None:
     """An attempt that came to an end of its own before a run was interrupted; it is not made again."""
     ended = [read_attempt(slot, folder) for folder in run.attempts(slot) if (folder / REPORT_FILE).exists()]
-    return next((attempt for attempt in ended if attempt.done or not repeats_failures), None)
+    final = [attempt for attempt in ended if attempt.report.failure is not FailureKind.FULL_DISK]  # there is room now
+    return next((attempt for attempt in final if attempt.done or not repeats_failures), None)
 
 
 def kept_attempts(run: RunFolder) -> tuple[Attempt, ...]:

@@ -12,18 +12,21 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from lynxbench.errors import LynxbenchError
+from lynxbench.errors import LynxbenchError, OwnCodeFailed, is_disk_full
 from lynxbench.evidence.run_folder import Registration, Slot
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import leave_with_parent
-from lynxbench.model.job import Job, JobReport, JobStatus
+from lynxbench.model.job import FailureKind, Job, JobReport, JobStatus
 from lynxbench.model.secrets import secret_values, withhold
 
 JOB_FILE = "job.json"
 REPORT_FILE = "report.json"
 STAGE_FILE = "stage"
+PROBING = "search: "
+"""Begins the stage of a search, which says the probe it is at."""
 FINISHED_FILE = "finished"
 TRACEBACK_FILE = "traceback.txt"
 
@@ -44,6 +47,20 @@ def say_stage(folder: Path, stage: str) -> None:
     (folder / STAGE_FILE).write_text(stage)
 
 
+def failed_report(error: Exception, folder: Path) -> JobReport:
+    """What is left of a process that failed: one line without secrets, and whether it was the executor's doing."""
+    line = str(error)
+    failure = FailureKind.OWN_CODE if isinstance(error, OwnCodeFailed) else None
+    if is_disk_full(error):
+        line, failure = f"the disk is full ({folder}); free some, then run it again", FailureKind.FULL_DISK
+    elif not isinstance(error, LynxbenchError):
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        first = line.strip().splitlines()[0] if line.strip() else "no message"
+        line = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {first}"
+    line = withhold(line, secret_values(os.environ))
+    return JobReport(status=JobStatus.FAILED, error=line, failure=failure)
+
+
 def leave_report(work: Callable[[Path], JobReport], leave: Callable[[], object]) -> None:
     """The whole life of a fresh process: do the work in the folder it is given; every end leaves a report.
 
@@ -55,11 +72,7 @@ def leave_report(work: Callable[[Path], JobReport], leave: Callable[[], object])
     try:
         report = work(folder)
     except Exception as error:  # a user's model can raise anything; the run says it in one line
-        line = str(error)
-        if not isinstance(error, LynxbenchError):
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            first = line.strip().splitlines()[0] if line.strip() else "no message"
-            line = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {first}"
-        report = JobReport(status=JobStatus.FAILED, error=withhold(line, secret_values(os.environ)))
-        (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
+        report = failed_report(error, folder)
+        with suppress(OSError):  # a full disk has room for the report at most
+            (folder / TRACEBACK_FILE).write_text(traceback.format_exc())
     write_text(folder / REPORT_FILE, report.model_dump_json())

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from lynxbench import __version__
-from lynxbench.errors import BadInput, CannotRun, Interrupted, Refused
+from lynxbench.errors import BadInput, CannotRun, DiskFull, Interrupted, OwnCodeFailed, Refused
 from lynxbench.evidence.documents import RESULT_FILE, write_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
@@ -20,6 +20,7 @@ from lynxbench.executor.declaration import Declaration
 from lynxbench.measure.telemetry import TelemetrySampler
 from lynxbench.model.contract import Contract
 from lynxbench.model.interventions import InterventionScope
+from lynxbench.model.job import FailureKind
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import RULES, PrecisionResult, Result
 from lynxbench.model.serving import ServedEngine
@@ -136,7 +137,7 @@ def _carry_out(run: RunFolder, strategy: RunStrategy, progress: Progress, record
             ) from None
         contract = run.registration.contract
         if _given_up(attempts) >= set(contract.workload.precisions):
-            raise CannotRun(f"{contract.name}: nothing could be measured here: {attempts[-1].why}")
+            raise unmeasured(contract, attempts[-1])
         progress.note("capturing again, comparing and attributing")
         live = strategy.observe(run)
         conclusion = conclude(run, live)
@@ -159,6 +160,16 @@ def _measure(run: RunFolder, slots: Sequence[Slot], strategy: RunStrategy, progr
 def _given_up(attempts: Sequence[Attempt]) -> set[Precision]:
     """Precisions whose first repetition gave nothing: the others would give nothing either."""
     return {attempt.slot.precision for attempt in attempts if attempt.slot.restart == 0 and not attempt.done}
+
+
+def unmeasured(contract: Contract, attempt: Attempt) -> CannotRun:
+    """Why nothing was measured: the user's code, a full disk, or else what this executor lacks."""
+    match attempt.report.failure:
+        case FailureKind.OWN_CODE:
+            return OwnCodeFailed(f"{contract.name}: {attempt.why}")
+        case FailureKind.FULL_DISK:
+            return DiskFull(f"{contract.name}: {attempt.why}")
+    return CannotRun(f"{contract.name}: nothing could be measured here: {attempt.why}")
 
 
 def _seal(

@@ -29,8 +29,8 @@ SAMPLE_FIGURES = ("throughput", "run_means", "latency_ms", "peak", "sustained", 
 """Fields of a precision's result that follow from the samples alone."""
 FORMAT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Of weights that were not quantised, and of the cache."""
-QUANTISED_BYTES = 1
-"""Every quantised format so far has eight bits."""
+QUANTISED_BITS = 8
+"""Of a quantised weight where the engine says nothing else."""
 
 
 def conclude_precision(
@@ -169,7 +169,9 @@ def least_work(contract: Contract, facts: Mapping[str, JsonValue]) -> StepWork |
     table = int(config["vocab_size"]) * width
     looked_up = 0 if config.get("tie_word_embeddings") else table  # rows are gathered, the table is not read
     multiplied = parameters - looked_up
-    weights = quantised * QUANTISED_BYTES + (multiplied - quantised) * each
+    bits = facts.get("application.quantised_bits", QUANTISED_BITS)
+    narrow = bits / 8 if isinstance(bits, int | float) else QUANTISED_BITS / 8
+    weights = quantised * narrow + (multiplied - quantised) * each
     tokens, layers = int(typical(workload.input_tokens)), workload.model.layers or int(config["num_hidden_layers"])
     if workload.task is Task.PREFILL:
         # One position alone goes through the output head.

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns
 
-import numpy as np
 import psutil
 
 from lynxbench.engines.served import Exchange
@@ -14,6 +13,7 @@ from lynxbench.errors import CannotRun
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.server_on_host import find_server_process
 from lynxbench.load import send_schedule as schedule
+from lynxbench.load.completion_ceiling import WARM_UP, completion_rate, window_needed_s
 from lynxbench.load.load_record import LoadRecord, RequestEnd, merge, write_record
 from lynxbench.load.plan import ClosedLoop, OpenLoop, parse_target
 from lynxbench.load.probe_stream import ProbeStream
@@ -23,14 +23,15 @@ from lynxbench.load.saturation_judge import LatencyBound
 from lynxbench.load.saturation_result import Saturation
 from lynxbench.model.contract import SloMetric
 from lynxbench.model.load_figures import CurvePoint, SaturationRecord
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.client_job import CEILING_FILE, SATURATION_FILE, ClientJob, plan_of, seed_of
-from lynxbench.run.fresh_job import FINISHED_FILE
+from lynxbench.run.fresh_job import FINISHED_FILE, PROBING, say_stage
 
 CEILING_SHARE = 0.02
 CEILING_S = (2.0, 15.0)
-"""The completion-rate ceiling takes this share of the budget, within these bounds; its first third is warm-up."""
+"""The completion-rate ceiling takes this share of the budget, within these bounds, or longer where answers do."""
 FIRST_PROBE = 1000
 """Probes of a search are numbered from here, so that none asks what a run asks."""
 BUSY = 0.9
@@ -50,6 +51,7 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
     # A request that is not answered within twice the bound is late, whatever becomes of it; a token's time is not known
     # before the answer ends, so there the client's own patience is the bound.
     patience_s = 2 * slowest_s + 1.0 if only_latency else engine.timeouts.total_s
+    say_stage(folder, f"{PROBING}completions at {arrival.concurrency} in flight")
     ceiling_per_s = _ceiling(job, exchange, arrival, folder)
     watch = ServerWatch(parse_target(engine.url).port)
     streams: list[ProbeStream] = []
@@ -59,6 +61,7 @@ def search(job: ClientJob, exchange: Exchange, folder: Path) -> tuple[LoadRecord
 
     def start(rate_per_s: float) -> ProbeStream:
         (folder / FINISHED_FILE).write_text(str(sum(len(record) for record in records())))
+        say_stage(folder, f"{PROBING}probe {len(streams) + 1} at {plain(rate_per_s, 3)} requests/s")
         span_s = 1.2 * arrival.budget_s + 5.0
         offsets = schedule.poisson(rate_per_s, span_s, seed_of(contract, FIRST_PROBE + len(streams)))
         plan = plan_of(contract, exchange, OpenLoop(offsets), span_s, job.clients)
@@ -111,22 +114,23 @@ def saturation_record(saturation: Saturation, ceiling_per_s: float, saturated: s
 
 
 def _ceiling(job: ClientJob, exchange: Exchange, arrival: SaturatingArrival, folder: Path) -> float:
-    """Completions a second with many requests in flight: more than any sustainable rate."""
+    """Completions a second with many requests in flight, over a span that holds whole answers."""
     shortest, longest = CEILING_S
     span_s = min(max(CEILING_SHARE * arrival.budget_s, shortest), longest)
     load = ClosedLoop(arrival.concurrency, ramp_up_s=0.1)
     while True:
         record = drive(plan_of(job.contract, exchange, load, span_s, job.clients))
         write_record(replace(record, texts=()), folder / CEILING_FILE)
-        ok = record.kind == RequestEnd.OK
-        first_ns, last_ns = record.start_ns + int(span_s / 3 * 1e9), record.start_ns + int(span_s * 1e9)
-        done = int(np.count_nonzero(ok & (record.last_ns > first_ns) & (record.last_ns <= last_ns)))
-        if done > 0:
-            return done / (span_s * 2 / 3)
+        good = record.kind == RequestEnd.OK
+        first_ns, end_ns = (record.start_ns + int(part * span_s * 1e9) for part in (WARM_UP, 1.0))
+        rate_per_s = completion_rate(record.sent_ns, record.last_ns, good, first_ns, end_ns)
+        needed_s = window_needed_s(record.sent_ns, record.last_ns, good)
+        if rate_per_s > 0 and (needed_s <= span_s or span_s >= longest):
+            return rate_per_s
         if span_s >= longest:
             why = "; ".join(list(record.notes)[:2]) or "no answer in time"
             raise CannotRun(f"no request was completed in {span_s:.0f} s at {arrival.concurrency} in flight ({why})")
-        span_s = min(2 * span_s, longest)  # a slow server: its answers take longer than the span
+        span_s = min(max(2 * span_s, needed_s), longest)  # a slow server: its answers take as long as the span
 
 
 class ServerWatch:

@@ -29,6 +29,7 @@ from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
 from lynxbench.measure.phases import find_phases
+from lynxbench.measure.token_scores import condense
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.layers import Layer
@@ -74,7 +75,7 @@ def work(folder: Path) -> JobReport:
         say_stage(folder, "accuracy")
         outputs = session.outputs()
         if outputs is not None:
-            write_outputs(folder / OUTPUTS_FILE, outputs)
+            write_outputs(folder / OUTPUTS_FILE, condense(outputs))
     trace = _profile(session, folder, step_s) if job.take_profile else None
     facts = session.facts()
     for layer, more in fields_from_facts(facts, source=f"engine {job.contract.engine.name}").items():

@@ -14,11 +14,19 @@ from sqlalchemy import func, select
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, NotFound
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
-from lynxbench.ledger.ledger_tables import entries, results
+from lynxbench.ledger.ledger_tables import entries, results, subjects
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.names import find_id
-from lynxbench.ledger.queries import Listed, Wanted, agreed_contract, entries_about, list_results, newest_of_kind
+from lynxbench.ledger.queries import (
+    Listed,
+    ListedFigure,
+    Wanted,
+    agreed_contract,
+    entries_about,
+    list_results,
+    newest_of_kind,
+)
 from lynxbench.ledger.result_standings import standings, voice_of
 from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.contract import Contract
@@ -184,10 +192,40 @@ def contract_ids(server: Server) -> list[tuple[str, int]]:
     return measured + [(str(row[0]), 0) for row in server.ledger.log.database.rows(agreed) if row[0] not in known]
 
 
+@cached(EVERYTHING)
+def cell_contracts(server: Server) -> frozenset[str]:
+    """Contracts under which nothing but cells and trials were run: their experiment or tuning stands for them."""
+    varied = EntryKind.EXPERIMENT.value, EntryKind.TUNING.value
+    cited = (
+        select(subjects.c.id)
+        .join(entries, entries.c.seq == subjects.c.seq)
+        .where(entries.c.kind.in_(varied), subjects.c.what == "cited")
+    )
+    beside = select(results.c.contract_id).where(results.c.result_id.not_in(cited))
+    chosen = select(results.c.contract_id).where(
+        results.c.contract_id.not_in(beside),
+        results.c.contract_id.not_in(cited),  # the contract that cells vary is cited, too
+    )
+    return frozenset(str(row[0]) for row in server.ledger.log.database.rows(chosen.distinct()))
+
+
 @cached()
 def contract_of(server: Server, contract_id: str) -> Contract | None:
     """The contract's text, where the ledger has it."""
     return agreed_contract(server.ledger.log, contract_id)
+
+
+def shown_figure(latest: Listed | None) -> ListedFigure | None:
+    """The figure that stands for a result: of its first valid precision, else of the first that has one."""
+    known = [figure for figure in latest.figures if figure.throughput is not None] if latest else []
+    return next((figure for figure in known if figure.validity == ValidityVerdict.VALID), known[0] if known else None)
+
+
+def shown_precision(server: Server, contract: Contract) -> Precision:
+    """The precision that a contract's page begins with: the one that stands for its newest result."""
+    listed = list_results(server.ledger.log, Wanted(contract=contract.contract_id, limit=1), readable=True)
+    figure = shown_figure(listed[0] if listed else None)
+    return contract.workload.precisions[0] if figure is None else Precision(figure.precision)
 
 
 @cached()
@@ -197,7 +235,9 @@ def contract_line(server: Server, contract_id: str, count: int) -> ContractLine:
     listed = list_results(server.ledger.log, Wanted(contract=contract_id, limit=1), readable=True)
     latest = listed[0] if listed else None
     name = contract.name if contract else latest.contract_name if latest else contract_id[:12]
-    past = history(server, contract_id, None, TREND) if contract is not None and latest is not None else None
+    figure = shown_figure(latest)
+    chosen = None if figure is None else Precision(figure.precision)
+    past = history(server, contract_id, chosen, TREND) if contract is not None and latest is not None else None
     outcome = NOT_YET if latest is None else recomputed_of(server, [latest.result_id])[latest.result_id]
     return ContractLine(contract_id, name, contract, count, latest, past, outcome)
 

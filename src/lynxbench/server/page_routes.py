@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.names import FULL_ID
+from lynxbench.model.evidence_gate import standing_falls_short
 from lynxbench.record.recalling_analyses import body_of
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.documents.result_document import compose_result
@@ -150,8 +151,9 @@ def report_(here: Here, result: Named) -> Response:
     name = here.named(result, "result")
     files = reading.files_of(here.server, name)
     outcome = reading.recomputed_of(here.server, [name])[name]
-    words = (outcome.sentence, *reading.standings_of(here.server, [name])[name].words)
-    report = compose_result(files.result, files.processes, files.telemetry, words, files.problem or "")
+    standing = reading.standings_of(here.server, [name])[name]
+    words, also = (outcome.sentence, *standing.words), standing_falls_short(files.result, standing)
+    report = compose_result(files.result, files.processes, files.telemetry, words, files.problem or "", also)
     return _file(render_html(report), "text/html", f"{name[:12]}.html")
 
 

@@ -159,6 +159,8 @@ def fit_log(log: RequestLog) -> Fitted:
             f"the rate moves between {arrival.slowest_per_s:.3g} /s and {arrival.fastest_per_s:.3g} /s over the log; "
             f"the contract has its mean, {arrival.rate_per_s:.3g} /s"
         )
+    if log.failed:
+        notes.append(f"{log.failed} requests failed; those whose length the log does not say are left out")
     if log.reordered:
         notes.append(f"{log.reordered} rows stood after a later arrival; they were sorted")
     if log.session is not None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from lynxbench.model.contract import Contract
+from lynxbench.model.plain_numbers import plain
 from lynxbench.model.quantities import format_duration
 from lynxbench.model.samples import Float64, Int64
 from lynxbench.model.serving import OpenAiEngine
@@ -271,7 +272,7 @@ def _arrivals(arrival: Arrival, log: RequestLog, turns: int) -> list[Dimension]:
     own *= turns  # what arrives by itself opens a conversation
     rate = (len(log) - 1) / log.span_s
     shift, noise = abs(math.log(rate / own)), CHANCE * max(burst.variation, 0.1) / math.sqrt(len(log))
-    says = f"log: {rate:.3g} /s on average; contract: {own:.3g} /s"
+    says = f"log: {plain(rate, 3)} /s on average; contract: {plain(own, 3)} /s"
     return [uneven, _decide("rate", "log ratio of mean rates", (shift, noise, RATE_LIMIT), says, len(log))]
 
 
@@ -291,8 +292,8 @@ def _scales(arrival: Arrival, log: RequestLog, turns: int, random: np.random.Gen
             dimensions.append(_missing(name, why, Likeness.NOT_SHOWN))
             continue
         figures = found.away(low, high), CHANCE * found.error(high), DISPERSION_LIMIT
-        contract = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
-        says = f"log: {found.index:.3g} in {found.windows} windows; contract: {contract}"
+        contract = f"{plain(low, 3)}" if low == high else f"{plain(low, 3)} to {plain(high, 3)}"
+        says = f"log: {plain(found.index, 3)} in {found.windows} windows; contract: {contract}"
         dimensions.append(_decide(name, measure, figures, says, len(log), Likeness.NOT_SHOWN))
     return [*dimensions, _day(arrival, log, turns, random)]
 
@@ -301,7 +302,7 @@ def _day(arrival: Arrival, log: RequestLog, turns: int, random: np.random.Genera
     """The hours of the day against a load that knows none."""
     counts = day_shape(log.arrival_s, log.span_s)
     if counts is None or counts.sum() == 0:
-        return _missing("daily shape", f"{log.span_s / 3600:.3g} h are less than a day", Likeness.NOT_SHOWN)
+        return _missing("daily shape", f"{plain(log.span_s / 3600, 3)} h are less than a day", Likeness.NOT_SHOWN)
     hours, total = len(counts), float(counts.sum())
     away = float(np.abs(counts / total - 1 / hours).sum() / 2)
     spread = math.sqrt(expected_dispersion(arrival, total / hours, turns)[1] / (hours * total))
@@ -318,7 +319,7 @@ def _sessions(log: RequestLog, turns: int, think_s: float) -> list[Dimension]:
     counts = np.unique(log.session, return_counts=True)[1]
     mean, many = float(counts.mean()), len(counts)
     noise = CHANCE * float(counts.std(ddof=1)) / mean / math.sqrt(many) if many > 1 else math.inf
-    says = f"log: {mean:.3g} requests in each of {many} sessions; contract: {turns}"
+    says = f"log: {plain(mean, 3)} requests in each of {many} sessions; contract: {turns}"
     figures = abs(math.log(mean / turns)), noise, SESSION_LIMIT
     held = _decide("sessions", "log ratio of requests in a session", figures, says, many)
     if turns == 1:
@@ -335,7 +336,7 @@ def _sessions(log: RequestLog, turns: int, think_s: float) -> list[Dimension]:
     logs = np.log(pauses + SHORTEST_THINK_S)
     noise = CHANCE * 1.2533 * float(logs.std(ddof=1)) / math.sqrt(len(logs))  # a median's, for a normal spread
     away = abs(float(np.median(logs)) - math.log(think_s + SHORTEST_THINK_S))
-    says = f"log: {np.median(pauses):.3g} s between an answer and the next request; contract: {think_s:g} s"
+    says = f"log: {plain(np.median(pauses), 3)} s between an answer and the next request; contract: {think_s:g} s"
     return [held, _decide("think time", "log ratio of think times", (away, noise, THINK_LIMIT), says, len(pauses))]
 
 
@@ -356,5 +357,5 @@ def _open_at_once(arrival: ClosedArrival, log: RequestLog) -> Dimension:
         return _missing("concurrency", "the log has no durations, so how many requests were open is not known")
     shift = abs(math.log(max(recorded.mean, 1e-9) / arrival.concurrency))
     noise = CHANCE / math.sqrt(len(log))
-    says = f"log: {recorded.mean:.3g} open on average, {recorded.peak} at most; contract: {arrival.concurrency}"
+    says = f"log: {plain(recorded.mean, 3)} open on average, {recorded.peak} at most; contract: {arrival.concurrency}"
     return _decide("concurrency", "log ratio of mean concurrency", (shift, noise, RATE_LIMIT), says, len(log))

@@ -1,16 +1,16 @@
 """A production request log as columns: arrival, prompt tokens, output tokens, and what else it holds.
 
-Reads JSON lines and CSV under the names that public traces and servers use: Azure LLM traces (TIMESTAMP, ContextTokens,
-GeneratedTokens), Mooncake (timestamp in milliseconds, input_length, output_length), and the usual generic ones.
+Columns are known under the names that public traces and servers use: Azure LLM traces (TIMESTAMP, ContextTokens,
+GeneratedTokens), Mooncake (timestamp in milliseconds, input_length, output_length), OpenAI's `usage`, and the usual
+generic ones; any other name can be given. `log_rows` knows the forms that logs come in.
 """
 
-import csv
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,19 @@ from lynxbench.errors import BadInput
 from lynxbench.model.samples import Float64, Int64
 from lynxbench.plain_files import read_plain
 from lynxbench.tables import read_table
+from lynxbench.workload.log_rows import NumberedRow, Row, decoded_text, rows_of
 
 COLUMNS: dict[str, list[str]] = read_table("workload/data/log_columns.toml")
 """What each column may be called, in lower case; the first that is there is taken."""
 LONGEST_LENGTH = 1_000_000
 """Tokens of one request that a contract can express; more is an error in the log."""
+SNIFFED_ROWS = 200
+"""Rows whose names are looked at to know the columns."""
+FIRST_FAILURE = 400
+"""HTTP states from here on are failures."""
+FAILED_WORDS = frozenset({"error", "failed", "failure", "timeout", "timed out", "cancelled", "canceled", "aborted"})
+NO_COLUMNS: Mapping[str, str] = {}
+_OTHERS = ("output", "duration", "session", "status", "error")
 _NOT_SECONDS = 1e11
 """Seconds since 1970 beyond the year 5000 are milliseconds, a thousand times more are microseconds, and so on."""
 
@@ -41,6 +49,8 @@ class RequestLog:
     """The same number for requests of one session."""
     reordered: int
     """Rows that stood before an earlier arrival; logs are often written at completion."""
+    failed: int = 0
+    """Requests that ended in an error, those without a length included, which are in no other column."""
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -58,42 +68,94 @@ class _Columns:
     output: str | None
     duration: str | None
     session: str | None
+    status: str | None = None
+    error: str | None = None
 
 
-def read_log(path: Path) -> RequestLog:
-    """The requests of a JSON-lines or CSV file; what cannot be used is refused with its line."""
-    try:
-        text = read_plain(path).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; name a request log (JSON lines or CSV)") from None
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: is not UTF-8 text (byte {error.start}); a request log is JSON lines or CSV") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_log(text, str(path))
+def parse_columns(given: Sequence[str]) -> dict[str, str]:
+    """`input=tokens_in` as a person gives it: what a column holds, and how this log calls it."""
+    columns: dict[str, str] = {}
+    for text in given:
+        what, equals, name = text.partition("=")
+        if not equals or what not in COLUMNS or not name.strip():
+            known = ", ".join(COLUMNS)
+            raise BadInput(f"--column {text!r}: write what it holds and its name, as input=tokens_in; one of {known}")
+        columns[what] = name.strip().lower()
+    return columns
 
 
-def parse_log(text: str, source: str = "<log>") -> RequestLog:
-    """The same from text; JSON lines start with a brace, anything else is CSV with a header."""
-    rows = _json_rows(text, source) if text.lstrip()[:1] == "{" else _csv_rows(text, source)
-    columns: _Columns | None = None
+def read_log(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> RequestLog:
+    """The requests of a file; what cannot be used is refused with its line. `columns` are those of other names."""
+    return parse_log(_read_text(path), str(path), columns)
+
+
+def read_arrivals(path: Path, columns: Mapping[str, str] = NO_COLUMNS) -> tuple[Float64, int]:
+    """When requests came, in seconds and in order, and how many of them failed: an access log knows no more."""
+    source = str(path)
+    names, rows = _opened(_read_text(path), source, columns, needed=("arrival",))
+    moments: list[float] = []
+    failed = 0
+    for line, row in rows:
+        moments.append(_moment(row, names, f"{source}:{line}"))
+        failed += _has_failed(row, names)
+    if len(moments) < 2:
+        raise BadInput(f"{source}: holds {len(moments)} requests; a demand needs at least 2")
+    return np.sort(np.array(moments)), failed
+
+
+def parse_log(text: str, source: str = "<log>", columns: Mapping[str, str] = NO_COLUMNS) -> RequestLog:
+    """The same from text."""
+    names, rows = _opened(text, source, columns)
     table: list[tuple[float, int, int, float]] = []
     sessions: list[str] = []
+    failed = 0
     for line, row in rows:
-        where = f"{source}:{line}"
-        if columns is None:
-            columns = _find_columns(row, where)
-            milliseconds = columns.arrival.endswith("_ms") or columns.input == "input_length"
-        table.append(_parse_row(row, columns, milliseconds, where))
-        if columns.session:
-            sessions.append(str(row.get(columns.session) or f"\0{line}"))  # without a name it stands alone
-    if columns is None or len(table) < 2:
+        has_failed = _has_failed(row, names)
+        failed += has_failed
+        if has_failed and row.get(names.input) in (None, ""):
+            continue  # it was asked and never counted: no length is known of it
+        whole = {**row, names.output: row.get(names.output) or 0} if has_failed and names.output else row
+        table.append(_parse_row(whole, names, f"{source}:{line}"))
+        if names.session:
+            sessions.append(str(row.get(names.session) or f"\0{line}"))  # without a name it stands alone
+    if len(table) < 2:
         raise BadInput(f"{source}: holds {len(table)} requests; a workload needs at least 2")
-    return _sorted_log(source, table, sessions, columns)
+    return _sorted_log(source, table, sessions, names, failed)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return decoded_text(read_plain(path), str(path))
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; name a request log (JSON lines or CSV)") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _opened(
+    text: str, source: str, given: Mapping[str, str], needed: Sequence[str] = ("arrival", "input")
+) -> tuple[_Columns, Iterator[NumberedRow]]:
+    """The columns by the names of the first rows, as a request that failed may lack what others have; and all rows."""
+    rows = rows_of(text, source)
+    first = list(islice(rows, SNIFFED_ROWS))
+    if not first:
+        raise BadInput(f"{source}: holds 0 requests; a workload needs at least 2")
+    names = {name for _, row in first for name in row}
+    return _find_columns(names, f"{source}:{first[0][0]}", given, needed), chain(first, rows)
+
+
+def _has_failed(row: Row, columns: _Columns) -> bool:
+    status = row.get(columns.status) if columns.status else None
+    if status not in (None, "") and _is_number(str(status)):
+        return float(str(status)) >= FIRST_FAILURE
+    if str(status).lower() in FAILED_WORDS:
+        return True
+    error = row.get(columns.error) if columns.error else None
+    return error not in (None, "", False, 0, "0", "false", "False", "None", "null")
 
 
 def _sorted_log(
-    source: str, table: list[tuple[float, int, int, float]], sessions: list[str], columns: _Columns
+    source: str, table: list[tuple[float, int, int, float]], sessions: list[str], columns: _Columns, failed: int
 ) -> RequestLog:
     recorded = np.array([row[0] for row in table])
     order = np.argsort(recorded, kind="stable")
@@ -109,56 +171,32 @@ def _sorted_log(
         duration_s=np.array([row[3] for row in table])[order] if columns.duration else None,
         session=codes,
         reordered=int((np.diff(recorded) < 0).sum()),
+        failed=failed,
     )
 
 
-def _json_rows(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    for line, record in enumerate(text.splitlines(), 1):
-        if not record.strip():
-            continue
-        try:
-            row = json.loads(record)
-        except json.JSONDecodeError as error:
-            raise BadInput(f"{source}:{line}: is not JSON ({error.msg}); one object a line is expected") from None
-        except RecursionError:
-            raise BadInput(f"{source}:{line}: is nested too deep for a request") from None
-        if not isinstance(row, dict):
-            raise BadInput(f"{source}:{line}: is no JSON object; one object a line is expected")
-        yield line, {str(key).strip().lower(): value for key, value in row.items()}
+def _find_columns(names: Collection[str], where: str, given: Mapping[str, str], needed: Sequence[str]) -> _Columns:
+    found = {column: next((name for name in known if name in names), None) for column, known in COLUMNS.items()}
+    for column, name in given.items():
+        if name not in names:
+            raise BadInput(f"--column {column}={name}: {where} has no {name}; it has {', '.join(sorted(names)[:12])}")
+        found[column] = name
+    for column in needed:
+        if found[column] is None:
+            what = "arrival time" if column == "arrival" else "prompt length"
+            beside = "; an access log has none, and can be a --demand-log" if "path" in names else ""
+            line = f"{where}: has no {what}; name that column one of {', '.join(COLUMNS[column])}"
+            raise BadInput(f"{line}, or give its name with --column {column}=NAME{beside}")
+    return _Columns(found["arrival"] or "", found["input"] or "", *(found[name] for name in _OTHERS))
 
 
-def _csv_rows(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    reader = csv.reader(text.splitlines(), strict=True)
-    header: list[str] | None = None
-    try:
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if header is None:
-                header = [cell.strip().lower() for cell in cells]
-                if len(set(header)) != len(header):
-                    raise BadInput(f"{source}:{reader.line_num}: the header names a column twice")
-                continue
-            if len(cells) != len(header):
-                raise BadInput(f"{source}:{reader.line_num}: has {len(cells)} cells where the header has {len(header)}")
-            yield reader.line_num, dict(zip(header, cells, strict=True))
-    except csv.Error as error:
-        raise BadInput(f"{source}:{reader.line_num}: is not CSV ({error})") from None
+def _moment(row: Row, columns: _Columns, where: str) -> float:
+    milliseconds = columns.arrival.endswith("_ms") or columns.input == "input_length"
+    return _parse_moment(row.get(columns.arrival), milliseconds, f"{where}: {columns.arrival}")
 
 
-def _find_columns(row: Mapping[str, object], where: str) -> _Columns:
-    named = {column: next((name for name in names if name in row), None) for column, names in COLUMNS.items()}
-    arrival, prompt = named["arrival"], named["input"]
-    if arrival is None or prompt is None:
-        missing, column = ("arrival time", "arrival") if arrival is None else ("prompt length", "input")
-        raise BadInput(f"{where}: has no {missing}; name that column one of {', '.join(COLUMNS[column])}")
-    return _Columns(arrival, prompt, named["output"], named["duration"], named["session"])
-
-
-def _parse_row(
-    row: Mapping[str, object], columns: _Columns, milliseconds: bool, where: str
-) -> tuple[float, int, int, float]:
-    arrival = _parse_moment(row.get(columns.arrival), milliseconds, f"{where}: {columns.arrival}")
+def _parse_row(row: Row, columns: _Columns, where: str) -> tuple[float, int, int, float]:
+    arrival = _moment(row, columns, where)
     prompt = _parse_tokens(row.get(columns.input), 1, f"{where}: {columns.input}")
     output = _parse_tokens(row.get(columns.output), 0, f"{where}: {columns.output}") if columns.output else 0
     duration = math.nan

@@ -19,3 +19,17 @@ def test_the_commands_are_the_stored_ones() -> None:
     stored = json.loads(STORED.read_text(encoding="utf-8"))
     assert list(commands) == list(stored)
     assert commands == stored
+
+
+STAY = ("lynxbench serve", "lynxbench demo-server", "lynxbench schedule agent")
+"""They serve until they are stopped, and answer nothing."""
+
+
+def test_every_command_that_answers_takes_json_as_the_readme_says() -> None:
+    readme = (Path(__file__).resolve().parents[3] / "README.md").read_text(encoding="utf-8")
+    (promise,) = [line for line in readme.splitlines() if line.startswith("Every command that answers takes `--json`")]
+    assert all(f"`{name.removeprefix('lynxbench ')}`" in promise for name in STAY)
+    for name, command in described_commands().items():
+        if command.get("no_args_is_help") or name in STAY:
+            continue
+        assert any("--json" in parameter["words"] for parameter in command["parameters"]), name

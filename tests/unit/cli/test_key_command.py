@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from lynxbench.cli.main import app
 from lynxbench.errors import LynxbenchError
+from lynxbench.evidence.keyring import Keyring
 
 
 @pytest.fixture
@@ -58,3 +60,16 @@ def test_what_a_key_cannot_be_is_said_in_one_line(key: Callable[..., str], tmp_p
     assert "--witness" in key("ours", "threshold", "--witness", "-1", expected=2)
     (tmp_path / "card.json").write_text(key("ours", "export", "mine").replace('"public_key":"', '"public_key":"A', 1))
     assert "card.json" in key("other", "trust", "card.json", expected=5)
+
+
+def test_the_first_key_that_somebody_makes_signs_from_then_on(key: Callable[..., str], tmp_path: Path) -> None:
+    """Found: the documented `key new` after a first run left two keys, and the next run unrecorded."""
+    Keyring(tmp_path / "ours", {}).signing_key(datetime.now(UTC))  # as the first run makes it
+    assert "it signs from now on" in key("ours", "new", "mine", "--team", "ml-platform")
+    assert json.loads(key("ours", "list", "--json"))["signs"] == "mine"
+    assert "here as mine, signs" in key("ours", "list")
+    assert "lynxbench key use second" in key("ours", "new", "second", "--team", "infra")
+    assert Keyring(tmp_path / "ours", {}).signing_key(datetime.now(UTC)).key.team == "ml-platform"
+    assert json.loads(key("ours", "use", "infra", "--json"))["name"] == "second"
+    assert "local of local signs from now on" in key("ours", "use", "local")
+    assert "no such key" in key("ours", "use", "nobody", expected=2)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lynxbench.cli.progress import TerminalProgress
-from lynxbench.contract.loader import read_bundled
-from lynxbench.evidence.run_folder import Slot
+from lynxbench.contract.loader import parse_contract, read_bundled
+from lynxbench.evidence.run_folder import RunFolder, Slot
+from lynxbench.model.executor import Executor
 from lynxbench.model.job import JobReport, JobStatus
+from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.run.fresh_job import PROBING
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -25,3 +30,50 @@ def test_every_process_is_told_once_even_one_that_ended_before_anybody_looked(
     lines = [line for line in capsys.readouterr().err.splitlines() if "fp32 2/3" in line]
     assert len(lines) == 1
     assert ("measured in 1 s" in lines[0]) is not seen
+
+
+SEARCHING = """\
+lynxbench: 1
+name: searching
+question: At which rate does the objective still hold?
+regime: latency
+workload:
+  task: generate
+  model: {source: served, name: tiny}
+  precisions: [bf16]
+  input_tokens: {distribution: fixed, value: 8}
+  output_tokens: {distribution: fixed, value: 8}
+  arrival: {process: saturating, budget: 300 s}
+engine: {name: openai, url: "http://127.0.0.1:9/v1"}
+objective: {slo: [{metric: latency, percentile: 99, at_most: 500 ms}]}
+protocol: {restarts: 2, min_duration: 10 s, limit: 20 s}
+"""
+
+
+def searching(tmp_path: Path) -> tuple[TerminalProgress, RunFolder]:
+    contract = parse_contract(SEARCHING)
+    slots = tuple(Slot(index=i, precision=Precision.BF16, restart=max(0, i - 1)) for i in range(3))
+    executor = Executor(layers={layer: {} for layer in Layer})
+    run = RunFolder.create(tmp_path, contract, executor, 1, slots, datetime(2026, 1, 1, tzinfo=UTC))
+    return TerminalProgress(contract), run
+
+
+def test_a_search_announces_its_budget_and_tells_every_probe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress, run = searching(tmp_path)
+    progress.begin(run)
+    search, *runs = run.registration.plan
+    for place, rate in enumerate((4, 8, 6), start=1):
+        for spent_s in (0.5, 1.0):
+            progress.watch(search, f"{PROBING}probe {place} at {rate} requests/s", 3, place + spent_s)
+    said = capsys.readouterr().err
+    first = said.splitlines()[0]
+    longest_s = 12 + 30 + 300 + (12 + 20 + 12) + (12 + 20)
+    assert f"at most {longest_s / 60:.1f} min" in first, "the search's budget is part of it"
+    assert [f"probe {place} at" in said for place in (1, 2, 3)] == [True] * 3
+    assert said.count("probe 2 at 8 requests/s") == 1, "each is told once"
+    progress.end_slot(search, JobReport(status=JobStatus.DONE), 290.0)
+    progress.watch(runs[0], "setup", 0, 1.0)
+    left = capsys.readouterr().err
+    assert "about 65 s left" in left, "a run at the rate is not as long as the search for it"

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from lynxbench.cli.trace_command import trace
+from lynxbench.attribute.attributing import TraceSettings
+from lynxbench.attribute.rank_traces import analyse_ranks
+from lynxbench.cli.trace_command import trace, view_of
 from lynxbench.errors import BadInput
+from lynxbench.model.attribution import Bound
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 app = typer.Typer()
@@ -250,3 +254,26 @@ def test_other_hardware_is_not_estimated_from_a_part_of_a_step(tmp_path: Path) -
     asked = run(path, "--what-if", "compute=2")
     assert isinstance(asked.exception, BadInput)
     assert "whole step" in str(asked.exception)
+
+
+def test_missing_ceilings_are_asked_for_by_their_option() -> None:
+    without = run(DATA / "pageable_h2d.json.gz", "--step-ms", 29.9, "--json")
+    assert without.exit_code == 0, without.output
+    assert "--device h200 takes declared ones" in without.stderr
+    assert "--ceilings RESULT" in without.stderr
+    json.loads(without.stdout)
+    assert "--device h200" not in run(DATA / "pageable_h2d.json.gz", "--device", "h200", "--json").stderr
+
+
+def test_a_weak_trace_names_nobody() -> None:
+    """Who owns one of several level categories is not told to mend it."""
+    report = analyse_ranks([DATA / "pageable_h2d.json.gz"], TraceSettings(step_ms=29.9))
+    sound = report.main.analysis
+    assert sound is not None
+    assert view_of(report).attribution.owner is not None, "otherwise this shows nothing"
+    weakened = replace(sound, attribution=sound.attribution.model_copy(update={"weak": True}))
+    weak = replace(report, ranks=(replace(report.main, analysis=weakened),))
+    found = view_of(weak).attribution
+    assert (found.bound, found.layer, found.owner) == (Bound.UNDETERMINED, None, None)
+    assert "then trace it again" in found.next_step
+    assert found.shares == sound.attribution.shares

@@ -4,12 +4,14 @@ import pytest
 
 from lynxbench.decide.precision_choice import decide_precisions
 from lynxbench.errors import BadInput
+from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.executor import declared
 from lynxbench.model.figures import Figure
 from lynxbench.model.job import Skip
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Native
-from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.model.result import PrecisionResult, Result, Validity, ValidityVerdict
+from planted import OF_EVIDENCE
 
 
 def changed(result: Result, **update: object) -> Result:
@@ -119,3 +121,49 @@ def test_the_word_for_the_speed_is_the_intervals(
 ) -> None:
     figure = Figure(low=low, estimate=estimate, high=high, unit="token/s")
     assert words in decide_precisions([changed(decode, sustained=figure)]).sentence
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.011, 0.031, "no-go"), (-0.004, 0.031, "undetermined"), (-0.002, 0.009, "go"), (0.009, 0.0101, "undetermined")],
+)
+@pytest.mark.parametrize("metric", [AccuracyMetric.PERPLEXITY, AccuracyMetric.TASK])
+def test_an_interval_across_the_limit_is_neither_a_go_nor_a_no_go(
+    decode: Result, metric: AccuracyMetric, low: float, high: float, verdict: str
+) -> None:
+    """Found: a firm no-go on an interval that straddles its limit."""
+    accuracy = decode.per_precision[1].accuracy
+    assert accuracy is not None
+    loss = (low + high) / 2
+    ends = {"low": low, "high": high} if metric is AccuracyMetric.PERPLEXITY else {"low": -high, "high": -low}
+    name = f"{metric.value}-change"
+    metrics = {name: loss if metric is AccuracyMetric.PERPLEXITY else -loss}
+    metrics |= {f"{name}-{end}": value for end, value in ends.items()}
+    judged = accuracy.model_copy(
+        update={"metrics": metrics, "loss": loss, "verdict": "go" if loss <= 0.01 else "no-go"}
+    )
+    policy = decode.contract.policy.model_copy(
+        update={
+            "accuracy": AccuracyPolicy.model_validate({"metric": metric.value, "largest_loss": "1 %"}, strict=False)
+        }
+    )
+    contract = decode.contract.model_copy(update={"policy": policy})
+    result = changed(decode, accuracy=judged, slo=()).model_copy(update={"contract": contract})
+    line = decide_precisions([result]).lines[1]
+    assert line.verdict == verdict, line.why
+    assert line.loss is not None
+    assert (line.loss.low, line.loss.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("name", [name for name in OF_EVIDENCE if name != "weak"])
+def test_planted_evidence_is_neither_a_go_nor_a_no_go(decode: Result, name: str) -> None:
+    lines = decide_precisions([OF_EVIDENCE[name][1](decode)]).lines
+    assert {line.verdict for line in lines} == {"undetermined"}
+    assert all("next: lynxbench run" in line.why for line in lines)
+
+
+def test_a_doubtful_reference_leaves_its_rivals_open(decode: Result) -> None:
+    first, second = decode.per_precision
+    doubt = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("3 of 5 processes finished",))
+    result = decode.model_copy(update={"per_precision": (first.model_copy(update={"validity": doubt}), second)})
+    assert [line.verdict for line in decide_precisions([result]).lines] == ["undetermined", "undetermined"]

@@ -11,12 +11,12 @@ import pytest
 from lynxbench.errors import CannotRun
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import Job
-from lynxbench.model.precision import Precision
+from lynxbench.model.precision import Native, Precision
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from lynxbench.engines.torch import TorchAdapter  # noqa: E402
+from lynxbench.engines.torch import TorchAdapter, torch_session  # noqa: E402
 from lynxbench.engines.torch.language_tasks import REWOUND_AFTER  # noqa: E402
 
 
@@ -93,3 +93,57 @@ def test_what_needs_a_device_is_refused_in_one_line(keys: dict[str, str], said: 
     with pytest.raises(CannotRun, match=said) as caught:
         session_of("decode", **keys)
     assert "\n" not in str(caught.value)
+
+
+def test_a_compiled_decode_is_judged_by_the_step_that_was_timed() -> None:
+    """Scores come token by token out of the step itself, and the cache is afterwards what it was."""
+    plain, session = session_of("decode"), session_of("decode")
+    work, model = session._work, session._loaded.model
+    lengths: list[int] = []
+
+    def compiled(**arguments: Any) -> Any:
+        lengths.append(arguments["input_ids"].shape[1])
+        return model(**arguments)
+
+    work._forward = compiled
+    a, b = plain.outputs().arrays["logits"], session.outputs().arrays["logits"]
+    assert set(lengths) == {1}
+    assert len(lengths) == len(a)
+    assert float(np.linalg.norm(a - b) / np.linalg.norm(a)) < 1e-5
+    for index in range(4):
+        plain.step(index)
+        session.step(index)
+        assert work._token.tolist() == plain._work._token.tolist()
+
+
+@pytest.mark.parametrize("graph", ["compile-cuda-graph", "compile-tuned-cuda-graph"])
+def test_recorded_graphs_are_refused_without_a_device(graph: str) -> None:
+    with pytest.raises(CannotRun, match=rf"engine\.graph: {graph} needs a CUDA device, not cpu; use eager or compile"):
+        session_of("decode", graph=graph)
+
+
+# --- planted fallbacks through the session's own verdict ---
+
+BF16, FP32 = "nvjet_sm90_tst_64x16_64x16_2x1_v_bz_TNT", "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x64x8_ffma"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "has_inputs", "native", "said"),
+    [
+        ({BF16: 9.0, FP32: 1.0}, True, Native.NATIVE, "90% of their time; 10% in kernels of fp32"),
+        ({BF16: 4.0, FP32: 6.0}, True, Native.EMULATED, "60% in kernels of fp32; most of the time is others'"),
+        ({FP32: 1.0}, True, Native.EMULATED, "0 of 1 matrix kernels seen; most of the time is others'"),
+        ({BF16: 1.0}, False, Native.EMULATED, "the device has no such inputs"),
+        ({"somebodys_gemm": 1.0}, True, Native.UNKNOWN, "whose names do not tell"),
+    ],
+)
+def test_a_precision_that_fell_back_does_not_carry_its_name(
+    kernels: dict[str, float], has_inputs: bool, native: Native, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = session_of("prefill", "bf16")
+    monkeypatch.setattr(torch_session, "supports", lambda *_: has_inputs)
+    session._loaded.device = torch.device("cuda", 0)
+    executed = session._judge(kernels)
+    assert executed.native is native
+    assert said in executed.how
+    assert executed.how.startswith("bf16: ")

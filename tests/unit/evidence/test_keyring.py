@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, KeyNotReady
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.model.entries import Role
 from sealed import NOON, key_of
@@ -80,3 +80,40 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="LYNXBENCH_HOME"):
         ring(tmp_path / "file" / "below").signing_key(NOON)
+
+
+def test_a_key_is_chosen_by_its_name_or_its_team(tmp_path: Path) -> None:
+    for name, team in (("one", "alpha"), ("two", "bravo"), ("three", "bravo")):
+        ring(tmp_path).create(name, team, (Role.RUNNER,), NOON)
+    assert ring(tmp_path).default is None
+    with pytest.raises(KeyNotReady, match="lynxbench key use"):
+        ring(tmp_path).signing_key(NOON)
+    assert ring(tmp_path).use("alpha") == "one"
+    assert ring(tmp_path).signing_key(NOON).key.team == "alpha"
+    assert ring(tmp_path).use("two") == "two"
+    assert ring(tmp_path).signing_key(NOON).key.team == "bravo"
+    assert ring(tmp_path, LYNXBENCH_KEY="one").signing_key(NOON).key.team == "alpha", "one command may choose another"
+    for wrong, says in (("bravo", "three, two"), ("charlie", "no such key"), ("", "no such key")):
+        with pytest.raises(BadInput, match=says):
+            ring(tmp_path).use(wrong)
+    assert ring(tmp_path).default == "two", "a wrong choice changes nothing"
+
+
+def test_a_choice_that_is_gone_is_no_choice(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        ring(tmp_path).create(name, name, (Role.RUNNER,), NOON)
+    ring(tmp_path).use("two")
+    for file in (tmp_path / "keys").glob("two.*"):
+        file.unlink()
+    assert ring(tmp_path).default is None
+    assert ring(tmp_path).signing_key(NOON).key.team == "one", "the only one that is left"
+    (tmp_path / "signing-key").write_bytes(b"\xff\xfe")
+    assert ring(tmp_path).default is None
+
+
+def test_a_chosen_key_that_cannot_be_opened_is_not_ready(tmp_path: Path) -> None:
+    ring(tmp_path, LYNXBENCH_KEY_PASSPHRASE="right").create("one", "one", (Role.RUNNER,), NOON)
+    with pytest.raises(KeyNotReady, match="passphrase"):
+        ring(tmp_path).signing_key(NOON)
+    with pytest.raises(KeyNotReady):
+        ring(tmp_path, LYNXBENCH_KEY="nowhere").signing_key(NOON)

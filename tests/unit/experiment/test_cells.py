@@ -7,7 +7,7 @@ from lynxbench.contract.diff import compare_contracts
 from lynxbench.contract.loader import parse_contract
 from lynxbench.errors import BadInput
 from lynxbench.experiment.cells import seeded, shown, space_of, tuned, untuned, variables
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import Attention, Contract, Graph, TorchEngine
 
 KNOBS = """\
 optimisation:
@@ -68,3 +68,32 @@ def test_a_setting_that_makes_no_contract_says_why() -> None:
         tuned(contract(), {"engine.threads": 0})
     with pytest.raises(BadInput, match="no such key"):
         tuned(contract(), {"engine.graph": "compile"})
+
+
+TORCH_CONTRACT = """\
+lynxbench: 1
+name: knobs
+question: Which kernel attends best?
+regime: latency
+workload:
+  task: decode
+  model: {source: preset, name: smollm2-135m}
+  precisions: [bf16]
+  input_tokens: {distribution: fixed, value: 12}
+engine: {name: torch}
+"""
+BOUNDED = """\
+optimisation:
+  division: bounded
+  knobs: {engine.attention: [sdpa, grouped], engine.graph: [eager, compile-cuda-graph]}
+  trials: 4
+"""
+
+
+def test_attention_and_graph_are_knobs_and_the_usual_ones_change_no_id() -> None:
+    bounded = parse_contract(TORCH_CONTRACT + BOUNDED)
+    made = tuned(bounded, {"engine.attention": "grouped", "engine.graph": "compile-cuda-graph"}).engine
+    assert isinstance(made, TorchEngine)
+    assert (made.attention, made.graph) == (Attention.GROUPED, Graph.COMPILE_CUDA_GRAPH)
+    said = parse_contract(TORCH_CONTRACT.replace("{name: torch}", "{name: torch, attention: sdpa, graph: eager}"))
+    assert untuned(bounded).contract_id == parse_contract(TORCH_CONTRACT).contract_id == said.contract_id

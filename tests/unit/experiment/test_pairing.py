@@ -13,7 +13,8 @@ from lynxbench.errors import BadInput, Refused
 from lynxbench.experiment.pairing import draw_order, refuse_unpaired
 from lynxbench.experiment.visiting import Setting
 from lynxbench.model.comparison import EffectVerdict
-from lynxbench.model.result import FOREIGN_LOAD, Validity, ValidityVerdict
+from lynxbench.model.evidence_gate import FOREIGN_LOAD
+from lynxbench.model.result import Validity, ValidityVerdict
 from lynxbench.stats.intervals import paired_ratio_interval, ratio_interval
 
 BUDGET = 0.005
@@ -98,7 +99,7 @@ def test_foreign_load_is_in_both_halves_and_other_doubts_stay() -> None:
         return ComparedSide(make_result(per_precision=(part,), validity=whole), name)
 
     order = ("AB",) * 5
-    loaded = FOREIGN_LOAD + "other programs used 40 % of the CPUs"
+    loaded = FOREIGN_LOAD + ": other programs used 40 % of the CPUs"
     sides = side("A", loaded, 1.0), side("B", loaded, 0.97)
     assert compare_pair(ComparedPair(*sides)).verdict is EffectVerdict.UNPROVEN
     assert compare_pair(ComparedPair(*sides, order=order)).verdict is EffectVerdict.REGRESSED

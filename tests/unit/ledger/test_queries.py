@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from ledgers import NOW, key_of, recorded, registered, sealed, sha, trusting
-from lynxbench.errors import BadInput
+from lynxbench.errors import BadInput, NotFound
 from lynxbench.evidence.statement import open_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger import result_standings
 from lynxbench.ledger.log import Ledger, Logged
-from lynxbench.ledger.names import find_id
+from lynxbench.ledger.names import find_id, machine_letters
 from lynxbench.ledger.queries import Wanted, entries_about, find_result, find_run, history, list_results, open_runs
 from lynxbench.ledger.result_standings import disputed, standings, voice_of
 from lynxbench.model.entries import (
@@ -204,3 +204,46 @@ def test_an_early_date_in_the_entry_does_not_help_a_stolen_key() -> None:
     assert voice_of(early, trust).teams == ("alpha",)
     late = replace(early, logged_at=(NOW + timedelta(hours=2)).isoformat())
     assert voice_of(late, trust).teams == ()
+
+
+def test_results_have_names(ledger: Ledger) -> None:
+    """`last`, `last~1`, a contract's name, and machines by letters in the order of their first results."""
+    listed = list_results(ledger, Wanted(limit=None))
+    ids = list(dict.fromkeys(result.result_id for result in listed))
+    assert len(ids) > 2, "otherwise this shows nothing"
+    assert find_id(ledger, "last", "result") == ids[0]
+    assert [find_id(ledger, f"last~{back}", "result") for back in range(len(ids))] == ids
+    named = [result for result in listed if result.contract_name == listed[0].contract_name]
+    assert find_id(ledger, named[0].contract_name, "result") == named[0].result_id
+    letters = machine_letters(ledger)
+    first_seen = list(dict.fromkeys(r.instance_id for r in sorted(listed, key=lambda r: r.seq)))
+    assert list(letters) == first_seen
+    assert list(letters.values())[:1] == ["a"]
+    for result in {r.instance_id: r for r in reversed(listed)}.values():
+        here = [r for r in listed if r.instance_id == result.instance_id]
+        assert find_id(ledger, f"last@{letters[result.instance_id]}", "result") == here[0].result_id
+        assert find_id(ledger, f"last@{result.instance_id[:12]}", "result") == here[0].result_id
+    assert find_id(ledger, "last", "contract") == listed[0].contract_id
+    assert find_id(ledger, "last", "executor") == listed[0].executor_id
+    for text, says in (
+        (f"last~{len(ids)}", "at least 4"),
+        ("nobody", "at least 4"),
+        ("last@zz", "no machine zz; results here are of machines a"),
+        ("last~", "at least 4"),
+        ("last@", "at least 4"),
+        ("last~1~2", "at least 4"),
+        ("../last", "at least 4"),
+    ):
+        with pytest.raises(NotFound, match=says):
+            find_id(ledger, text, "result")
+    with pytest.raises(NotFound, match="at least 4"):
+        find_id(ledger, "last", "change")
+
+
+def test_letters_go_on_after_z(ledger: Ledger) -> None:
+    for place in range(30):
+        ledger.append(sealed(recorded(f"machine-{place}", instance=f"instance {place}"), ALPHA))
+    letters = list(machine_letters(ledger).values())
+    assert letters[:3] == ["a", "b", "c"]
+    assert "aa" in letters
+    assert len(set(letters)) == len(letters)

@@ -12,11 +12,11 @@ from lynxbench.errors import BadResult
 from lynxbench.measure.accuracy import (
     compare_outputs,
     mean_cosine,
-    negative_log_likelihood,
     relative_error,
     score_labelled_vectors,
     share_interval,
 )
+from lynxbench.measure.token_scores import negative_log_likelihood
 from lynxbench.model.contract import AccuracyMetric, AccuracyPolicy
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Accuracy

@@ -20,6 +20,7 @@ def test_every_precision_has_its_place_once() -> None:
         ((Precision.BF16, Precision.FP16), Precision.FP16),
         ((Precision.INT8, Precision.INT8_WEIGHT_ONLY), Precision.INT8_WEIGHT_ONLY),
         ((Precision.FP8,), Precision.FP8),
+        ((Precision.INT4_WEIGHT_ONLY, Precision.FP8, Precision.FP8_WEIGHT_ONLY), Precision.FP8_WEIGHT_ONLY),
     ],
 )
 def test_the_highest_is_the_reference(precisions: tuple[Precision, ...], reference: Precision) -> None:

@@ -12,7 +12,9 @@ from lynxbench.model.figures import Figure
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Percentile
-from lynxbench.report import words
+from lynxbench.report import findings, words
+from lynxbench.report.doc import plain_text
+from lynxbench.report.documents.result_document import precisions_table
 
 
 def plain(text: str) -> str:
@@ -114,3 +116,13 @@ def test_rounding_stays_within_the_half_width(a: float, b: float, c: float) -> N
     if interval.half_width > 1e-9:
         shown = round(estimate, words.decimals_of(interval))
         assert abs(shown - estimate) <= interval.half_width * 0.51 + 1e-9 * abs(estimate)
+
+
+def test_a_best_window_below_the_mean_is_none(build) -> None:
+    """Found: `peak 0.0` beside a mean of 3.2."""
+    figures = build.base_result().per_precision[0]
+    assert findings.best_window(figures) is figures.peak
+    nothing = figures.model_copy(update={"peak": Figure(low=None, estimate=0.0, high=None, unit="token/s")})
+    assert findings.best_window(nothing) is None
+    row = precisions_table(build.base_result(per_precision=(nothing,))).rows[0]
+    assert plain_text(row[2]) == words.NO_FIGURE

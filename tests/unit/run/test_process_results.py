@@ -56,6 +56,15 @@ def test_quantised_weights_take_one_byte_each() -> None:
     assert work.read_bytes == QUANTISED + rest * 2 + 512 * 32 * 2 * 8 * 128 * 2
 
 
+def test_weights_of_four_bits_take_their_part_of_a_scale_too() -> None:
+    """128 weights of 4 bits with a scale and a zero point of 16 bits each: 4.25 bits a weight."""
+    narrow = {"application.quantised_parameters": QUANTISED, "application.quantised_bits": 4.25}
+    work = least_work(contract(), FACTS | narrow)
+    assert work is not None
+    rest = PARAMETERS - TABLE - QUANTISED
+    assert work.read_bytes == QUANTISED // 128 * (64 + 2 + 2) + rest * 2 + 512 * 32 * 2 * 8 * 128 * 2
+
+
 def test_tied_embeddings_are_read_as_the_head() -> None:
     work = least_work(contract(name="llama-3.2-1b"), FACTS | {"application.parameters": 1_235_814_400})
     assert work is not None

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hosted import World, make_world
+from analysed import planted_experiment, sign_in_ledger
+from compared import make_contract, make_result
+from hosted import World, make_world, record
 from lynxbench.compare.stack_signals import read_signals
 from lynxbench.errors import EvidenceInvalid
-from lynxbench.ledger.queries import Wanted, find_result, list_results
+from lynxbench.ledger.queries import ListedFigure, Wanted, find_result, list_results
+from lynxbench.model.figures import Figure
 from lynxbench.record.histories import Past, history_of, record_of
-from lynxbench.server.ledger_views import PagePast, executor_ids
+from lynxbench.server.ledger_views import PagePast, cell_contracts, contract_ids, executor_ids, shown_figure
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +57,42 @@ def test_one_damaged_entry_leaves_a_gap_and_closes_no_page(world: World) -> None
     assert signals.contract_id == contract_id
     with pytest.raises(EvidenceInvalid):
         history_of(Past(server.ledger, server.trust), contract_id, None)
+
+
+def test_cells_of_an_experiment_are_no_contracts_of_the_overview(world: World, tmp_path: Path) -> None:
+    ledger, key = world.server.ledger, world.team.key
+    contracts = [make_contract(engine={"name": "torch", "device": "cpu", "threads": n}) for n in (3, 5, 7)]
+    made = [
+        make_result(contract=contract).model_copy(update={"run_id": f"cell-{n}"})
+        for n, contract in enumerate(contracts)
+    ]
+    cells = [record(ledger, result, key) for result in made]
+    sign_in_ledger(ledger, planted_experiment(tmp_path, cells[:2]), key, cells[:2], [b"{}", b"{}"])
+    alone = make_result(contract=contracts[1], run_means=(50.0, 51.0, 49.0, 50.5, 49.5))
+    record(ledger, alone.model_copy(update={"run_id": "alone"}), key)
+    hidden = cell_contracts(world.server)
+    assert cells[0].contract_id in hidden, "nothing but a cell"
+    assert cells[1].contract_id not in hidden, "somebody ran it by itself as well"
+    assert cells[2].contract_id not in hidden, "no experiment cites it"
+    assert world.results[0].contract_id not in hidden
+    assert cells[0].contract_id in {name for name, _ in contract_ids(world.server)}, "the list of all contracts has it"
+
+
+def test_the_valid_precision_stands_for_a_result(world: World) -> None:
+    (latest,) = list_results(world.server.ledger.log, Wanted(limit=1))
+    rate = Figure(low=1.0, estimate=2.0, high=3.0, unit="tokens/s")
+    skipped = ListedFigure("fp8", None, "valid", None, ())
+    doubtful = ListedFigure("bf16", rate, "doubtful", "inconclusive", (2.0,))
+    valid = ListedFigure("fp32", rate, "valid", "steady", (2.0,))
+    for figures, chosen in (
+        ((skipped, doubtful, valid), valid),
+        ((skipped, doubtful), doubtful),
+        ((valid, doubtful), valid),
+        ((skipped,), None),
+        ((), None),
+    ):
+        assert shown_figure(replace(latest, figures=figures)) is chosen
+    assert shown_figure(None) is None
 
 
 def _damage(file: Path, seq: int) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lynxbench.engines.torch.device import last_level_cache_bytes, measure_best_s, time_once_s
-from lynxbench.engines.torch.number_formats import compute_dtype, recipe_for, supports
+from lynxbench.engines.torch.number_formats import FORMATS, compute_dtype, product_recipe, supports
 from lynxbench.errors import CannotRun
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.precision import Precision
@@ -127,8 +127,10 @@ def _product(precision: Precision, device: torch.device, share: float) -> Ceilin
             best, shape_of_best = per_s, (rows, inner, outer)
     size = "×".join(map(str, shape_of_best))
     unit = "OP/s" if precision is Precision.INT8 else "FLOP/s"
-    recipe = recipe_for(precision, device)
-    product = f"torch linear {precision}" if recipe is None else recipe.product
+    recipe = product_recipe(precision, device)
+    wide = str(compute_dtype(precision, device)).removeprefix("torch.")
+    plain = f"torch linear {wide}, weights widened" if FORMATS[precision].quantised else f"torch linear {precision}"
+    product = plain if recipe is None else recipe.product
     named = product.format(engine=torch.backends.quantized.engine)
     how = f"{size} {named}, random data, best of repeats, {_threads(device)}"
     return Ceiling(name="matmul", precision=precision, per_s=best, unit=unit, how=how)
@@ -139,7 +141,7 @@ def _product_at(precision: Precision, device: torch.device, rows: int, inner: in
     x = torch.randn(rows, inner, device=device, dtype=torch.float32).to(dtype)
     linear = nn.Linear(inner, outer, bias=False, device=device, dtype=dtype)
     linear.weight.copy_(torch.randn(outer, inner, device=device, dtype=torch.float32))
-    recipe = recipe_for(precision, device)
+    recipe = product_recipe(precision, device)
     return (lambda: linear(x)) if recipe is None else recipe.layer(linear, dtype).bare(x)
 
 

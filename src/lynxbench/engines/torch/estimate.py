@@ -15,6 +15,7 @@ from torch import nn
 from lynxbench.engines.torch.device import capability, choose_device, measure_best_s
 from lynxbench.engines.torch.model_loading import Source, find_source
 from lynxbench.engines.torch.number_formats import FORMATS, recipe_for, supports
+from lynxbench.errors import CannotRun
 from lynxbench.model.contract import TorchEngine
 from lynxbench.model.job import Job, Skip
 from lynxbench.model.precision import Precision
@@ -22,6 +23,8 @@ from lynxbench.model.workload import Task, Workload
 from lynxbench.workload.lengths import typical
 from lynxbench.workload.presets import ModelFamily
 
+TENSOR_CORE_FORMATS = (Precision.TF32, Precision.FP8, Precision.MXFP8, Precision.NVFP4)
+"""Formats that nothing but matrix units takes."""
 LEAST_STEPS = 12
 """Fewer iterations of a process say nothing about a steady state, however long each one takes."""
 ASSUMED_TOKENS = 128
@@ -61,17 +64,23 @@ def estimate(job: Job) -> Skip | None:
 
 def _unsupported(precision: Precision, device: torch.device, workload: Workload) -> str | None:
     number_format = FORMATS[precision]
-    if precision in (Precision.TF32, Precision.FP8):
+    if precision in TENSOR_CORE_FORMATS:
         if device.type == "cpu":
             return f"{precision} is a format of CUDA tensor cores; this device is a CPU"
         needed = number_format.capability
         if needed is not None and supports(device, precision) is False:
             have, want = (".".join(map(str, version)) for version in (capability(device), needed))
             return f"{precision} needs compute capability {want}, this device has {have}"
+    if number_format.unsupported:
+        return number_format.unsupported
     if number_format.quantised and workload.task is Task.TRAIN_STEP:
         return f"{precision} kernels have no backward pass, so there is no training step to time"
     if number_format.quantised and find_source(workload).model_type == "resnet":
         return f"{precision} here quantises linear layers, and a ResNet's work is in its convolutions"
+    try:
+        recipe_for(precision, device)
+    except CannotRun as refusal:
+        return str(refusal)
     return None
 
 

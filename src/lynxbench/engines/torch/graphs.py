@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,10 +14,29 @@ import torch
 from lynxbench.errors import CannotRun, first_line
 from lynxbench.model.contract import Graph
 
-COMPILE_MODES: dict[Graph, str] = {
-    Graph.COMPILE: "default",
-    Graph.COMPILE_REDUCE_OVERHEAD: "reduce-overhead",
-    Graph.COMPILE_MAX_AUTOTUNE: "max-autotune",
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What torch.compile is told, and whether what comes out is recorded as one CUDA graph."""
+
+    mode: str | None = None
+    options: Mapping[str, bool | int] = field(default_factory=dict)
+    recorded: bool = False
+
+    def __call__(self, model: Any, *, dynamic: bool | None = None) -> Any:
+        """The model compiled so."""
+        return torch.compile(model, mode=self.mode, options=dict(self.options) or None, dynamic=dynamic)
+
+
+TUNED = {"coordinate_descent_tuning": True, "realize_opcount_threshold": 0, "realize_reads_threshold": 0}
+"""Products of one row become kernels of the compiler's own, which are tuned one by one. What such a product reads is
+written to memory first: worked out anew for every row of a weight, a norm or a gate costs more than the weight."""
+COMPILATIONS: dict[Graph, Compilation] = {
+    Graph.COMPILE: Compilation("default"),
+    Graph.COMPILE_REDUCE_OVERHEAD: Compilation("reduce-overhead"),
+    Graph.COMPILE_MAX_AUTOTUNE: Compilation("max-autotune"),
+    Graph.COMPILE_CUDA_GRAPH: Compilation("default", recorded=True),
+    Graph.COMPILE_TUNED_CUDA_GRAPH: Compilation(options=TUNED, recorded=True),
 }
 COMPILERS = ("g++", "c++", "clang++")
 WARM_UPS = 3

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from pydantic import JsonValue
 
-from lynxbench.engines.torch.graphs import WARM_UPS, Replay
+from lynxbench.engines.torch.graphs import WARM_UPS, Compilation, Replay
 from lynxbench.engines.torch.task_work import Batch, Feed, Loaded, TaskWork
 from lynxbench.engines.torch.torch_inputs import held_out_tokens, prompt_tokens
 from lynxbench.errors import BadInput, CannotRun
@@ -27,11 +27,16 @@ LARGE_VOCABULARY, JUDGED_SCORES = 65_536, 2_048
 """… and so does a part of a large vocabulary: all scores of a Llama 3 at 64 positions would be 33 MB of evidence."""
 
 
+def next_scores(forward: Any, input_ids: torch.Tensor, cache: Any) -> torch.Tensor:
+    """Scores of the token after the inputs, whose keys and values are added to the cache."""
+    logits = forward(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
+    scores: torch.Tensor = logits[:, -1]
+    return scores
+
+
 def next_token(forward: Any, input_ids: torch.Tensor, cache: Any) -> torch.Tensor:
     """The likeliest token after the inputs, whose keys and values are added to the cache."""
-    logits = forward(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
-    token: torch.Tensor = logits[:, -1].argmax(dim=-1, keepdim=True)
-    return token
+    return next_scores(forward, input_ids, cache).argmax(dim=-1, keepdim=True)
 
 
 class LanguageTask(TaskWork):
@@ -72,7 +77,7 @@ class LanguageTask(TaskWork):
         text = held_out_tokens(loaded.tokenizer, vocabulary=loaded.vocabulary, seed=loaded.workload.seed)
         ids = text.window(0, count + 1)
         with torch.inference_mode():
-            logits = loaded.model(input_ids=torch.tensor([ids[:-1]], device=loaded.device)).logits[0].float()
+            logits = self._scores(ids[:-1])
         targets = np.asarray(ids[1:], dtype=np.int64)
         inputs = f"first {count} tokens of {text.origin}"
         if random and loaded.vocabulary > LARGE_VOCABULARY:
@@ -80,6 +85,12 @@ class LanguageTask(TaskWork):
             logits, targets = logits[:, ::apart], targets // apart
             inputs += f", every {apart}th score of the vocabulary"
         return Outputs(kind="logits", arrays={"logits": logits.cpu().numpy(), "targets": targets}, inputs=inputs)
+
+    def _scores(self, ids: list[int]) -> torch.Tensor:
+        """Next-token scores after each token of a text: the whole text at once through the model."""
+        loaded = self._loaded
+        scores: torch.Tensor = loaded.model(input_ids=torch.tensor([ids], device=loaded.device)).logits[0].float()
+        return scores
 
 
 class Generate(LanguageTask):
@@ -97,17 +108,17 @@ class Generate(LanguageTask):
         self.last_tokens: list[list[int]] = []
         """What the last step produced, one list a row."""
 
-    def compile(self, mode: str) -> None:
+    def compile(self, compilation: Compilation) -> None:
         """Compile the decode step over a cache of fixed size; prefill stays eager, since its length may vary."""
-        self._static, self._compiled = self._static_cache(self._positions), True
-        self._forward = torch.compile(self._loaded.model, mode=mode, dynamic=False)
+        self._static, self._compiled = self._static_cache(self._positions), not compilation.recorded
+        self._forward = compilation(self._loaded.model, dynamic=False)
 
     def replay(self) -> None:
         """The decode step as a graph over a cache of fixed size; prefill stays eager, since its length may vary."""
         self._static = self._static_cache(self._positions)
         # The prompt, every warm-up call and the first replay each take a position of the cache.
         warm_ups = min(WARM_UPS, max(0, self._positions - 2))
-        self._forward = Replay(self._loaded.model, self._loaded.device, warm_ups)
+        self._forward = Replay(self._forward, self._loaded.device, warm_ups)
         with torch.inference_mode():
             prompt = self._prompt(0)["input_ids"][:, :1].to(self._loaded.device)
             cache = self._fresh_cache()
@@ -227,9 +238,9 @@ class Decode(LanguageTask):
         self._starts = [length.clone() for length in self._lengths]
         self._added = 0
 
-    def compile(self, mode: str) -> None:
+    def compile(self, compilation: Compilation) -> None:
         """Compile the step over the cache of fixed size."""
-        self._forward, self._compiled = torch.compile(self._loaded.model, mode=mode, dynamic=False), True
+        self._forward, self._compiled = compilation(self._loaded.model, dynamic=False), not compilation.recorded
 
     def replay(self) -> None:
         """The step as a graph over the cache of fixed size."""
@@ -253,6 +264,23 @@ class Decode(LanguageTask):
 
     def _add_token(self, input_ids: torch.Tensor) -> torch.Tensor:
         return next_token(self._forward, input_ids, self._cache)
+
+    def _scores(self, ids: list[int]) -> torch.Tensor:
+        """Where the step is compiled, token by token through what was timed; the cache is left as it was."""
+        if self._forward is self._loaded.model or len(ids) > self._capacity:
+            return super()._scores(ids)
+        parts = [kept[:, :, : len(ids)] for layer in self._cache.layers for kept in (layer.keys, layer.values)]
+        before = [part.clone() for part in parts]
+        torch._foreach_zero_(self._lengths)
+        rows, scores = self._loaded.workload.batch, []
+        for token in ids:
+            column = torch.full((rows, 1), token, device=self._loaded.device)
+            if self._compiled:
+                torch.compiler.cudagraph_mark_step_begin()
+            scores.append(next_scores(self._forward, column, self._cache)[0].float())
+        torch._foreach_copy_(parts, before)
+        self._rewind()
+        return torch.stack(scores)
 
     def _rewind(self) -> None:
         """Back to the first position after the context; the tokens behind it are overwritten, never read."""

@@ -1,6 +1,7 @@
 """What the engine knows of a precision: what it computes in, what it needs, how it is quantised.
 
-A new precision is an entry of formats.toml and, where weights are stored in another way, a layer in linear.py.
+A new precision is an entry of formats.toml and, where weights are stored in another way, a layer in linear.py or in
+torchao_layers.py.
 """
 
 import re
@@ -11,11 +12,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from lynxbench.engines.torch import linear
+from lynxbench.engines.torch import linear, torchao_layers
 from lynxbench.engines.torch.device import capability, set_float32_products
 from lynxbench.errors import CannotRun
 from lynxbench.model.precision import Precision
 from lynxbench.tables import read_table
+
+USUAL_BITS = 8
+"""Of a quantised weight; results say it only where it is another, as older ones know no other."""
+TORCHAO = "torchao"
+LAYERS = {TORCHAO: torchao_layers}
+"""Where layers are found that are not PyTorch's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Recipe:
     """Inner and outer sizes that its kernel accepts."""
     head: bool = True
     """Whether the output head is quantised too."""
+    bits: float = USUAL_BITS
+    """What a stored weight takes, with its part of a group's scale and zero point."""
 
     def accepts(self, name: str, linear: Any) -> bool:
         """Whether a layer of that name and size can be replaced."""
@@ -49,7 +58,9 @@ class NumberFormat:
     kernels: str | None = None
     """What names of matrix kernels say of such inputs (cuBLAS, CUTLASS; nvjet: t for bf16, h fp16, q e4m3, s fp32)."""
     quantised: Mapping[str, Recipe] = field(default_factory=dict)
-    """By kind of device, where linear layers are stored in eight bits."""
+    """By kind of device, or by the library that does it there, where linear layers are stored narrower."""
+    unsupported: str = ""
+    """Why no device executes it here."""
 
     def names(self, kernel: str) -> bool:
         """Whether a matrix kernel's name tells of such inputs."""
@@ -62,9 +73,10 @@ def _format(keys: dict[str, Any]) -> NumberFormat:
         tuple(keys["capability"]) if "capability" in keys else None,
         keys.get("kernels"),
         {
-            device: Recipe(**(recipe | {"layer": getattr(linear, recipe["layer"])}))
+            device: Recipe(**(recipe | {"layer": getattr(LAYERS.get(device, linear), recipe["layer"])}))
             for device, recipe in keys.get("quantised", {}).items()
         },
+        keys.get("unsupported", ""),
     )
 
 
@@ -83,6 +95,7 @@ class Prepared:
     float32_products: str
     quantised_parameters: int
     total_parameters: int
+    quantised_bits: float = USUAL_BITS
 
 
 def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
@@ -95,12 +108,24 @@ def compute_dtype(precision: Precision, device: torch.device) -> torch.dtype:
 def recipe_for(precision: Precision, device: torch.device) -> Recipe | None:
     """How linear layers are quantised on the device; None for precisions that are no matter of storage."""
     recipes = FORMATS[precision].quantised
+    by_library = recipes.get(TORCHAO) if device.type == "cuda" else None
+    if by_library is not None and torchao_layers.torchao_version() is not None:
+        return by_library
     if recipes and device.type not in recipes:
-        raise CannotRun(f"{precision} has no kernels for {device.type} here (only for {', '.join(recipes)})")
+        if by_library is not None:
+            raise CannotRun(f"{precision} needs torchao: pip install 'lynxbench[quant]'")
+        known = ", ".join("cuda" if word == TORCHAO else word for word in recipes)
+        raise CannotRun(f"{precision} has no kernels for {device.type} here (only for {known})")
     recipe = recipes.get(device.type)
     if recipe is not None and recipe.layer is linear.Int8DynamicCpu:
         linear.choose_quantised_engine()
     return recipe
+
+
+def product_recipe(precision: Precision, device: torch.device) -> Recipe | None:
+    """What multiplies bare operands at this precision: PyTorch's own kernel, whichever library stores the weights."""
+    recipes = FORMATS[precision].quantised
+    return recipes.get(device.type) if TORCHAO in recipes and device.type == "cuda" else recipe_for(precision, device)
 
 
 def supports(device: torch.device, precision: Precision) -> bool | None:
@@ -119,9 +144,15 @@ def prepare(model: Any, precision: Precision, device: torch.device) -> Prepared:
         return Prepared(dtype, "none", "", products, 0, total)
     quantised, left = _replace_linears(model, recipe, dtype)
     others = f"embeddings, norms and attention products in {str(dtype).removeprefix('torch.')}"
-    words = f"{recipe.words}; {others}" + (f"; left as they were: {', '.join(left)}" if left else "")
-    toolchain = recipe.toolchain.format(engine=torch.backends.quantized.engine, rows=linear.PACKED_ROWS)
-    return Prepared(dtype, words, toolchain, products, quantised, total)
+    stored = recipe.words.format(group=torchao_layers.GROUP)
+    words = f"{stored}; {others}" + (f"; left as they were: {', '.join(left)}" if left else "")
+    toolchain = recipe.toolchain.format(
+        engine=torch.backends.quantized.engine,
+        rows=linear.PACKED_ROWS,
+        few=torchao_layers.FEW_ROWS,
+        torchao=torchao_layers.torchao_version(),
+    )
+    return Prepared(dtype, words, toolchain, products, quantised, total, recipe.bits)
 
 
 def _replace_linears(model: Any, recipe: Recipe, dtype: torch.dtype) -> tuple[int, list[str]]:

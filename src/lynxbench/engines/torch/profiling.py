@@ -4,8 +4,9 @@ import gzip
 import os
 import re
 import shutil
+import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,11 @@ TRACE_FILE = "trace.json.gz"
 NAMED_SHARE = 0.05
 """Of the matrix kernels' time: another format's share that is named."""
 MOST_KERNELS = 12
-MATMUL_KERNEL = re.compile(r"gemm|gemv|nvjet|mma|cutlass|fprop|dgrad|wgrad|dot_kernel")
+MATMUL_KERNEL = re.compile(
+    r"gemm|gemv|nvjet|mma|cutlass|fprop|dgrad|wgrad|dot_kernel|int8pack_mm|triton_\w*_(?:add|b)?mm(?:_|\b)"
+)
+NAME_HOLDS = 0.5
+"""A precision carries its name where its own kernels took more of the matrix kernels' time than all others together."""
 PRODUCTS = ("mm", "linear", "matmul", "conv", "attention", "dot")
 """Parts of the names of operators that multiply matrices."""
 
@@ -79,9 +84,26 @@ def kernels_of(work: Callable[[], object], device: torch.device) -> dict[str, fl
     events.sort(key=lambda event: getattr(event, taken), reverse=True)
     times = {str(event.key): float(getattr(event, taken)) for event in events}
     if on_device:
-        return times
+        return with_operands(times, compiled_operands())
     products = [name for name in times if any(part in name for part in PRODUCTS)][:MOST_KERNELS]
     return {name: times[name] for name in products}
+
+
+def compiled_operands() -> dict[str, tuple[str, ...]]:
+    """Types of what the compiler's own kernels read and write, by kernel, as their signatures state them."""
+    compiled = sys.modules.get("torch._inductor.codecache")
+    operands: dict[str, set[str]] = {}
+    for module in [] if compiled is None else compiled.PyCodeCache.modules:
+        for name, kernel in vars(module).items():
+            signature = (getattr(kernel, "triton_meta", None) or {}).get("signature", {})
+            pointers = {word for word in map(str, signature.values()) if word.startswith("*")}
+            operands.setdefault(name, set()).update(pointers)
+    return {name: tuple(sorted(words)) for name, words in operands.items() if words}
+
+
+def with_operands(kernels: Mapping[str, float], operands: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+    """Names of compiled kernels tell of no format; with their operands behind them they do."""
+    return {f"{name} [{' '.join(operands[name])}]" if name in operands else name: us for name, us in kernels.items()}
 
 
 def _is_on(event: Any, device: torch.device) -> bool:
@@ -95,13 +117,11 @@ def matrix_kernels(kernels: Mapping[str, float]) -> dict[str, float]:
     return {name: kernels[name] for name in names}
 
 
-def names_say(precision: Precision, kernels: Iterable[str]) -> bool | None:
-    """Whether any matrix kernel's name tells of the precision's inputs; None where no name tells of any format."""
-    names = tuple(kernels)
-    if any(FORMATS[precision].names(name) for name in names):
-        return True
-    silent = FORMATS[precision].kernels is None or not any(_format_of(name) for name in names)
-    return None if silent else False
+def share_of_time(precision: Precision, kernels: Mapping[str, float]) -> float | None:
+    """What the precision's own kernels took of the time of those whose names tell of a format; None where none does."""
+    own = sum(us for name, us in kernels.items() if FORMATS[precision].names(name))
+    others = sum(us for name, us in kernels.items() if not FORMATS[precision].names(name) and _format_of(name))
+    return own / (own + others) if own + others > 0 else None
 
 
 def describe_kernels(precision: Precision, kernels: Mapping[str, float]) -> str:

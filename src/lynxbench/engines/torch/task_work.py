@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from lynxbench.engines.torch.device import synchronise
 from lynxbench.engines.torch.events import EventClock
-from lynxbench.engines.torch.graphs import Replay
+from lynxbench.engines.torch.graphs import Compilation, Replay
 from lynxbench.engines.torch.model_loading import Source
 from lynxbench.engines.torch.number_formats import Prepared
 from lynxbench.model.interventions import Change
@@ -43,6 +43,8 @@ class Loaded:
     """The same model again as it was before any training step."""
     clock: EventClock | None = None
     """Where the device times the steps."""
+    merged: bool = False
+    """Whether products of one input were made one product."""
 
     @property
     def vocabulary(self) -> int:
@@ -134,14 +136,13 @@ class TaskWork(ABC):
         self._forward: Any = loaded.model
         self.pace = Pace(loaded.device)
 
-    def compile(self, mode: str) -> None:
+    def compile(self, compilation: Compilation) -> None:
         """Replace the model's forward by a compiled one; lengths vary unless they are fixed."""
-        varies = not isinstance(self._length, FixedLength)
-        self._forward = torch.compile(self._loaded.model, mode=mode, dynamic=varies)
+        self._forward = compilation(self._loaded.model, dynamic=not isinstance(self._length, FixedLength))
 
     def replay(self) -> None:
         """Replace the model's forward by a CUDA graph for each shape that comes; CannotRun where there is none."""
-        self._forward = Replay(self._loaded.model, self._loaded.device)
+        self._forward = Replay(self._forward, self._loaded.device)
 
     @abstractmethod
     def step(self, index: int, marks: list[int]) -> int:

@@ -20,16 +20,19 @@ from lynxbench.engines.torch.device import choose_device, device_facts, memory_p
 from lynxbench.engines.torch.embed import Embed
 from lynxbench.engines.torch.estimate import measure_slowdown
 from lynxbench.engines.torch.events import open_clock
-from lynxbench.engines.torch.graphs import COMPILE_MODES, check_compiler
+from lynxbench.engines.torch.graphs import COMPILATIONS, check_compiler
+from lynxbench.engines.torch.grouped_attention import OF_THE_LIBRARY, choose_attention, describe_attention, refusing
 from lynxbench.engines.torch.language_tasks import Decode, Generate, Prefill
+from lynxbench.engines.torch.merged_projections import MERGED, merge_projections
 from lynxbench.engines.torch.model_loading import find_source, load_model
-from lynxbench.engines.torch.number_formats import compute_dtype, prepare, supports
+from lynxbench.engines.torch.number_formats import USUAL_BITS, compute_dtype, prepare, supports
 from lynxbench.engines.torch.profiling import (
+    NAME_HOLDS,
     describe_kernels,
     kernels_of,
     matrix_kernels,
-    names_say,
     profile_steps,
+    share_of_time,
     write_trace,
 )
 from lynxbench.engines.torch.task_work import STAGED_BATCHES, Loaded, TaskWork
@@ -70,16 +73,19 @@ def open_session(job: Job) -> TorchSession:
     device = choose_device(engine.device)
     source = find_source(workload)
     dtype = torch.float32 if workload.task is Task.TRAIN_STEP else compute_dtype(job.precision, device)
+    attention = choose_attention(engine.attention, compiled=engine.graph in COMPILATIONS)
 
     def load() -> Any:
         try:
             return load_model(
-                source, workload.task, seed=workload.seed, dtype=dtype, device=device, attention=engine.attention
+                source, workload.task, seed=workload.seed, dtype=dtype, device=device, attention=attention
             )
         except torch.OutOfMemoryError as error:
             raise CannotRun(f"the model does not fit into the memory of {device} at {job.precision}") from error
 
     model = load()
+    compilation = COMPILATIONS.get(engine.graph)
+    merged = merge_projections(model) if compilation is not None and compilation.recorded else 0
     loaded = Loaded(
         model=model,
         source=source,
@@ -90,8 +96,11 @@ def open_session(job: Job) -> TorchSession:
         prepared=prepare(model, job.precision, device),
         reload=load,
         clock=open_clock(device) if engine.timing is Timing.DEVICE else None,
+        merged=merged > 0,
     )
-    return TorchSession(loaded, TASKS[workload.task](loaded), engine, job.change)
+    with refusing(engine.attention):
+        work = TASKS[workload.task](loaded)
+    return TorchSession(loaded, work, engine, job.change)
 
 
 class TorchSession:
@@ -110,16 +119,24 @@ class TorchSession:
             self._leave_timing_to_the_device()
         if self._change is not None:
             self._intervene(self._change)
-        if self._engine.graph is Graph.EAGER:
-            return
-        if self._engine.graph is Graph.CUDA_GRAPH:
+        with refusing(self._engine.attention):
+            self._prepare_graph()
+
+    def _prepare_graph(self) -> None:
+        graph, compilation = self._engine.graph, COMPILATIONS.get(self._engine.graph)
+        if graph is Graph.EAGER and self._engine.attention not in OF_THE_LIBRARY:
+            self._work.brief_step()  # a kernel that is not there is found here, not in the timed window
+        elif graph is Graph.CUDA_GRAPH:
             self._replay()
-            return
-        check_compiler(self._loaded.device)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the compiler warns about its own parts
-            self._work.compile(COMPILE_MODES[self._engine.graph])
-            self._make_first_calls()
+        elif compilation is not None:
+            check_compiler(self._loaded.device)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the compiler warns about its own parts
+                self._work.compile(compilation)
+                if compilation.recorded:
+                    self._replay()
+                else:
+                    self._make_first_calls()
 
     def _intervene(self, change: Change) -> None:
         """Change the one thing that an intervention asks for; CannotRun where there is no such thing here."""
@@ -143,7 +160,8 @@ class TorchSession:
     def _replay(self) -> None:
         """Steps as CUDA graphs from now on, the first ones recorded."""
         if self._loaded.device.type != "cuda":
-            raise CannotRun(f"engine.graph: cuda-graph needs a CUDA device, not {self._loaded.device}; use eager")
+            needs = f"engine.graph: {self._engine.graph} needs a CUDA device, not {self._loaded.device}"
+            raise CannotRun(f"{needs}; use eager or compile")
         self._work.replay()
         self._make_first_calls()
 
@@ -160,6 +178,7 @@ class TorchSession:
         """What was loaded and how it runs, by layer."""
         prepared, source = self._loaded.prepared, self._loaded.source
         weights = str(prepared.compute_dtype).removeprefix("torch.")
+        bits = prepared.quantised_bits
         return {
             **source.facts,
             "application.model_sha256": source.identity(),
@@ -168,11 +187,13 @@ class TorchSession:
             "application.weights_dtype": weights,
             "application.quantisation": prepared.quantisation,
             "application.quantised_parameters": prepared.quantised_parameters,
+            **({"application.quantised_bits": bits} if bits != USUAL_BITS else {}),
             "application.seed": self._loaded.workload.seed,
             "runtime.precision": self._loaded.precision.value,
             "runtime.quantisation_toolchain": prepared.toolchain or "none",
             "runtime.graph": self._engine.graph.value,
-            "runtime.attention": self._engine.attention,
+            "runtime.attention": describe_attention(self._engine.attention),
+            **({"runtime.projections": MERGED} if self._loaded.merged else {}),
             **self._device_timing(),
             **({"runtime.intervention": self._change.value} if self._change is not None else {}),
             "framework.torch": str(torch.__version__),
@@ -212,15 +233,13 @@ class TorchSession:
 
     def _judge_device(self, kernels: dict[str, float]) -> tuple[Native, str]:
         precision = self._loaded.precision
-        computed = Precision.BF16 if precision is Precision.INT8_WEIGHT_ONLY else precision
-        named, lacking = names_say(computed, kernels), supports(self._loaded.device, computed) is False
-        native, words = {
-            True: (Native.NATIVE, "kernel names tell of it"),
-            False: (Native.EMULATED, "kernel names tell of others"),
-            None: (Native.UNKNOWN, "kernel names do not tell"),
-        }[named]
-        how = f"{precision.value}: {words} ({describe_kernels(computed, kernels)})"
-        return (Native.EMULATED, f"{how}; the device has no such inputs") if lacking else (native, how)
+        share = share_of_time(precision, kernels)
+        how = f"{precision.value}: {describe_kernels(precision, kernels)}"
+        if supports(self._loaded.device, precision) is False:
+            return Native.EMULATED, f"{how}; the device has no such inputs"
+        if share is None:
+            return Native.UNKNOWN, f"{how}, whose names do not tell"
+        return (Native.NATIVE, how) if share > NAME_HOLDS else (Native.EMULATED, f"{how}; most of the time is others'")
 
     def outputs(self) -> Outputs | None:
         """Answers on fixed inputs, outside the timed window."""

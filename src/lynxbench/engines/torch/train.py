@@ -8,6 +8,7 @@ import torch
 from pydantic import JsonValue
 
 from lynxbench.engines.torch.classify import Batches
+from lynxbench.engines.torch.graphs import Compilation
 from lynxbench.engines.torch.number_formats import FORMATS
 from lynxbench.engines.torch.task_work import Loaded, TaskWork
 from lynxbench.errors import CannotRun
@@ -45,9 +46,9 @@ class Train(TaskWork):
         """An optimiser and a loss scaler that look at their numbers on the host cannot be recorded."""
         raise CannotRun("does not apply: a training step with its optimiser is not recorded as a CUDA graph")
 
-    def compile(self, mode: str) -> None:
+    def compile(self, compilation: Compilation) -> None:
         """Compile forward and backward."""
-        self._trainee = _Trainee(self._loaded, self._loaded.model, mode)
+        self._trainee = _Trainee(self._loaded, self._loaded.model, compilation)
 
     def step(self, index: int, marks: list[int]) -> int:
         """Forward, backward, update."""
@@ -92,12 +93,12 @@ class Train(TaskWork):
 class _Trainee:
     """A model with its optimiser: what a step changes."""
 
-    def __init__(self, loaded: Loaded, model: Any, mode: str | None, *, dropout: bool = True) -> None:
+    def __init__(self, loaded: Loaded, model: Any, compilation: Compilation | None, *, dropout: bool = True) -> None:
         self._model = model.train(dropout)  # random masks would be taken for an effect of the precision
         self._family = loaded.source.family
         self._device = loaded.device
         self._mixed = mixed_dtype(loaded.precision)
-        self._forward: Any = model if mode is None else torch.compile(model, mode=mode)
+        self._forward: Any = model if compilation is None else compilation(model)
         fused = loaded.device.type == "cuda"
         self.implementation = "fused" if fused else "one parameter at a time"
         self._optimiser = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=fused, foreach=False)

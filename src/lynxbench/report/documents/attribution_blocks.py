@@ -37,14 +37,14 @@ def cause_facts(attribution: Attribution, owner_of: Callable[[Layer], str] | Non
     if layer is not None:
         cause = (chip(layer), " → ", said(owner or "nobody is named in the contract"))
     elif attribution.candidates:
-        first = attribution.candidates[0]
-        cause = ("not established; first suspect: ", chip(first.layer), " → ", said(first.owner))
+        layers = tuple(piece for other in attribution.candidates for piece in (" ", chip(other.layer)))
+        cause = ("not established: no owner is named; it may lie in", *layers)
     symptom: Fact | None = None
     if seen_in is not None:
         seer: Inline = (" → ", said(owner_of(seen_in))) if owner_of is not None else ""
         symptom = ("Symptom seen by" if owner_of is not None else "Symptom seen in", (chip(seen_in), seer))
     gain = attribution.gain_if_removed
-    gains: Inline = "; expected gain unknown"
+    gains: Inline = "" if attribution.bound is Bound.UNDETERMINED else "; expected gain unknown"
     if math.isfinite(gain.estimate):
         gains = ("; expected ", strong(words.factor_text(gain)), " if the bottleneck were removed")
     return [

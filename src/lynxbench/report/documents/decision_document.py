@@ -41,7 +41,7 @@ Decision = PurchaseDecision | CapacityPlan | CostReport | PrecisionDecision | Wh
 def compose_decision(decision: Decision) -> doc.Report:
     """A decision by itself."""
     return doc.Report(
-        TITLES[decision.kind], (doc.Verdict(decision.sentence, title="Decision"), *decision_blocks(decision))
+        TITLES[decision.kind], (doc.Verdict(said(decision.sentence), title="Decision"), *decision_blocks(decision))
     )
 
 

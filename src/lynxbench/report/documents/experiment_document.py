@@ -4,6 +4,7 @@ from functools import partial
 from itertools import combinations
 
 from lynxbench.model.experiment import CellShown, CellStatus, Decomposability, ExperimentAnalysis, ExperimentDocument
+from lynxbench.model.plain_numbers import without_exponents
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Depth, Fact, Inline, Style, Tone, chip, code, refer, said
 from lynxbench.report.experiment_words import (
@@ -114,7 +115,7 @@ def _cells(experiment: ExperimentDocument) -> doc.Section:
 def _cell(cell: CellShown) -> tuple[Inline, ...]:
     result: Inline = refer("results", cell.result_ids[0]) if cell.result_ids else ""
     value = "–" if cell.response is None else words.interval_text(cell.response)
-    return value, said(cell.accuracy), cell.status.value, result
+    return value, said(without_exponents(cell.accuracy)), cell.status.value, result
 
 
 def _effects(analysis: ExperimentAnalysis) -> doc.Section:

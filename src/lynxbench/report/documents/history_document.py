@@ -1,10 +1,12 @@
 """What a contract's results say over time: its series, its changes with their owners, the signs, what was declared."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
 from lynxbench.model.canonical import short
 from lynxbench.model.history import (
+    CauseMove,
     ChangeBook,
     ChangeRow,
     ExpectationRecord,
@@ -46,7 +48,12 @@ def compose_history(history: History) -> doc.Report:
     left_out = doc.Section("left-out", "Left out", (doc.Points(history.left_out, "Left out", most=SHOWN_LEFT_OUT),))
     return doc.Report(
         f"{words.clean(history.contract)}: history",
-        (series_section(history), changes_section(history), left_out if history.left_out else None),
+        (
+            series_section(history),
+            changes_section(history),
+            causes_section(history),
+            left_out if history.left_out else None,
+        ),
         title=said(history.note),
         brand="lynxbench history",
         facts=facts,
@@ -84,9 +91,41 @@ def changes_section(history: History) -> doc.Section | None:
         doc.Note(said(f"{history.note}. No layer is blamed for it.")) if history.motion is not Motion.LEVELS else None
     )
     if not rows:
-        none = doc.Note("No change of the level and none of the record.")
+        none = doc.Note(f"{history.too_few or 'No change of the level'}; no change of the record.")
         return doc.Section("changes", "Changes", (moving or none,))
     return doc.Section("changes", "Changes", (moving, doc.Table(head, rows, "Changes")))
+
+
+def causes_section(history: History) -> doc.Section | None:
+    """What bounds the results, and since when; nothing where none of them says."""
+    named = [point.cause for point in history.points if point.names_cause]
+    if not named:
+        return None
+    moves = history.cause_moves
+    newest = named[-moves[-1].leads[1] :] if moves else named
+    cause, leads = Counter(newest).most_common(1)[0]
+    since = " since it moved" if moves else ""
+    now = doc.Note(f"{_cause_word(cause)} bounds {leads} of {words.count(len(newest), 'result')}{since}.".capitalize())
+    rows = [_move_row(move) for move in moves]
+    head = ("When", "From", "To", "Before", "Since", "Changed there")
+    table = doc.Table(head, rows, "Where another cause took over") if rows else None
+    return doc.Section("causes", "What bounds it", (now, table))
+
+
+def _move_row(move: CauseMove) -> tuple[Inline, ...]:
+    layers = tuple(piece for layer in move.layers_changed for piece in (chip(layer), " "))
+    return (
+        (brief(move.at), " ", refer("results", move.result_id)),
+        _cause_word(move.before),
+        _cause_word(move.after),
+        "{} of {}".format(*move.led),
+        "{} of {}".format(*move.leads),
+        (*layers, "the model's weights") if move.model_changed else layers or "nothing in the record",
+    )
+
+
+def _cause_word(cause: str) -> str:
+    return words.clean(cause.replace("_", " "))
 
 
 def _change_row(change: LevelChange) -> tuple[Inline, ...]:

@@ -26,7 +26,10 @@ _VALIDITY = {"valid": Tone.GOOD, "doubtful": Tone.WARN, "void": Tone.BAD}
 
 
 def compose_list(
-    listed: Sequence[Listed], standing: Mapping[str, Standing], open_runs: Sequence[OpenRun]
+    listed: Sequence[Listed],
+    standing: Mapping[str, Standing],
+    open_runs: Sequence[OpenRun],
+    machines: Mapping[str, str] | None = None,
 ) -> doc.Report:
     """Results, and runs that were announced and never came to an end."""
     unfinished: doc.Note | None = None
@@ -34,7 +37,7 @@ def compose_list(
         names = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
         more = f" and {len(open_runs) - SHOWN_RUNS} more" if len(open_runs) > SHOWN_RUNS else ""
         unfinished = doc.Note(f"{len(open_runs)} registered without an end: {names}{more}")
-    return doc.Report("Results", (results_table(listed, standing), unfinished))
+    return doc.Report("Results", (results_table(listed, standing, machines=machines), unfinished))
 
 
 def results_table(
@@ -44,10 +47,11 @@ def results_table(
     *,
     contract: bool = True,
     recomputed: Mapping[str, Inline] | None = None,
+    machines: Mapping[str, str] | None = None,
 ) -> doc.Table:
     """One row a precision: the figure with its interval, where it came from, what it stands on.
 
-    Whoever recomputed the results says so in a column of its own.
+    Whoever recomputed the results says so in a column of its own; `machines` are letters by instance.
     """
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
@@ -60,7 +64,7 @@ def results_table(
                 refer("results", result.result_id),
                 *named,
                 brief(result.started_at),
-                refer("executors", result.executor_id),
+                (refer("executors", result.executor_id), f" @{machines[result.instance_id]}" if machines else ""),
             )
             validity = figure.validity if figure else result.validity
             rate = words.figure_text(figure.throughput) if figure and figure.throughput else words.NO_FIGURE

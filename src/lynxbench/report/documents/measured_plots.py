@@ -44,7 +44,8 @@ def peak_plot(result: Result) -> Plot:
 
 def _dots(figures: PrecisionResult) -> Dots:
     held = figures.sustained or figures.throughput
-    peak = figures.peak.estimate if figures.peak is not None and figures.peak.estimate is not None else math.nan
+    best = findings.best_window(figures)
+    peak = math.nan if best is None or best.estimate is None else best.estimate
     interval = held.interval if held is not None else Interval(math.nan, math.nan, math.nan)
     return Dots(figures.precision.value, interval, peak, figures.run_means, figures.sustained is not None)
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison
 from lynxbench.model.decisions import PurchaseDecision
+from lynxbench.model.evidence_gate import cause_falls_short, standing_falls_short, without_blame
 from lynxbench.model.packs import Pack
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.standing import Standing
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Fact, Inline, Style, Tone, code, link, said
-from lynxbench.report.documents.attribution_blocks import shares_plot
+from lynxbench.report.documents.attribution_blocks import mark_of, sentence_of, shares_plot
 from lynxbench.report.documents.comparison_document import comparison_verdict, layers_block, rules_blocks
 from lynxbench.report.documents.decision_document import TITLES, decision_blocks
 from lynxbench.report.documents.load_section import curve_plot, saturation_text
@@ -119,7 +120,7 @@ def _result(result: Result, standing: Standing | None) -> doc.Group:
     )
     plots: list[doc.Block | None] = []
     for figures in findings.shown(result):
-        plots += [_curve(figures, name), _shares(figures, name)]
+        plots += [_curve(figures, name), _shares(result, figures, standing)]
     many = words.count(sum(len(fields) for fields in result.executor.layers.values()), "field")
     executor = doc.Group(f"Executor: {many} in nine layers, with owners", (executor_layers(result),), folded=True)
     blocks = (
@@ -143,17 +144,19 @@ def _curve(figures: PrecisionResult, name: str) -> doc.Plot | None:
     return replace(plot, name=f"curve-{name}", title=f"Latency over load, result {name}", caption=caption)
 
 
-def _shares(figures: PrecisionResult, name: str) -> doc.Plot | None:
-    attribution = figures.attribution
+def _shares(result: Result, figures: PrecisionResult, standing: Standing | None) -> doc.Plot | None:
+    name, attribution = short(result.result_id), figures.attribution
     if attribution is None:
         return None
+    also = () if standing is None else standing_falls_short(result, standing)
+    attribution = without_blame(attribution, (*also, *cause_falls_short(result, figures, attribution)))
     layer, owner = attribution.layer, attribution.owner
     owned = f" Layer {layer}, owner {words.clean(owner)}." if layer and owner else ""
     return replace(
         shares_plot([(figures.precision.value, attribution.shares)]),
         name=f"shares-{name}-{figures.precision}",
         title=f"Where a step's time goes, result {name} at {figures.precision}",
-        caption=f"{words.clean(attribution.sentence)}: {attribution.bound}-bound.{owned}",
+        caption=f"{mark_of(attribution).capitalize()}: {words.clean(sentence_of(attribution))}.{owned}",
     )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from lynxbench.model.activity import DeviceActivity
 from lynxbench.model.attribution import Attribution
 from lynxbench.model.canonical import short
+from lynxbench.model.evidence_gate import Shortfall, carried_attribution
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import doc, findings, words
@@ -28,23 +29,25 @@ def compose_result(
     telemetry: Telemetry | None = None,
     standing: Sequence[str] = (),
     missing: str = "",
+    also: Sequence[Shortfall] = (),
 ) -> doc.Report:
     """The report of a result.
 
-    `standing` is what others say about it, where a ledger knows; `missing` is why its samples are not at hand.
+    `standing` is what others say about it, where a ledger knows, and `also` what it lacks by that; `missing` is why its
+    samples are not at hand.
     """
     stands = doc.Note((strong("Standing: "), said("; ".join(standing)))) if standing else None
     return doc.Report(
         f"{words.clean(result.contract.name)}: {words.clean(result.contract.question)[:120]}",
         (
             stands,
-            result_verdict(result),
+            result_verdict(result, also),
             _figures(result),
-            doc.Section("questions", "Four questions", (doc.SideBySide(answer_four(result)),)),
+            doc.Section("questions", "Four questions", (doc.SideBySide(answer_four(result, also)),)),
             load_section(result),
             doc.Section("counted", "Counted and excluded", (phases_plot(result), counted_table(result))),
             plots_section(result, processes, telemetry, missing),
-            _causes(result),
+            _causes(result, also),
             executor_section(result),
             context_section(result),
             evidence_section(result),
@@ -92,17 +95,21 @@ def _card(figures: PrecisionResult, result: Result) -> doc.Card:
     assert held is not None  # `shown` lets no precision through without one
     interval, decimals = held.interval, words.decimals_of(held.interval)
     bounds = "no interval: too few runs"
+    unresolved = words.is_unresolved(interval)
     if interval.known:
-        low, high = (words.number(bound, decimals) for bound in (interval.low, interval.high))
+        ends = tuple(words.number(bound, decimals) for bound in (interval.low, interval.high))
+        low, high = words.ends_text(interval) if unresolved else ends
         bounds = f"{words.percent(confidence)} interval {low} to {high}"
     steady = figures.sustained is not None
     runs = len(figures.run_means) or figures.restarts
     sentence = words.rate_sentence(
         held, figures.precision, result.conditions, confidence=confidence, runs=runs, steady=steady
     )
-    peak = figures.peak.estimate if figures.peak and figures.peak.estimate is not None else math.nan
+    best = findings.best_window(figures)
+    peak = math.nan if best is None or best.estimate is None else best.estimate
     picture = doc.Picture(partial(draw_interval, interval, peak), words.clean(sentence))
-    state, value = "sustained" if steady else "mean, not steady", words.number(held.estimate, decimals)
+    state = "sustained" if steady else "mean, not steady"
+    value = words.UNRESOLVED if unresolved else words.number(held.estimate, decimals)
     return doc.Card(figures.precision.value, state, value, words.clean(held.unit), picture, bounds)
 
 
@@ -126,7 +133,7 @@ def precisions_table(result: Result) -> doc.Table:
             note += f" (executed as: {executed})" if executed != "unknown" else ""
             rows.append((figures.precision.value, Span(note, Tone.WARN)))
             continue
-        peak = words.estimate_text(figures.peak, figures.sustained or figures.throughput)
+        peak = words.estimate_text(findings.best_window(figures), figures.sustained or figures.throughput)
         pair = findings.pair_text(*(findings.percentile_of(figures, metric, wanted) for wanted in (50, 99)))
         accuracy = Span(findings.accuracy_text(figures.accuracy, fidelity), findings.accuracy_tone(figures.accuracy))
         memory = words.bytes_text(figures.device_memory_bytes or figures.memory_bytes)
@@ -257,7 +264,7 @@ def counted_table(result: Result) -> doc.Table:
 # --- where the time goes --------------------------------------------------------------------------------------------
 
 
-def _causes(result: Result) -> doc.Section:
+def _causes(result: Result, also: Sequence[Shortfall]) -> doc.Section:
     """Shares are of time, never credit to a layer; the remainder is shown."""
     named = [
         (figures.precision.value, figures.attribution)
@@ -270,7 +277,7 @@ def _causes(result: Result) -> doc.Section:
     if findings.is_void(result) or not named:
         why = "Not shown: the run is void." if findings.is_void(result) else "Not measured: no profile was read."
         return doc.Section("time", "Where the time goes", (doc.Note(why, Style.EMPTY), ceilings), depth=Depth.READ)
-    attribution = result.attribution or named[0][1]
+    attribution = carried_attribution(result, also) or named[0][1]
     lead = f"A pass of its own over {words.count(attribution.steps, 'step')}; it supplies no timing figure. "
     if attribution.unprofiled_ms_per_step:
         slower = attribution.wall_ms_per_step / attribution.unprofiled_ms_per_step - 1

@@ -1,30 +1,37 @@
 """The verdict on a result, as a manager reads it; a missing steady state always stands beside it."""
 
+from collections.abc import Sequence
+
 from lynxbench.model.attribution import Attribution, Bound
+from lynxbench.model.evidence_gate import Shortfall, carried_attribution, figures_fall_short, step_after_void
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.report import doc, findings, words
-from lynxbench.report.doc import Tone
+from lynxbench.report.doc import Tone, said
 from lynxbench.report.documents.attribution_blocks import cause_facts, mark_of, sentence_of
 from lynxbench.report.words import clean
 
 
-def result_verdict(result: Result) -> doc.Verdict:
-    """Void before everything, then no figures, then a server's objective, then where the time goes."""
+def result_verdict(result: Result, also: Sequence[Shortfall] = ()) -> doc.Verdict:
+    """Void before everything, then no figures, then a server's objective, then where the time goes.
+
+    Nobody is blamed where the evidence falls short, or its standing (`also`) does.
+    """
     measured = findings.shown(result)
     if findings.is_void(result):
         why = findings.listed(result.validity.reasons, findings.FEW) or "no reason was recorded"
-        return doc.Verdict(f"no figure of this run may be used: {why}", "void", Tone.BAD)
+        step = ("Next step", said(step_after_void(result)))
+        return doc.Verdict(f"no figure of this run may be used: {why}", "void", Tone.BAD, (step,))
     if not measured:
         whys = "; ".join(
             f"{figures.precision} {findings.no_figures_because(figures, result)}" for figures in result.per_precision
         )
         return doc.Verdict(f"no precision was measured: {whys}", "no figures", Tone.BAD)
-    attribution, cautions = result.attribution, _cautions(result)
+    attribution, cautions = carried_attribution(result, also), _cautions(result)
     for figures in measured:
         if figures.load is not None:
-            return _served(figures, figures.load, result, cautions)
+            return _served(figures, figures.load, result, cautions, also)
     if attribution is None:
         sentence = "where the time goes was not measured, so no layer is named; the figures below stand without a cause"
         return doc.Verdict(sentence, "not attributed", Tone.WARN, (), cautions)
@@ -39,7 +46,13 @@ def _weak(attribution: Attribution, trace: str) -> tuple[str, ...]:
     return (text,) if attribution.weak else ()
 
 
-def _served(figures: PrecisionResult, load: LoadFigures, result: Result, cautions: tuple[str, ...]) -> doc.Verdict:
+def _served(
+    figures: PrecisionResult,
+    load: LoadFigures,
+    result: Result,
+    cautions: tuple[str, ...],
+    also: Sequence[Shortfall],
+) -> doc.Verdict:
     """A server's verdict is on its objective at the load it was under, then where its own counters saw the time go."""
     sentence = f"{words.figure_text(figures.sustained or figures.throughput)} at {clean(load.load)}"
     verdicts = {outcome.verdict for outcome in figures.slo}
@@ -53,7 +66,11 @@ def _served(figures: PrecisionResult, load: LoadFigures, result: Result, caution
     elif verdicts == {"met"}:
         mark, look = "objective met", Tone.WARN if cautions else Tone.GOOD
         sentence += f", within {', '.join(clean(bound) for bound in load.budget)}"
-    attribution = result.attribution
+    short_of = (*also, *figures_fall_short(result, figures))
+    if short_of and verdicts & {"met", "missed"}:
+        mark, look = "objective unproven", Tone.WARN
+        sentence += f"; nothing rests on it: {clean(short_of[0].line)}"
+    attribution = carried_attribution(result, also)
     if attribution is None:
         return doc.Verdict(sentence, mark, look, (), cautions)
     sentence = f"{sentence}; {clean(attribution.sentence)}"

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from lynxbench.model.plain_numbers import without_exponents
 from lynxbench.model.tuning import Trial, TrialStatus, TuningDocument, TuningVerdict
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Fact, Inline, Tone, code, refer, said
@@ -55,7 +56,8 @@ def _sides(tuning: TuningDocument) -> doc.Section:
             rows.append((name, "not confirmed"))
         else:
             figure = words.interval_text(side.response)
-            rows.append((name, figure, side.division, setting_words(side.setting), said(side.accuracy)))
+            accuracy = said(without_exponents(side.accuracy))
+            rows.append((name, figure, side.division, setting_words(side.setting), accuracy))
     head = ("", f"{tuning.response} ({words.clean(tuning.unit)})", "division", "setting", "accuracy")
     gain = "" if tuning.gain is None else f"Gain by pairs of fresh processes: {gain_words(tuning.gain)}"
     lead = "Fresh processes, in turn, on seeds that no trial ran on."
@@ -84,7 +86,7 @@ def _trials(tuning: TuningDocument) -> doc.Section:
             str(trial.number + 1),
             words.digits(trial.response, 4),
             setting_words(trial.setting),
-            said(trial.accuracy),
+            said(without_exponents(trial.accuracy)),
             _result(trial),
         )
         for trial in best_first
@@ -92,7 +94,7 @@ def _trials(tuning: TuningDocument) -> doc.Section:
     others = [
         (
             f"{trial.status.value}: {setting_words(trial.setting)}: ",
-            said(trial.reason or trial.accuracy),
+            said(trial.reason or without_exponents(trial.accuracy)),
             " ",
             _result(trial),
         )

@@ -91,6 +91,8 @@ class ListedResult(AnswerModel):
     contract_name: str
     executor_id: str
     instance_id: str
+    machine: str
+    """The letter of its machine, in the order in which the ledger first saw them."""
     started_at: str
     validity: ValidityVerdict
     attempts: int

@@ -18,7 +18,7 @@ from lynxbench.evidence.envelope import check_signatures
 from lynxbench.ledger.bundle import export_bundle
 from lynxbench.ledger.checkpoints import Signed, stored_checkpoints
 from lynxbench.ledger.log import Logged, TreeHead
-from lynxbench.ledger.names import find_analysis
+from lynxbench.ledger.names import find_analysis, machine_letters
 from lynxbench.ledger.queries import OpenRun, open_runs
 from lynxbench.model.claims import ClaimReport
 from lynxbench.model.comparison import Comparison
@@ -111,7 +111,8 @@ def list_results_(
     listed, standing = reading.list_page(server, wanted)
     unfinished = open_runs(server.ledger.log, wanted.contract)
     outcomes = reading.recomputed_of(server, [result.result_id for result in listed])
-    document = listing.list_document(listed, standing, unfinished, server.ledger.log.head())
+    log = server.ledger.log
+    document = listing.list_document(listed, standing, unfinished, log.head(), machine_letters(log))
     rows = cast(list[dict[str, object]], document["results"])
     told = [{**row, "recomputed": answers.recomputed_answer(outcomes[str(row["result_id"])])} for row in rows]
     return answer({**document, "results": told})

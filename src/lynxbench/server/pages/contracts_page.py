@@ -14,7 +14,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.record.histories import record_of
 from lynxbench.report import doc, words
 from lynxbench.report.doc import Inline, Span, Style, Tone, chip, code, link, refer, said, strong
-from lynxbench.report.documents.history_document import changes_section, series_section, signals_section
+from lynxbench.report.documents.history_document import causes_section, changes_section, series_section, signals_section
 from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import agreement_blocks
 from lynxbench.report.render_html import csv_text
@@ -39,7 +39,7 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
     contract = reading.contract_of(server, contract_id)
     if contract is None:
         return _without_text(server, contract_id)
-    chosen = precision or contract.workload.precisions[0]
+    chosen = precision or reading.shown_precision(server, contract)
     history = reading.history(server, contract_id, chosen)
     notices = server.watch.notices(contract_id=contract_id, limit=SHOWN_NOTICES)
     deliveries = server.watch.told([notice.notice for notice in notices])
@@ -54,6 +54,7 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
                 else None,
                 _series(history, contract_id, chosen),
                 changes_section(history),
+                causes_section(history),
                 _left_out(history),
                 _recovered([notice for notice in notices if notice.closed_at is not None]),
                 signals_section(signals_of(server, contract_id)) if signs else _ask_signs(contract_id),

@@ -30,7 +30,9 @@ TROUBLED = frozenset({RunState.MISSED, RunState.FAILED, RunState.LOST})
 
 def overview_page(server: Server) -> Page:
     """What a manager reads in ten seconds, with a way down for an engineer."""
-    ids = reading.contract_ids(server)
+    cells = reading.cell_contracts(server)
+    every = reading.contract_ids(server)
+    ids = [(name, count) for name, count in every if name not in cells]
     lines = [reading.contract_line(server, name, count) for name, count in ids[:MOST_CONTRACTS]]
     notices = server.watch.notices(still=True, limit=MOST_TROUBLES)
     deliveries = server.watch.told([notice.notice for notice in notices])
@@ -39,8 +41,10 @@ def overview_page(server: Server) -> Page:
     items += [_refuted(*refuted) for refuted in server.recomputations.newest_refuted(MOST_DOUBTS)]
     items += [_trouble(run) for run in troubles]
     items += [_doubt(spoken) for spoken in reading.doubted(server, MOST_DOUBTS)]
+    beside = f" and {words.count(len(cells), 'cell or trial', 'cells and trials')}" if cells else ""
     lead = (
-        f"{words.count(sum(count for _, count in ids), 'result')} of {words.count(len(ids), 'contract')} in a log of "
+        f"{words.count(sum(count for _, count in every), 'result')} of {words.count(len(ids), 'contract')}{beside} "
+        "in a log of "
         f"{words.count(server.ledger.log.head().size, 'signed entry', 'signed entries')}."
     )
     attention = doc.Section(
@@ -77,13 +81,14 @@ def _contracts(lines: list[ContractLine], notices: dict[str, Notice], many: int)
 
 def _contract(line: ContractLine, notice: Notice | None) -> tuple[Inline, ...]:
     latest = line.latest
-    figure = latest.figures[0] if latest and latest.figures else None
+    figure = reading.shown_figure(latest)
     rate: Inline = words.NO_FIGURE
     if figure is not None and figure.throughput is not None:
         shown = Span(words.figure_text(figure.throughput), Style.NOWRAP)
         rate = (shown, " ", quiet(figure.precision), " ", recomputed_word(line.recomputed))
     question: Inline = Span(quiet(said(line.contract.question)), Style.UNDER) if line.contract else ""
-    bound = (latest.bottleneck or words.NO_FIGURE).replace("_", " ") if latest else words.NO_FIGURE
+    bottleneck = latest.bottleneck if latest and latest.validity == "valid" else None  # a doubtful one blames nobody
+    bound = (bottleneck or words.NO_FIGURE).replace("_", " ")
     return (
         (refer("contracts", line.contract_id, said(line.name)), question),
         verdict_words(line.history, notice, latest.validity if latest else None),
@@ -104,12 +109,16 @@ def verdict_words(history: History | None, notice: Notice | None, validity: str 
         return Span(f"latest result {validity}", Tone.WARN)
     if history is None or not history.points:
         return quiet("no result counts yet")
+    if history.points[-1].doubtful:
+        return Span("latest result doubtful", Tone.WARN)
     moved = [f"level moved {words.change_text(change.effect)}" for change in history.changes if change.found][-1:]
     if history.motion is not Motion.LEVELS:
         moved.append(history.motion + (f" {words.change_text(history.trend)}" if history.trend is not None else ""))
     if moved:
         return Span(", ".join(moved), Tone.WARN)
-    return quiet("first result") if len(history.points) < 2 else Span("no change of level", Tone.GOOD)
+    if len(history.points) < 2:
+        return quiet("first result")
+    return quiet(history.too_few) if history.too_few else Span("no change of level", Tone.GOOD)
 
 
 def _trend(history: History | None) -> Inline:

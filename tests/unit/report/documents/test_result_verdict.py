@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lynxbench.model.result import Validity, ValidityVerdict
 from lynxbench.report import findings
 from lynxbench.report.doc import Tone, plain_text
 from lynxbench.report.documents.result_document import precisions_table
@@ -19,18 +20,46 @@ def test_a_sound_verdict_names_layer_owner_and_next_step(build) -> None:
 
 
 def test_the_sentence_does_not_repeat_the_bound(build) -> None:
-    head = result_verdict(build.throttled_gpu().result)
+    result = build.throttled_gpu().result
+    sure = result.attribution.model_copy(update={"weak": False})
+    head = result_verdict(result.model_copy(update={"attribution": sure}))
     assert head.mark == "hardware-bound"
     assert head.sentence.startswith("matrix products take 83")
-    assert any("weak" in caution for caution in head.cautions)
     facts = {fact[0]: plain_text(fact[1:]) for fact in head.facts if fact}
     assert facts["Next step"].endswith("; expected gain unknown")
+
+
+def test_a_weak_attribution_blames_nobody_and_names_its_test(build) -> None:
+    head = result_verdict(build.throttled_gpu().result)
+    assert head.mark == "undetermined"
+    assert head.sentence.startswith("nobody is blamed, because the attribution is weak")
+    facts = {fact[0]: plain_text(fact[1:]) for fact in head.facts if fact}
+    assert "Cause owned by" not in facts
+    assert facts["Next step"].startswith("lynxbench run embedding-h200 --intervene")
+    assert any("weak" in caution for caution in head.cautions)
+
+
+def test_an_objective_is_neither_met_nor_missed_by_what_falls_short(build) -> None:
+    served = build.served().result
+    assert result_verdict(served).mark == "objective met"
+    figures = served.per_precision[0]
+    doubt = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("throttling: gpu0 in 40 % of samples",))
+    for verdict in ("met", "missed"):
+        slo = tuple(outcome.model_copy(update={"verdict": verdict}) for outcome in figures.slo)
+        part = figures.model_copy(update={"validity": doubt, "slo": slo})
+        head = result_verdict(served.model_copy(update={"per_precision": (part, *served.per_precision[1:])}))
+        assert head.mark == "objective unproven"
+        assert head.look is Tone.WARN
+        assert "next: lynxbench run" in head.sentence
 
 
 def test_void_comes_before_everything(build) -> None:
     result = build.void().result
     head = result_verdict(result)
-    assert (head.mark, head.look, head.facts) == ("void", Tone.BAD, ())
+    assert (head.mark, head.look) == ("void", Tone.BAD)
+    assert head.facts[0] is not None
+    assert plain_text(head.facts[0]).startswith("Next step"), "what to do comes first"
+    assert "lynxbench run quickstart" in plain_text(head.facts[0])
     assert "foreign load" in head.sentence
     assert findings.shown(result) == ()
     assert all(len(row) == 2 for row in precisions_table(result).rows)
@@ -38,8 +67,6 @@ def test_void_comes_before_everything(build) -> None:
 
 def test_one_void_precision_does_not_hide_the_others(build) -> None:
     base = build.base_result()
-    from lynxbench.model.result import Validity, ValidityVerdict
-
     bad = Validity(verdict=ValidityVerdict.VOID, reasons=("memory ran out",))
     first = base.per_precision[0].model_copy(update={"validity": bad})
     result = build.base_result(per_precision=(first, *base.per_precision[1:]))

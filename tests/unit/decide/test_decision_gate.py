@@ -1,4 +1,4 @@
-"""No decision has its strongest word while a contract that it rests on is not agreed."""
+"""No decision has its strongest word while evidence that it rests on falls short, or its contract is not agreed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ import pytest
 from command_line import lynxbench_here
 from hosted import record
 from lynxbench.decide import packing
-from lynxbench.decide.agreement_gate import HELD_BACK, hold_back, is_held_back
-from lynxbench.decide.deciding import Gathered
+from lynxbench.decide.deciding import Gathered, ask_purchase, read_catalogue
+from lynxbench.decide.decision_gate import HELD_BACK, hold_back, is_held_back
 from lynxbench.decide.demonstrating import decide_demo, demo_results
 from lynxbench.decide.packing import MadePack
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.evidence.documents import write_result
 from lynxbench.model.agreement import TeamAgreement, TeamSignature
-from lynxbench.model.decisions import PrecisionDecision, PurchaseDecision
+from lynxbench.model.decisions import PrecisionDecision, PurchaseDecision, WhatIf
+from lynxbench.model.evidence_gate import Lack
 from lynxbench.model.packs import PackedDecision
 from lynxbench.model.result import INVENTED_FIGURES, Result
 from lynxbench.model.standing import Standing
+from planted import OF_EVIDENCE, OF_STANDING, TEAM, hardware_bound, signed, stands
 from teams import make_team
 
 TEAMS = ("alpha", "bravo")
@@ -47,7 +49,7 @@ def standings(*signed: str, late: tuple[str, ...] = ()) -> dict[str, Standing]:
     )
     agreement = TeamAgreement(teams=TEAMS, signatures=signatures)
     names = [result.result_id for result in asking()]
-    return {name: Standing(result_id=name, registered=True, agreement=agreement) for name in names}
+    return {name: Standing(result_id=name, signed_by=TEAMS, registered=True, agreement=agreement) for name in names}
 
 
 @cache
@@ -61,7 +63,7 @@ def test_full_agreement_changes_nothing() -> None:
     for decision in free():
         assert hold_back(decision, asking(), known) == decision
         assert not is_held_back(decision)
-    before = decide_demo(Gathered(demo_results()))
+    before = decide_demo(Gathered(demo_results(), signed(*demo_results())))
     assert [decision.sentence for decision in before] == [decision.sentence for decision in free()]
 
 
@@ -131,7 +133,10 @@ def test_the_command_says_it_and_exits_with_1(tmp_path: Path) -> None:
     (tmp_path / "free").mkdir()
     write_result(tmp_path / "free" / "result.json", demo_results()[2])
     home = str(tmp_path / "home")
-    assert lynxbench_here("decide", "precision", "--from", "free", cwd=tmp_path, LYNXBENCH_HOME=home).code == 0
+    unsigned = lynxbench_here("decide", "precision", "--from", "free", cwd=tmp_path, LYNXBENCH_HOME=home)
+    assert unsigned.code == 1
+    assert "nobody whom you trust signed it" in unsigned.out
+    assert "lynxbench results import" in unsigned.out, "the next step is named"
 
 
 # --- packs ------------------------------------------------------------------------------------------------------------
@@ -144,7 +149,7 @@ def packed(where: Path) -> tuple[MadePack, dict[str, str]]:
     with team.open() as ledger:
         results = tuple(record(ledger, result, key) for result in asking())
         agreed = TeamAgreement(teams=())
-        known = {r.result_id: Standing(result_id=r.result_id, registered=True, agreement=agreed) for r in results}
+        known = {name: stands.model_copy(update={"agreement": agreed}) for name, stands in signed(*results).items()}
         decisions = decide_demo(Gathered(results, known))
         made = packing.pack_into(ledger, decisions, where / "p.lynx", "", key, team.keyring.trust, pdf=False)
     return made, team.environment
@@ -167,3 +172,119 @@ def test_a_pack_that_was_made_without_asking_does_not_verify(tmp_path: Path, mon
     assert made.held_back == ()
     with pytest.raises(EvidenceInvalid, match="not agreed before the run"):
         packing.verify_pack(made.bundle, environment)
+
+
+# --- evidence that falls short ---------------------------------------------------------------------------------------
+
+STRONG = ("supports the purchase", "go: ", "software first")
+
+
+def faster(tested: Result) -> Result:
+    """The test instance at twice today's saturation."""
+    figures = tested.per_precision[0]
+    assert figures.load is not None
+    assert figures.load.saturation is not None
+    pair = figures.load.saturation.model_copy(update={"passed_per_s": 90.0, "failed_per_s": 94.0})
+    load = figures.load.model_copy(update={"saturation": pair})
+    return tested.model_copy(update={"per_precision": (figures.model_copy(update={"load": load}),)})
+
+
+def bought(today: Result, tested: Result, known: dict[str, Standing]) -> PurchaseDecision:
+    return ask_purchase(Gathered((today, tested), known), read_catalogue(None), proposed="h200", remeasured_by=TEAM)[0]
+
+
+def test_sound_evidence_carries_a_purchase(today: Result, tested: Result) -> None:
+    """Otherwise the planted cases below would show nothing."""
+    today, tested = hardware_bound(today), faster(tested)
+    decision = bought(today, tested, signed(today, tested))
+    assert decision.supported == "purchase"
+    assert not is_held_back(decision)
+
+
+@pytest.mark.parametrize("name", OF_EVIDENCE)
+@pytest.mark.parametrize("where", ["today", "tested"])
+def test_no_planted_evidence_supports_a_purchase(today: Result, tested: Result, name: str, where: str) -> None:
+    lack, plant = OF_EVIDENCE[name]
+    today, tested = hardware_bound(today), faster(tested)
+    if where == "today":
+        today = plant(today)
+    else:
+        tested = plant(tested)
+    decision = bought(today, tested, signed(today, tested))
+    if where == "tested" and lack is Lack.WEAK:
+        assert decision.supported == "purchase", "a test instance is asked for its speed, not for a cause"
+        return
+    assert decision.supported == "undecided"
+    assert is_held_back(decision)
+    assert not any(word in decision.sentence for word in STRONG)
+    assert "lynxbench" in decision.because, "the next step is named"
+
+
+@pytest.mark.parametrize("name", OF_STANDING)
+def test_no_planted_standing_supports_a_purchase(today: Result, tested: Result, name: str) -> None:
+    today, tested = hardware_bound(today), faster(tested)
+    decision = bought(today, tested, stands(name, today, tested))
+    assert decision.supported == "undecided"
+    assert is_held_back(decision)
+    assert "lynxbench" in decision.because, "the next step is named"
+
+
+def test_one_unsigned_side_is_enough(today: Result, tested: Result) -> None:
+    today, tested = hardware_bound(today), faster(tested)
+    for known in (signed(today), signed(tested)):
+        assert bought(today, tested, known).supported == "undecided"
+
+
+def test_the_purchase_of_the_first_hour(today: Result) -> None:
+    """Doubtful, weak, software-bound, signed by nobody trusted, no test instance: found to `support the purchase`."""
+    first = OF_EVIDENCE["weak"][1](OF_EVIDENCE["foreign load"][1](today))
+    known = stands("signed by a stranger", first)
+    decision, _ = ask_purchase(Gathered((first,), known), read_catalogue(None), proposed="h200")
+    assert decision.supported == "undecided"
+    assert not decision.diagnosed
+    assert "supports" not in decision.sentence
+    assert "without a diagnostic" in decision.sentence
+    answer = decision.answers[1]
+    assert not answer.answered
+    assert "ML platform" not in answer.says, "nobody is blamed"
+
+
+@pytest.mark.parametrize("name", OF_EVIDENCE)
+def test_every_kind_of_decision_is_held_back_on_planted_evidence(name: str) -> None:
+    lack, plant = OF_EVIDENCE[name]
+    results = tuple(map(plant, demo_results()))
+    known = signed(*results)
+    for decision in free_demo():
+        held = hold_back(decision, results, known)
+        rests_on_cause = isinstance(decision, PurchaseDecision | WhatIf)
+        if lack is Lack.WEAK and not rests_on_cause:
+            assert held == decision, "figures do not rest on a cause"
+            continue
+        assert is_held_back(held), decision.kind
+        assert "lynxbench" in held.sentence, "the next step is named"
+        assert any("; next: " in caution for caution in held.cautions)
+        if isinstance(held, PrecisionDecision):
+            assert {line.verdict for line in held.lines} & {"go", "no-go"} == set()
+
+
+@pytest.mark.parametrize("name", OF_STANDING)
+def test_every_kind_of_decision_is_held_back_on_a_planted_standing(name: str) -> None:
+    for decision in free_demo():
+        held = hold_back(decision, demo_results(), stands(name, *demo_results()))
+        assert is_held_back(held), decision.kind
+        assert "lynxbench" in held.sentence
+
+
+@cache
+def free_demo() -> tuple[PackedDecision, ...]:
+    """What is decided where nothing speaks against it."""
+    results = demo_results()
+    decisions = decide_demo(Gathered(results, signed(*results)))
+    assert not any(map(is_held_back, decisions)), "otherwise the planted cases would show nothing"
+    return decisions
+
+
+def test_a_follow_up_stays_where_only_the_evidence_falls_short(today: Result, tested: Result) -> None:
+    """To promise a measurement is no verdict; without agreement there is nothing to measure it by."""
+    decision = bought(OF_EVIDENCE["foreign load"][1](today), tested, signed(today, tested))
+    assert decision.follow_up is not None

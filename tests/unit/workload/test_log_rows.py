@@ -1,0 +1,160 @@
+"""Logs as they come: nested, packed, as spans, as access logs; and the one line that a wrong one gets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from lynxbench.errors import BadInput
+from lynxbench.workload.production import fit_log
+from lynxbench.workload.request_log import parse_columns, parse_log, read_arrivals, read_log
+
+OPENAI = """\
+{"created": 1700000000, "model": "m", "usage": {"prompt_tokens": 12, "completion_tokens": 7, "total_tokens": 19}}
+{"created": 1700000002, "model": "m", "usage": {"prompt_tokens": 13, "completion_tokens": 8, "total_tokens": 21}}
+{"created": 1700000003, "model": "m", "error": {"message": "overloaded"}, "status": 503}
+{"created": 1700000005, "model": "m", "usage": {"prompt_tokens": 14, "completion_tokens": null}, "status": 499}
+"""
+GATEWAY = """\
+{"request": {"ts": "2026-11-16T10:00:00.250Z", "user": "a"}, "r": {"usage": {"input_tokens": 5, "output_tokens": 2}}}
+{"request": {"ts": "2026-11-16T10:00:01.750Z", "user": "b"}, "r": {"usage": {"input_tokens": 6, "output_tokens": 3}}}
+"""
+NGINX = """\
+10.0.0.1 - - [16/Nov/2026:10:00:00 +0000] "POST /v1/chat/completions HTTP/1.1" 200 512 "-" "curl/8.5.0" rt=1.204
+10.0.0.1 - - [16/Nov/2026:10:00:00 +0000] "GET /health HTTP/1.1" 200 2 "-" "kube-probe/1.30"
+10.0.0.2 - - [16/Nov/2026:10:00:03 +0000] "POST /v1/chat/completions HTTP/1.1" 502 0 "-" "curl/8.5.0" rt=0.001
+10.0.0.2 - - [16/Nov/2026:11:00:07 +0100] "POST /v1/completions HTTP/1.1" 200 99 "-" "curl/8.5.0"
+"""
+VLLM = """\
+2026-11-16 10:00:00,100 INFO:     Started server process [1]
+2026-11-16 10:00:01,500 INFO:     127.0.0.1:52344 - "POST /v1/completions HTTP/1.1" 200 OK
+2026-11-16 10:00:02,000 INFO:     127.0.0.1:52345 - "POST /v1/completions HTTP/1.1" 400 Bad Request
+"""
+
+
+def span(
+    start: int, *, tokens: tuple[int, int] | None, code: int = 0, more: dict[str, str] | None = None
+) -> dict[str, object]:
+    attributes = [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}]
+    if tokens is not None:
+        for name, value in zip(("input", "output"), tokens, strict=True):
+            attributes.append({"key": f"gen_ai.usage.{name}_tokens", "value": {"intValue": str(value)}})
+    attributes += [{"key": key, "value": {"stringValue": value}} for key, value in (more or {}).items()]
+    return {
+        "startTimeUnixNano": str(start),
+        "endTimeUnixNano": str(start + 1_500_000_000),
+        "attributes": attributes,
+        "status": {"code": code},
+    }
+
+
+def traces(*spans: dict[str, object]) -> dict[str, object]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+SECOND = 1_000_000_000
+BEGIN = 1_700_000_000 * SECOND
+SPANS = traces(
+    span(BEGIN, tokens=(10, 3), more={"gen_ai.conversation.id": "a"}),
+    {"startTimeUnixNano": str(BEGIN), "endTimeUnixNano": str(BEGIN), "attributes": [], "name": "GET /health"},
+    span(BEGIN + 2 * SECOND, tokens=(11, 4), more={"gen_ai.conversation.id": "a"}),
+    span(BEGIN + 3 * SECOND, tokens=None, code=2),
+)
+
+
+def test_usage_is_found_where_it_is_nested_and_failures_are_counted() -> None:
+    log = parse_log(OPENAI)
+    assert log.input_tokens.tolist() == [12, 13, 14]
+    assert log.output_tokens is not None
+    assert log.output_tokens.tolist() == [7, 8, 0]
+    assert log.arrival_s.tolist() == [0.0, 2.0, 5.0]
+    assert log.failed == 2
+    assert any("2 requests failed" in line for line in fit_log(log).remarks())
+
+
+def test_an_iso_time_two_objects_deep() -> None:
+    log = parse_log(GATEWAY)
+    assert log.arrival_s.tolist() == pytest.approx([0.0, 1.5])
+    assert log.input_tokens.tolist() == [5, 6]
+    assert log.session is not None
+    assert log.session[0] != log.session[1]
+
+
+def test_what_is_further_out_keeps_its_name() -> None:
+    rows = [{"time": 0, "prompt_tokens": 4, "inner": {"prompt_tokens": 9}}, {"time": 1, "prompt_tokens": 5}]
+    assert parse_log("\n".join(map(json.dumps, rows))).input_tokens.tolist() == [4, 5]
+
+
+def test_a_packed_log_is_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl.gz"
+    file.write_bytes(gzip.compress(OPENAI.encode()))
+    assert read_log(file).input_tokens.tolist() == parse_log(OPENAI).input_tokens.tolist()
+    file.write_bytes(gzip.compress(OPENAI.encode())[:-12])
+    with pytest.raises(BadInput, match="no whole gzip file"):
+        read_log(file)
+
+
+def test_an_array_is_a_log() -> None:
+    rows = [json.loads(line) for line in OPENAI.splitlines()]
+    assert parse_log(json.dumps(rows, indent=1)).input_tokens.tolist() == [12, 13, 14]
+    with pytest.raises(BadInput, match="element 1 is no JSON object"):
+        parse_log("[1, 2]")
+
+
+@pytest.mark.parametrize("form", ["one document", "pretty", "a line each"])
+def test_spans_of_the_genai_conventions(form: str) -> None:
+    text = json.dumps(SPANS, indent=2 if form == "pretty" else None)
+    if form == "a line each":
+        resource = SPANS["resourceSpans"]
+        assert isinstance(resource, list)
+        each = resource[0]["scopeSpans"][0]["spans"]
+        text = "\n".join(json.dumps(traces(one)) for one in each)
+    log = parse_log(text)
+    assert log.input_tokens.tolist() == [10, 11]
+    assert log.arrival_s.tolist() == [0.0, 2.0]
+    assert log.duration_s is not None
+    assert log.duration_s.tolist() == [1.5, 1.5]
+    assert log.session is not None
+    assert log.session[0] == log.session[1]
+    assert log.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "moments", "failed"),
+    [(NGINX, [0.0, 3.0, 7.0], 1), (VLLM, [0.0, 0.5], 1), (OPENAI, [0.0, 2.0, 3.0, 5.0], 2)],
+)
+def test_an_access_log_is_a_demand(tmp_path: Path, text: str, moments: list[float], failed: int) -> None:
+    file = tmp_path / "access.log"
+    file.write_text(text)
+    arrivals, failures = read_arrivals(file)
+    assert (arrivals - arrivals[0]).tolist() == pytest.approx(moments)
+    assert failures == failed
+
+
+def test_an_access_log_has_no_lengths() -> None:
+    with pytest.raises(BadInput, match="can be a --demand-log"):
+        parse_log(NGINX, "access.log")
+
+
+def test_requests_without_a_time_are_refused_with_their_line(tmp_path: Path) -> None:
+    file = tmp_path / "access.log"
+    file.write_text('INFO:     127.0.0.1:52344 - "POST /v1/completions HTTP/1.1" 200 OK\n')
+    with pytest.raises(BadInput, match=r"access\.log:1: a request without a time"):
+        read_arrivals(file)
+
+
+def test_a_column_of_another_name_is_given() -> None:
+    text = "when,tokens_in,out\n1,5,6\n2,7,8\n"
+    columns = parse_columns(["arrival=when", "input=Tokens_In", "output=out"])
+    log = parse_log(text, "log.csv", columns)
+    assert log.input_tokens.tolist() == [5, 7]
+    with pytest.raises(BadInput, match=r"--column input=NAME"):
+        parse_log(text.replace("when", "time"), "log.csv")
+    with pytest.raises(BadInput, match=r"log\.csv:2 has no elsewhere; it has out, tokens_in, when"):
+        parse_log(text, "log.csv", {"input": "elsewhere"})
+    for wrong in ("input", "inputs=x", "input=", "=x"):
+        with pytest.raises(BadInput, match="write what it holds and its name"):
+            parse_columns([wrong])
