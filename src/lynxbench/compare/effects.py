@@ -24,6 +24,7 @@ BY_PAIRS = "differences within {} pairs of fresh processes, Student's t on those
 BY_SITTINGS = "means of the two sittings, Student's t with what sittings of this executor differed by"
 BY_DECLARED = "run means, with a session noise of {:.2%} that the contract assumes"
 BY_ONE_SITTING = "; one sitting: how much sittings differ is not in it"
+IN_PAIRS = "both measured in one sitting (lynxbench compare --run) would tell more than restarts do"
 BY_BOUNDS = "bounds of the pooled percentiles; the spread between processes is not in them"
 MOST_RESTARTS = 200
 """More than this is not advice but a sign that the change is the budget, or that the noise has to go first."""
@@ -99,7 +100,8 @@ def _throughput(pair: ComparedPair, a: PrecisionResult, b: PrecisionResult, budg
     if a.run_means and b.run_means:
         ratio, basis = _ratio(pair, (a.precision, THROUGHPUT), (a.run_means, b.run_means), BY_RUN_MEANS, confidence)
     fewest = min(len(a.run_means), len(b.run_means))
-    verdict, why = _withheld(basis, *_judged(ratio, budget, fewest, higher_is_better=True))
+    apart = pair.between is not None
+    verdict, why = _judged(ratio, budget, fewest, higher_is_better=True, apart=apart)
     return Effect(
         figure=THROUGHPUT,
         unit=a.throughput.unit if a.throughput else "",
@@ -147,7 +149,8 @@ def _latency(
     if min(map(len, runs)) >= 2:
         figure = precision, figure_name(metric, percentile)
         ratio, basis = _ratio(pair, figure, (runs[0], runs[1]), BY_RUN_PERCENTILES, confidence)
-        verdict, why = _withheld(basis, *_judged(ratio, budget, min(map(len, runs)), higher_is_better=False))
+        apart = pair.between is not None
+        verdict, why = _judged(ratio, budget, min(map(len, runs)), higher_is_better=False, apart=apart)
     else:
         ratio, basis = _of_bounds(left, right), BY_BOUNDS
         verdict, why = EffectVerdict.INCONCLUSIVE, "give both results with their samples: a verdict needs each process"
@@ -190,14 +193,10 @@ def _of_bounds(a: Percentile, b: Percentile) -> Interval:
     return Interval(b_low / a_high, b_mid / a_mid, b_high / a_low)
 
 
-def _withheld(basis: str, verdict: EffectVerdict, why: str) -> tuple[EffectVerdict, str]:
-    """Restarts of one sitting each convict nobody across two."""
-    if verdict is EffectVerdict.INCONCLUSIVE or not basis.endswith(BY_ONE_SITTING):
-        return verdict, why
-    return EffectVerdict.UNPROVEN, f"the restarts alone would say {verdict.value}; they are of one sitting each"
-
-
-def _judged(ratio: Interval, budget: float, restarts: int, *, higher_is_better: bool) -> tuple[EffectVerdict, str]:
+def _judged(
+    ratio: Interval, budget: float, restarts: int, *, higher_is_better: bool, apart: bool
+) -> tuple[EffectVerdict, str]:
+    """By the interval alone; `apart`: of two sittings, whose difference no number of restarts takes off."""
     if restarts < FEWEST_RESTARTS:
         return EffectVerdict.INCONCLUSIVE, f"{restarts} restarts; a verdict needs {FEWEST_RESTARTS} on each side"
     verdict = decide(ratio, budget, higher_is_better=higher_is_better)
@@ -207,6 +206,8 @@ def _judged(ratio: Interval, budget: float, restarts: int, *, higher_is_better: 
     reason = (
         f"the interval straddles the budget; a loss above {worst:.1%} is excluded" if ratio.known else "no interval"
     )
+    if apart:
+        return verdict, f"{reason}; {IN_PAIRS}"
     needed = restarts_needed(ratio, budget, restarts, higher_is_better=higher_is_better)
     if needed is None:
         return verdict, f"{reason}; more restarts alone will not settle it"

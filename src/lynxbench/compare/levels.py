@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from lynxbench.compare.effects import THROUGHPUT
 from lynxbench.compare.leading_causes import find_cause_moves
-from lynxbench.compare.sittings import describe_noise, learn_from_points
+from lynxbench.compare.sittings import describe_noise, in_one_sitting, learn_from_points
 from lynxbench.compare.suspects import cause_of, rank_changes
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
@@ -37,7 +37,8 @@ MOST_RECORD_CHANGES = 50
 BY_RESULTS = "results of the two levels on their logarithms, as much as they remember one another counted in"
 BESIDE = "the step beside the {}, not the results on either side"
 BY_BOTH = "results of the two levels, and the step beside the wandering: the interval holds both"
-BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms; of one sitting each"
+BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms"
+BY_ONE_SITTING = f"{BY_RESTARTS}; one sitting each: how much sittings differ is not in it"
 BY_SITTINGS = "means of the two sittings, Student's t with what sittings of one executor differ by here"
 
 FieldsBetween = Callable[[Sequence[tuple[HistoryPoint, HistoryPoint]]], "Sequence[tuple[FieldChange, ...] | None]"]
@@ -196,14 +197,16 @@ class _Effects:
     def of_record(self, index: int) -> tuple[Interval, str]:
         """The effect of a record change: over the results around it up to the next place, or by restarts where few."""
         effect, basis = self.around(index, self._marks)
-        left, right = self._points[index - 1].run_means, self._points[index].run_means
+        before, after = self._points[index - 1], self._points[index]
+        left, right = before.run_means, after.run_means
         if effect.known:
             return effect, basis
-        if left and right and self._learned.known and min(*left, *right) > 0:
+        if not (left and right):
+            return UNKNOWN_INTERVAL, "no restarts are recorded"
+        here, together = before.instance_id == after.instance_id, in_one_sitting(before.started_at, after.started_at)
+        if self._learned.known and min(*left, *right) > 0 and not (here and together):
             return ratio_between(left, right, self._learned, CONFIDENCE), BY_SITTINGS
-        if left and right:
-            return ratio_interval(left, right, CONFIDENCE), BY_RESTARTS
-        return UNKNOWN_INTERVAL, "no restarts are recorded"
+        return ratio_interval(left, right, CONFIDENCE), BY_ONE_SITTING if here and not together else BY_RESTARTS
 
 
 def _level_change(
@@ -228,8 +231,15 @@ def _level_change(
         layers_changed=_layers_changed(before, after),
         layers=layers,
         cause=_carried(cause_of(layers, model_changed=model, contract=contract), points, place, contract),
-        moved=not place.effect.low <= 1 <= place.effect.high if place.effect.known else None,
+        moved=_moved(place),
     )
+
+
+def _moved(place: _Place) -> bool | None:
+    """Whether the record change moved the level; restarts of one sitting each do not tell."""
+    if not place.effect.known or place.basis == BY_ONE_SITTING:
+        return None
+    return not place.effect.low <= 1 <= place.effect.high
 
 
 def _carried(cause: EffectCause, points: Sequence[HistoryPoint], place: _Place, contract: str) -> EffectCause:

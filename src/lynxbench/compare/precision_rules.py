@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from lynxbench.compare.effects import leading_figure
+from lynxbench.compare.effects import THROUGHPUT, leading_figure
 from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs, doubts
 from lynxbench.compare.rules import BY_NUMBER, FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
 from lynxbench.compare.sittings import describe_noise
@@ -16,6 +16,8 @@ from lynxbench.model.result import Accuracy, PrecisionResult, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import SaturatingArrival
 
+SITTING_RULE = "R19"
+BOTH_NOW = "measure both in one sitting (lynxbench compare --run)"
 ABSOLUTE_METRICS = {"perplexity": "perplexity", "task": "task"}
 """Policy metric -> the metric that has a value of its own also at the reference precision."""
 
@@ -26,7 +28,6 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     assert a is not None
     assert b is not None
     labels = pair.a.label, pair.b.label
-    yield from _sitting(pair, precision)
     yield from _native(labels, a, b)
     yield from _accuracy(pair, labels, a, b)
     yield from _units(labels, a, b)
@@ -34,6 +35,7 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
         yield from _validity(label, figures, paired=bool(pair.order))
         yield from _steadiness(label, figures)
         yield from _restarts(label, figures)
+    yield from judge_sitting(pair, precision, leading_figure(pair.a.result.contract))
     if (a.load is None) != (b.load is None):
         where = labels[0] if a.load is not None else labels[1]
         yield breaks("R11", f"only {where} asked a server")
@@ -42,13 +44,15 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
         yield from _load(labels, a.load, b.load, searched)
 
 
-def _sitting(pair: ComparedPair, precision: Precision) -> Iterator[RuleFinding]:
-    """Two sittings whose difference nobody knows: the figures stand, and no verdict rests on them."""
-    figure = leading_figure(pair.a.result.contract)
+def judge_sitting(pair: ComparedPair, precision: Precision, figure: str) -> Iterator[RuleFinding]:
+    """Two sittings whose difference in a figure nobody knows: the figure stands, and no verdict rests on it."""
     if pair.between is None or pair.declared_noise is not None or pair.between.of(precision, figure) is not None:
         return
-    noise = describe_noise(figure, precision, pair.between.learned.get((precision, figure)))
-    yield doubts("R19", f"{pair.a.label} and {pair.b.label} are of two sittings; {noise.said}", BY_NUMBER["R19"].remedy)
+    said = describe_noise(figure, precision, pair.between.learned.get((precision, figure))).said
+    remedy = BY_NUMBER[SITTING_RULE].remedy
+    if figure not in (THROUGHPUT, leading_figure(pair.a.result.contract)):  # nobody looks other latencies up
+        said, remedy = f"one sitting: how much they differ in {figure} is not learned", BOTH_NOW
+    yield doubts(SITTING_RULE, f"{pair.a.label} and {pair.b.label} are of two sittings; {said}", remedy)
 
 
 def _native(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> Iterator[RuleFinding]:

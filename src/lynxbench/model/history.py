@@ -81,7 +81,7 @@ class LevelChange(Document):
     """Ranked, with fields, where the documents were at hand."""
     cause: EffectCause
     moved: bool | None
-    """Whether the interval excludes no change; None where there is no interval."""
+    """Whether the interval excludes no change; None without one, or where it is of restarts of one sitting each."""
 
 
 class CauseMove(Document):

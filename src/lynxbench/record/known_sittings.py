@@ -49,7 +49,8 @@ def between_sittings(a: Result, b: Result, ledger: OpenLedger, trust: TrustList)
         return None
     groups: dict[tuple[str, Configuration], list[Listed]] = {}
     for contract_id in dict.fromkeys((a.contract_id, b.contract_id)):
-        left_out = {name for name, standing in disputed(ledger.log, contract_id, trust).items() if standing.retracted}
+        standings = disputed(ledger.log, contract_id, trust)
+        left_out = {name for name, standing in standings.items() if standing.retracted or standing.refuted}
         left_out |= {a.result_id, b.result_id}
         for listed in list_results(ledger.log, Wanted(contract=contract_id, limit=NEWEST), readable=True):
             here = listed.instance_id == a.instance_id and listed.executor_id in (a.executor_id, b.executor_id)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from lynxbench.compare.effects import THROUGHPUT
 from lynxbench.compare.pair import BetweenSittings
+from lynxbench.compare.sittings import describe_noise
 from lynxbench.model.canonical import short
 from lynxbench.model.document import bounds_document
 from lynxbench.model.entries import RerunVerdict
@@ -81,7 +82,8 @@ def judge_rerun(
     worst = min(judged, key=lambda precision: _WORST_FIRST.index(judged[precision]))
     words = _words(worst, effects[worst], judged[worst])
     if between is not None and not _sittings_known(original, worst, between):
-        words = f"{words}; one sitting each: how much sittings of this executor differ is not known"
+        noise = describe_noise(THROUGHPUT, worst, between.learned.get((worst, THROUGHPUT)))
+        words = f"{words}; of two sittings; {noise.said}"
         if judged[worst] is RerunVerdict.NOT_REPRODUCED:
             return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, words)
     if judged[worst] is RerunVerdict.REPRODUCED and not recomputed:

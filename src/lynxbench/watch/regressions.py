@@ -18,6 +18,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from lynxbench.compare.effects import THROUGHPUT, leading_figure
 from lynxbench.compare.pair import ComparedSide
+from lynxbench.compare.precision_rules import SITTING_RULE
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.database import upsert
@@ -25,8 +26,9 @@ from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.result_standings import disputed, standings
 from lynxbench.model.canonical import short
-from lynxbench.model.comparison import Comparison
+from lynxbench.model.comparison import Comparison, RuleVerdict
 from lynxbench.model.entries import EntryKind, ResultRecorded
+from lynxbench.model.evidence_gate import Lack, standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.record.comparing_results import compare_sides, side_of
@@ -192,6 +194,9 @@ class Watch:
         if self._recomputations.objection(body.result_id) is not None:
             return None  # figures that their own samples do not give are no level, and no change of one
         result = result_document(self._ledger, body.result_id)
+        standing = standings(self._ledger.log, [body.result_id], trust)[body.result_id]
+        if any(lacking.lack is not Lack.NOT_AGREED for lacking in standing_falls_short(result, standing)):
+            return None  # nor is what nobody trusted signed, or what was taken back or refuted
         counted = counted_results(result)
         self._book.keep(result.contract, place, counted)
         opened = None
@@ -249,7 +254,7 @@ class Watch:
         results = self._book.results(contract_id, place, precision)
         taken_back = disputed(self._ledger.log, contract_id, trust)
         outcomes = self._recomputations.of(result.result_id for result in results)
-        refused = {name for name, standing in taken_back.items() if standing.retracted}
+        refused = {name for name, standing in taken_back.items() if standing.retracted or standing.refuted}
         refused |= {name for name, outcome in outcomes.items() if outcome.state in _OBJECTIONS}
         counted = [result for result in results if result.result_id not in refused]
         return since_level(sessions_of(counted), self._book.levels(contract_id, place, precision))
@@ -283,8 +288,8 @@ class Watch:
         trust: TrustList,
     ) -> Notice | None:
         baseline = stream.typical.result_id
-        if self.compare(baseline, result.result_id, trust, precision).refused:
-            return None  # they do not measure the same thing
+        if not _may_convict(self.compare(baseline, result.result_id, trust, precision)):
+            return None
         began = max(stream.began(), 1)
         before, after = stream.sessions[began - 1], stream.sessions[began]
         layer, owner, cause = _suspect(self.compare(before.result_id, after.result_id, trust, precision))
@@ -359,6 +364,12 @@ _OBJECTIONS = (RecomputationState.REFUTED, RecomputationState.CANNOT)
 
 def _open_key(contract_id: str, place: str, precision: Precision) -> str:
     return f"{contract_id}:{place}:{precision.value}"[:200]
+
+
+def _may_convict(comparison: Comparison) -> bool:
+    """Whether they measure the same thing and both may carry a verdict; how sittings differ, the window knows."""
+    doubted = (rule for rule in comparison.rules if rule.outcome is RuleVerdict.DOUBTS)
+    return not comparison.refused and all(rule.rule == SITTING_RULE for rule in doubted)
 
 
 def _suspect(comparison: Comparison) -> tuple[str | None, str, str]:

@@ -13,9 +13,9 @@ from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import Wanted, find_results, list_results
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
+from lynxbench.model.evidence_gate import Lack, figures_fall_short
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import PrecisionResult, Result, ValidityVerdict
-from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.record.recalling import sealed_document
 from lynxbench.watch.schedules import ScheduledRun
 from lynxbench.watch.store import Store, now_text
@@ -28,16 +28,13 @@ MOST_READ = 400
 
 
 def counted_results(result: Result) -> dict[Precision, WatchedResult]:
-    """The leading figure at each precision that counts: valid and steady, as for every verdict."""
-    if result.validity.verdict is not ValidityVerdict.VALID:
-        return {}
+    """The leading figure at each precision whose evidence carries a verdict; an emulated one is held against itself."""
     counted = ((part.precision, _counted(result, part)) for part in result.per_precision if part.skipped is None)
     return {precision: watched_result for precision, watched_result in counted if watched_result is not None}
 
 
 def _counted(result: Result, part: PrecisionResult) -> WatchedResult | None:
-    steady = part.steady is None or part.steady.verdict is SteadyVerdict.STEADY
-    if part.validity.verdict is not ValidityVerdict.VALID or not steady:
+    if any(lacking.lack is not Lack.EMULATED for lacking in figures_fall_short(result, part)):
         return None
     if leading_figure(result.contract) != THROUGHPUT:
         latency = percentile_of(result, part.precision, result.contract)

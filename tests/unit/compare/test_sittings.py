@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -10,8 +11,9 @@ from compared import make_contract, make_result
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.pair import BetweenSittings, ComparedPair, ComparedSide
 from lynxbench.compare.sittings import describe_noise, group_by_sitting, in_one_sitting
-from lynxbench.model.comparison import EffectVerdict, NoiseBasis, RuleVerdict
+from lynxbench.model.comparison import Comparison, Effect, EffectVerdict, NoiseBasis, RuleVerdict
 from lynxbench.model.precision import Precision
+from lynxbench.model.result import Validity, ValidityVerdict
 from lynxbench.stats.sessions import LevelVariance, learn_variance
 
 MONDAY = datetime(2026, 3, 2, 3, tzinfo=UTC)
@@ -117,3 +119,60 @@ def test_words_of_one_and_of_none() -> None:
     one = learn_variance([[[1.0, 1.1]]])
     assert "1 other sitting is known" in describe_noise("throughput", Precision.FP32, one).said
     assert "no other sittings" in describe_noise("throughput", Precision.FP32, None).said
+
+
+def _doubted(between: BetweenSittings) -> Comparison:
+    pair = _pair(between)
+    validity = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("the fan stood still",))
+    doubtful = pair.b.result.model_copy(update={"validity": validity}).sealed()
+    return compare_pair(replace(pair, b=ComparedSide(doubtful, "B")))
+
+
+def test_one_sitting_is_said_as_every_other_doubt_is() -> None:
+    (across,) = compare_pair(_pair(BetweenSittings())).per_precision
+    why = across.effects[0].why
+    assert why.startswith("the interval alone shows a loss beyond the budget; A and B are of two sittings; one sitting")
+    assert "To settle it: measure both in one sitting" in why
+
+
+def test_what_a_side_lacks_is_said_before_how_sittings_differ() -> None:
+    found = _doubted(BetweenSittings())
+    assert found.verdict is EffectVerdict.UNPROVEN
+    why = found.per_precision[0].effects[0].why
+    assert "the fan stood still" in why
+    assert "sitting" not in why, "it is measured again anyway"
+    assert {"R08", "R19"} <= {rule.rule for rule in found.rules}, "both are listed"
+    known = _doubted(BetweenSittings({(Precision.FP32, "throughput"): _learned(0.002)}))
+    assert known.verdict is EffectVerdict.UNPROVEN, "knowing the sittings clears no doubtful side"
+    assert "R19" not in {rule.rule for rule in known.rules}
+
+
+def test_restarts_are_not_offered_where_sittings_are_the_doubt() -> None:
+    loud = compare_pair(_pair(BetweenSittings({(Precision.FP32, "throughput"): _learned(0.02)})))
+    why = loud.per_precision[0].effects[0].why
+    assert "would settle it" not in why
+    assert "compare --run" in why
+
+
+def _by_latency(learned: dict[tuple[Precision, str], LevelVariance], **contract: object) -> dict[str, Effect]:
+    pair = _pair(BetweenSittings(learned))
+    agreed = make_contract(**contract)
+    runs = {Precision.FP32: {("latency", 50.0): (10.0, 10.01, 9.99, 10.0, 10.005)}}
+    sides = [
+        ComparedSide(side.result.model_copy(update={"contract": agreed}), side.name, latency_runs=runs)
+        for side in pair.sides
+    ]
+    found = compare_pair(replace(pair, a=sides[0], b=sides[1]))
+    return {effect.figure: effect for effect in found.per_precision[0].effects}
+
+
+def test_each_figure_answers_for_its_own_sittings() -> None:
+    learned = {(Precision.FP32, "throughput"): _learned(0.002)}
+    beside = _by_latency(learned)
+    assert beside["throughput"].verdict is EffectVerdict.REGRESSED
+    assert beside["latency p50"].verdict is EffectVerdict.UNPROVEN
+    assert "not learned" in beside["latency p50"].why, "and not that no sittings were known"
+    leading = _by_latency(learned, regime="latency")
+    assert leading["latency p50"].verdict is EffectVerdict.UNPROVEN
+    assert "no other sittings" in leading["latency p50"].why
+    assert leading["throughput"].verdict is EffectVerdict.REGRESSED

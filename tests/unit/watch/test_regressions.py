@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,21 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compared import make_contract, make_executor, make_result
+from compared import make_contract, make_executor, make_precision, make_result
 from hosted import Team, make_team, record
 from lynxbench.errors import BadInput, NotFound
 from lynxbench.ledger.location import OpenLedger
+from lynxbench.model.entries import ResultVerified
+from lynxbench.model.precision import Native
 from lynxbench.model.result import Result, Validity, ValidityVerdict
+from lynxbench.model.verdicts import SteadyVerdict
+from lynxbench.record.recording import seal
 from lynxbench.watch.notifying import Contacts
 from lynxbench.watch.recomputations import Recomputations
 from lynxbench.watch.regressions import Notice, Watch
 from lynxbench.watch.sealed_secrets import SecretSealer
+from lynxbench.watch.session_book import counted_results
 from lynxbench.watch.store import Store
 from lynxbench.watch.store_tables import baselines, levels, notices
 
 FIRST = datetime(2026, 3, 2, 3, tzinfo=UTC)
 OWNER = "platform SRE"
 NEWER = {"framework.torch": "2.6.0"}
+TEAM = "ml-platform"
 USUAL = 22
 
 
@@ -31,13 +38,20 @@ class Nights:
     """A place, its nights, and who was asked to measure again."""
 
     def __init__(self, folder: Path, *, can_ask: bool = True) -> None:
-        self.team: Team = make_team("ml-platform", folder)
+        home = folder / TEAM
+        known = Team(TEAM, home, {"LYNXBENCH_HOME": str(home)}) if home.exists() else None
+        self.team: Team = known or make_team(TEAM, folder)
+        self.signer = self.team
         self.ledger: OpenLedger = self.team.open()
         self.store = Store(f"sqlite:///{folder / 'server.sqlite'}")
         self.folder, self.can_ask = folder, can_ask
         self.asked: list[str] = []
         self.watch = self.start()
-        self._rng = np.random.default_rng(3)
+        self._rng = np.random.default_rng(3 if known is None else 4)
+
+    def close(self) -> None:
+        self.store.close()
+        self.ledger.log.close()
 
     def start(self) -> Watch:
         """A server that starts, with what is in its tables."""
@@ -62,7 +76,7 @@ class Nights:
             validity=Validity(verdict=verdict, reasons=reasons),
         )
         result = result.model_copy(update={"run_id": f"run-{night}"}).sealed()
-        return record(self.ledger, result, self.team.key)
+        return record(self.ledger, result, self.signer.key)
 
     def judge(self) -> Notice | None:
         """Everything that waits; the last notice of it."""
@@ -96,16 +110,33 @@ class Nights:
         raise AssertionError(f"not told within {most} nights")
 
 
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Usual nights, measured once for all tests."""
+    folder = tmp_path_factory.mktemp("past")
+    made = Nights(folder)
+    made.usual()
+    assert made.watch.notices() == []
+    made.close()
+    return folder
+
+
 @pytest.fixture
-def nights(tmp_path: Path) -> Iterator[Nights]:
+def nights(past: Path, tmp_path: Path) -> Iterator[Nights]:
+    shutil.copytree(past, tmp_path, dirs_exist_ok=True)
     made = Nights(tmp_path)
     yield made
-    made.store.close()
-    made.ledger.log.close()
+    made.close()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Nights]:
+    made = Nights(tmp_path)
+    yield made
+    made.close()
 
 
 def test_a_slow_night_is_measured_again_and_told_to_nobody(nights: Nights) -> None:
-    nights.usual()
     slow = nights.measure(USUAL, 97.0)
     assert nights.judge() is None
     assert nights.asked == [slow.result_id]
@@ -121,7 +152,6 @@ def test_a_slow_night_is_measured_again_and_told_to_nobody(nights: Nights) -> No
 
 def test_a_loss_that_lasts_is_told_once_with_since_when_and_whose(nights: Nights, tmp_path: Path) -> None:
     Contacts(nights.store, SecretSealer(tmp_path)).put(OWNER, "mail", "sre@example.org")
-    nights.usual()
     notice = nights.until_told(USUAL, 97.0, newer=True)
     assert notice.place == "agent rack-1"
     assert (notice.layer, notice.owner) == ("framework", OWNER)
@@ -142,17 +172,13 @@ def test_a_loss_that_lasts_is_told_once_with_since_when_and_whose(nights: Nights
     assert len(nights.watch.notices(still=True)) == 1
 
 
-def test_where_nobody_can_be_asked_the_next_session_confirms(tmp_path: Path) -> None:
-    nights = Nights(tmp_path, can_ask=False)
-    nights.usual()
+def test_where_nobody_can_be_asked_the_next_session_confirms(nights: Nights) -> None:
+    nights.can_ask = False
     notice = nights.until_told(USUAL, 95.0)
     assert "the next session shows it too" in notice.sentence
-    nights.store.close()
-    nights.ledger.log.close()
 
 
 def test_a_notice_closes_by_sessions_that_are_back(nights: Nights) -> None:
-    nights.usual()
     notice = nights.until_told(USUAL, 97.0)
     night = USUAL + 6
     nights.usual(2, night)
@@ -166,7 +192,6 @@ def test_a_notice_closes_by_sessions_that_are_back(nights: Nights) -> None:
 
 
 def test_an_accepted_level_is_the_level(nights: Nights) -> None:
-    nights.usual()
     notice = nights.until_told(USUAL, 97.0)
     accepted = nights.watch.accept(notice.notice, "ada")
     assert accepted.closed_by == "accepted by ada"
@@ -178,7 +203,6 @@ def test_an_accepted_level_is_the_level(nights: Nights) -> None:
 
 
 def test_an_acknowledged_loss_is_told_again_only_after_it_was_gone(nights: Nights) -> None:
-    nights.usual()
     notice = nights.until_told(USUAL, 97.0)
     closed = nights.watch.acknowledge(notice.notice, "ada")
     assert closed.closed_by == "acknowledged by ada"
@@ -192,7 +216,6 @@ def test_an_acknowledged_loss_is_told_again_only_after_it_was_gone(nights: Night
 
 
 def test_a_doubtful_night_opens_nothing_and_closes_nothing(nights: Nights) -> None:
-    nights.usual()
     for night in range(USUAL, USUAL + 5):
         assert nights.night(night, 90.0, doubtful=True) is None
     assert nights.asked == []
@@ -202,24 +225,52 @@ def test_a_doubtful_night_opens_nothing_and_closes_nothing(nights: Nights) -> No
     assert nights.watch.notice(notice.notice).closed_at is None
 
 
-def test_the_ledgers_past_is_read_where_the_place_is_new(nights: Nights) -> None:
+def test_a_loss_that_no_trusted_team_signed_convicts_nobody(nights: Nights, tmp_path: Path) -> None:
+    nights.signer = make_team("strangers", tmp_path)
+    for night in range(USUAL, USUAL + 6):
+        assert nights.night(night, 95.0) is None
+    assert nights.asked == []
+    nights.signer = nights.team
+    nights.until_told(USUAL + 6, 95.0)
+
+
+def test_a_night_that_does_not_verify_is_no_session(nights: Nights) -> None:
+    for night in range(USUAL, USUAL + 6):
+        slow = nights.measure(night, 95.0)
+        nights.ledger.log.append(
+            seal(ResultVerified(result_id=slow.result_id, holds=False, checks=()), nights.team.key)
+        )
+        assert nights.judge() is None
+    assert nights.asked == []
+
+
+def test_figures_count_where_the_evidence_gate_lets_them() -> None:
+    emulated = make_precision(native=Native.EMULATED)
+    assert counted_results(make_result(per_precision=(emulated,))), "it is so every night"
+    drifting = make_precision()
+    assert drifting.steady is not None
+    unsteady = drifting.steady.model_copy(update={"verdict": SteadyVerdict.INCONCLUSIVE, "reason": "too short"})
+    for part in (make_precision(steady=unsteady), make_precision(steady=None)):
+        assert counted_results(make_result(per_precision=(part,))) == {}
+
+
+def test_the_ledgers_past_is_read_where_the_place_is_new(empty: Nights) -> None:
     for night in range(USUAL):
-        nights.measure(night)
-    nights.watch = nights.start()
-    for seq in nights.watch.pending():
-        nights.watch.judge(seq, None, nights.team.keyring.trust)
+        empty.measure(night)
+    empty.watch = empty.start()
+    for seq in empty.watch.pending():
+        empty.watch.judge(seq, None, empty.team.keyring.trust)
     opened = None
     for night in range(USUAL, USUAL + 5):
         for part in (0.0, 0.05):
-            nights.measure(night + part, 97.0)
-            for seq in nights.watch.pending():
-                opened = nights.watch.judge(seq, None, nights.team.keyring.trust) or opened
+            empty.measure(night + part, 97.0)
+            for seq in empty.watch.pending():
+                opened = empty.watch.judge(seq, None, empty.team.keyring.trust) or opened
     assert opened is not None
     assert opened.place.startswith("machine ")
 
 
 def test_a_slow_slide_adds_up(nights: Nights) -> None:
-    nights.usual()
     level, told = 100.0, None
     for night in range(USUAL, USUAL + 60):
         level *= 0.9993
@@ -227,25 +278,22 @@ def test_a_slow_slide_adds_up(nights: Nights) -> None:
     assert told is not None
 
 
-def test_a_level_of_an_older_version_is_carried_over(tmp_path: Path) -> None:
+def test_a_level_of_an_older_version_is_carried_over(empty: Nights) -> None:
     from sqlalchemy import insert, select
 
-    nights = Nights(tmp_path)
-    kept = [nights.measure(night, 120.0 if night < 4 else 100.0) for night in range(12)]
-    nights.store.migrate("0003")
+    kept = [empty.measure(night, 120.0 if night < 4 else 100.0) for night in range(12)]
+    empty.store.migrate("0003")
     row = {"contract_id": kept[0].contract_id, "place": "machine x", "result_id": kept[4].result_id}
-    with nights.store.writing() as connection:
+    with empty.store.writing() as connection:
         connection.execute(insert(baselines), [{**row, "judged_id": kept[-1].result_id, "at": "2026-03-13"}])
-    nights.store.migrate()
-    carried = nights.store.rows(select(levels))
+    empty.store.migrate()
+    carried = empty.store.rows(select(levels))
     assert [(each.place, each.kind, each.result_id) for each in carried] == [
         ("machine x", "carried", kept[4].result_id)
     ]
-    assert nights.store.rows(select(notices)) == []
-    nights.store.close()
-    nights.ledger.log.close()
+    assert empty.store.rows(select(notices)) == []
 
 
-def test_an_unknown_notice_is_named(nights: Nights) -> None:
+def test_an_unknown_notice_is_named(empty: Nights) -> None:
     with pytest.raises(NotFound, match="no notice"):
-        nights.watch.acknowledge("nothing", "ada")
+        empty.watch.acknowledge("nothing", "ada")
