@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import JsonValue
+
 from lynxbench.compare.effects import THROUGHPUT, leading_figure, percentile_of
 from lynxbench.compare.pair import BetweenSittings
 from lynxbench.compare.sittings import group_by_sitting, in_one_sitting
@@ -12,6 +14,7 @@ from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.queries import Listed, Wanted, find_results, list_results
 from lynxbench.ledger.result_standings import disputed
 from lynxbench.model.contract import Contract
+from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
@@ -40,7 +43,13 @@ def known_sittings(a: Result, b: Result, ledger: str | None, environment: Mappin
 
 def of_two_sittings(a: Result, b: Result) -> bool:
     """Whether one machine measured them at two times; two machines are two executors, and compared as such."""
-    return a.instance_id == b.instance_id and not in_one_sitting(a.started_at, b.started_at)
+    machines = [(result.instance_id, *_devices(result)) for result in (a, b)]
+    return machines[0] == machines[1] and not in_one_sitting(a.started_at, b.started_at)
+
+
+def _devices(result: Result) -> list[JsonValue]:
+    """What a machine computes with: another device in the same case is another machine, whatever its name."""
+    return [result.executor.get(Layer.ACCELERATOR, name) for name in ("cpu_model", "gpu_name")]
 
 
 def between_sittings(a: Result, b: Result, ledger: OpenLedger, trust: TrustList) -> BetweenSittings | None:

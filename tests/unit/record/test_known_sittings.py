@@ -103,5 +103,9 @@ def test_without_a_ledger_two_sittings_are_known_to_be_two(team: Team) -> None:
     assert nothing is not None
     assert nothing.learned == {}
     assert known_sittings(first, _night(0.1), "none", team.environment) is None
+    replaced = _night(1, executor=make_executor({"accelerator.gpu_name": ["NVIDIA H200"]}))
+    assert known_sittings(first, replaced, "none", team.environment) is None, "another device is another machine"
+    tuned = _night(1, executor=make_executor({"accelerator.gpu_power_limit_enforced_w": [500]}))
+    assert known_sittings(first, tuned, "none", team.environment) is not None, "another setting is not"
     elsewhere = _night(1, executor=make_executor(machine="b"))
     assert known_sittings(first, elsewhere, "none", team.environment) is None, "two machines are two executors"
