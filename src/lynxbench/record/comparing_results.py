@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.compare.comparing import compare_pair
-from lynxbench.compare.pair import ComparedPair, ComparedSide, LatencyRuns
+from lynxbench.compare.pair import BetweenSittings, ComparedPair, ComparedSide, LatencyRuns
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.errors import BadResult
 from lynxbench.evidence.documents import check_samples
@@ -36,9 +36,15 @@ def side_of(
     return ComparedSide(result, name, standing, _latency_runs(result, folder))
 
 
-def compare_sides(a: ComparedSide, b: ComparedSide, precision: Precision | None = None) -> Comparison:
-    """B against A."""
-    return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result)), precision)
+def compare_sides(
+    a: ComparedSide,
+    b: ComparedSide,
+    precision: Precision | None = None,
+    between: BetweenSittings | None = None,
+    order: tuple[str, ...] = (),
+) -> Comparison:
+    """B against A; `between` says what is known of how sittings differ, where they are of two; `order` is of pairs."""
+    return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result), between, order), precision)
 
 
 def _latency_runs(result: Result, folder: Path | None) -> LatencyRuns:
