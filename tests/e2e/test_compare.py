@@ -227,7 +227,7 @@ def test_two_contracts_are_measured_in_pairs(tmp_path: Path) -> None:
         (tmp_path / f"threads{threads}.yaml").write_text(short.replace("THREADS", str(threads)))
     surroundings = {"LYNXBENCH_HOME": str(tmp_path / "home"), "LYNXBENCH_LEDGER": ""}
     one, many = f"threads{ONE}.yaml", f"threads{MANY}.yaml"
-    done = lynxbench("compare", "--run", one, many, "--json", cwd=tmp_path, **surroundings)
+    done = lynxbench_here("compare", "--run", one, many, "--json", cwd=tmp_path, **surroundings)
     assert done.code == 1, done.out + done.err
     found = json.loads(done.out)
     assert found["verdict"] == "regressed"
