@@ -276,7 +276,7 @@ class _Search:
         if purpose is Purpose.SCOUT:
             return 0.0
         # a window shorter than those that undid earlier claims would have passed them too
-        whole = max([self.seen.telling(), WATCH_S * rate_per_s, *self.seen.undone_after])
+        whole = max([self.seen.telling(), WATCH_S * rate_per_s, *map(self.seen.asked, self.seen.lost)])
         whole = min(whole, WATCH_SHARE * self.rule.max_seconds * rate_per_s, self.rule.max_requests / 2)
         if purpose is not Purpose.FOLLOW_UP:
             return AGAIN * whole
@@ -302,7 +302,7 @@ class _Search:
             most = min(most, wanted * 2 ** (SCOUT_LOOKS - 1))
         stream = self.start(rate_per_s)
         latencies = np.empty((0, len(self.seen.bounds)))
-        looks: list[tuple[int, Look]] = []
+        looks: list[Look] = []
         while True:
             part = np.asarray(stream.take(wanted - len(latencies)), dtype=np.float64)
             latencies = np.concatenate((latencies, part.reshape(len(part), -1)))
@@ -311,10 +311,10 @@ class _Search:
                 self.seen.bounds,
                 utilisation=rate_per_s / self.seen.ceiling_per_s,
                 rate_per_s=rate_per_s,
-                before=looks[-2][1] if len(looks) > 1 else None,
+                before=looks[-2] if len(looks) > 1 else None,
                 confidence=self.rule.confidence,
             )
-            looks.append((wanted, look))
+            looks.append(look)
             is_watched = wanted >= 0.99 * to_watch
             outcome = self._outcome(rate_per_s, purpose, look) if is_watched else ProbeOutcome.UNDECIDED
             if outcome is not ProbeOutcome.UNDECIDED or LOOK_GROWTH * wanted > 1.01 * most:
@@ -329,7 +329,7 @@ class _Search:
         elif outcome is not ProbeOutcome.PASS and (
             purpose is Purpose.FOLLOW_UP or (purpose is Purpose.CLAIM and not self._is_promising(rate_per_s))
         ):
-            self.seen.lose(rate_per_s, looks)
+            self.seen.lost.append(rate_per_s)
 
     def _outcome(self, rate_per_s: float, purpose: Purpose, look: Look) -> ProbeOutcome:
         """The look's own, or where it has none that of all probes together; a follow-up is judged by all together."""

@@ -16,7 +16,6 @@ from lynxbench.load.saturation_judge import (
     START_UP,
     Confidence,
     LatencyBound,
-    Look,
     ProbeOutcome,
     Share,
     bounded,
@@ -52,8 +51,6 @@ class SeenRates:
     probes: list[Judged] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
     """Rates that were to be claimed and did not pass."""
-    undone_after: list[int] = field(default_factory=list)
-    """After how many requests at its rate each of them was seen to miss a bound."""
     _known: dict[int, CapacityEstimate] = field(default_factory=dict)
 
     @property
@@ -77,13 +74,6 @@ class SeenRates:
         """Seconds of probes that missed a bound at a rate, or between a claim and it: more are late at the higher."""
         asked = (p for p in self.probes if not p.scout and above_per_s < p.rate_per_s <= rate_per_s)
         return sum(probe.seconds for probe in asked if not is_met(probe.shares))
-
-    def lose(self, rate_per_s: float, looks: Sequence[tuple[int, Look]]) -> None:
-        """A claim did not pass; it was undone at the look of its last probe after the last that met every bound."""
-        met = [place for place, (_, look) in enumerate(looks) if is_met(look.shares)]
-        requests, _ = looks[min(met[-1] + 1, len(looks) - 1) if met else 0]
-        self.lost.append(rate_per_s)
-        self.undone_after.append(self.asked(rate_per_s) - looks[-1][0] + requests)
 
     def has_passed(self, rate_per_s: float) -> bool:
         """Whether one of them passed."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from lynxbench.load.saturation_judge import Confidence, LatencyBound, Look, ProbeOutcome, Share
+from lynxbench.load.saturation_judge import Confidence, LatencyBound, ProbeOutcome, Share
 from lynxbench.load.saturation_pool import SeenRates, effective_to_fail, effective_to_pass
 from lynxbench.load.saturation_result import Judged
 from lynxbench.model.interval import Interval
@@ -93,38 +93,6 @@ def test_a_lost_claim_makes_the_next_one_harder() -> None:
     (before,) = rates.pooled(50.0)
     rates.lost.append(55.0)
     assert rates.pooled(50.0)[0].interval.high > before.interval.high
-
-
-def looks(*late: float) -> list[tuple[int, Look]]:
-    """A probe looked at after 1000, 2000, … requests, with the share of late ones at each look."""
-    sizes = [1000 * number for number in range(1, len(late) + 1)]
-    return [
-        (size, Look(ProbeOutcome.UNDECIDED, "", (share(each, size),))) for size, each in zip(sizes, late, strict=True)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("late", "undone_after"),
-    [
-        ((0.02, 0.03, 0.02, 0.02), 1000),  # no window of it would have passed
-        ((0.005, 0.02, 0.02, 0.02), 2000),
-        ((0.02, 0.02, 0.01, 0.02), 4000),
-        ((0.02, 0.02, 0.02, 0.009), 4000),  # it met the bound to its end: only a longer one is better
-    ],
-)
-def test_a_lost_claim_was_undone_after_the_last_look_that_met_its_bounds(
-    late: tuple[float, ...], undone_after: int
-) -> None:
-    rates = seen((50.0, share(late[-1], 4000)))
-    rates.lose(50.0, looks(*late))
-    assert rates.lost == [50.0]
-    assert rates.undone_after == [undone_after]
-
-
-def test_a_claim_that_its_follow_up_undid_was_believed_for_its_own_window() -> None:
-    rates = seen((50.0, share(0.004, 8000)), (50.0, share(0.02, 3000)))
-    rates.lose(50.0, looks(0.02, 0.03, 0.02))
-    assert rates.undone_after == [8000 + 1000]
 
 
 def test_windows_that_missed_a_bound_under_a_rate_speak_against_it() -> None:
