@@ -7,7 +7,7 @@ UV := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --
 # Where this is set, every process compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest lint compiled bench docs clean setup
+.PHONY: run test pytest lint bench docs docs-site clean setup
 
 run: $(STAMPS)/models
 	$(BIN)/lynxbench run
@@ -19,7 +19,7 @@ WORKERS ?= 3
 test: $(STAMPS)/dev $(STAMPS)/browser servers
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
-pytest: $(STAMPS)/dev $(STAMPS)/browser servers compiled
+pytest: $(STAMPS)/dev $(STAMPS)/browser servers $(STAMPS)/compiled
 	$(BIN)/python -m pytest -q -m "servers or not servers" --numprocesses=$(WORKERS) --no-loadscope-reorder
 
 lint: $(STAMPS)/dev
@@ -28,16 +28,29 @@ lint: $(STAMPS)/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Once, beside the linters: where nothing is compiled yet, every process of the tests would do it all.
+# Beside the linters, where a file is new: every process of the tests would compile it again.
 # What cannot be collected is said by the tests themselves.
-compiled: $(STAMPS)/dev
+$(STAMPS)/compiled: $(STAMPS)/dev $(shell find src tests -name '*.py')
 	@$(BIN)/python -m pytest -q --collect-only >/dev/null || true
+	@touch $@
 
 bench: $(STAMPS)/dev
 	$(BIN)/python benchmarks/run_all.py
 
 docs: $(STAMPS)/dev
 	$(BIN)/python -m lynxbench.cli.reference_pages docs/reference
+
+# The documentation as a site in site/; nothing in it asks a network. Its maker announces the end of its own upkeep
+# (May 2027) at every build; the pages are plain Markdown, so another maker can take its place.
+docs-site: $(STAMPS)/docs
+	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --quiet --strict
+	@echo "site/index.html is written; with search: $(PYTHON) -m http.server --directory site 8008"
+
+$(STAMPS)/docs: environments/docs.txt | $(STAMPS)/venv
+	rm -rf .docs
+	$(PYTHON) -m venv --without-pip .docs
+	$(INTO) .docs/bin/python --requirement $<
+	@touch $@
 
 setup: $(STAMPS)/dev
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandRun, lynxbench, lynxbench_here
+from command_line import CommandRun, lynxbench_here
 
 CONTRACT = """\
 lynxbench: 1
@@ -63,9 +63,9 @@ class Place:
         self.runs: dict[int, Path] = {}
 
     def run(self, *arguments: str) -> CommandRun:
-        """A command in this place; what measures has a process of its own."""
-        call = lynxbench if arguments[0] == "run" else lynxbench_here
-        return call(*arguments, cwd=self.folder, LYNXBENCH_HOME=str(self.folder / "home"), LYNXBENCH_LEDGER="")
+        """A command in this place."""
+        home = {"LYNXBENCH_HOME": str(self.folder / "home"), "LYNXBENCH_LEDGER": ""}
+        return lynxbench_here(*arguments, cwd=self.folder, **home)
 
     def measure(self, threads: int) -> None:
         """Run the contract with so many threads."""

@@ -34,7 +34,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ran(bench: Path) -> dict[str, Any]:
-    done = lynxbench("experiment", "run", "cells.yaml", "--json", "--ledger", "ledger", cwd=bench)
+    done = lynxbench_here("experiment", "run", "cells.yaml", "--json", "--ledger", "ledger", cwd=bench)
     assert done.code == 0, done.err
     document: dict[str, Any] = json.loads(done.out)
     return document
@@ -191,7 +191,9 @@ def test_an_interrupted_experiment_goes_on_where_it_stopped(bench: Path, tmp_pat
     assert "--resume" in said
     (folder,) = (tmp_path / "out").iterdir()
     before = sorted(path.name for path in folder.glob("runs/*/attempts/*"))
-    done = lynxbench("experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", "--json", cwd=bench)
+    done = lynxbench_here(
+        "experiment", "run", "cells.yaml", "--out", str(tmp_path / "out"), "--resume", "--json", cwd=bench
+    )
     assert done.code == 0, done.err
     assert [cell["status"] for cell in json.loads(done.out)["cells"]].count("measured") == 3
     assert (tmp_path / "out" / folder.name / "analysis.json").exists()
@@ -253,7 +255,7 @@ def test_a_version_is_a_factor_through_environments_of_its_own(tmp_path: Path) -
     for version in ("1.0", "2.0"):
         tiny_lock(tmp_path, version)
     (tmp_path / "upgrade.yaml").write_text(VERSIONS)
-    done = lynxbench("experiment", "run", "upgrade.yaml", "--json", "--ledger", "ledger", cwd=tmp_path)
+    done = lynxbench_here("experiment", "run", "upgrade.yaml", "--json", "--ledger", "ledger", cwd=tmp_path)
     assert done.code == 0, done.err
     cells = json.loads(done.out)["cells"]
     assert [cell["status"] for cell in cells] == ["measured", "measured"]
@@ -309,7 +311,7 @@ policy:
 @pytest.mark.slow
 def test_a_tuning_confirms_on_unseen_seeds_and_reports_the_confirmation(bench: Path) -> None:
     (bench / "tuned.yaml").write_text(TUNED)
-    done = lynxbench("tune", "tuned.yaml", "--json", "--confirmations", "2", "--ledger", "tuned-ledger", cwd=bench)
+    done = lynxbench_here("tune", "tuned.yaml", "--json", "--confirmations", "2", "--ledger", "tuned-ledger", cwd=bench)
     assert done.code in (0, 1), done.err
     document = json.loads(done.out)
     assert (done.code == 0) == (document["verdict"] == "improved")

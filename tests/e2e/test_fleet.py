@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, lynxbench
+from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from fleet_cluster import listening, loopback_fleet, scratch_left
 from fleet_tasks import GATHERING, GATHERING_CONTRACT, WAITING, WAITING_CONTRACT, answer, write_rank_trace
 from lynxbench.attribute.attributing import TraceSettings
@@ -180,18 +180,18 @@ def test_the_command_line_records_every_node_and_shows_it_again(
     assert "node-1 done" in done.err
     (folder,) = (tmp_path / "out").iterdir()
     assert "node-4" in (folder / "report.html").read_text()
-    again = lynxbench("fleet", "show", str(folder), "--json", cwd=tmp_path, **home)
+    again = lynxbench_here("fleet", "show", str(folder), "--json", cwd=tmp_path, **home)
     assert json.loads(again.out)["per_precision"] == said["per_precision"]
-    verified = lynxbench("verify", said["units"][1]["result_id"], cwd=tmp_path, **home)
+    verified = lynxbench_here("verify", said["units"][1]["result_id"], cwd=tmp_path, **home)
     assert verified.code == 0, verified.out + verified.err
-    whole = lynxbench("verify", said["fleet_id"], "--all", cwd=tmp_path, **home)
+    whole = lynxbench_here("verify", said["fleet_id"], "--all", cwd=tmp_path, **home)
     assert whole.code == 0, whole.out + whole.err
     assert "✓ units: holds: 2 results, each of this contract" in whole.out
     assert "✓ per precision: holds" in whole.out
     forged = json.loads((folder / "report.json").read_text())
     forged["verdict"] = "all alike"
     (folder / "report.json").write_text(json.dumps(forged))
-    doubted = lynxbench("verify", str(folder), "--ledger", "none", cwd=tmp_path, **home)
+    doubted = lynxbench_here("verify", str(folder), "--ledger", "none", cwd=tmp_path, **home)
     assert doubted.code == 5
     assert "verdict: does not hold: stated 'all alike'" in doubted.out
 
@@ -300,7 +300,7 @@ def test_load_from_many_clients_is_one_result_that_verifies(
     facts = json.loads((run / "attempts" / "000-01" / "report.json").read_text())["facts"]
     assert [host["process"] for host in facts["hosts"]] == [0, 1, 2]
     assert len({host["node"] for host in facts["hosts"]}) == 3
-    verified = lynxbench("verify", str(run), cwd=tmp_path, **home)
+    verified = lynxbench_here("verify", str(run), cwd=tmp_path, **home)
     assert verified.code == 0, verified.out + verified.err
 
 

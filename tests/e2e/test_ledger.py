@@ -207,7 +207,7 @@ def test_a_ledger_that_was_rolled_back_exits_with_five(spin_run: Path, tmp_path:
 
 def test_rerun_executes_the_same_contract_and_says_what_came_of_it(tmp_path: Path) -> None:
     team = make_team("alpha", tmp_path / "home")
-    contract = QUICK_CONTRACT + "policy: {regression: 60 %}\n"
+    contract = QUICK_CONTRACT.replace("restarts: 2", "restarts: 3") + "policy: {regression: 60 %}\n"
     (tmp_path / "spin.yaml").write_text(contract)
     (tmp_path / "spinning.py").write_text(PAUSING)
     assert team.run("run", "spin.yaml", cwd=tmp_path).code == 0

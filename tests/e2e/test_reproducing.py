@@ -65,7 +65,7 @@ def published(tmp_path_factory: pytest.TempPathFactory, packages: Path) -> Path:
     home = tmp_path_factory.mktemp("publisher")
     team = make_team("publisher", home)
     (home / "contract.yaml").write_text(CONTRACT)
-    done = team.run("run", "contract.yaml", cwd=home, PYTHONPATH=_path(packages))
+    done = lynxbench("run", "contract.yaml", cwd=home, **team.environment, PYTHONPATH=_path(packages))
     assert done.code == 0, done.err
     (result,) = team.ask("results", "list")["results"]
     bundle = home / "published.lynx"

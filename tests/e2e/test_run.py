@@ -123,7 +123,7 @@ def test_what_was_measured_survives_and_resume_goes_on(how: signal.Signals, tmp_
     assert count_journal(attempt) >= seen, "and its first attempt is kept"
     result = read_result(run_folder)
     assert result.per_precision[0].restarts == 2
-    assert lynxbench("run", "spin.yaml", "--resume", cwd=folder).code == 2, "nothing is left to resume"
+    assert lynxbench_here("run", "spin.yaml", "--resume", cwd=folder).code == 2, "nothing is left to resume"
 
 
 def _variant(tmp_path: Path, function: str) -> Path:
@@ -172,7 +172,7 @@ def test_an_open_loop_is_refused_by_an_in_process_engine(tmp_path: Path) -> None
     arrival = "  arrival: {process: poisson, rate: 5 /s}"
     contract = QUICK_CONTRACT.replace("  precisions: [fp32]", f"  precisions: [fp32]\n{arrival}")
     (folder / "spin.yaml").write_text(contract)
-    done = lynxbench("run", "spin.yaml", cwd=folder)
+    done = lynxbench_here("run", "spin.yaml", cwd=folder)
     assert done.code == 4
     assert "concurrency 1" in done.err
 
@@ -187,7 +187,7 @@ workload:
   model: {source: package, name: smollm2-135m-instruct}
   precisions: [fp32, int8]
   input_tokens: {distribution: fixed, value: 8}
-  output_tokens: {distribution: fixed, value: 2}
+  output_tokens: {distribution: fixed, value: 4}
 engine: {name: torch}
 protocol:
   {restarts: 1, steady: {drift: 20 %, window: 300 ms}, min_duration: 2400 ms, limit: 2400 ms, foreign_load: 100 %}
@@ -220,7 +220,7 @@ def test_a_real_language_model_is_measured_explained_and_compared(tmp_path: Path
     assert shown is not None
     assert f"\n{mark_of(shown).upper()}: " in done.out
     samples = read_samples(folder / "samples.npz")
-    assert all(np.all(process.samples.iterations.units == 2) for process in samples)
+    assert all(np.all(process.samples.iterations.units == 4) for process in samples)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_real_language_model_is_measured_explained_and_compared(tmp_path: Path
     [("", "has no 'spin'"), ("import nowhere_at_all\n", "nowhere_at_all"), ("spin = 3\n", "not a function")],
 )
 def test_a_function_that_is_not_there_is_the_users_to_mend(tmp_path: Path, code: str, says: str) -> None:
-    done = lynxbench("run", "spin.yaml", cwd=_variant(tmp_path, code))
+    done = lynxbench_here("run", "spin.yaml", cwd=_variant(tmp_path, code))
     assert done.code == 2, done.err
     assert says in done.err
     assert "nothing could be measured here" not in done.err, "it is not this executor that lacks something"

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import lynxbench
+from command_line import lynxbench, lynxbench_here
 from lynxbench.contract.loader import read_bundled_text
 from lynxbench.evidence.sample_file import hash_file, read_samples
 from lynxbench.load.ground_truth import Behaviour, ServedOutcome
@@ -32,7 +32,7 @@ INSTANT = Path(__file__).parents[1] / "servers" / "instant.py"
 
 def run_json(folder: Path, text: str, expected: int = 0, **environment: str) -> dict:
     (folder / "served.yaml").write_text(text, encoding="utf-8")
-    done = lynxbench("run", "served.yaml", "--json", cwd=folder, **environment)
+    done = lynxbench_here("run", "served.yaml", "--json", cwd=folder, **environment)
     assert done.code == expected, done.err
     return json.loads(done.out)
 
@@ -181,7 +181,7 @@ def test_tls_and_keys_from_the_environment(tmp_path):
         )
         missing = tmp_path / "missing.yaml"
         missing.write_text(text, encoding="utf-8")
-        refused = lynxbench("run", str(missing), cwd=tmp_path)
+        refused = lynxbench_here("run", str(missing), cwd=tmp_path)
         assert refused.code == 4
         assert "SERVED_KEY is not set" in refused.err
         result = run_json(tmp_path, text, SERVED_KEY=secret)
@@ -228,7 +228,7 @@ def test_what_cannot_be_asked_is_one_line(tmp_path):
     assert len(done.err.strip().splitlines()) == 1
     with running_server(Behaviour(http500=1.0)) as server:
         (tmp_path / "served.yaml").write_text(served_contract(server.url, restarts=1), encoding="utf-8")
-        done = lynxbench("run", "served.yaml", cwd=tmp_path)
+        done = lynxbench_here("run", "served.yaml", cwd=tmp_path)
     assert done.code == 4
     assert "the server answers 500" in done.err
 
@@ -251,7 +251,7 @@ def test_a_replayed_trace_and_an_interrupted_run_that_goes_on(tmp_path):
             _, err = run.communicate(timeout=120)
         assert run.returncode == 130, err
         assert "--resume" in err
-        done = lynxbench("run", "served.yaml", "--json", "--resume", cwd=tmp_path)
+        done = lynxbench_here("run", "served.yaml", "--json", "--resume", cwd=tmp_path)
     assert done.code == 0, done.err
     load = load_of(json.loads(done.out))
     assert load["accounting"] | {"said": {}} == {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
+from command_line import QUICK_CONTRACT, SPINNING, lynxbench_here
 from lynxbench.cli.main import app
 from lynxbench.evidence.documents import read_result, write_result
 from lynxbench.evidence.keyring import Keyring
@@ -277,7 +277,7 @@ def test_a_result_is_verified_out_of_the_ledger_and_that_is_recorded(spin_run: P
 def test_a_death_is_recomputed_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "spin.yaml").write_text(QUICK_CONTRACT)
     (tmp_path / "spinning.py").write_text(DYING)
-    done = lynxbench("run", "spin.yaml", "--ledger", "none", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
+    done = lynxbench_here("run", "spin.yaml", "--ledger", "none", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
     assert done.code in (0, 1), done.err
     (folder,) = (tmp_path / "results").iterdir()
     report = verify_folder(folder)
@@ -300,7 +300,7 @@ def test_a_served_run_is_recomputed_from_its_requests(tmp_path: Path) -> None:
     with running_server(Behaviour(ttft_ms=5, itl_ms=1)) as server:
         contract = served_contract(server.url).replace("processes: 1", "processes: 2")
         (tmp_path / "served.yaml").write_text(contract, encoding="utf-8")
-        done = lynxbench("run", "served.yaml", "--ledger", "none", cwd=tmp_path, **home)
+        done = lynxbench_here("run", "served.yaml", "--ledger", "none", cwd=tmp_path, **home)
     assert done.code in (0, 1), done.err
     (folder,) = (tmp_path / "results").iterdir()
     report = verify_folder(folder)

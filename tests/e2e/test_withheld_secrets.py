@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import QUICK_CONTRACT, SPINNING, lynxbench
+from command_line import QUICK_CONTRACT, SPINNING, lynxbench, lynxbench_here
 from lynxbench.load.ground_truth import Behaviour
 from lynxbench.load.truth_process import running_server
 from served import served_contract
@@ -73,7 +73,7 @@ def test_a_contract_with_a_secret_is_refused_before_anything_is_written(words: s
     with running_server(Behaviour()) as server:
         text = served_contract(server.url, engine=f"launch: {words}")
         (tmp_path / "served.yaml").write_text(text, encoding="utf-8")
-        done = lynxbench("run", "served.yaml", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
+        done = lynxbench_here("run", "served.yaml", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
     assert done.code == 2, done.err
     assert "engine.launch[" in done.err
     assert "letmein" not in done.err

@@ -9,6 +9,15 @@ import pytest
 from hosted import World, hosted, make_world
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _light_passwords() -> Iterator[None]:
+    """A fifth of a second for each password is for attackers; `test_passwords.py` asks a process of its own for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lynxbench.server.access.SCRYPT_N", 2)
+        patch.setattr("lynxbench.server.access.SCRYPT_P", 1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A listening server; its own thread does not look after things, so that nothing happens by itself."""

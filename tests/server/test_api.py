@@ -25,8 +25,8 @@ from lynxbench.server.app import make_app
 from lynxbench.server.rights import API
 
 CHECKS = ("not_a_server_error", "response_schema_conformance", "content_type_conformance", "status_code_conformance")
-EXAMPLES = 25
-"""Fuzzed requests an operation, besides examples and some 1,400 requests of the coverage phase."""
+EXAMPLES = 40
+"""Fuzzed requests an operation, besides examples and some 1,400 requests of the coverage phase: 40 s on two cores."""
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def lynxbench(*arguments: str, cwd: Path, timeout_s: float = 240, **environment:
 
 
 def lynxbench_here(*arguments: str, cwd: Path, **environment: str) -> CommandRun:
-    """The same command line in this process: what only reads and writes documents needs no process of its own."""
+    """The same command line in this process: most need none of their own; a run measures in fresh ones all the same."""
     from lynxbench.cli.main import main
 
     out, err, code = io.StringIO(), io.StringIO(), 0

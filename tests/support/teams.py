@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from command_line import CommandRun, lynxbench, lynxbench_here
+from command_line import CommandRun, lynxbench_here
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
 from lynxbench.model.entries import Role
@@ -25,8 +25,7 @@ class Team:
     home: Path
 
     def run(self, *arguments: str, cwd: Path | None = None, **more: str) -> CommandRun:
-        call = lynxbench if arguments[0] in ("run", "rerun") else lynxbench_here  # what measures has its own process
-        return call(*arguments, cwd=cwd or self.home, LYNXBENCH_HOME=str(self.home), **more)
+        return lynxbench_here(*arguments, cwd=cwd or self.home, LYNXBENCH_HOME=str(self.home), **more)
 
     def ask(self, *arguments: str) -> dict:  # type: ignore[type-arg]
         done = self.run(*arguments, "--json")

@@ -66,3 +66,19 @@ def test_every_place_that_the_tour_names_is_there() -> None:
     named = set(re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.(?:py|toml))?)`", text))
     assert len(named) > 30
     assert {place for place in named if not (SOURCE / place).exists() and not (DOCS.parent / place).exists()} == set()
+
+
+def test_the_site_shows_every_page_once() -> None:
+    listed = re.findall(r"^ +- ([\w./-]+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(), re.M)
+    pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
+    assert sorted(listed) == sorted(pages)
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    dead = []
+    for page in [DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md", *DOCS.rglob("*.md")]:
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.S)
+        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", text):
+            if "://" not in target and not (page.parent / target).exists():
+                dead.append(f"{page.name}: {target}")
+    assert dead == []

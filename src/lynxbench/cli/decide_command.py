@@ -1,4 +1,7 @@
-"""`lynxbench decide`: from evidence to a decision that cites it."""
+"""`lynxbench decide`: from evidence to a decision that cites it.
+
+The parser reads options from each signature, so those that several questions share stand in each of them.
+"""
 
 import os
 from pathlib import Path

@@ -26,7 +26,7 @@ from lynxbench.compare.suspects import (
 from lynxbench.compare.whole_rules import brief
 from lynxbench.model.canonical import canonical_bytes
 from lynxbench.model.comparison import FieldSuspect, LayerDifference
-from lynxbench.model.evidence_gate import Lack, figures_fall_short
+from lynxbench.model.evidence_gate import Lack, Shortfall, figures_fall_short
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.fleet import FieldSplit, FleetComparison, InstanceRow, InstanceStanding
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
@@ -76,14 +76,19 @@ def compare_instances(
     logs = np.array([float(np.mean(np.log(usable[name].run_means))) for name in names])
     errors = np.array([_standard_error(usable[name].run_means) for name in names])
     values = np.exp(logs)
-    centre = float(np.median(logs))
-    sigma = _sigma(logs, errors) if len(names) > 1 else None
+    lacks = [_lack(results[name], usable[name]) for name in names]
+    # What an instance is held against must be sound itself: doubtful ones together would convict the one that is not.
+    sound = [i for i, lack in enumerate(lacks) if lack is None]
+    centre = float(np.median(logs[sound or slice(None)]))
+    sigma = _sigma(logs[sound], errors[sound]) if len(sound) > 1 else None
     # Those far off must not stand for "the others": of three instances one slow one would set both others apart.
-    far = set() if sigma is None else {i for i in range(len(names)) if abs(logs[i] - centre) >= OUTLYING * sigma}
-    ratios = [_against_rest(usable, names, place, logs, confidence, far) for place in range(len(names))]
+    near = [i for i in sound if sigma is None or abs(logs[i] - centre) < OUTLYING * sigma]
+    ratios = [_against_rest(usable, names, place, logs, confidence, near or sound) for place in range(len(names))]
     standings = [
-        _placed(results[names[i]], usable[names[i]], ratios[i], logs[i] - centre, sigma, budget, len(names))
-        for i in range(len(names))
+        (InstanceStanding.UNKNOWN, lack.line)
+        if lack is not None and len(names) > 1
+        else _standing(ratios[i], logs[i] - centre, sigma, usable[names[i]], budget, len(sound))
+        for i, lack in enumerate(lacks)
     ]
     apart = {name for name, (standing, _) in zip(names, standings, strict=True) if standing in _APART}
     outliers = {
@@ -136,7 +141,7 @@ def compare_instances(
         budget=budget,
         confidence=confidence,
         same_executor=len({results[name].executor_id for name in names}) == 1,
-        splits=find_splits({name: results[name] for name in names}, dict(zip(names, logs.tolist(), strict=True))),
+        splits=find_splits({names[i]: results[names[i]] for i in sound}, {names[i]: float(logs[i]) for i in sound}),
         sentence="",
     )
     return compared.model_copy(update={"sentence": _sentence(compared)})
@@ -272,13 +277,12 @@ def _against_rest(
     place: int,
     logs: np.ndarray[tuple[int], np.dtype[np.float64]],
     confidence: float,
-    far: set[int],
+    usual: Sequence[int],
 ) -> Interval:
-    """This instance over the median of the others; Bonferroni over the instances: all hold at once."""
-    if len(names) < 2:
+    """This instance over the median of the usual others; Bonferroni over the instances: all hold at once."""
+    others = [i for i in usual if i != place]
+    if not others:
         return UNKNOWN_INTERVAL
-    others = [i for i in range(len(names)) if i != place]
-    others = [i for i in others if i not in far] or others
     change = float(logs[place] - np.median(logs[others]))
     own = np.log(usable[names[place]].run_means)
     rest = [np.log(usable[names[i]].run_means) for i in others]
@@ -295,27 +299,17 @@ def _against_rest(
     return Interval(math.exp(change - reach), math.exp(change), math.exp(change + reach))
 
 
-def _placed(
-    result: Result,
-    figures: PrecisionResult,
-    ratio: Interval,
-    off: float,
-    sigma: float | None,
-    budget: float,
-    count: int,
-) -> tuple[InstanceStanding, str]:
-    """Where an instance stands by its figures, unless these can carry no such word; emulated ones are so everywhere."""
-    lacking = [each for each in figures_fall_short(result, figures) if each.lack is not Lack.EMULATED]
-    if lacking and count > 1:
-        return InstanceStanding.UNKNOWN, lacking[0].line
-    return _standing(ratio, off, sigma, figures, budget, count)
+def _lack(result: Result, figures: PrecisionResult) -> Shortfall | None:
+    """What keeps an instance from being placed, and from standing for the others; emulated ones are so everywhere."""
+    lacking = (each for each in figures_fall_short(result, figures) if each.lack is not Lack.EMULATED)
+    return next(lacking, None)
 
 
 def _standing(
     ratio: Interval, off: float, sigma: float | None, figures: PrecisionResult, budget: float, count: int
 ) -> tuple[InstanceStanding, str]:
     if count < 2 or sigma is None:
-        return InstanceStanding.UNKNOWN, "there is no other instance to hold it against"
+        return InstanceStanding.UNKNOWN, "there is no other instance with sound evidence to hold it against"
     if len(figures.run_means) < FEWEST_RESTARTS or not ratio.known:
         return InstanceStanding.UNKNOWN, f"{len(figures.run_means)} restarts; a verdict needs {FEWEST_RESTARTS}"
     if ratio.low <= 1 + budget and ratio.high >= 1 - budget:

@@ -29,7 +29,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from pydantic import JsonValue
 
-from lynxbench.engines.host_ceilings import measure_matmul, measure_streams
+from lynxbench.engines.host_ceilings import budget_within, measure_matmul, measure_streams
 from lynxbench.engines.python_resources import account, write_accounts
 from lynxbench.errors import CannotRun, OwnCodeFailed
 from lynxbench.model.attribution import Ceiling
@@ -103,6 +103,7 @@ class CallableSession:
         self._function = function
         self._threads = job.threads
         self._precision = job.precision
+        self._ceiling_s = budget_within(job.contract.protocol.limit_s)
         self._torch_formats: frozenset[str] | None = None
         self._takes_precision = self._set_up(job)
         self._call = _with_index(function, target)
@@ -185,9 +186,9 @@ class CallableSession:
             device = torch.device("cpu" if _active_cuda() is None else "cuda")
             return measure_used_ceilings(self._precision, self._torch_formats, device)
         return (
-            measure_matmul("float32", Precision.FP32, self._threads),
-            measure_matmul("float64", None, self._threads),
-            *measure_streams(self._threads),
+            measure_matmul("float32", Precision.FP32, self._threads, self._ceiling_s),
+            measure_matmul("float64", None, self._threads, self._ceiling_s),
+            *measure_streams(self._threads, self._ceiling_s),
         )
 
     def device_memory_peak_bytes(self) -> int | None:

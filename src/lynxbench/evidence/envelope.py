@@ -167,6 +167,16 @@ def check_signatures(
     return CheckedSignatures(tuple(signers.values()), tuple(ignored))
 
 
+def refuse_misnamed(envelope: Envelope, trust: TrustList, where: str) -> None:
+    """EvidenceInvalid where a trusted key's signature stands under an id that is not its own: the id was changed."""
+    message = pre_authentication_encoding(envelope.payload_type, envelope.payload)
+    for signature in envelope.signatures:
+        if trust.find(signature.keyid) is None:
+            signer = next((key for key in trust.keys if key.public.verify(message, signature.sig)), None)
+            if signer is not None:
+                raise EvidenceInvalid(f"{where}: {signer.team} signed it, and it names key {short(signature.keyid)}")
+
+
 def verify_signatures(
     envelope: Envelope,
     trust: TrustList,

@@ -15,6 +15,7 @@ from lynxbench.evidence.envelope import (
     add_signature,
     check_signatures,
     parse_envelope,
+    refuse_misnamed,
     sign,
     verify_signatures,
 )
@@ -163,6 +164,7 @@ def prove_stored(ledger: Ledger, trust: TrustList | None = None) -> int:
         if checkpoint.head != TreeHead(size, root) or (is_alone and logged_at != checkpoint.made_at):
             raise EvidenceInvalid(f"{where} says what its signers did not sign")
         check_signatures(envelope, trust or TrustList(), payload_type=CHECKPOINT_TYPE)
+        refuse_misnamed(envelope, trust or TrustList(), where)
         prove_against(ledger, checkpoint)
     return len(rows)
 

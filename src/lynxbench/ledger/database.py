@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +52,8 @@ class Schema:
     """Tables whose rows are never changed nor deleted; the database itself refuses."""
     released: Mapping[str, str] = field(default_factory=dict)
     """Tables whose rows are never changed, and go only where this condition holds of the row OLD."""
+    settled: Callable[[sa.Connection], None] | None = None
+    """What is done once the tables were made or migrated."""
 
     @property
     def version_table(self) -> str:
@@ -164,6 +166,8 @@ class Database:
                 (command.upgrade if upwards else command.downgrade)(config, target)
             except CommandError as error:  # a version that no lynxbench ever wrote
                 raise EvidenceInvalid(f"{self.name}: {_DAMAGED} ({first_line(error)})") from None
+            if target == "head" and self._schema.settled is not None:
+                self._schema.settled(connection)
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -182,6 +186,8 @@ class Database:
         )
         version.create(connection, checkfirst=True)
         connection.execute(version.insert(), [{"version_num": self._schema.newest}])
+        if self._schema.settled is not None:
+            self._schema.settled(connection)
 
     def _schema_in(self, connection: sa.Connection) -> str | None:
         table = self._schema.version_table

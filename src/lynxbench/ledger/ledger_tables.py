@@ -5,6 +5,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from lynxbench.ledger.database import NUMBER, Schema
+from lynxbench.ledger.schema_text import keep_schema_digest
 
 metadata = sa.MetaData()
 
@@ -150,11 +151,12 @@ RELEASED = {
 
 LEDGER_SCHEMA = Schema(
     "ledger",
-    "0006",
+    "0007",
     metadata,
     Path(__file__).parent / "migrations" / "versions",
     guarded=(*RECORD, *INDEXED),
     released=RELEASED,
+    settled=keep_schema_digest,
 )
 """Record and index alike are guarded by the database itself. Whoever may write its files can take the guards away: that
 and whatever was changed then is found by `log_audit`, which makes the index again from the entries."""

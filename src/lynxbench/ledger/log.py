@@ -29,6 +29,7 @@ from lynxbench.ledger.ledger_tables import (
     times,
 )
 from lynxbench.ledger.run_owners import SignedEntry, refuse_foreign_run
+from lynxbench.ledger.schema_text import DIGEST
 from lynxbench.model.entries import Entry, EntryKind
 
 T = TypeVar("T")
@@ -239,7 +240,7 @@ class Ledger:
         return str(now.astimezone(UTC).isoformat(timespec="milliseconds"))
 
     def _properties(self) -> dict[str, str]:
-        return {row.name: row.value for row in self.database.rows(select(properties))}
+        return {row.name: row.value for row in self.database.rows(_SAID)}
 
     def _initialise(self, blobs: str | None) -> dict[str, str]:
         if blobs is None and not self.database.is_sqlite:
@@ -248,7 +249,7 @@ class Ledger:
                 "set LYNXBENCH_BLOBS to a shared folder or s3://…"
             )
         with self.database.writing() as connection:
-            there = {row.name: row.value for row in connection.execute(select(properties))}
+            there = {row.name: row.value for row in connection.execute(_SAID)}
             if there:  # somebody was quicker
                 return there
             made = {"origin": f"lynxbench-ledger-{secrets.token_hex(16)}"} | ({"blobs": blobs} if blobs else {})
@@ -257,6 +258,7 @@ class Ledger:
 
 
 # built once: the database layer remembers how each of them is compiled
+_SAID = select(properties).where(~properties.c.name.startswith(DIGEST))
 _before = times.alias()
 _chained = entries.outerjoin(times, times.c.seq == entries.c.seq)
 _ENTRY = select(

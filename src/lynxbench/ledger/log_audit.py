@@ -18,6 +18,7 @@ from lynxbench.ledger import merkle
 from lynxbench.ledger.index_rows import Row, entry_columns, index_rows
 from lynxbench.ledger.ledger_tables import entries, figures, nodes, open_runs, results, subjects, times
 from lynxbench.ledger.log import Ledger, TreeHead
+from lynxbench.ledger.schema_text import refuse_changed_schema
 
 MAX_ENTRIES_READ = 5000
 """Rows fetched at once."""
@@ -33,8 +34,12 @@ def audit(ledger: Ledger) -> TreeHead:
         with ExitStack() as streams:
             head = _Comparison(streamed, name, streams).head()
         missing = ledger.database.missing_guards(connection)
-    if missing:
-        raise EvidenceInvalid(f"{name}: {missing[0]} does not guard its table any more; somebody could change it since")
+        if missing:
+            raise EvidenceInvalid(
+                f"{name}: {missing[0]} does not guard its table any more; somebody could change it since"
+            )
+        if ledger.database.is_sqlite:
+            refuse_changed_schema(connection, name)
     return head
 
 

@@ -9,7 +9,7 @@ import re
 from sqlalchemy import func, select
 from sqlalchemy import text as statement
 
-from lynxbench.errors import NotFound
+from lynxbench.errors import EvidenceInvalid, NotFound
 from lynxbench.ledger.ledger_tables import results, subjects
 from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.model.canonical import short
@@ -47,10 +47,20 @@ _MACHINES = """
 """From one machine to the next by the index: grouping would look at every result."""
 
 
-def machine_letters(ledger: Ledger) -> dict[str, str]:
+class MachineLetters(dict[str, str]):
     """By instance id: the letter of each machine, in the order of their first results."""
+
+    def __missing__(self, instance_id: str) -> str:
+        """A result's machine that the index does not lead to: the index was changed."""
+        raise EvidenceInvalid(
+            f"the index of machines does not hold {short(instance_id)}: it was changed; lynxbench results log --verify"
+        )
+
+
+def machine_letters(ledger: Ledger) -> MachineLetters:
+    """The letters of all machines."""
     rows = ledger.database.rows(statement(_MACHINES))
-    return {str(row[0]): _letter(place) for place, row in enumerate(rows)}
+    return MachineLetters((str(row[0]), _letter(place)) for place, row in enumerate(rows))
 
 
 def find_analysis(ledger: Ledger, text: str) -> Logged | None:

@@ -3,7 +3,7 @@
 Started as `python -m lynxbench.run.worker FOLDER`. Beside what every fresh process leaves, its folder holds
 
     iterations.bin, marks.bin   samples, as they happen      outputs.npz     answers for accuracy
-    trace.json.gz               the profiler's trace
+    trace.columns               what the verdict needs of the profiler's trace
 
 `python -m lynxbench.run.worker FOLDER follow` is one more rank of a run over several, with the variables torchrun sets.
 """
@@ -145,7 +145,12 @@ def _stop_rule(job: Job) -> StopRule:
 def _profile(session: Session, folder: Path, step_s: float) -> Path | None:
     say_stage(folder, "profile")
     fewest, most = PROFILED_STEPS
-    return session.profile(int(min(max(PROFILED_S / max(step_s, 1e-9), fewest), most)), folder)
+    trace = session.profile(int(min(max(PROFILED_S / max(step_s, 1e-9), fewest), most)), folder)
+    if trace is None:
+        return None
+    from lynxbench.attribute.read.trace_columns import condense_trace  # not beside what is measured
+
+    return condense_trace(trace)
 
 
 def _ceilings(session: Session, folder: Path, known: tuple[Ceiling, ...]) -> tuple[Ceiling, ...]:

@@ -119,6 +119,39 @@ def test_void_instances_take_no_part() -> None:
     assert compare_instances({"void": void}, Precision.FP32, budget=BUDGET, confidence=CONFIDENCE) is None
 
 
+def doubted(result: Result) -> Result:
+    validity = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("foreign load 40 %",))
+    return result.model_copy(update={"validity": validity})
+
+
+@pytest.mark.parametrize("sound", [1, 2])
+def test_doubtful_instances_convict_nobody(sound: int) -> None:
+    """Four slow ones under foreign load, and fast ones that are not: it is not the fast ones that stand apart."""
+    results = {
+        f"loaded{k}": doubted(instance(60.0, k, {"accelerator.gpu_power_limit_enforced_w": [600]})) for k in range(4)
+    }
+    results |= {f"quiet{k}": instance(100.0, 10 + k) for k in range(sound)}
+    found = compared(results)
+    placed = standings(found)
+    assert {placed[f"loaded{k}"] for k in range(4)} == {InstanceStanding.UNKNOWN}
+    expected = InstanceStanding.TYPICAL if sound == 2 else InstanceStanding.UNKNOWN
+    assert {placed[f"quiet{k}"] for k in range(sound)} == {expected}
+    assert all(row.cause is None for row in found.instances)
+    assert found.splits == ()
+    if sound == 1:
+        (alone,) = (row for row in found.instances if row.unit == "quiet0")
+        assert alone.why == "there is no other instance with sound evidence to hold it against"
+        assert not alone.against_rest.known
+
+
+def test_among_sound_instances_an_outlier_is_found_beside_doubtful_ones() -> None:
+    results = {f"node{k}": instance(100.0, k) for k in range(4)} | {"slow": instance(85.0, 9)}
+    results |= {f"loaded{k}": doubted(instance(85.0, 20 + k)) for k in range(6)}
+    placed = standings(compared(results))
+    assert placed["slow"] is InstanceStanding.OUTLIER
+    assert {placed[f"node{k}"] for k in range(4)} == {InstanceStanding.TYPICAL}
+
+
 def test_a_field_that_divides_the_fleet_goes_with_its_spread() -> None:
     fleet = {f"a{i}": instance(100, i) for i in range(4)}
     fleet |= {f"b{i}": instance(90, 50 + i, {"accelerator.gpu_power_limit_enforced_w": [600]}) for i in range(4)}

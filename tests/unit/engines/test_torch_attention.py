@@ -186,6 +186,15 @@ def test_results_say_whose_attention_it_was() -> None:
     assert "not repeated" in session_of("prefill", "grouped").facts()["runtime.attention"]
 
 
+@pytest.mark.slow
+def test_a_compiled_step_says_the_same() -> None:
+    """Compiled in earnest, judged by the step itself, against the library's attention as it comes."""
+    plain, compiled = session_of("decode", "sdpa"), session_of("decode", "grouped", graph="compile")
+    a, b = plain.outputs().arrays["logits"], compiled.outputs().arrays["logits"]
+    assert float(np.linalg.norm(a - b) / np.linalg.norm(a)) < 1e-4
+    assert compiled.facts()["runtime.graph"] == "compile"
+
+
 # --- a cache in pieces ---
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from pathlib import Path
@@ -233,14 +232,14 @@ def test_a_profile_holds_the_annotated_steps_with_shapes(tmp_path: Path) -> None
     session = open_tiny("generate", "decoder")
     path = session.profile(3, tmp_path)
     assert path is not None
-    assert path.name == "trace.json.gz"
-    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    assert path.name == "trace.json"
+    events = json.loads(path.read_bytes())["traceEvents"]
     steps = [event for event in events if event.get("cat") == "user_annotation" and event["name"].startswith("step#")]
     assert sorted(event["name"] for event in steps) == ["step#0", "step#1", "step#2"]
     products = [event for event in events if event.get("name") in ("aten::mm", "aten::addmm")]
     assert products
     assert all("Input Dims" in event["args"] for event in products)
-    assert [file.name for file in tmp_path.iterdir()] == ["trace.json.gz"]
+    assert [file.name for file in tmp_path.iterdir()] == ["trace.json"]
     assert session.marks == []
 
 
@@ -248,9 +247,9 @@ def test_a_profile_holds_the_annotated_steps_with_shapes(tmp_path: Path) -> None
 def test_ceilings_are_plausible(precision: str) -> None:
     ceilings = {ceiling.name: ceiling for ceiling in open_tiny("generate", "decoder", precision).ceilings()}
     assert set(ceilings) == {"matmul", "copy", "read"}
-    assert 1e8 < ceilings["matmul"].per_s < 1e14
-    assert 1e8 < ceilings["read"].per_s < 5e12
-    assert 1e8 < ceilings["copy"].per_s < 5e12
+    assert 1e6 < ceilings["matmul"].per_s < 1e14
+    assert 1e6 < ceilings["read"].per_s < 5e12
+    assert 1e6 < ceilings["copy"].per_s < 5e12
     assert ceilings["matmul"].precision is Precision(precision)
 
 

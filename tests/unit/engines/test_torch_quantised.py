@@ -145,3 +145,10 @@ def test_a_weight_that_torchao_leaves_as_it_was_is_refused() -> None:
     odd = torch.nn.Linear(96, 64, bias=False)
     with pytest.raises(CannotRun, match="torchao left a weight of 64×96"):
         torchao_layers.TorchaoInt4Weights(odd, torch.bfloat16)
+
+
+def test_the_model_library_does_not_import_torchao_for_nothing() -> None:
+    pytest.importorskip("transformers")
+    from lynxbench.engines.torch.library import quiet_library
+
+    assert quiet_library().is_torchao_available() is False

@@ -295,6 +295,18 @@ def test_a_stored_checkpoint_is_read_from_what_was_signed(ledger: Ledger, column
         prove_stored(ledger, TRUST)
 
 
+def test_a_stored_checkpoint_under_another_keys_id_is_noticed(ledger: Ledger) -> None:
+    """Nobody can hold a signature against a key that nobody knows; but whose it is can be tried."""
+    signed = sign_checkpoint(ledger, ALPHA, _now())
+    (own,) = (signature.keyid for signature in signed.envelope.signatures)
+    bent = signed.envelope.to_bytes().replace(own.encode(), own.replace(own[5], "f" if own[5] != "f" else "0").encode())
+    literal = f"X'{bent.hex()}'" if ledger.database.is_sqlite else f"decode('{bent.hex()}', 'hex')"
+    _without_guards(ledger, f"UPDATE ledger_checkpoints SET envelope = {literal}")
+    with pytest.raises(EvidenceInvalid, match="checkpoint 1: alpha signed it, and it names key"):
+        prove_stored(ledger, TRUST)
+    assert prove_stored(ledger, trusting(BRAVO)) == 1  # where its signer is not known, nobody can say
+
+
 # --- an older ledger ----------------------------------------------------------------------------------------------
 
 

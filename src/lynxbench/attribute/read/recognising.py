@@ -17,6 +17,7 @@ HEAD_BYTES = 64 << 10
 RESOURCE_BYTES = 512
 SQLITE_MAGIC = b"SQLite format 3"
 GZIP_MAGIC = b"\x1f\x8b"
+COLUMNS_MAGIC = b"lynxbench trace columns 1\n"
 
 _DEVICE_NAMED = re.compile(rb'"name"\s*:\s*"[^"]*/(?:host|device):')
 _KEY = re.compile(rb'"(\w+)"\s*:')
@@ -27,6 +28,7 @@ class RecordKind(StrEnum):
     """Kinds of files that tell where time went."""
 
     CHROME = "chrome trace"
+    COLUMNS = "columns of a trace"
     XLA = "XLA trace"
     RESOURCE = "resource record"
     NSIGHT_SYSTEMS = "Nsight Systems export"
@@ -47,6 +49,8 @@ def recognise(path: Path) -> RecordKind:
         raise BadInput(f"{path}: cannot be read ({error.strerror}); give a trace file") from None
     if head.startswith(SQLITE_MAGIC):
         return RecordKind.NSIGHT_SYSTEMS
+    if head.startswith(COLUMNS_MAGIC):
+        return RecordKind.COLUMNS
     if head.startswith(GZIP_MAGIC):
         head = _inflated(head)
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")

@@ -18,6 +18,7 @@ from lynxbench.attribute.read.resource_record import ResourceRecord, read_resour
 from lynxbench.attribute.read.rocprof import read_rocprof_document, read_rocprof_table
 from lynxbench.attribute.read.tensorrt import read_layers, read_times
 from lynxbench.attribute.read.trace import DEVICE_KINDS, NONE, STEP_NAME, EventKind, Trace, distinct, match_ids
+from lynxbench.attribute.read.trace_columns import read_columns
 from lynxbench.attribute.read.triton_requests import RequestTrace, read_requests
 from lynxbench.attribute.read.xla import read_xla
 
@@ -35,6 +36,7 @@ _LAUNCHES = re.compile(r"^(cuda|cu|hip)(LaunchKernel|GraphLaunch|Memcpy|Memset|M
 
 READERS: dict[RecordKind, Callable[[Path], Trace]] = {
     RecordKind.CHROME: read_trace,
+    RecordKind.COLUMNS: read_columns,
     RecordKind.XLA: read_xla,
     RecordKind.NSIGHT_COMPUTE: read_compute,
     RecordKind.ROCPROF_TABLE: read_rocprof_table,

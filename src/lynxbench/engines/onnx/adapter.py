@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import JsonValue
 
-from lynxbench.engines.host_ceilings import measure_matmul, measure_streams
+from lynxbench.engines.host_ceilings import budget_within, measure_matmul, measure_streams
 from lynxbench.engines.onnx.matmul_ceiling import measure_runtime_matmul
 from lynxbench.engines.onnx.model_file import ModelFile, find_model, find_tokenizer, quantised_copy, read_model
 from lynxbench.engines.onnx.onnx_inputs import (
@@ -174,9 +174,10 @@ class OnnxSession:
 
     def ceilings(self) -> tuple[Ceiling, ...]:
         """ONNX Runtime's own matrix product at this precision (numpy's where it has none); memory's copy and read."""
-        own = measure_runtime_matmul(self._job.precision, self._open_session, self._job.threads)
-        matmul = own or measure_matmul("float32", Precision.FP32, self._job.threads)
-        return (matmul, *measure_streams(self._job.threads))
+        threads, budget_s = self._job.threads, budget_within(self._job.contract.protocol.limit_s)
+        own = measure_runtime_matmul(self._job.precision, self._open_session, threads, budget_s)
+        matmul = own or measure_matmul("float32", Precision.FP32, threads, budget_s)
+        return (matmul, *measure_streams(threads, budget_s))
 
     def device_memory_peak_bytes(self) -> int | None:
         """ONNX Runtime's arenas keep no high-water mark that Python can read."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lynxbench.engines.host_ceilings import BUDGET_S, MATMUL_SIDE, measure_best_s
+from lynxbench.engines.host_ceilings import MATMUL_SIDE, measure_best_s
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.precision import Precision
 
@@ -15,7 +15,9 @@ OPSET = 17
 """Old enough for every runtime still in use, new enough for MatMulInteger and 16-bit MatMul."""
 
 
-def measure_runtime_matmul(precision: Precision, open_bytes: Callable[[bytes], Any], threads: int) -> Ceiling | None:
+def measure_runtime_matmul(
+    precision: Precision, open_bytes: Callable[[bytes], Any], threads: int, budget_s: float
+) -> Ceiling | None:
     """Operations per second, or None where the `onnx` package is missing or the precision has no bare graph."""
     graph_of: dict[Precision, tuple[str, str, str]] = {
         Precision.FP32: ("MatMul", "float32", "float32"),
@@ -30,9 +32,9 @@ def measure_runtime_matmul(precision: Precision, open_bytes: Callable[[bytes], A
     random = np.random.default_rng(0)
     # The right side is a stored weight in models, but a fed one shows the same kernel without packing at load.
     feed = {"left": _operand(left, random), "right": _operand(right, random)}
-    best_s = measure_best_s(lambda: session.run(["out"], feed))
+    best_s = measure_best_s(lambda: session.run(["out"], feed), budget_s)
     unit = "OP/s" if precision is Precision.INT8 else "FLOP/s"
-    how = f"onnxruntime {operator} {MATMUL_SIDE}³ {left}×{right}, best of {BUDGET_S:g} s, {threads} threads"
+    how = f"onnxruntime {operator} {MATMUL_SIDE}³ {left}×{right}, best of {budget_s:g} s, {threads} threads"
     return Ceiling(name="matmul", precision=precision, per_s=2 * MATMUL_SIDE**3 / best_s, unit=unit, how=how)
 
 

@@ -2,8 +2,9 @@
 
 Every restart is a fresh process, so import time is paid again and again. Importing one modeling file instead of the
 automatic classes, and telling the library that scipy and torch.distributed are absent (they serve models and modes this
-engine never uses), takes 6.4 s instead of 8.0 s on two Neoverse-N1 cores. The rest is torch itself (2 s), the library's
-scan of its own 539 model folders (1 s) and torch._dynamo, which it imports unconditionally (1.5 s).
+engine never uses), takes 6.4 s instead of 8.0 s on two Neoverse-N1 cores. torchao is hidden from it too: the engine
+asks it itself, where a precision needs it. The rest is torch itself (2 s), the library's scan of its own 539 model
+folders (1 s) and torch._dynamo, which it imports unconditionally (1.5 s).
 """
 
 import os
@@ -15,7 +16,7 @@ from lynxbench.errors import CannotRun
 from lynxbench.model.workload import LANGUAGE_TASKS, Task
 from lynxbench.workload.presets import ARCHITECTURES
 
-UNUSED = ("is_scipy_available", "is_torch_distributed_available")
+UNUSED = ("is_scipy_available", "is_torch_distributed_available", "is_torchao_available")
 """Availability checks of transformers that gate imports nothing here needs."""
 
 

@@ -1,9 +1,7 @@
 """What ran: a profiler trace for attribution, and the kernels of one step for the verdict native or emulated."""
 
-import gzip
 import os
 import re
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,7 +14,7 @@ from lynxbench.engines.torch.device import synchronise
 from lynxbench.engines.torch.number_formats import FORMATS
 from lynxbench.model.precision import Precision
 
-TRACE_FILE = "trace.json.gz"
+TRACE_FILE = "trace.json"
 NAMED_SHARE = 0.05
 """Of the matrix kernels' time: another format's share that is named."""
 MOST_KERNELS = 12
@@ -52,16 +50,10 @@ def profile_steps(step: Step, steps: int, device: torch.device) -> Any:
 
 
 def write_trace(profiler: Any, into: Path) -> Path:
-    """What the profiler saw as a packed trace in the folder."""
-    plain = into / TRACE_FILE.removesuffix(".gz")
-    profiler.export_chrome_trace(str(plain))
-    packed = into / TRACE_FILE
-    draft = packed.with_suffix(".part")
-    with plain.open("rb") as source, gzip.open(draft, "wb", compresslevel=3) as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-    draft.replace(packed)
-    plain.unlink()
-    return packed
+    """What the profiler saw as a trace in the folder."""
+    trace = into / TRACE_FILE
+    profiler.export_chrome_trace(str(trace))
+    return trace
 
 
 def product_formats(profiler: Any) -> frozenset[str]:

@@ -6,6 +6,7 @@ its integer product refuses a shape it goes on in fp32 without a word. `linear.I
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from importlib import metadata
 from typing import Any
 
@@ -29,7 +30,7 @@ def torchao_version() -> str | None:
         return None
 
 
-class TorchaoLinear(QuantisedLinear):
+class TorchaoLinear(QuantisedLinear, ABC):
     """A linear layer whose weight torchao holds."""
 
     def __init__(self, source: Any, dtype: torch.dtype) -> None:
@@ -46,9 +47,9 @@ class TorchaoLinear(QuantisedLinear):
         self.weight = plain.weight
         self.bias = None if source.bias is None else nn.Parameter(source.bias.detach().to(dtype), requires_grad=False)
 
+    @abstractmethod
     def config(self, quantization: Any) -> Any:
         """What torchao is asked for; its changes of the compiler's settings are never wanted."""
-        raise NotImplementedError
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x · Wᵀ + b."""

@@ -1,0 +1,62 @@
+"""Ceilings of the host: sought as long as the contract's own measuring allows, and never with fewer repeats."""
+
+from __future__ import annotations
+
+import pytest
+
+from lynxbench.engines.host_ceilings import (
+    BUDGET_S,
+    LEAST_REPEATS,
+    STREAM_BYTES,
+    budget_within,
+    measure_best_s,
+    measure_matmul,
+    measure_streams,
+)
+from lynxbench.model.precision import Precision
+
+
+@pytest.mark.parametrize(("limit_s", "budget_s"), [(600.0, BUDGET_S), (1.6, BUDGET_S), (0.6, 0.15), (0.02, 0.005)])
+def test_ceilings_take_no_longer_than_a_process_may_measure(limit_s: float, budget_s: float) -> None:
+    assert budget_within(limit_s) == pytest.approx(budget_s)
+
+
+class Clock:
+    """Time that passes only while a kernel works."""
+
+    def __init__(self, steps_ms: list[int]) -> None:
+        self.now_ns, self.left_ms = 0, iter(steps_ms)
+
+    def perf_counter(self) -> float:
+        return self.now_ns / 1e9
+
+    def perf_counter_ns(self) -> int:
+        return self.now_ns
+
+    def work(self) -> None:
+        self.now_ns += next(self.left_ms) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "best_s", "unused"),
+    [(0.001, 0.02, [7, 5]), (0.095, 0.007, [5]), (9.0, 0.0, [])],
+    ids=["too short for its repeats", "used up", "long"],
+)
+def test_the_shortest_counts_after_a_warm_up_and_enough_repeats(
+    monkeypatch: pytest.MonkeyPatch, budget_s: float, best_s: float, unused: list[int]
+) -> None:
+    first = 1  # the shortest of all, and not counted
+    clock = Clock([first, 30, 20, 20, 20, 7, 5] if unused else [first, *[1000] * 8, 0, 1000])
+    monkeypatch.setattr("lynxbench.engines.host_ceilings.time", clock)
+    assert measure_best_s(clock.work, budget_s) == pytest.approx(best_s)
+    assert list(clock.left_ms) == unused
+    assert LEAST_REPEATS == 4
+
+
+def test_each_says_how_long_it_was_sought() -> None:
+    product = measure_matmul("float32", Precision.FP32, 1, 0.02)
+    copy, read = measure_streams(2, 0.02)
+    assert all("best of 0.02 s" in ceiling.how for ceiling in (product, copy, read))
+    assert (product.precision, product.unit) == (Precision.FP32, "FLOP/s")
+    assert copy.per_s > STREAM_BYTES / 60, "twice the bytes: read and written"
+    assert read.per_s > STREAM_BYTES / 60
