@@ -317,6 +317,8 @@ class _Search:
             looks.append(look)
             is_watched = wanted >= 0.99 * to_watch
             outcome = self._outcome(rate_per_s, purpose, look) if is_watched else ProbeOutcome.UNDECIDED
+            if outcome is ProbeOutcome.PASS and len(looks) % 2 == 0:  # each more look is one more chance of luck
+                outcome = ProbeOutcome.UNDECIDED
             if outcome is not ProbeOutcome.UNDECIDED or LOOK_GROWTH * wanted > 1.01 * most:
                 break
             if is_watched and not self._is_worth_more(rate_per_s, purpose, look, wanted):

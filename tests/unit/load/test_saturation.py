@@ -285,6 +285,9 @@ def test_a_verdict_that_is_there_is_not_waited_for_until_twice_the_requests() ->
     assert all(len(sizes) > 2 for sizes in probes), "a verdict is held against what half of its requests said"
     for sizes in probes:
         assert np.all(np.array(sizes[1:]) / np.array(sizes[:-1]) < 1.42)
+    passed = [sizes for probe, sizes in zip(found.probes, looks, strict=True) if probe.outcome is ProbeOutcome.PASS]
+    assert passed
+    assert all(len(sizes) % 2 == 1 for sizes in passed), "looks between doublings may fail a rate, never pass it"
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.5])
