@@ -18,6 +18,9 @@ from lynxbench.model.workload import SaturatingArrival
 
 SITTING_RULE = "R19"
 BOTH_NOW = "measure both in one sitting (lynxbench compare --run)"
+_LOADED = (f"{FOREIGN_LOAD}:",)
+_UNSTEADY = (f"{SteadyVerdict.NOT_STEADY} (", f"{SteadyVerdict.INCONCLUSIVE} (")
+"""How reasons of doubt begin that both halves of a pair bear alike."""
 ABSOLUTE_METRICS = {"perplexity": "perplexity", "task": "task"}
 """Policy metric -> the metric that has a value of its own also at the reference precision."""
 
@@ -31,9 +34,11 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     yield from _native(labels, a, b)
     yield from _accuracy(pair, labels, a, b)
     yield from _units(labels, a, b)
+    in_pairs = bool(pair.order)
+    alike = in_pairs and all(_is_loaded(figures) or not _is_steady(figures) for figures in (a, b))
     for label, figures in zip(labels, (a, b), strict=True):
-        yield from _validity(label, figures, paired=bool(pair.order))
-        yield from _steadiness(label, figures)
+        yield from _validity(label, figures, in_pairs=in_pairs, alike=alike)
+        yield from _steadiness(label, figures, alike=alike)
         yield from _restarts(label, figures)
     yield from judge_sitting(pair, precision, leading_figure(pair.a.result.contract))
     if (a.load is None) != (b.load is None):
@@ -122,22 +127,31 @@ def _units(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> I
         yield breaks("R06", f"{a.throughput.unit} in {labels[0]}, {b.throughput.unit} in {labels[1]}")
 
 
-def _validity(label: str, figures: PrecisionResult, *, paired: bool) -> Iterator[RuleFinding]:
+def _is_loaded(figures: PrecisionResult) -> bool:
+    return any(reason.startswith(_LOADED) for reason in figures.validity.reasons)
+
+
+def _is_steady(figures: PrecisionResult) -> bool:
+    return figures.steady is None or figures.steady.verdict is SteadyVerdict.STEADY
+
+
+def _validity(label: str, figures: PrecisionResult, *, in_pairs: bool, alike: bool) -> Iterator[RuleFinding]:
     reasons = "; ".join(figures.validity.reasons) or "no reason given"
     if figures.validity.verdict is ValidityVerdict.VOID:
         yield breaks("R08", f"{label} is void: {reasons}")
     elif figures.throughput is None or figures.throughput.estimate is None:
         yield breaks("R08", f"{label} has no figure")
     elif figures.validity.verdict is ValidityVerdict.DOUBTFUL:
-        others = [reason for reason in figures.validity.reasons if not reason.startswith(f"{FOREIGN_LOAD}:")]
-        if paired and figures.validity.reasons and not others:
+        borne = (*(_LOADED if in_pairs else ()), *(_UNSTEADY if alike else ()))
+        if figures.validity.reasons and all(reason.startswith(borne) for reason in figures.validity.reasons):
             # in pairs it is in both halves, and what is left of it in their differences
             yield differs("R08", f"{label}: {reasons}")
             return
         yield doubts("R08", f"{label} is doubtful: {reasons}", f"measure {label} again without it ({reasons})")
 
 
-def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+def _steadiness(label: str, figures: PrecisionResult, *, alike: bool) -> Iterator[RuleFinding]:
+    """`alike`: both halves of every pair were disturbed, so that their differences hold what disturbed them."""
     steady = figures.steady
     if steady is None:
         yield breaks("R09", f"{label}: nothing is known about its steady state")
@@ -148,7 +162,9 @@ def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
     moved = ""
     if drift.known:
         moved = f" (drift {drift.estimate:+.1%} [{drift.low:+.1%}, {drift.high:+.1%}] over the counted window)"
-    if steady.verdict is SteadyVerdict.NOT_STEADY:
+    if alike:
+        yield differs("R09", f"{label}: {steady.verdict}: {steady.reason}{moved}; both were disturbed, pair by pair")
+    elif steady.verdict is SteadyVerdict.NOT_STEADY:
         remedy = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit), or remove what moves it"
         yield breaks("R09", f"{label} never reached steady state: {steady.reason}{moved}", remedy)
     else:

@@ -6,14 +6,16 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pytest
 
-from compared import make_contract, make_result
+from compared import make_contract, make_precision, make_result
 from lynxbench.compare.comparing import compare_pair
 from lynxbench.compare.pair import BetweenSittings, ComparedPair, ComparedSide
 from lynxbench.compare.sittings import describe_noise, group_by_sitting, in_one_sitting
 from lynxbench.model.comparison import Comparison, Effect, EffectVerdict, NoiseBasis, RuleVerdict
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Validity, ValidityVerdict
+from lynxbench.model.result import Result, Validity, ValidityVerdict
+from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.stats.sessions import LevelVariance, learn_variance
 
 MONDAY = datetime(2026, 3, 2, 3, tzinfo=UTC)
@@ -176,3 +178,54 @@ def test_each_figure_answers_for_its_own_sittings() -> None:
     assert leading["latency p50"].verdict is EffectVerdict.UNPROVEN
     assert "no other sittings" in leading["latency p50"].why
     assert leading["throughput"].verdict is EffectVerdict.REGRESSED
+
+
+# --- in pairs, in one sitting ---
+
+LOADED = "foreign load: other programs used 40% of the CPUs while counting (the contract allows 5%)"
+ORDER = ("AB", "BA", "AB", "BA", "AB")
+
+
+def _disturbed(means: tuple[float, ...], steady: SteadyVerdict, *reasons: str) -> Result:
+    figures = make_precision(run_means=means)
+    assert figures.steady is not None
+    told = Validity(verdict=ValidityVerdict.DOUBTFUL if reasons else ValidityVerdict.VALID, reasons=reasons)
+    settled = figures.steady.model_copy(update={"verdict": steady, "reason": "step"})
+    return make_result(per_precision=(figures.model_copy(update={"steady": settled, "validity": told}),))
+
+
+def _in_pairs(a: Result, b: Result, order: tuple[str, ...] = ORDER) -> Comparison:
+    return compare_pair(ComparedPair(ComparedSide(a, "A"), ComparedSide(b, "B"), order=order), None)
+
+
+MEANS = (100.0, 80.0, 60.0, 90.0, 70.0)
+UNSTEADY = SteadyVerdict.NOT_STEADY, "not steady (step)"
+
+
+def test_what_disturbs_both_halves_of_every_pair_is_in_their_differences() -> None:
+    """A neighbour that comes and goes: levels from 60 to 100, and B 3 % slower within every pair."""
+    slower = tuple(0.97 * mean * (1 + 0.001 * (-1) ** k) for k, mean in enumerate(MEANS))
+    a = _disturbed(MEANS, *UNSTEADY, LOADED)
+    b = _disturbed(slower, *UNSTEADY, LOADED)
+    together = _in_pairs(a, b)
+    assert together.verdict == "regressed"
+    assert {finding.outcome for finding in together.rules if finding.rule in ("R08", "R09")} == {RuleVerdict.DIFFERS}
+    apart = _in_pairs(a, b, order=())
+    assert apart.verdict not in ("regressed", "improved"), "one after the other, the same figures decide nothing"
+
+
+def test_one_that_is_unsteady_by_itself_is_not_excused_by_pairs() -> None:
+    calm = _disturbed((100.0, 100.2, 99.9, 100.1, 99.8), SteadyVerdict.STEADY)
+    drifting = _disturbed((97.0, 97.2, 96.9, 97.1, 96.8), *UNSTEADY)
+    found = _in_pairs(calm, drifting)
+    assert found.verdict not in ("regressed", "improved")
+    assert RuleVerdict.BREAKS in {finding.outcome for finding in found.rules if finding.rule == "R09"}
+
+
+@pytest.mark.parametrize("reason", ["thermal throttling for 40% of the time", "the clock was set by +3600 s"])
+def test_other_doubts_are_not_excused_by_pairs(reason: str) -> None:
+    a = _disturbed(MEANS, *UNSTEADY, LOADED, reason)
+    b = _disturbed(tuple(0.9 * mean for mean in MEANS), *UNSTEADY, LOADED)
+    found = _in_pairs(a, b)
+    assert found.verdict not in ("regressed", "improved")
+    assert RuleVerdict.DOUBTS in {finding.outcome for finding in found.rules if finding.rule == "R08"}
