@@ -41,7 +41,7 @@ def compare(
     not shown to be steady: the figures stand, no verdict rests on them, and what to measure again is said.
     """
     if run:
-        from lynxbench.cli.paired_running import compare_in_pairs
+        from lynxbench.cli.paired_running import compare_in_pairs  # what measures, and only where it does
 
         comparison = compare_in_pairs(a, b, precision, env_b, lock_b, out, declare, ledger)
     elif env_b or lock_b:
