@@ -68,9 +68,9 @@ CLAIMS = ("lynxbench claim ",)
 CLUSTER = "needs a Ray cluster that runs; tests/e2e/test_fleet.py starts small ones"
 BUILD = "needs GitHub's issuer of tokens; tests/unit/evidence/test_id_tokens.py has one of its own"
 DATABASE = "the page's database and object store are nobody's; tests/e2e/test_ledger.py has a real PostgreSQL"
-PORT = "asks port 8000, which is not the tests' to take; tests/e2e/test_quick.py and test_serving.py ask another"
+PORT = "asks port 8000, which is not the tests' to take: test_quick.py asks another, first_hour.py --guides asks it"
 NODE = "needs the GPU node, or what came back from it; tests/unit/tools/test_offline_node.py plays it"
-TUNING = "two dozen processes; tests/e2e/test_experiment.py tunes a smaller contract"
+TUNING = "two dozen processes: test_experiment.py tunes with fewer, benchmarks/first_hour.py --guides as written"
 INSTALL = "installs into the checkout; its recipe is read by make -n"
 COSIGN = "there is no cosign here, as the page says"
 
