@@ -33,6 +33,8 @@ def test_a_function_is_answered_and_its_contract_written(tmp_path: Path) -> None
     assert figures["throughput"]["low"] < figures["throughput"]["estimate"] < 100
     assert "a quick look: 3 processes of at most 11 s" in done.err
     assert "heat, power limits and slow drifts do not show in it" in done.err
+    short = read_contract(str(tmp_path / "quick-pausing-spin.yaml"))
+    assert short.contract_id == result["contract_id"], "what reports tell to run again is what was measured"
     longer = read_contract(str(tmp_path / "pausing-spin.yaml"))
     assert longer.protocol.min_duration_s == 60
     assert "lynxbench run pausing-spin.yaml: 5 processes" in done.err

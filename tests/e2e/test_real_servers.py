@@ -332,6 +332,22 @@ def test_a_contract_run_accounts_for_every_request_and_token(llamacpp, tmp_path)
     assert (path / "report.html").read_text().startswith("<!doctype html>")
 
 
+def test_a_quick_look_knows_llamacpp_and_its_template_makes_no_doubt(llamacpp, tmp_path):
+    """Its chat template is the same in every prompt: it must not come from the cache, nor be longer than the prompt."""
+    done = lynxbench(
+        "quick", llamacpp.url, "--json", cwd=tmp_path, timeout_s=280, LYNXBENCH_HOME=str(tmp_path / "home")
+    )
+    assert done.code in (0, 1), done.err
+    assert "(llamacpp): task generate, int4-weight-only" in done.err
+    result = json.loads(done.out)
+    (figures,) = result["per_precision"]
+    assert figures["load"]["cache"]["regime"] == "bypassed"
+    assert figures["load"]["cache"]["cached_share"] in (None, 0)
+    doubts = " ".join(figures["validity"]["reasons"])
+    assert "prefix cache" not in doubts
+    assert "tokens on average by the server's count" not in doubts
+
+
 def test_a_contract_run_accounts_for_every_request_and_records_tritons_statistics(triton, tmp_path):
     figures, _ = run_contract(tmp_path, TRITON, triton, "{process: poisson, rate: 100 /s}")
     assert_accounted(figures)

@@ -20,6 +20,9 @@ from lynxbench.run.greeting import greet
 from lynxbench.run.pipeline import run_contract
 from lynxbench.run.quick_target import QuickTarget, find_target, is_trace, long_contract, quick_contract
 
+_AGAIN = """\
+# The quick look at {found}, as it was measured: the same again with lynxbench run {file}
+"""
 _HEADER = """\
 # Written by a quick look at {found}. Before it is run: replace what was guessed, have the teams agree to it
 # (agreed: [{{team: …}}], or teams: and lynxbench contract sign), and name an objective that good means something.
@@ -57,15 +60,16 @@ def quick(
         lambda progress: run_contract(short, out, None, progress, None, recorder, greeting),
         recorder,
     )
-    _tell_more(short, whole, _written(found, whole))
+    _written(found, short, _AGAIN)
+    _tell_more(short, whole, _written(found, whole, _HEADER))
     show_run(finished, paths, recorder, as_json)
 
 
-def _written(target: QuickTarget, contract: Contract) -> str:
-    """Writes the contract for a longer look, in words that say where; one that is there already is kept."""
+def _written(target: QuickTarget, contract: Contract, heading: str) -> str:
+    """Writes a contract, in words that say where; one that is there already is kept."""
     file = Path(f"{contract.name}.yaml")
     hidden = frozenset({"input_tokens"} if target.task is Task.CALLABLE else ())
-    header = _HEADER.format(found=target.found, file=file.name)
+    header = heading.format(found=target.found, file=file.name)
     text = f"{header}\n{render_contract(contract, Explained(hidden))}"
     try:
         with file.open("x", encoding="utf-8") as stream:
@@ -83,7 +87,7 @@ def _tell_more(short: Contract, whole: Contract, where: str) -> None:
     limit, drift = format_duration(protocol.limit_s), format_ratio(protocol.steady.drift)
     tell(
         f"lynxbench: a quick look: {protocol.restarts} processes of at most {limit}, and a drift of {drift} passes as "
-        "steady; heat, power limits and slow drifts do not show in it"
+        f"steady; heat, power limits and slow drifts do not show in it; again: lynxbench run {short.name}.yaml"
     )
     plan = plan_run(whole)
     least = format_duration(longer.min_duration_s)

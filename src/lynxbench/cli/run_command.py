@@ -40,7 +40,7 @@ def _tell_fitted(fitted: Contract, whole: Contract) -> None:
 
 @app.command(cls=RunCommand)
 def run(
-    contract: str = typer.Argument("quickstart", help="A contract file, or the name of a bundled one."),
+    contract: str = typer.Argument("quickstart", help="A contract file, its name without .yaml, or a bundled one."),
     out: Path = OUT,
     resume: bool = RESUME,
     declare: Path | None = DECLARE,

@@ -2,6 +2,7 @@
 
 import difflib
 import re
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
@@ -55,11 +56,15 @@ def parse_document(text: str, file: str = "<document>") -> Contract:
 def read_contract(name_or_path: str | Path) -> Contract:
     """A contract by bundled name, or from a YAML contract or a JSON document that holds one.
 
-    A bare bundled name always means the bundled contract; `./quickstart` means the file of that name.
+    A bare bundled name always means the bundled contract; `./quickstart` means the file of that name. Any other bare
+    name means the file of that name here, or the one that is called after it: reports name contracts, not files.
     """
     name = str(name_or_path)
     if name in bundled_names():
         return read_bundled(name)
+    with suppress(OSError, ValueError):  # no name of a file at all is said where it is read
+        if not Path(name).exists() and Path(f"{name}.yaml").is_file():
+            name = f"{name}.yaml"
     is_document = name.lower().endswith(".json")
     largest_bytes = LARGEST_DOCUMENT_BYTES if is_document else LARGEST_FILE_BYTES
     text = read_text(name, CONTRACT.noun, missing=_not_found(name), largest_bytes=largest_bytes)

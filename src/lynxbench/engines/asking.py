@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from lynxbench.engines import openai
 from lynxbench.errors import CannotRun
 from lynxbench.https import HttpAnswer, request
-from lynxbench.model.serving import OpenAiEngine, ServedEngine
+from lynxbench.model.serving import CacheState, OpenAiEngine, ServedEngine
 from lynxbench.workload.texts import read_prompts
 
 SHORT_WORDS, LONG_WORDS = 8, 72
@@ -28,9 +28,10 @@ class TokenCalibration:
 def calibrate(engine: OpenAiEngine, service: openai.Service) -> TokenCalibration:
     """Ask twice, briefly; CannotRun says in one line why the server cannot be measured."""
     words = read_prompts().split()
+    opening = _MARK if engine.cache is CacheState.AVOIDED else ""  # as the prompts of the run begin
     counts = []
     for count in (SHORT_WORDS, LONG_WORDS):
-        prompt = _MARK + " ".join(words[:count])
+        prompt = opening + " ".join(words[:count])
         body = openai.build_body(service, prompt, 2, cache_salt="calibration" if service.bypass_cache else "")
         reader = openai.OpenAiReader(keep_text=False)
         prepared = openai.build_request(service, body)

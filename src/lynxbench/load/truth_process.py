@@ -19,6 +19,8 @@ from lynxbench.load.event_loop import new_event_loop, raise_file_limit
 from lynxbench.load.ground_truth import Behaviour, GroundTruthServer, Truth
 from lynxbench.load.truth_peer import listen
 
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
 
 def serve(
     behaviour: Behaviour, host: str, port: int, log: Path | None = None, announce: str = "listening on {url}"
@@ -29,7 +31,7 @@ def serve(
     async def run() -> None:
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
-        for name in (signal.SIGTERM, signal.SIGINT):
+        for name in ENDING:
             loop.add_signal_handler(name, stop.set)
         try:
             listening = await listen(server, host, port)
@@ -40,6 +42,8 @@ def serve(
         print(announce.format(url=f"{scheme}://{host}:{actual}/v1"), flush=True)  # noqa: T201  the process's one message
         await stop.wait()
         listening.close()
+        for name in ENDING:
+            loop.remove_signal_handler(name)  # uvloop complains where one is left when its loop is closed
 
     raise_file_limit()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:

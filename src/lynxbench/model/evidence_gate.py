@@ -106,7 +106,8 @@ def without_blame(attribution: Attribution, short_of: Sequence[Shortfall]) -> At
         return attribution
     first, share = short_of[0], attribution.shares.get(attribution.bottleneck)
     if attribution.bound is Bound.UNDETERMINED:  # it blames nobody; whom it suspects goes as well
-        return attribution.model_copy(update={"candidates": (), "symptom_layer": None, "next_step": first.step})
+        nobody = {"candidates": (), "symptom_layer": None, "gain_if_removed": UNKNOWN_INTERVAL}
+        return attribution.model_copy(update={**nobody, "next_step": first.step})
     weak, seen = first.lack is Lack.WEAK, attribution.bottleneck.value.replace("_", " ")
     took = f"the largest share is {seen}" + ("" if share is None else f", {share:.0%} of a step")
     return attribution.model_copy(

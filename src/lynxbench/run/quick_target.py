@@ -19,7 +19,7 @@ from lynxbench.https import HttpAnswer, request
 from lynxbench.model.contract import Contract
 from lynxbench.model.file_nodes import nodes_from_json
 from lynxbench.model.precision import Precision
-from lynxbench.model.serving import Dialect
+from lynxbench.model.serving import CacheState, Dialect
 from lynxbench.model.strict_file import validate
 from lynxbench.model.workload import PathModel, Task
 
@@ -35,6 +35,9 @@ LONG_PROTOCOL = {"restarts": 5, "min_duration": "60 s", "limit": "2 min"}
 PATIENCE_S = 5.0
 MOST_BYTES = 1 << 20
 OPENAI = "openai"
+CHAT_TOKENS = 64
+"""A chat template alone may take forty; what is asked must be longer than it."""
+WEIGHTS = ("*.safetensors", "*.bin")
 TRACES = (".json", ".json.gz", ".sqlite")
 """Files that profilers write; what they hold is read by their content."""
 
@@ -42,6 +45,17 @@ _ACCELERATORS = ("/dev/nvidia0", "/dev/kfd")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _HUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _EMBEDS = re.compile(r"embed|minilm|\bbge-|\be5-|\bgte-", re.IGNORECASE)
+_WRITTEN_PRECISIONS = (
+    (Precision.INT4_WEIGHT_ONLY, r"i?q4(_\w+)?|int4|w4a16|awq"),
+    (Precision.INT8_WEIGHT_ONLY, r"q8(_\w+)?|w8a16"),
+    (Precision.INT8, r"int8|w8a8"),
+    (Precision.FP8, r"fp8"),
+    (Precision.NVFP4, r"nvfp4"),
+    (Precision.BF16, r"bf16"),
+    (Precision.FP16, r"fp?16"),
+    (Precision.FP32, r"fp?32"),
+)
+"""As the names of served models write them: GGUF files, and what quantising tools append."""
 _OWNERS = {
     "vllm": Dialect.VLLM,
     "sglang": Dialect.SGLANG,
@@ -65,8 +79,8 @@ class QuickTarget:
     url: str = ""
     dialect: Dialect = Dialect.GENERIC
     key_variable: str | None = None
-    takes_text: bool = True
-    """Whether it reads tokens; an image has none."""
+    input_tokens: int | None = 32
+    """How many it reads at a time; an image has none."""
     guesses: tuple[str, ...] = ()
 
 
@@ -112,6 +126,12 @@ def usual_precision() -> Precision:
     return Precision.BF16 if any(Path(device).exists() for device in _ACCELERATORS) else Precision.FP32
 
 
+def written_precision(name: str) -> Precision | None:
+    """The precision that a model's name says; None where it says none, or one that there is no word for here."""
+    parts = re.split(r"[-.:/@]", name.lower())
+    return next((own for own, words in _WRITTEN_PRECISIONS if any(re.fullmatch(words, one) for one in parts)), None)
+
+
 def _contract(target: QuickTarget, name: str, what: str, protocol: dict[str, Any]) -> Contract:
     served = target.engine == OPENAI
     workload: dict[str, object] = {
@@ -120,13 +140,15 @@ def _contract(target: QuickTarget, name: str, what: str, protocol: dict[str, Any
         "precisions": [target.precision.value],
         "arrival": {"process": "closed", "concurrency": 1},
     }
-    if target.task is not Task.CALLABLE and target.takes_text:
-        workload["input_tokens"] = {"distribution": "fixed", "value": 32}
+    if target.task is not Task.CALLABLE and target.input_tokens is not None:
+        workload["input_tokens"] = {"distribution": "fixed", "value": target.input_tokens}
     if target.task is Task.GENERATE:
         workload["output_tokens"] = {"distribution": "fixed", "value": 16}
     engine: dict[str, object] = {"name": target.engine}
     if served:
         engine |= {"url": target.url, "dialect": target.dialect.value}
+        if target.dialect.bypasses_cache:  # a chat template is the same in every prompt, and soon lies in the cache
+            engine["cache"] = CacheState.BYPASSED.value
     if target.key_variable is not None:
         engine["api_key_env"] = target.key_variable
     document = {
@@ -150,21 +172,26 @@ def _slug(text: str) -> str:
 
 
 def _on_disk(path: Path, task: Task | None) -> QuickTarget:
-    name = _slug(path.resolve().stem if path.is_file() else path.resolve().name)
+    own = path.resolve().stem if path.is_file() else path.resolve().name
+    if own == "model":  # as exporters call every one of them
+        own = f"{path.resolve().parent.name}-model"
+    name = _slug(own)
     has_onnx = path.is_dir() and not (path / "config.json").is_file() and any(path.glob("*.onnx"))
     model = f"path:{path}"
     if path.suffix == ".onnx" or has_onnx:
         file = read_model(find_model(PathModel(source="path", path=str(path))))
         chosen = task or (Task.EMBED if file.vocabulary else Task.CLASSIFY)
         stored = file.stored or Precision.FP32
-        return QuickTarget(f"the ONNX model {file.path.name}", name, chosen, model, "onnx", stored)
+        why = "it reads token ids" if file.vocabulary else "it reads no token ids"
+        guesses = [] if task else [f"task {chosen}, because {why} (--task says another)"]
+        if file.stored is None:
+            guesses.append("precision fp32 (pip install 'lynxbench[onnx]' to have it read from the file)")
+        return QuickTarget(f"the ONNX model {own}", name, chosen, model, "onnx", stored, guesses=tuple(guesses))
     if path.suffix == ".gguf":
         chosen = task or Task.GENERATE
         return QuickTarget(f"the model {path.name}", name, chosen, model, "torch", usual_precision())
     if path.is_dir() and (path / "config.json").is_file():
-        seen, reads = _task_of(path / "config.json")
-        found, used = f"the model {path.resolve().name}", usual_precision()
-        return QuickTarget(found, name, task or seen, model, "torch", used, takes_text=reads)
+        return _model_folder(path, task, f"the model {own}", name)
     if path.suffix == ".py":
         raise BadInput(f"{path}: name a function in it, as {path.stem}:function")
     raise BadInput(
@@ -172,16 +199,34 @@ def _on_disk(path: Path, task: Task | None) -> QuickTarget:
     )
 
 
-def _task_of(config: Path) -> tuple[Task, bool]:
-    """What a model is made for by its configuration, and whether it reads text."""
+def _model_folder(folder: Path, task: Task | None, found: str, name: str) -> QuickTarget:
+    if not any(file for pattern in WEIGHTS for file in folder.glob(pattern)):
+        raise BadInput(f"{folder}: holds no weights (.safetensors or .bin); name the folder that does")
+    kinds = _architectures(folder / "config.json")
+    seen = Task.EMBED
+    if re.search(r"CausalLM|LMHeadModel", kinds):
+        seen = Task.GENERATE
+    elif "Classification" in kinds:
+        seen = Task.CLASSIFY
+    return QuickTarget(
+        found,
+        name,
+        task or seen,
+        f"path:{folder}",
+        "torch",
+        usual_precision(),
+        input_tokens=None if "Image" in kinds else 32,
+        guesses=() if task or kinds else (f"task {seen}: config.json names no architecture (--task says another)",),
+    )
+
+
+def _architectures(config: Path) -> str:
+    """What a configuration says that the model is made for; nothing where it does not say."""
     try:
         said = json.loads(config.read_bytes())
     except (OSError, ValueError) as error:
         raise BadInput(f"{config}: cannot be read: {first_line(error)}") from None
-    kinds = str(said.get("architectures")) if isinstance(said, dict) else ""
-    if re.search(r"CausalLM|LMHeadModel", kinds):
-        return Task.GENERATE, True
-    return (Task.CLASSIFY if "Classification" in kinds else Task.EMBED), "Image" not in kinds
+    return str(said.get("architectures") or "") if isinstance(said, dict) else ""
 
 
 # --- servers --------------------------------------------------------------------------------------------------------
@@ -198,26 +243,33 @@ def _server(text: str, task: Task | None, model: str, key_variable: str | None) 
         raise BadInput(f"{url}: has no model {model!r}; it has {', '.join(names[:8])}")
     chosen = next(one for one in listed if str(one["id"]) == (model or names[0]))
     name = str(chosen["id"])
+    if not name.isprintable():  # it would stand in a contract, and a line break in it begin another key
+        raise BadInput(f"{url}: its model {name!r} has a name with signs that cannot be shown; --model says another")
     software = str(answer.headers.get("server", "")).lower()
     usual = Dialect.LLAMACPP if "llama.cpp" in software else Dialect.GENERIC
     dialect = _OWNERS.get(str(chosen.get("owned_by", "")).lower(), usual)
     asked = task or (Task.EMBED if _EMBEDS.search(name) else Task.GENERATE)
-    guesses = ["precision bf16, which a server does not say (edit workload.precisions)"]
+    precision = written_precision(name)
+    said = "which a server does not say" if precision is None else "by the model's name"
+    precision = precision or Precision.BF16
+    guesses = [f"precision {precision}, {said} (edit workload.precisions)"]
     if len(names) > 1 and not model:
         guesses.append(f"its first model of {len(names)} (--model says another)")
     if not task:
         guesses.append(f"task {asked}, by the model's name (--task says another)")
     of = "" if dialect is Dialect.GENERIC else f" ({dialect})"
+    called = Path(name).stem if name.endswith(".gguf") else name  # llama.cpp calls a model by its file's whole path
     return QuickTarget(
-        found=f"{name} on the server at {url}{of}",
-        name=_slug(Path(name).stem if name.endswith(".gguf") else name),
+        found=f"{called} on the server at {url}{of}",
+        name=_slug(called),
         task=asked,
         model=f"served:{name}",
         engine=OPENAI,
-        precision=Precision.BF16,
+        precision=precision,
         url=url,
         dialect=dialect,
         key_variable=key_variable,
+        input_tokens=CHAT_TOKENS if asked is Task.GENERATE else 32,
         guesses=tuple(guesses),
     )
 

@@ -50,6 +50,20 @@ def test_bundled_contracts_keep_their_ids() -> None:
     assert {name: read_bundled(name).contract_id for name in bundled_names()} == BUNDLED_IDS
 
 
+def test_a_bare_name_finds_the_file_that_is_called_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports say `lynxbench run NAME`, and a file is usually called after its contract."""
+    monkeypatch.chdir(tmp_path)
+    own = SOUND.replace(f"name: {parse_contract(SOUND).name}", "name: own", 1)
+    Path("own.yaml").write_text(own, encoding="utf-8")
+    Path("quickstart.yaml").write_text(own, encoding="utf-8")
+    assert read_contract("own").name == "own"
+    assert read_contract("quickstart").name == "quickstart", "a bundled name means the bundled contract"
+    Path("own").write_text(own.replace("name: own", "name: nearer", 1), encoding="utf-8")
+    assert read_contract("own").name == "nearer", "the file itself comes first"
+    with pytest.raises(BadFile, match="no such file"):
+        read_contract("other")
+
+
 @pytest.mark.parametrize("name", bundled_names())
 def test_bundled_contracts_are_examples_of_the_style(name: str) -> None:
     contract, text = read_bundled(name), read_bundled_text(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -37,14 +37,15 @@ objective:
 
 
 @contextmanager
-def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
+def answering(*answers: tuple[int, bytes | Callable[[bytes], bytes]]) -> Iterator[tuple[str, list[str]]]:
     """A server that gives these answers in turn, the last one for ever; status 0 closes without a word."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            status, body = answers[min(len(asked), len(answers) - 1)]
+            sent = self.rfile.read(int(self.headers["Content-Length"]))
+            status, given = answers[min(len(asked), len(answers) - 1)]
+            body = given if isinstance(given, bytes) else given(sent)
             asked.append(self.path)
             if status == 0:
                 self.connection.close()
@@ -69,8 +70,8 @@ def answering(*answers: tuple[int, bytes]) -> Iterator[tuple[str, list[str]]]:
         server.server_close()
 
 
-def calibrated(url: str):
-    contract = parse_contract(served_contract(f"{url}/v1"))
+def calibrated(url: str, engine: str = ""):
+    contract = parse_contract(served_contract(f"{url}/v1", engine=engine))
     return calibrate(contract.engine, service_of(contract, contract.engine, contract.workload.model))
 
 
@@ -96,6 +97,32 @@ def test_a_refusal_is_quoted_at_once() -> None:
         with pytest.raises(CannotRun, match=rf"{url}/v1/chat/completions: the server answers 401: .*no key"):
             calibrated(url)
         assert len(asked) == 1
+
+
+TEMPLATE, LETTERS = 20, 10
+
+
+def counting(sent: bytes) -> bytes:
+    """A token a word, ten for the letters that make a prompt unique, twenty for the template around it."""
+    words = json.loads(sent)["messages"][0]["content"].split()
+    tokens = TEMPLATE + sum(LETTERS if len(word) == LETTERS and "qz" in word else 1 for word in words)
+    return json.dumps({**WHOLE, "usage": {"prompt_tokens": tokens, "completion_tokens": 1}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("engine", "overhead"),
+    [
+        ("", TEMPLATE + LETTERS),
+        ("dialect: llamacpp\ncache: bypassed", TEMPLATE),
+        ("dialect: vllm\ncache: bypassed", TEMPLATE),
+        ("cache: allowed", TEMPLATE),
+    ],
+)
+def test_letters_that_make_a_prompt_unique_are_counted_where_prompts_have_them(engine: str, overhead: int) -> None:
+    """Prompts that begin without them were shorter than agreed by as much, and the result doubtful for it."""
+    with answering((200, counting)) as (url, _):
+        known = calibrated(url, engine)
+    assert (known.tokens_a_word, known.overhead) == (1.0, overhead)
 
 
 def test_an_answer_that_is_no_answer_is_said() -> None:

@@ -46,6 +46,14 @@ def test_the_schedule_is_kept():
     assert (truth.events == 6).all()
 
 
+def test_it_ends_without_a_word(capfd):
+    """What it writes lands on the terminal of whoever measures: it is tried before every run against a server."""
+    with running_server(Behaviour()) as server:
+        ask(server.url)
+        server.stop()
+    assert capfd.readouterr().err == ""
+
+
 def test_faults_come_in_their_exact_shares():
     with running_server(Behaviour(drop=0.1, http500=0.2)) as server:
         seen = {"ok": 0, "drop": 0, "http500": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -188,6 +189,7 @@ def test_an_open_verdict_on_doubtful_evidence_suspects_nobody() -> None:
     assert carried is not None
     assert carried.candidates == ()
     assert "while nothing else runs" in carried.next_step
+    assert not math.isfinite(carried.gain_if_removed.estimate), "a quieter machine removes no bottleneck"
 
 
 def test_a_history_of_doubtful_results_names_no_cause() -> None:

@@ -18,7 +18,7 @@ from lynxbench.model.precision import Precision
 from lynxbench.model.serving import Dialect, OpenAiEngine
 from lynxbench.model.workload import Task
 from lynxbench.run import quick_target
-from lynxbench.run.quick_target import find_target, is_trace, long_contract, quick_contract
+from lynxbench.run.quick_target import find_target, is_trace, long_contract, quick_contract, written_precision
 from lynxbench.workload.model_packages import locate_packaged
 
 
@@ -57,6 +57,14 @@ def models(*names: str, owner: str = "me") -> str:
     return json.dumps({"object": "list", "data": [{"id": name, "owned_by": owner} for name in names]})
 
 
+def model_folder(folder: Path, config: object, weights: str = "model.safetensors") -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    if weights:
+        (folder / weights).write_bytes(b"")
+    return folder
+
+
 @pytest.mark.parametrize(
     ("architectures", "task", "reads"),
     [
@@ -68,9 +76,7 @@ def models(*names: str, owner: str = "me") -> str:
     ],
 )
 def test_a_folder_says_its_task(tmp_path: Path, architectures: list[str], task: Task, reads: bool) -> None:
-    folder = tmp_path / "My Model"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"architectures": architectures}))
+    folder = model_folder(tmp_path / "My Model", {"architectures": architectures})
     target = find_target(str(folder))
     assert (target.task, target.engine, target.precision) == (task, "torch", Precision.FP32)
     contract = quick_contract(target)
@@ -79,10 +85,29 @@ def test_a_folder_says_its_task(tmp_path: Path, architectures: list[str], task: 
     assert find_target(str(folder), task=Task.TRAIN_STEP).task is Task.TRAIN_STEP
 
 
+def test_a_folder_that_does_not_say_its_task_has_it_guessed_aloud(tmp_path: Path) -> None:
+    target = find_target(str(model_folder(tmp_path / "plain", {}, "pytorch_model.bin")))
+    assert target.task is Task.EMBED
+    assert "names no architecture" in target.guesses[0]
+    assert not find_target(str(tmp_path / "plain"), task=Task.GENERATE).guesses
+
+
+def test_a_folder_without_weights_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="holds no weights"):
+        find_target(str(model_folder(tmp_path / "pooling", {"word_embedding_dimension": 384}, weights="")))
+
+
+def test_a_model_that_is_called_model_is_named_after_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "MiniLM").mkdir()
+    folder = model_folder(tmp_path / "MiniLM" / "model", {"architectures": ["BertModel"]})
+    assert (find_target(str(folder)).name, find_target(str(folder)).found) == ("minilm-model", "the model MiniLM-model")
+
+
 def test_an_onnx_file_says_its_task_and_precision() -> None:
     pytest.importorskip("onnx")
     target = find_target(str(locate_packaged("minilm-int8-onnx").weights))
     assert (target.engine, target.task, target.precision) == ("onnx", Task.EMBED, Precision.INT8_WEIGHT_ONLY)
+    assert target.guesses == ("task embed, because it reads token ids (--task says another)",)
 
 
 def test_a_function_and_a_model_of_the_hub() -> None:
@@ -135,6 +160,51 @@ def test_a_server_says_its_models_and_its_dialect(owner: str, software: str, dia
     engine = quick_contract(target).engine
     assert isinstance(engine, OpenAiEngine)
     assert (engine.url, engine.dialect) == (f"{url}/v1", dialect)
+
+
+def test_a_server_whose_cache_can_be_asked_aside_is_asked_so() -> None:
+    """Otherwise the chat template that all prompts begin with comes from the cache, and the figures are doubtful."""
+    for owner, cache in (("llamacpp", "bypassed"), ("vllm", "bypassed"), ("sglang", "avoided"), ("me", "avoided")):
+        with answering(models("chat", owner=owner)) as url:
+            engine = quick_contract(find_target(url)).engine
+        assert isinstance(engine, OpenAiEngine)
+        assert engine.cache == cache
+
+
+def test_a_model_that_is_served_from_a_file_is_called_by_its_name() -> None:
+    file = "/srv/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+    with answering(models(file, owner="llamacpp")) as url:
+        target = find_target(url)
+    assert target.found == f"SmolLM2-135M-Instruct.Q4_1 on the server at {url}/v1 (llamacpp)"
+    assert (target.model, target.name) == (f"served:{file}", "smollm2-135m-instruct.q4_1")
+    assert target.precision is Precision.INT4_WEIGHT_ONLY
+    assert "precision int4-weight-only, by the model's name (edit workload.precisions)" in target.guesses
+
+
+@pytest.mark.parametrize("name", ["a\nteams: [b]", "\x1b[2J", "a\u202eb"])
+def test_a_name_that_would_write_more_than_a_name_is_refused(name: str) -> None:
+    with answering(models(name)) as url, pytest.raises(BadInput, match="signs that cannot be shown"):
+        find_target(url)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        ("llama3:8b-instruct-q4_K_M", Precision.INT4_WEIGHT_ONLY),
+        ("gemma.IQ4_XS.gguf", Precision.INT4_WEIGHT_ONLY),
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", Precision.INT4_WEIGHT_ONLY),
+        ("phi-4.Q8_0", Precision.INT8_WEIGHT_ONLY),
+        ("RedHatAI/Llama-3.1-8B-quantized.w8a8", Precision.INT8),
+        ("neuralmagic/Meta-Llama-3-8B-FP8", Precision.FP8),
+        ("smollm2-135m-f16", Precision.FP16),
+        ("model-BF16.gguf", Precision.BF16),
+        ("mistral.Q5_K_M.gguf", None),
+        ("meta-llama/Llama-3.1-8B", None),
+        ("qwen-16", None),
+    ],
+)
+def test_a_name_says_its_precision_or_none(name: str, precision: Precision | None) -> None:
+    assert written_precision(name) is precision
 
 
 def test_an_embedding_model_is_asked_to_embed() -> None:
