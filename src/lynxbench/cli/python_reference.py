@@ -18,7 +18,7 @@ a new minor version, and added with a new patch version at least. `tests/golden/
 
 What goes wrong is a `LynxbenchError`: one line that says what, where and what to do. Its `exit_code` is the
 [code](exit-codes.md) that the command line would have ended with.
-How to: [use from Python](../how-to/use-from-python.md).
+How to: [use from Python](../how-to/use-from-python.md), [benchmark in pytest](../how-to/benchmark-in-pytest.md).
 """
 PUBLIC: frozenset[str] = frozenset(vars(lynxbench)["__all__"]) - {"__version__"}
 TERMS = "FunctionTerms"
