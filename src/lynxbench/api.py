@@ -8,6 +8,7 @@ answers, and say so.
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +26,7 @@ from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.names import find_id, machine_letters
 from lynxbench.ledger.queries import Wanted, list_results, open_runs
 from lynxbench.ledger.result_standings import standings
-from lynxbench.model.contract import Contract
+from lynxbench.model.contract import CallableEngine, Contract
 from lynxbench.model.file_nodes import nodes_from_json
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.precision import Precision
@@ -273,7 +274,7 @@ def _measure(
 ) -> Measurement:
     greeting, recorder = None if resume else greet(agreed), recorder_at(ledger, os.environ)
     lines = LineProgress(progress)
-    with importable():
+    with importable() if isinstance(agreed.engine, CallableEngine) else nullcontext():
         finished = run_contract(agreed, out, declaration, lines, scope, recorder, greeting, resume=resume)
     write_reports(finished, agreement_words(finished.result, recorder))
     said_of_it = list(notes)
