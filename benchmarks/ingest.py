@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import lzma
 import shutil
 import statistics
 import subprocess
@@ -36,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from forged_runs import bundle_of, forged_run
 from hosted import TEAM, Caller, make_team
+from lynxbench.attribute.read.recognising import COLUMNS_MAGIC
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.ledger.location import locate, open_ledger
@@ -154,6 +156,13 @@ def make_own(copy: Path, number: int) -> None:
         path.write_text(path.read_text() + space)
     for path in copy.glob("attempts/*/*.json.gz"):
         path.write_bytes(path.read_bytes() + gzip.compress(b"", mtime=number))
+    for path in copy.glob("attempts/*/trace.columns"):
+        plain = lzma.decompress(path.read_bytes()[len(COLUMNS_MAGIC) :])
+        ahead = 8 + int.from_bytes(plain[:8], "little")
+        head = plain[8:ahead] + space.encode()
+        path.write_bytes(
+            COLUMNS_MAGIC + lzma.compress(len(head).to_bytes(8, "little") + head + plain[ahead:], preset=0)
+        )
     write_manifest(copy)
 
 

@@ -20,6 +20,8 @@ SCRIPTS = (
     "changepoints.py",
     "attribution_cpu.py",
     "regressions.py",
+    "sittings_truth.py",
+    "watch_year.py",
     "saturation.py",
     "capacity.py",
     "first_request.py",

@@ -11,7 +11,7 @@ late requests is within the bound. Whoever fixes a duration beforehand needs one
 capacity can be told from one just above: they are given the mean of what our claim's longer pass took on that server.
 The binary search halves (0, ceiling] until its pair is within the same 5 % and a second probe has confirmed its
 claim; the sweep takes ten equal steps up to the ceiling, is as exact as its steps at best, and confirms nothing.
-`binary*` and `sweep*` are the same with our judge: looked at whenever they have doubled, ended as soon as they are
+`binary*` and `sweep*` are the same with our judge: looked at as often as ours, ended as soon as they are
 decided, given up where a first try of ours is; a rate that is not decided by then does not pass. Seconds are those of
 the simulated servers, mean service 1 s.
 
@@ -37,9 +37,11 @@ import numpy as np
 from lynxbench.load import saturation_judge
 from lynxbench.load.saturation import UNASKED, SearchRule, find_saturation
 from lynxbench.load.saturation_judge import (
+    LOOK_GROWTH,
     PROSPECT,
     Confidence,
     LatencyBound,
+    Look,
     ProbeOutcome,
     fewest_requests,
     judge,
@@ -93,18 +95,20 @@ def ours(server: Server, seed: int) -> Found:
 def probe(
     server: Server, rate_per_s: float, utilisation: float, rng: np.random.Generator
 ) -> tuple[ProbeOutcome, float]:
-    """One probe by the search's own rule, looked at whenever it has doubled; its outcome and its seconds."""
+    """One probe by the search's own rule, looked at as often; its outcome and its seconds."""
     queue, sure = Queue(server, rate_per_s, rng), Confidence()
     latencies, look = np.empty((0, 1)), None
+    looks: list[Look] = []
     requests = fewest_requests((server.bound,), sure)
     longest = FIRST_TRY
     while requests <= longest and (look is None or look.outcome is ProbeOutcome.UNDECIDED):
         latencies = np.append(latencies, queue.take(requests - len(latencies)).reshape(-1, 1), axis=0)
-        bounds = (server.bound,)
-        look = judge(latencies, bounds, utilisation=utilisation, rate_per_s=rate_per_s, before=look, confidence=sure)
+        bounds, half = (server.bound,), looks[-2] if len(looks) > 1 else None
+        look = judge(latencies, bounds, utilisation=utilisation, rate_per_s=rate_per_s, before=half, confidence=sure)
+        looks.append(look)
         ahead = prospect(look.shares, sure.to_pass(look.number + 2), sure, PROSPECT)
         longest = SearchRule().max_requests if ahead is ProbeOutcome.PASS else FIRST_TRY
-        requests *= 2
+        requests = math.ceil(LOOK_GROWTH * requests)
     assert look is not None
     return look.outcome, queue.end()
 

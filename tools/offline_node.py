@@ -44,16 +44,16 @@ CARRIED = (
 """What lynxbench needs beside what machines with PyTorch have; their own dependencies come along."""
 LARGEST_SITE_BYTES = 52 << 20
 PLAN: dict[str, float] = {
-    "llm-decode": 210,
-    "llm-prefill": 230,
-    "llm-decode-8": 100,
-    "stress": 100,
-    "llm-decode-64": 80,
+    "llm-decode": 330,
+    "llm-prefill": 220,
+    "llm-decode-8": 110,
+    "stress": 110,
+    "llm-decode-64": 110,
     "llm-decode-eager": 200,
-    "vision-gpu": 180,
+    "vision-gpu": 210,
     "training-step-gpu": 210,
     "embedding-gpu": 120,
-    "llm-chat": 140,
+    "llm-chat": 150,
 }
 """The bundled GPU contracts with the seconds each may take, the most telling first."""
 EXPERIMENT_LIMIT_S = 520.0

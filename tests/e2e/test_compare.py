@@ -217,3 +217,29 @@ def test_bad_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], tmp_p
     assert done.code == 2, done.out + done.err
     assert "Traceback" not in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_two_contracts_are_measured_in_pairs(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS)
+    short = CONTRACT.replace("min_duration: 1500 ms", "min_duration: 1 s")
+    for threads in (ONE, MANY):
+        (tmp_path / f"threads{threads}.yaml").write_text(short.replace("THREADS", str(threads)))
+    surroundings = {"LYNXBENCH_HOME": str(tmp_path / "home"), "LYNXBENCH_LEDGER": ""}
+    one, many = f"threads{ONE}.yaml", f"threads{MANY}.yaml"
+    done = lynxbench_here("compare", "--run", one, many, "--json", cwd=tmp_path, **surroundings)
+    assert done.code == 1, done.out + done.err
+    found = json.loads(done.out)
+    assert found["verdict"] == "regressed"
+    assert 0.15 < found["effect"]["estimate"] < 0.4
+    assert sorted(set(found["order"])) in (["AB"], ["AB", "BA"], ["BA"])
+    assert len(found["order"]) == 5
+    assert "within 5 pairs" in found["per_precision"][0]["effects"][0]["basis"]
+    runs = list((tmp_path / "results").iterdir())
+    assert len([run for run in runs if (run / "result.json").exists()]) == 2, "each leaves a result of its own"
+    assert "pair 5/5" in done.err
+    again = lynxbench_here("compare", "--run", one, "nothing.yaml", cwd=tmp_path, **surroundings)
+    assert again.code == 2
+    wrong = lynxbench_here("compare", str(runs[0]), str(runs[1]), "--env-b", "A=1", cwd=tmp_path, **surroundings)
+    assert wrong.code == 2
+    assert "--run" in wrong.err

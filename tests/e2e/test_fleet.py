@@ -143,12 +143,16 @@ def test_a_killed_node_is_replaced_and_the_slow_one_named_with_its_cause(
     assert report.complete
     (compared,) = report.per_precision
     rows = {row.unit: row for row in compared.instances}
-    sound = rows[SLOW].validity == "valid"  # on a shared machine it may be doubtful, and then nobody is set apart
-    assert rows[SLOW].standing is (InstanceStanding.OUTLIER if sound else InstanceStanding.UNKNOWN), report.verdict
+    # On a shared machine some may be doubtful: a doubtful one is not placed, and nobody is held against one.
+    beside = sum(row.validity == "valid" for unit, row in rows.items() if unit != SLOW)
+    places = (InstanceStanding.UNKNOWN, InstanceStanding.DIFFERS, InstanceStanding.OUTLIER)
+    expected = places[beside] if rows[SLOW].validity == "valid" else InstanceStanding.UNKNOWN
+    sound = expected is InstanceStanding.OUTLIER
+    assert rows[SLOW].standing is expected, report.verdict
     # Of the others nobody is blamed; on a shared machine their intervals may be too wide for a word of their own.
     others = {rows["node-1"].standing, rows[DOOMED].standing}
     assert others <= {InstanceStanding.TYPICAL, InstanceStanding.DIFFERS, InstanceStanding.UNKNOWN}
-    assert rows[SLOW].against_rest.high < 0.8
+    assert rows[SLOW].against_rest.high < 0.8 or not beside
     if sound:
         assert rows[SLOW].layers[0].layer is Layer.SYSTEM
         assert "affinity" in rows[SLOW].layers[0].fields[0].name

@@ -17,7 +17,7 @@ import pytest
 
 from command_line import PAUSING, QUICK_CONTRACT, SPINNING
 from killing import acknowledged_before_kill, stored_in
-from lynxbench.errors import LynxbenchError
+from lynxbench.errors import ExitCode, LynxbenchError
 from lynxbench.evidence.documents import read_result
 from lynxbench.ledger.queries import find_run, open_runs
 from lynxbench.model.entries import EntryKind, Role
@@ -119,7 +119,8 @@ def test_an_interrupted_run_is_abandoned_and_may_still_have_its_result(tmp_path:
         (left,) = find_run(ledger.log, announced.run_id, EntryKind.ABANDONED)
         assert open_runs(ledger.log) == []
     assert "interrupted" in getattr(left.entry.body, "reason", "")
-    assert team.run("run", "spin.yaml", "--resume", cwd=folder).code == 0
+    resumed = team.run("run", "spin.yaml", "--resume", cwd=folder)
+    assert resumed.code in (ExitCode.DONE, ExitCode.VERDICT_NO), resumed.err  # not steady on a busy machine: a result
     (one,) = team.ask("results", "list")["results"]
     assert one["run_id"] == announced.run_id
     assert one["standing"]["registered"] is True

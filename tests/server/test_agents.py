@@ -1,5 +1,6 @@
-"""Two agents, one schedule, a planted slowdown on one: the page names the regression, the layer and the owner, and the
-owner is told exactly once. Real agents in processes of their own, a real server, a real webhook."""
+"""Two agents, one schedule, a planted slowdown on one: it is measured again before anybody is told, then the page names
+the regression, the layer and the owner, and the owner is told exactly once. Real agents in processes of their own, a
+real server, a real webhook; the nights between are written into the book."""
 
 from __future__ import annotations
 
@@ -11,21 +12,25 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import insert, select, update
 
 from command_line import QUICK_CONTRACT
 from hosted import TEAM, Caller, Team, World, hosted, make_world
 from lynxbench.contract.loader import parse_contract
 from lynxbench.model.contract import Contract
 from lynxbench.server.rights import API, AccessScope
+from lynxbench.server.server_state import Server
+from lynxbench.watch.store_tables import watched
 
 CONTRACT = (
     QUICK_CONTRACT.replace("name: spin", "name: spin-nightly")
-    .replace("restarts: 2", "restarts: 5")
+    .replace("restarts: 2", "restarts: 3")
     .replace("window: 20 ms", "window: 250 ms")
     .replace("min_duration: 400 ms", "min_duration: 1500 ms")
     .replace("limit: 600 ms", "limit: 20 s")
@@ -38,6 +43,8 @@ def spin():
     return 1
 """
 SLOW = STEADY.replace("0.03", "0.12")
+PLACE = "agent rack-2"
+USUAL_NIGHTS = 20
 
 
 class Hook:
@@ -118,6 +125,30 @@ def wait_for(question: Any, seconds: float = 60, story: Any = lambda: "") -> Any
     raise AssertionError(f"it did not happen: {story()}")
 
 
+def night_before(nights: float) -> str:
+    return (datetime.now(UTC) - timedelta(days=nights)).isoformat(timespec="seconds")
+
+
+def watched_rows(server: Server) -> list[Any]:
+    return list(server.store.rows(select(watched).where(watched.c.place == PLACE).order_by(watched.c.started_at)))
+
+
+def move_back(server: Server, names: list[str], nights: float) -> None:
+    """As if results had been measured some nights ago."""
+    mine = watched.c.result_id.in_(names)
+    server.store.change(update(watched).where(mine).values(started_at=night_before(nights)))
+
+
+def write_nights(server: Server, like: Any, nights: list[float], values: list[float]) -> None:
+    """Nights that nobody waits for: like a real one, with other figures."""
+    rows = [
+        {**like._mapping, "result_id": f"night {night}", "started_at": night_before(night), "value": value}
+        for night, value in zip(nights, values, strict=True)
+    ]
+    with server.store.writing() as connection:
+        connection.execute(insert(watched), rows)
+
+
 @pytest.mark.slow
 def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_path: Path) -> None:
     world, server = running, running.server
@@ -132,28 +163,46 @@ def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_pat
         contact = {"owner": "the spinners", "channel": "webhook", "address": address, "secret": "a shared secret"}
         assert caller.json("PUT", f"{API}/contacts", contact).status == 200
         schedule = {"timetable": "every 2 s", "contract": contract.canonical(), "agents": ["rack-1", "rack-2"]}
+        seldom = {**schedule, "timetable": "every 365 d"}
         assert caller.json("PUT", f"{API}/schedules/nightly", schedule).status == 200
         finish(
             start_agent(world, world.team, "rack-1", first, token, 1),
             start_agent(world, world.team, "rack-2", second, token, 1),
         )
-        wait_for(lambda: len(caller.get(f"{API}/results?contract={contract.contract_id}").json()["results"]) == 2)
+        (usual,) = wait_for(lambda: watched_rows(server))
+        move_back(server, [usual.result_id], 5)
+        around = [usual.value + 0.0004 * (1 - 2 * (place % 2)) * (place // 2 + 1) for place in range(USUAL_NIGHTS)]
+        write_nights(server, usual, [6.0 + place for place in range(USUAL_NIGHTS)], around)
         assert caller.get(f"{API}/notices").json()["notices"] == []
 
         (second / "spinning.py").write_text(SLOW)  # planted, on one of the two
-        finish(
-            start_agent(world, world.team, "rack-1", first, token, 1),
-            start_agent(world, world.team, "rack-2", second, token, 2),
-        )
+        for nights_ago in (2.0, 0.0):
+            assert caller.json("PUT", f"{API}/schedules/nightly", schedule).status == 200
+            finish(start_agent(world, world.team, "rack-2", second, token, 1))
+            assert caller.json("PUT", f"{API}/schedules/nightly", seldom).status == 200
+            for _ in range(2 if nights_ago else 1):  # one slow night alone is measured again twice, and told to nobody
+                asked = wait_for(lambda: [run for run in server.scheduler.runs() if run.state == "asked"])
+                assert caller.get(f"{API}/notices").json()["notices"] == [], "nobody is told before that"
+                assert "a loss is suspected" in caller.get("/runs").text
+                finish(start_agent(world, world.team, "rack-2", second, token, 1))
+                wait_for(lambda: server.scheduler.run(asked[0].run).result_id)  # noqa: B023
+                wait_for(lambda: not server.watch.pending())
+            slow = [row for row in watched_rows(server) if row.started_at > night_before(0.5)]
+            assert {row.result_id for row in slow} >= {asked[0].confirms, server.scheduler.run(asked[0].run).result_id}
+            if nights_ago:
+                move_back(server, [row.result_id for row in slow], nights_ago)
+                write_nights(server, slow[0], [nights_ago - 1], [slow[0].value])
         notices = wait_for(lambda: caller.get(f"{API}/notices").json()["notices"], 60, lambda: story(caller, contract))
-        wait_for(lambda: not server.watch.pending())
         wait_for(lambda: hook.told)
         time.sleep(1.0)  # a second message would have come by now
         assert len(hook.told) == 1
         assert len(notices) == 1
 
     (notice,) = caller.get(f"{API}/notices").json()["notices"]
-    assert notice["place"] == "agent rack-2"
+    assert notice["place"] == PLACE
+    assert notice["since"] < night_before(1.5)
+    assert notice["confirmed_by"] == notice["result_id"]
+    assert "measured again at once" in notice["sentence"]
     assert notice["layer"] == "application"
     assert notice["owner"] == "the spinners"
     assert notice["estimate"] < 0.5

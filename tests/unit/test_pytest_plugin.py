@@ -129,22 +129,22 @@ class Planted:
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self._pytester, self._patch = pytester, monkeypatch
         self.ledger = lynxbench.Ledger(str(pytester.path / "ledger"))
-        self._days = itertools.count(1)
+        self._minutes = itertools.count(1)
         monkeypatch.setenv("LYNXBENCH_HOME", str(pytester.path / "home"))
         self._key = Keyring().signing_key(datetime.now(UTC)).key
         pytester.makepyfile(test_suite=SUITE.replace("assert lynxbench(wait).result", "lynxbench(wait)  #"))
         pytester.makepyfile(waiting=_waiting(0))
         pytester.syspathinsert()
 
-    def add(self, speed: float = 1.0, plant: Plant = lambda result: result, **changes: Any) -> Result:
-        """Record a result of so many times the usual speed."""
+    def add(self, speed: float = 1.0, plant: Plant = lambda result: result, *, day: int = 1, **changes: Any) -> Result:
+        """Record a result of so many times the usual speed; those of a day are of one sitting."""
         means = tuple(mean * speed for mean in RUN_MEANS)
-        day = f"2026-11-{next(self._days):02}T09:00:00+00:00"
-        result = make_result(per_precision=(make_precision(run_means=means),), started_at=day, **changes)
+        at = f"2026-11-{day:02}T09:{next(self._minutes):02}:00+00:00"
+        result = make_result(per_precision=(make_precision(run_means=means),), started_at=at, **changes)
         location = locate(self.ledger.location, os.environ)
         assert location is not None
         with open_ledger(location, os.environ, create=True, example=True) as ledger:
-            return record(ledger, plant(result).model_copy(update={"run_id": f"run-{day[:10]}"}), self._key)
+            return record(ledger, plant(result).model_copy(update={"run_id": f"run-{at[14:16]}"}), self._key)
 
     def run(self, *options: str, ledger: str | None = None) -> pytest.RunResult:
         """Run the suite; what it measures is the newest result."""
@@ -214,6 +214,15 @@ def test_what_is_incomparable_fails_no_test(planted: Planted) -> None:
     done = planted.run()
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["*: incomparable against * (R09 *): no ratio, and no failure"])
+
+
+def test_what_may_be_the_other_day_fails_no_test(planted: Planted) -> None:
+    """Half the speed on another day, and no third one that would show how far days differ."""
+    planted.add()
+    planted.add(0.5, day=2)
+    done = planted.run()
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*: unproven against *are of two sittings*"])
 
 
 def test_another_machine_has_a_level_of_its_own(planted: Planted) -> None:

@@ -35,13 +35,17 @@ class AnalysisRecords:
         The line is empty where nothing was recorded.
         """
         line = self._conclude(folder)
+        self.tell_news()
+        return line
+
+    def tell_news(self) -> None:
+        """What is to be known about the record: a key was made, or the ledger could not record a run."""
         news = [recorder.news for recorder in self._recorders if recorder.news is not None]
         problems = [
             f"not recorded: {recorder.problem}; the run is kept" for recorder in self._recorders if recorder.problem
         ]
         for text in dict.fromkeys([*news, *problems]):
             tell(f"lynxbench: {text}")
-        return line
 
     def _conclude(self, folder: Path) -> str:
         recorder = self()

@@ -16,6 +16,7 @@ from lynxbench.executor.declaration import read_declaration
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import RerunVerdict
 from lynxbench.record.bundled_results import is_bundle, recalled_bundle
+from lynxbench.record.known_sittings import known_sittings
 from lynxbench.record.recalling import recalled
 from lynxbench.record.recording import record_rerun
 from lynxbench.record.rerun_plan import RerunPlan, plan_rerun, render_plan
@@ -57,7 +58,8 @@ def rerun(
         recorder,
     )
     tell_record(recorder, finished.folder)
-    judged = judge_rerun(original, finished.result, plan.left_out, recomputed=report.recomputed)
+    between = known_sittings(original, finished.result, ledger, os.environ)
+    judged = judge_rerun(original, finished.result, plan.left_out, recomputed=report.recomputed, between=between)
     seq = record_rerun(recorder, original.result_id, finished.result.result_id, judged)
     answer(
         as_json,

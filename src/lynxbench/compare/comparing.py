@@ -1,12 +1,13 @@
 """Comparability first; only then the effect, the verdict, and who to ask. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lynxbench.compare.effects import THROUGHPUT, effects_at, leading_figure
 from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs
-from lynxbench.compare.precision_rules import judge_precision
+from lynxbench.compare.precision_rules import SITTING_RULE, judge_precision, judge_sitting
 from lynxbench.compare.rules import BY_NUMBER, RULES
+from lynxbench.compare.sittings import describe_noise
 from lynxbench.compare.suspects import cause_of, changes_between, model_changed, rank_changes
 from lynxbench.compare.whole_rules import judge_whole
 from lynxbench.model.comparison import (
@@ -18,6 +19,7 @@ from lynxbench.model.comparison import (
     RuleOutcome,
     RuleVerdict,
     Side,
+    SittingNoise,
 )
 from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
@@ -74,7 +76,15 @@ def compare_pair(pair: ComparedPair, precision: Precision | None = None) -> Comp
         cause=None if comparability is Comparability.INCOMPARABLE else cause,
         sound_if=tuple(dict.fromkeys(_remedy(f) for f in findings if f.outcome is not RuleVerdict.DIFFERS)),
         rules_checked=tuple(rule.number for rule in RULES),
+        order=pair.order,
+        noise=None if decisive is None or effect is None else _noise(pair, decisive.precision, effect.figure),
     )
+
+
+def _noise(pair: ComparedPair, precision: Precision, figure: str) -> SittingNoise | None:
+    if pair.between is None:
+        return None
+    return describe_noise(figure, precision, pair.between.learned.get((precision, figure)), pair.declared_noise)
 
 
 def leading_effect(row: PrecisionComparison) -> Effect | None:
@@ -121,7 +131,10 @@ def _row(
         precision=precision,
         comparability=Comparability.WITH_DIFFERENCES if whole or here else Comparability.COMPARABLE,
         leading=leading,
-        effects=tuple(_withheld(e, [*whole, *here]) for e in effects_at(pair, precision, budget, confidence)),
+        effects=tuple(
+            _withheld(effect, _doubts(pair, precision, effect.figure, [*whole, *here]))
+            for effect in effects_at(pair, precision, budget, confidence)
+        ),
         accuracy=_accuracy_words(a, b),
     )
     decisive = leading_effect(row)  # None: a latency leads and neither it nor the median is resolved in both
@@ -129,12 +142,19 @@ def _row(
     return row.model_copy(update={"verdict": verdict})
 
 
-def _withheld(effect: Effect, findings: Iterable[RuleFinding]) -> Effect:
+def _doubts(
+    pair: ComparedPair, precision: Precision, figure: str, findings: Iterable[RuleFinding]
+) -> list[RuleFinding]:
+    """What keeps one figure from deciding: what a side lacks, then that nobody knows how sittings differ in it."""
+    sides = [each for each in findings if each.outcome is RuleVerdict.DOUBTS and each.rule != SITTING_RULE]
+    return [*sides, *judge_sitting(pair, precision, figure)]
+
+
+def _withheld(effect: Effect, doubts: Sequence[RuleFinding]) -> Effect:
     """A doubtful side shows its figures; it convicts nobody, clears nobody and is not celebrated."""
-    doubt = next((finding for finding in findings if finding.outcome is RuleVerdict.DOUBTS), None)
-    if doubt is None or effect.verdict not in ALONE:
+    if not doubts or effect.verdict not in ALONE:
         return effect
-    why = f"the interval alone shows {ALONE[effect.verdict]}; {doubt.said}. To settle it: {_remedy(doubt)}"
+    why = f"the interval alone shows {ALONE[effect.verdict]}; {doubts[0].said}. To settle it: {_remedy(doubts[0])}"
     return effect.model_copy(update={"verdict": EffectVerdict.UNPROVEN, "why": why})
 
 

@@ -1,6 +1,9 @@
 """Effects with intervals, and the verdict against the budget. Doubt is a verdict."""
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from lynxbench.compare.pair import ComparedPair
 from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_RATE
@@ -8,14 +11,20 @@ from lynxbench.model.comparison import Effect, EffectVerdict
 from lynxbench.model.contract import Contract, Regime, SloMetric
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import Percentile, PrecisionResult
+from lynxbench.model.result import Percentile, PrecisionResult, Result
 from lynxbench.model.workload import ClosedArrival, SaturatingArrival
-from lynxbench.stats.intervals import ratio_interval
+from lynxbench.stats.intervals import paired_ratio_interval, ratio_interval
+from lynxbench.stats.sessions import ratio_assumed, ratio_between
 
 THROUGHPUT = "throughput"
 SHOWN_PERCENTILES = (50.0, 99.0)
 BY_RUN_MEANS = "run means of fresh processes, Welch's t on their logarithms"
 BY_RUN_PERCENTILES = "the percentile in each fresh process, Welch's t on their logarithms"
+BY_PAIRS = "differences within {} pairs of fresh processes, Student's t on those of their logarithms"
+BY_SITTINGS = "means of the two sittings, Student's t with what sittings of this executor differed by"
+BY_DECLARED = "run means, with a session noise of {:.2%} that the contract assumes"
+BY_ONE_SITTING = "; one sitting: how much sittings differ is not in it"
+IN_PAIRS = "both measured in one sitting (lynxbench compare --run) would tell more than restarts do"
 BY_BOUNDS = "bounds of the pooled percentiles; the spread between processes is not in them"
 MOST_RESTARTS = 200
 """More than this is not advice but a sign that the change is the budget, or that the noise has to go first."""
@@ -66,7 +75,7 @@ def effects_at(pair: ComparedPair, precision: Precision, budget: float, confiden
     a, b = (side.at(precision) for side in pair.sides)
     assert a is not None
     assert b is not None
-    effects = [_throughput(a, b, budget, confidence)]
+    effects = [_throughput(pair, a, b, budget, confidence)]
     if not _at_one_rate(pair, a, b):
         return tuple(effects)
     bounded = {(slo.metric.value, slo.percentile) for slo in pair.a.result.contract.objective.slo}
@@ -86,10 +95,13 @@ def _at_one_rate(pair: ComparedPair, a: PrecisionResult, b: PrecisionResult) -> 
     return bool(left and right) and abs(math.log((right or 1) / (left or 1))) <= SAME_RATE
 
 
-def _throughput(a: PrecisionResult, b: PrecisionResult, budget: float, confidence: float) -> Effect:
-    ratio = ratio_interval(a.run_means, b.run_means, confidence) if a.run_means and b.run_means else UNKNOWN_INTERVAL
+def _throughput(pair: ComparedPair, a: PrecisionResult, b: PrecisionResult, budget: float, confidence: float) -> Effect:
+    ratio, basis = UNKNOWN_INTERVAL, BY_RUN_MEANS
+    if a.run_means and b.run_means:
+        ratio, basis = _ratio(pair, (a.precision, THROUGHPUT), (a.run_means, b.run_means), BY_RUN_MEANS, confidence)
     fewest = min(len(a.run_means), len(b.run_means))
-    verdict, why = _judged(ratio, budget, fewest, higher_is_better=True)
+    apart = pair.between is not None
+    verdict, why = _judged(ratio, budget, fewest, higher_is_better=True, apart=apart)
     return Effect(
         figure=THROUGHPUT,
         unit=a.throughput.unit if a.throughput else "",
@@ -97,10 +109,34 @@ def _throughput(a: PrecisionResult, b: PrecisionResult, budget: float, confidenc
         a=a.throughput.estimate if a.throughput else None,
         b=b.throughput.estimate if b.throughput else None,
         ratio=ratio,
-        basis=BY_RUN_MEANS,
+        basis=basis,
         verdict=verdict,
         why=why,
     )
+
+
+def _ratio(
+    pair: ComparedPair,
+    figure: tuple[Precision, str],
+    runs: tuple[Sequence[float], Sequence[float]],
+    basis: str,
+    confidence: float,
+) -> tuple[Interval, str]:
+    """B over A and what it rests on: restarts within a sitting; between two, what sittings differ by as well."""
+    a, b = runs
+    if pair.order and len(a) == len(b) == len(pair.order):
+        return paired_ratio_interval(a, b, confidence), BY_PAIRS.format(len(pair.order))
+    welch = ratio_interval(a, b, confidence)
+    if pair.between is None or min(*a, *b) <= 0:
+        return welch, basis
+    learned = pair.between.of(*figure)
+    if learned is not None:
+        if not learned.restart_degrees:  # one figure was known of each sitting, and so of these
+            a, b = [float(np.exp(np.mean(np.log(a))))], [float(np.exp(np.mean(np.log(b))))]
+        return ratio_between(a, b, learned, confidence), BY_SITTINGS
+    if pair.declared_noise is not None:
+        return ratio_assumed(a, b, pair.declared_noise, confidence), BY_DECLARED.format(pair.declared_noise)
+    return welch, basis + BY_ONE_SITTING
 
 
 def _latency(
@@ -111,8 +147,10 @@ def _latency(
         return None
     runs = [side.latency_runs.get(precision, {}).get((metric, percentile), ()) for side in pair.sides]
     if min(map(len, runs)) >= 2:
-        ratio, basis = ratio_interval(runs[0], runs[1], confidence), BY_RUN_PERCENTILES
-        verdict, why = _judged(ratio, budget, min(map(len, runs)), higher_is_better=False)
+        figure = precision, figure_name(metric, percentile)
+        ratio, basis = _ratio(pair, figure, (runs[0], runs[1]), BY_RUN_PERCENTILES, confidence)
+        apart = pair.between is not None
+        verdict, why = _judged(ratio, budget, min(map(len, runs)), higher_is_better=False, apart=apart)
     else:
         ratio, basis = _of_bounds(left, right), BY_BOUNDS
         verdict, why = EffectVerdict.INCONCLUSIVE, "give both results with their samples: a verdict needs each process"
@@ -136,6 +174,17 @@ def _percentile(figures: PrecisionResult | None, metric: str, percentile: float)
     return chosen if chosen is not None and chosen.resolved and chosen.estimate else None
 
 
+def percentile_of(result: Result, precision: Precision, contract: Contract) -> float | None:
+    """The leading latency of a result in milliseconds; None where it has none, or throughput leads."""
+    figures = next((part for part in result.per_precision if part.precision is precision), None)
+    if figures is None or figures.skipped is not None or leading_figure(contract) == THROUGHPUT:
+        return None
+    slo = contract.objective.slo[0] if contract.objective.slo else None
+    metric, percentile = (slo.metric.value, slo.percentile) if slo else (SloMetric.LATENCY.value, 50.0)
+    measured = _percentile(figures, metric, percentile)
+    return None if measured is None else measured.estimate
+
+
 def _of_bounds(a: Percentile, b: Percentile) -> Interval:
     parts = (a.low, a.estimate, a.high, b.low, b.estimate, b.high)
     if any(part is None or part <= 0 for part in parts):
@@ -144,7 +193,10 @@ def _of_bounds(a: Percentile, b: Percentile) -> Interval:
     return Interval(b_low / a_high, b_mid / a_mid, b_high / a_low)
 
 
-def _judged(ratio: Interval, budget: float, restarts: int, *, higher_is_better: bool) -> tuple[EffectVerdict, str]:
+def _judged(
+    ratio: Interval, budget: float, restarts: int, *, higher_is_better: bool, apart: bool
+) -> tuple[EffectVerdict, str]:
+    """By the interval alone; `apart`: of two sittings, whose difference no number of restarts takes off."""
     if restarts < FEWEST_RESTARTS:
         return EffectVerdict.INCONCLUSIVE, f"{restarts} restarts; a verdict needs {FEWEST_RESTARTS} on each side"
     verdict = decide(ratio, budget, higher_is_better=higher_is_better)
@@ -154,6 +206,8 @@ def _judged(ratio: Interval, budget: float, restarts: int, *, higher_is_better: 
     reason = (
         f"the interval straddles the budget; a loss above {worst:.1%} is excluded" if ratio.known else "no interval"
     )
+    if apart:
+        return verdict, f"{reason}; {IN_PAIRS}"
     needed = restarts_needed(ratio, budget, restarts, higher_is_better=higher_is_better)
     if needed is None:
         return verdict, f"{reason}; more restarts alone will not settle it"

@@ -197,8 +197,8 @@ def find_splits(results: Mapping[str, Result], logs: Mapping[str, float]) -> tup
     """Configuration fields that divide the instances into groups, those known to change speed first."""
     units = list(results)
     executors = {unit: own_devices(result.executor) for unit, result in results.items()}
-    total = float(np.var([logs[unit] for unit in units]))
-    if len(units) < 3 or total <= 0:
+    total = float(np.var([logs[unit] for unit in units])) if len(units) > 2 else 0.0
+    if total <= 0:
         return ()
     owners = next(iter(results.values())).contract.owners
     divided: list[tuple[FieldChange, dict[bytes, list[str]], dict[bytes, JsonValue]]] = []

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lynxbench.compare.effects import THROUGHPUT
 from lynxbench.compare.leading_causes import find_cause_moves
+from lynxbench.compare.sittings import describe_noise, in_one_sitting, learn_from_points
 from lynxbench.compare.suspects import cause_of, rank_changes
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
@@ -25,6 +27,7 @@ from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.stats.changepoints import MIN_SEGMENT, Course, read_course
 from lynxbench.stats.intervals import ratio_interval
 from lynxbench.stats.level_ratio import LevelNoise
+from lynxbench.stats.sessions import LevelVariance, ratio_between
 
 REACH = 2
 """Results between a change point and the record change it is tied to: the search places a step within two of it."""
@@ -35,6 +38,8 @@ BY_RESULTS = "results of the two levels on their logarithms, as much as they rem
 BESIDE = "the step beside the {}, not the results on either side"
 BY_BOTH = "results of the two levels, and the step beside the wandering: the interval holds both"
 BY_RESTARTS = "restarts of the two results, Welch's t on their logarithms"
+BY_ONE_SITTING = f"{BY_RESTARTS}; one sitting each: how much sittings differ is not in it"
+BY_SITTINGS = "means of the two sittings, Student's t with what sittings of one executor differ by here"
 
 FieldsBetween = Callable[[Sequence[tuple[HistoryPoint, HistoryPoint]]], "Sequence[tuple[FieldChange, ...] | None]"]
 """The executor fields that differ between the two results of each pair, asked for all pairs at once; None where the
@@ -113,7 +118,8 @@ def read_history(
     series = tuple(point for point in ordered if point.unit == unit)
     left_out = (*left_out, *(f"{point.result_id[:12]}: counts {point.unit}, not {unit}" for point in others))
     course = read_course([point.estimate for point in series])
-    changes = _changes(series, course, owners or DEFAULT_OWNERS, contract, fields_between)
+    learned = learn_from_points(series)
+    changes = _changes(series, course, owners or DEFAULT_OWNERS, contract, fields_between, learned)
     return History(
         contract_id=contract_id,
         contract=contract,
@@ -126,6 +132,7 @@ def read_history(
         motion=course.motion,
         trend=course.trend if course.trend.known else None,
         cause_moves=find_cause_moves(series),
+        noise=describe_noise(THROUGHPUT, precision, learned) if len(series) > 1 else None,
     )
 
 
@@ -135,6 +142,7 @@ def _changes(
     owners: dict[Layer, str],
     contract: str,
     fields_between: FieldsBetween,
+    learned: LevelVariance,
 ) -> tuple[LevelChange, ...]:
     p_by_index = {change.index: change.p for change in course.changes}
     recorded = [i for i in range(1, len(points)) if _record_changed(points[i - 1], points[i])]
@@ -145,7 +153,7 @@ def _changes(
             tied[index] = min(near, key=lambda i: abs(i - index))
     alone = [i for i in recorded if i not in tied.values()]
     edges = [0, *sorted(p_by_index), len(points)]
-    effects = _Effects(points, course, edges, recorded)
+    effects = _Effects(points, course, edges, recorded, learned)
     seen = [
         _Place(index, tied.get(index, index), True, *effects.around(index, edges), p) for index, p in p_by_index.items()
     ]
@@ -161,9 +169,14 @@ class _Effects:
     """The effect at a place, and what it was made from."""
 
     def __init__(
-        self, points: Sequence[HistoryPoint], course: Course, edges: Sequence[int], recorded: Sequence[int]
+        self,
+        points: Sequence[HistoryPoint],
+        course: Course,
+        edges: Sequence[int],
+        recorded: Sequence[int],
+        learned: LevelVariance,
     ) -> None:
-        self._points, self._course = points, course
+        self._points, self._course, self._learned = points, course, learned
         self._marks = sorted({*edges, *recorded})
         self._values = [point.estimate for point in points]
         self._noise = LevelNoise([self._values[start:end] for start, end in pairwise(edges)])
@@ -184,12 +197,16 @@ class _Effects:
     def of_record(self, index: int) -> tuple[Interval, str]:
         """The effect of a record change: over the results around it up to the next place, or by restarts where few."""
         effect, basis = self.around(index, self._marks)
-        left, right = self._points[index - 1].run_means, self._points[index].run_means
+        before, after = self._points[index - 1], self._points[index]
+        left, right = before.run_means, after.run_means
         if effect.known:
             return effect, basis
-        if left and right:
-            return ratio_interval(left, right, CONFIDENCE), BY_RESTARTS
-        return UNKNOWN_INTERVAL, "no restarts are recorded"
+        if not (left and right):
+            return UNKNOWN_INTERVAL, "no restarts are recorded"
+        here, together = before.instance_id == after.instance_id, in_one_sitting(before.started_at, after.started_at)
+        if self._learned.known and min(*left, *right) > 0 and not (here and together):
+            return ratio_between(left, right, self._learned, CONFIDENCE), BY_SITTINGS
+        return ratio_interval(left, right, CONFIDENCE), BY_ONE_SITTING if here and not together else BY_RESTARTS
 
 
 def _level_change(
@@ -214,8 +231,15 @@ def _level_change(
         layers_changed=_layers_changed(before, after),
         layers=layers,
         cause=_carried(cause_of(layers, model_changed=model, contract=contract), points, place, contract),
-        moved=not place.effect.low <= 1 <= place.effect.high if place.effect.known else None,
+        moved=_moved(place),
     )
+
+
+def _moved(place: _Place) -> bool | None:
+    """Whether the record change moved the level; restarts of one sitting each do not tell."""
+    if not place.effect.known or place.basis == BY_ONE_SITTING:
+        return None
+    return not place.effect.low <= 1 <= place.effect.high
 
 
 def _carried(cause: EffectCause, points: Sequence[HistoryPoint], place: _Place, contract: str) -> EffectCause:

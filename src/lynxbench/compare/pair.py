@@ -8,6 +8,7 @@ from lynxbench.model.comparison import ContractDifference, RuleVerdict
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.model.standing import Standing
+from lynxbench.stats.sessions import LevelVariance
 
 LatencyRuns = Mapping[Precision, Mapping[tuple[str, float], tuple[float, ...]]]
 """By precision, then by metric and percentile: that percentile in each fresh process, in milliseconds."""
@@ -39,6 +40,18 @@ class ComparedSide:
 
 
 @dataclass(frozen=True, slots=True)
+class BetweenSittings:
+    """That A and B are of two sittings, and what is known of how sittings differ there, by precision and figure."""
+
+    learned: Mapping[tuple[Precision, str], LevelVariance] = field(default_factory=dict)
+
+    def of(self, precision: Precision, figure: str) -> LevelVariance | None:
+        """What was learned of a figure; None where that is too little."""
+        variance = self.learned.get((precision, figure))
+        return variance if variance is not None and variance.known else None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedPair:
     """B is held against A."""
 
@@ -46,11 +59,21 @@ class ComparedPair:
     b: ComparedSide
     differences: tuple[ContractDifference, ...] = ()
     """Of their contracts; the contract room rules on them."""
+    between: BetweenSittings | None = None
+    """None: they are of one sitting, or of two machines, whose difference is part of what is asked."""
+    order: tuple[str, ...] = ()
+    """Of the halves of each pair (`AB` or `BA`), where their restarts were measured in pairs."""
 
     @property
     def sides(self) -> tuple[ComparedSide, ComparedSide]:
         """Both, A first."""
         return self.a, self.b
+
+    @property
+    def declared_noise(self) -> float | None:
+        """Between sittings, as the contracts declare it; the larger, where they do not agree."""
+        declared = [side.result.contract.protocol.session_noise for side in self.sides]
+        return max((noise for noise in declared if noise is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

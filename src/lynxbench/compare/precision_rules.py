@@ -3,9 +3,12 @@
 import math
 from collections.abc import Iterator
 
+from lynxbench.compare.effects import THROUGHPUT, leading_figure
 from lynxbench.compare.pair import ComparedPair, RuleFinding, breaks, differs, doubts
-from lynxbench.compare.rules import FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
+from lynxbench.compare.rules import BY_NUMBER, FEWEST_RESTARTS, SAME_CACHED_SHARE, SAME_LENGTH, SAME_RATE
+from lynxbench.compare.sittings import describe_noise
 from lynxbench.model.contract import AccuracyPolicy
+from lynxbench.model.evidence_gate import FOREIGN_LOAD
 from lynxbench.model.load_figures import LoadFigures
 from lynxbench.model.plain_numbers import plain
 from lynxbench.model.precision import Native, Precision
@@ -13,6 +16,11 @@ from lynxbench.model.result import Accuracy, PrecisionResult, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.model.workload import SaturatingArrival
 
+SITTING_RULE = "R19"
+BOTH_NOW = "measure both in one sitting (lynxbench compare --run)"
+_LOADED = (f"{FOREIGN_LOAD}:",)
+_UNSTEADY = (f"{SteadyVerdict.NOT_STEADY} (", f"{SteadyVerdict.INCONCLUSIVE} (")
+"""How reasons of doubt begin that both halves of a pair bear alike."""
 ABSOLUTE_METRICS = {"perplexity": "perplexity", "task": "task"}
 """Policy metric -> the metric that has a value of its own also at the reference precision."""
 
@@ -26,16 +34,30 @@ def judge_precision(pair: ComparedPair, precision: Precision) -> Iterator[RuleFi
     yield from _native(labels, a, b)
     yield from _accuracy(pair, labels, a, b)
     yield from _units(labels, a, b)
+    in_pairs = bool(pair.order)
+    alike = in_pairs and all(_is_loaded(figures) or not _is_steady(figures) for figures in (a, b))
     for label, figures in zip(labels, (a, b), strict=True):
-        yield from _validity(label, figures)
-        yield from _steadiness(label, figures)
+        yield from _validity(label, figures, in_pairs=in_pairs, alike=alike)
+        yield from _steadiness(label, figures, alike=alike)
         yield from _restarts(label, figures)
+    yield from judge_sitting(pair, precision, leading_figure(pair.a.result.contract))
     if (a.load is None) != (b.load is None):
         where = labels[0] if a.load is not None else labels[1]
         yield breaks("R11", f"only {where} asked a server")
     if a.load is not None and b.load is not None:
         searched = isinstance(pair.a.result.contract.workload.arrival, SaturatingArrival)
         yield from _load(labels, a.load, b.load, searched)
+
+
+def judge_sitting(pair: ComparedPair, precision: Precision, figure: str) -> Iterator[RuleFinding]:
+    """Two sittings whose difference in a figure nobody knows: the figure stands, and no verdict rests on it."""
+    if pair.between is None or pair.declared_noise is not None or pair.between.of(precision, figure) is not None:
+        return
+    said = describe_noise(figure, precision, pair.between.learned.get((precision, figure))).said
+    remedy = BY_NUMBER[SITTING_RULE].remedy
+    if figure not in (THROUGHPUT, leading_figure(pair.a.result.contract)):  # nobody looks other latencies up
+        said, remedy = f"one sitting: how much they differ in {figure} is not learned", BOTH_NOW
+    yield doubts(SITTING_RULE, f"{pair.a.label} and {pair.b.label} are of two sittings; {said}", remedy)
 
 
 def _native(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> Iterator[RuleFinding]:
@@ -105,17 +127,31 @@ def _units(labels: tuple[str, str], a: PrecisionResult, b: PrecisionResult) -> I
         yield breaks("R06", f"{a.throughput.unit} in {labels[0]}, {b.throughput.unit} in {labels[1]}")
 
 
-def _validity(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+def _is_loaded(figures: PrecisionResult) -> bool:
+    return any(reason.startswith(_LOADED) for reason in figures.validity.reasons)
+
+
+def _is_steady(figures: PrecisionResult) -> bool:
+    return figures.steady is None or figures.steady.verdict is SteadyVerdict.STEADY
+
+
+def _validity(label: str, figures: PrecisionResult, *, in_pairs: bool, alike: bool) -> Iterator[RuleFinding]:
     reasons = "; ".join(figures.validity.reasons) or "no reason given"
     if figures.validity.verdict is ValidityVerdict.VOID:
         yield breaks("R08", f"{label} is void: {reasons}")
     elif figures.throughput is None or figures.throughput.estimate is None:
         yield breaks("R08", f"{label} has no figure")
     elif figures.validity.verdict is ValidityVerdict.DOUBTFUL:
+        borne = (*(_LOADED if in_pairs else ()), *(_UNSTEADY if alike else ()))
+        if figures.validity.reasons and all(reason.startswith(borne) for reason in figures.validity.reasons):
+            # in pairs it is in both halves, and what is left of it in their differences
+            yield differs("R08", f"{label}: {reasons}")
+            return
         yield doubts("R08", f"{label} is doubtful: {reasons}", f"measure {label} again without it ({reasons})")
 
 
-def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
+def _steadiness(label: str, figures: PrecisionResult, *, alike: bool) -> Iterator[RuleFinding]:
+    """`alike`: both halves of every pair were disturbed, so that their differences hold what disturbed them."""
     steady = figures.steady
     if steady is None:
         yield breaks("R09", f"{label}: nothing is known about its steady state")
@@ -126,7 +162,9 @@ def _steadiness(label: str, figures: PrecisionResult) -> Iterator[RuleFinding]:
     moved = ""
     if drift.known:
         moved = f" (drift {drift.estimate:+.1%} [{drift.low:+.1%}, {drift.high:+.1%}] over the counted window)"
-    if steady.verdict is SteadyVerdict.NOT_STEADY:
+    if alike:
+        yield differs("R09", f"{label}: {steady.verdict}: {steady.reason}{moved}; both were disturbed, pair by pair")
+    elif steady.verdict is SteadyVerdict.NOT_STEADY:
         remedy = f"run {label} longer than {steady.executed_s:.0f} s (a higher protocol.limit), or remove what moves it"
         yield breaks("R09", f"{label} never reached steady state: {steady.reason}{moved}", remedy)
     else:

@@ -17,7 +17,8 @@ from lynxbench.decide.whatif import estimate_whatif
 from lynxbench.errors import BadInput, BadLedger, LynxbenchError, Refused
 from lynxbench.evidence.documents import RESULT_FILE, read_result
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.ledger.location import NO_LEDGER, opened
+from lynxbench.evidence.trust import TrustList
+from lynxbench.ledger.location import NO_LEDGER, OpenLedger, opened
 from lynxbench.ledger.queries import Wanted, find_results, list_results
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
@@ -31,6 +32,7 @@ from lynxbench.model.result import Result
 from lynxbench.model.standing import Standing
 from lynxbench.reading import read_text
 from lynxbench.record.comparing_results import compare_sides, side_of
+from lynxbench.record.known_sittings import between_sittings
 from lynxbench.record.recalling import recalled, result_document
 from lynxbench.workload.request_log import parse_columns, read_arrivals
 
@@ -154,13 +156,20 @@ def ask_purchase(
     return gathered.judge(decision), whatif
 
 
-def compare_cited(results: Sequence[Result], standing: Mapping[str, Standing]) -> Comparison | None:
+def compare_cited(
+    results: Sequence[Result],
+    standing: Mapping[str, Standing],
+    ledger: OpenLedger | None = None,
+    trust: TrustList | None = None,
+) -> Comparison | None:
     """The last result against the first, where there are two; the gate decides whether a ratio is given."""
     if len(results) < 2:
         return None
     first, last = results[0], results[-1]
     a, b = (side_of(result, standing=standing.get(result.result_id)) for result in (first, last))
-    return compare_sides(a, b)
+    if ledger is None or trust is None:
+        return compare_sides(a, b)
+    return compare_sides(a, b, between=between_sittings(first, last, ledger, trust))
 
 
 def incomparable(results: Sequence[tuple[str, Result]]) -> dict[str, str]:

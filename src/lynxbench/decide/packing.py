@@ -208,7 +208,7 @@ def pack_into(
         lynxbench_version=__version__,
         decided_by=key.team,
         decisions=tuple(decisions),
-        comparison=compare_cited(_pair(decisions[0], results), known),
+        comparison=compare_cited(_pair(decisions[0], results), known, ledger, trust),
         results=tuple(results),
         standings=tuple(known[name] for name in cites),
         methodology=methodology_for(decisions),

@@ -34,9 +34,7 @@ def refuse_changed_schema(connection: sa.Connection, name: str) -> None:
     """EvidenceInvalid where the file says something else of its tables than when they were made."""
     kept = _kept(connection)
     if any(key != DIGEST + value for key, value in kept) or _digest(connection) not in {value for _, value in kept}:
-        raise EvidenceInvalid(
-            f"{name}: the text of its tables was changed since they were made; restore a copy"
-        )
+        raise EvidenceInvalid(f"{name}: the text of its tables was changed since they were made; restore a copy")
 
 
 def _kept(connection: sa.Connection) -> set[tuple[str, str]]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lynxbench.load.saturation_curve import LOWEST
 from lynxbench.load.saturation_judge import (
+    LOOK_GROWTH,
     PROSPECT,
     Confidence,
     LatencyBound,
@@ -45,14 +46,11 @@ MARGIN = 2.0
 """A rate is asked where it is expected to be decided with the requests at hand, by this margin: the curve is rough."""
 MOST_NARROWING = 4.0
 """Probes that narrow the pair may take so many times the claim's seconds; then it is left as wide as it is."""
-TELLING, TELLING_SIGMAS = 0.1, 1.645
-"""A claim rests at least on the requests that, were they independent, tell the allowed share of late ones from one
-lower by this part (one-sided 95 %): one that passes early, because few were late, must not end the search."""
 WATCH_S, WATCH_SHARE = 120.0, 0.25
 """A claim is watched for at least so many seconds, or this share of the search's: disturbances keep to the clock."""
 AGAIN = 0.25
 """A probe of a claim has at least this share of what the claim rests on, and the follow-up this share of the first; a
-rate that failed is asked again unless it was watched for this share of the claim's time."""
+rate that failed is asked again unless bounds were missed, at it or under it, for this share of the claim's time."""
 UNASKED, FEW = 0.125, 0.25
 """A probe is doubled without question up to the one part of the most requests that it may have; beyond, only where it
 would be decided with PROSPECT times the requests and the same share of late ones, or with the most that it may have
@@ -176,9 +174,9 @@ class _Search:
         return ahead is ProbeOutcome.PASS
 
     def _fails_surely(self, rate_per_s: float, claim_per_s: float) -> bool:
-        """Whether it was asked twice, or for long."""
-        asked = [probe for probe in self.seen.probes if probe.rate_per_s == rate_per_s]
-        return len(asked) > 1 or asked[0].seconds >= AGAIN * self.seen.watched_s(claim_per_s)
+        """Whether it was asked twice, or bounds were missed for long at it and at rates between the claim and it."""
+        missed_s = self.seen.missed_s(claim_per_s, rate_per_s)
+        return len(self.seen.at(rate_per_s)) > 1 or missed_s >= AGAIN * self.seen.watched_s(claim_per_s)
 
     # --- what to ask next --------------------------------------------------------------------------------------------
 
@@ -251,7 +249,7 @@ class _Search:
         undecided = [other * (1 + 2 * GRID * tolerance) for other in self.seen.undecided(claim_per_s)]
         rate = max([claim_per_s * (1 + step), *undecided])
         highest = fails[0] * (1 - GRID * tolerance) if fails else self.seen.ceiling_per_s
-        most = max(self.seen.asked(claim_per_s), self._telling())
+        most = max(self.seen.asked(claim_per_s), self.seen.telling())
         while rate < highest:
             cost = min(self.seen.cost_to_fail(rate), self.seen.cost_to_pass(rate))
             if MARGIN * cost <= min(self._affordable(rate, Purpose.UPPER), most):
@@ -273,16 +271,12 @@ class _Search:
         """Whether it could come to a verdict in the seconds that are left."""
         return self._affordable(rate_per_s, purpose) >= max(self._to_watch(rate_per_s, purpose), SHORTEST_SCOUT)
 
-    def _telling(self) -> float:
-        """Independent requests that tell the allowed share from one a little under it."""
-        return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.seen.bounds)
-
     def _to_watch(self, rate_per_s: float, purpose: Purpose) -> float:
         """Requests without which a probe comes to no verdict: none ends on the luck of one window."""
         if purpose is Purpose.SCOUT:
             return 0.0
         # a window shorter than those that undid earlier claims would have passed them too
-        whole = max([self._telling(), WATCH_S * rate_per_s, *map(self.seen.asked, self.seen.lost)])
+        whole = max([self.seen.telling(), WATCH_S * rate_per_s, *map(self.seen.asked, self.seen.lost)])
         whole = min(whole, WATCH_SHARE * self.rule.max_seconds * rate_per_s, self.rule.max_requests / 2)
         if purpose is not Purpose.FOLLOW_UP:
             return AGAIN * whole
@@ -308,7 +302,7 @@ class _Search:
             most = min(most, wanted * 2 ** (SCOUT_LOOKS - 1))
         stream = self.start(rate_per_s)
         latencies = np.empty((0, len(self.seen.bounds)))
-        look: Look | None = None
+        looks: list[Look] = []
         while True:
             part = np.asarray(stream.take(wanted - len(latencies)), dtype=np.float64)
             latencies = np.concatenate((latencies, part.reshape(len(part), -1)))
@@ -317,16 +311,19 @@ class _Search:
                 self.seen.bounds,
                 utilisation=rate_per_s / self.seen.ceiling_per_s,
                 rate_per_s=rate_per_s,
-                before=look,
+                before=looks[-2] if len(looks) > 1 else None,
                 confidence=self.rule.confidence,
             )
+            looks.append(look)
             is_watched = wanted >= 0.99 * to_watch
             outcome = self._outcome(rate_per_s, purpose, look) if is_watched else ProbeOutcome.UNDECIDED
-            if outcome is not ProbeOutcome.UNDECIDED or 2 * wanted > 1.01 * most:
+            if outcome is ProbeOutcome.PASS and len(looks) % 2 == 0:  # each more look is one more chance of luck
+                outcome = ProbeOutcome.UNDECIDED
+            if outcome is not ProbeOutcome.UNDECIDED or LOOK_GROWTH * wanted > 1.01 * most:
                 break
             if is_watched and not self._is_worth_more(rate_per_s, purpose, look, wanted):
                 break
-            wanted *= 2
+            wanted = math.ceil(LOOK_GROWTH * wanted)
         look = replace(look, outcome=outcome)
         self.seen.probes.append(describe(rate_per_s, latencies, look, stream.end(), scout, self.seen.bounds))
         if outcome is ProbeOutcome.PASS and purpose is Purpose.FOLLOW_UP:
@@ -349,7 +346,7 @@ class _Search:
         return ProbeOutcome.PASS if holds else ProbeOutcome.UNDECIDED
 
     def _is_worth_more(self, rate_per_s: float, purpose: Purpose, look: Look, asked: int) -> bool:
-        """Whether a probe without a verdict after so many requests should be doubled."""
+        """Whether a probe without a verdict after so many requests should go on."""
         if purpose is Purpose.SCOUT:
             return min(share.effective for share in look.shares) < SCOUT_EFFECTIVE
         if purpose is not Purpose.UPPER and self._is_hopeless(rate_per_s, look):

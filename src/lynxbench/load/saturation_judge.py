@@ -30,6 +30,9 @@ ENOUGH_SLOW = 30
 """Slow requests that can show how they cluster."""
 FEWEST_TIMES = 20.0
 """A correlation time is only believed when the probe is this many times longer (Sokal 1997 asks for a multiple)."""
+LOOK_GROWTH = math.sqrt(2)
+"""A probe is looked at whenever it is so many times as long; it is held against the look at half of its requests.
+Every second look, at doublings, may pass it; those between may only fail it."""
 STILL_GROWING = 1.5
 """A correlation time that grew by this factor when the probe doubled has not been seen whole."""
 BUSIEST = 0.98

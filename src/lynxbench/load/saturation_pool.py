@@ -34,6 +34,9 @@ MOST_EFFECTIVE = 2.0**24
 """A verdict that takes more independent requests is out of reach."""
 TAIL_MARGIN = 2.5
 """A limit that a short probe saw far away is expected to need so many times the requests: a long one meets slower."""
+TELLING, TELLING_SIGMAS = 0.1, 1.645
+"""A claim rests at least on the requests that, were they independent, tell the allowed share of late ones from one
+lower by this part (one-sided 95 %): one that passes early, because few were late, must not end the search."""
 POOL_ERROR = 0.02
 """Of the upper bound on all requests of a rate that is claimed: the memory of late requests is itself an estimate."""
 
@@ -66,6 +69,11 @@ class SeenRates:
     def watched_s(self, rate_per_s: float) -> float:
         """Seconds of those probes."""
         return sum(probe.seconds for probe in self.at(rate_per_s))
+
+    def missed_s(self, above_per_s: float, rate_per_s: float) -> float:
+        """Seconds of probes that missed a bound at a rate, or between a claim and it: more are late at the higher."""
+        asked = (p for p in self.probes if not p.scout and above_per_s < p.rate_per_s <= rate_per_s)
+        return sum(probe.seconds for probe in asked if not is_met(probe.shares))
 
     def has_passed(self, rate_per_s: float) -> bool:
         """Whether one of them passed."""
@@ -111,6 +119,10 @@ class SeenRates:
             pool = next(shares for rates, shares in _pools(probes) if rate_per_s in rates)
             together.append(bounded(_together(own, pool), self.to_pass, self.sure))
         return tuple(together)
+
+    def telling(self) -> float:
+        """Independent requests that tell the allowed share from one a little under it."""
+        return max((TELLING_SIGMAS / TELLING) ** 2 * (1 - b.violations) / b.violations for b in self.bounds)
 
     def cost_to_pass(self, rate_per_s: float) -> float:
         """Requests after which a rate is expected to pass; infinite where it is not."""

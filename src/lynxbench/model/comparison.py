@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from lynxbench.errors import ExitCode
 from lynxbench.model.document import Bounds, Document
@@ -157,6 +158,30 @@ class ContractDifference:
         return "breaks comparability" if self.breaks else "does not"
 
 
+class NoiseBasis(StrEnum):
+    """Where the noise between sittings is known from."""
+
+    LEARNED = "learned"
+    DECLARED = "declared"
+    ONE_SITTING = "one sitting"
+    """It is not known: an interval covers the restarts of its own sitting alone."""
+
+
+class SittingNoise(Document):
+    """A/A noise of a figure: how repeated measurements of one executor differ, as standard deviations."""
+
+    figure: str
+    precision: Precision
+    basis: NoiseBasis
+    sittings: int
+    """How many were learned from."""
+    restart: float | None = None
+    sitting: float | None = None
+    """Between sittings, beside what restarts leave in them; or as declared."""
+    node: float | None = None
+    said: str
+
+
 class Side(Document):
     """One of the two results, named."""
 
@@ -191,6 +216,10 @@ class Comparison(Document):
     cause: EffectCause | None
     sound_if: tuple[str, ...]
     rules_checked: tuple[str, ...]
+    order: Annotated[tuple[str, ...], Field(exclude_if=lambda order: not order)] = ()
+    """`AB` or `BA` for each pair, where restarts of both were measured in pairs."""
+    noise: Annotated[SittingNoise | None, Field(exclude_if=lambda noise: noise is None)] = None
+    """Of the leading figure, where A and B are of two sittings."""
 
     @property
     def refused(self) -> bool:

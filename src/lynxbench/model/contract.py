@@ -178,6 +178,9 @@ class Protocol(Document):
     confidence: Annotated[Ratio, Field(ge=0.5, lt=1)] = 0.95
     emulated_limit_s: Annotated[Seconds, Field(alias="emulated_limit", ge=0)] = 600.0
     foreign_load: Annotated[Ratio, Field(ge=0, le=1)] = 0.05
+    session_noise: Annotated[
+        Annotated[Ratio, Field(gt=0, le=0.5)] | None, Field(exclude_if=lambda session_noise: session_noise is None)
+    ] = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Protocol:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from lynxbench.model.attribution import Category
-from lynxbench.model.comparison import EffectCause, LayerDifference
+from lynxbench.model.comparison import EffectCause, LayerDifference, SittingNoise
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.entries import ChangeVerdict
 from lynxbench.model.layers import Layer
@@ -81,7 +81,7 @@ class LevelChange(Document):
     """Ranked, with fields, where the documents were at hand."""
     cause: EffectCause
     moved: bool | None
-    """Whether the interval excludes no change; None where there is no interval."""
+    """Whether the interval excludes no change; None without one, or where it is of restarts of one sitting each."""
 
 
 class CauseMove(Document):
@@ -118,6 +118,8 @@ class History(Document):
     """A drift or a wandering level is no step, and no layer's."""
     trend: Bounds | None = None
     """Its end over its start; None for a history of levels, and where it cannot be told."""
+    noise: Annotated[SittingNoise | None, Field(exclude_if=lambda noise: noise is None)] = None
+    """A/A noise: what its results differ by while the executor is the same."""
     cause_moves: Annotated[tuple[CauseMove, ...], Field(exclude_if=lambda moves: not moves)] = ()
     """Where another cause took over."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lynxbench.compare.comparing import compare_foreign, compare_pair
-from lynxbench.compare.pair import ComparedPair, ComparedSide, LatencyRuns
+from lynxbench.compare.pair import BetweenSittings, ComparedPair, ComparedSide, LatencyRuns
 from lynxbench.contract.diff import compare_contracts
 from lynxbench.errors import BadInput, BadResult
 from lynxbench.evidence.documents import check_samples
@@ -19,6 +19,7 @@ from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.standing import Standing
 from lynxbench.record.formats.foreign_results import read_foreign
+from lynxbench.record.known_sittings import known_sittings
 from lynxbench.record.recalling import recalled
 from lynxbench.report.drawn_series import counted_ms
 
@@ -41,9 +42,15 @@ def side_of(
     return ComparedSide(result, name, standing, _latency_runs(result, folder))
 
 
-def compare_sides(a: ComparedSide, b: ComparedSide, precision: Precision | None = None) -> Comparison:
-    """B against A."""
-    return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result)), precision)
+def compare_sides(
+    a: ComparedSide,
+    b: ComparedSide,
+    precision: Precision | None = None,
+    between: BetweenSittings | None = None,
+    order: tuple[str, ...] = (),
+) -> Comparison:
+    """B against A; `between` says what is known of how sittings differ, where they are of two; `order` is of pairs."""
+    return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result), between, order), precision)
 
 
 def compare_named(
@@ -56,7 +63,8 @@ def compare_named(
             left, right = (side if isinstance(side, ForeignImported) else side.result for side in (first, second))
             return compare_foreign(left, right, (a, b))
         sides = [side_of(side.result, folder=side.folder, standing=side.standing) for side in (first, second)]
-    return compare_sides(sides[0], sides[1], precision)
+    between = known_sittings(sides[0].result, sides[1].result, ledger, environment)
+    return compare_sides(sides[0], sides[1], precision, between)
 
 
 def _foreign(name: str) -> ForeignImported | None:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lynxbench.compare.effects import THROUGHPUT
+from lynxbench.compare.pair import BetweenSittings
+from lynxbench.compare.sittings import describe_noise
 from lynxbench.model.canonical import short
 from lynxbench.model.document import bounds_document
 from lynxbench.model.entries import RerunVerdict
@@ -11,6 +14,7 @@ from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.stats.intervals import ratio_interval
+from lynxbench.stats.sessions import ratio_assumed, ratio_between
 
 NEGLIGIBLE = 0.02
 """A difference from one that reproducing tolerates: a convention of lynxbench (docs/methodology/ledger.md), not derived
@@ -44,16 +48,24 @@ class Rerun:
         return self.verdict.value if self.verdict in _SETTLED else UNDETERMINED
 
 
-def judge_rerun(original: Result, rerun: Result, left_out: tuple[str, ...] = (), *, recomputed: bool = True) -> Rerun:
+def judge_rerun(
+    original: Result,
+    rerun: Result,
+    left_out: tuple[str, ...] = (),
+    *,
+    recomputed: bool = True,
+    between: BetweenSittings | None = None,
+) -> Rerun:
     """Reproduced: at every precision the ratio's whole interval lies within what is negligible.
 
     On another executor, or without what was `left_out` of its surroundings, a difference would not be the result's
     fault, so that is the verdict there, and the ratios stand beside it. Doubt is a verdict: an interval across the edge
     settles nothing, and neither does a doubtful run. Figures that were not `recomputed` cannot be reproduced: what was
-    measured again is held against the run means that stand in the document, and the rest of it is only stated.
+    measured again is held against the run means that stand in the document, and the rest of it is only stated. Of two
+    sittings (`between`) the interval holds what sittings differ by; where nobody knows that, nothing is convicted.
     """
     changes = difference(original.executor, rerun.executor, (Tier.CONFIGURATION,))
-    effects = _effects(original, rerun)
+    effects = _effects(original, rerun, between)
     if ValidityVerdict.VOID in (original.validity.verdict, rerun.validity.verdict):
         which = "the original" if original.validity.verdict is ValidityVerdict.VOID else "the rerun"
         return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, f"{which} is void", left_out)
@@ -69,6 +81,11 @@ def judge_rerun(original: Result, rerun: Result, left_out: tuple[str, ...] = (),
             return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, why)
     worst = min(judged, key=lambda precision: _WORST_FIRST.index(judged[precision]))
     words = _words(worst, effects[worst], judged[worst])
+    if between is not None and not _sittings_known(original, worst, between):
+        noise = describe_noise(THROUGHPUT, worst, between.learned.get((worst, THROUGHPUT)))
+        words = f"{words}; of two sittings; {noise.said}"
+        if judged[worst] is RerunVerdict.NOT_REPRODUCED:
+            return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, words)
     if judged[worst] is RerunVerdict.REPRODUCED and not recomputed:
         why = f"{words}, of figures that were not computed again from samples: verify the original first"
         return Rerun(RerunVerdict.INCONCLUSIVE, effects, changes, why)
@@ -91,7 +108,12 @@ _SETTLED = (RerunVerdict.REPRODUCED, RerunVerdict.NOT_REPRODUCED)
 _WORST_FIRST = (RerunVerdict.NOT_REPRODUCED, RerunVerdict.INCONCLUSIVE, RerunVerdict.REPRODUCED)
 
 
-def _effects(original: Result, rerun: Result) -> dict[Precision, Interval]:
+def _sittings_known(original: Result, precision: Precision, between: BetweenSittings) -> bool:
+    declared = original.contract.protocol.session_noise is not None
+    return declared or between.of(precision, THROUGHPUT) is not None
+
+
+def _effects(original: Result, rerun: Result, between: BetweenSittings | None) -> dict[Precision, Interval]:
     again = {part.precision: part for part in rerun.per_precision if part.skipped is None}
     confidence = original.contract.protocol.confidence
     effects: dict[Precision, Interval] = {}
@@ -101,6 +123,12 @@ def _effects(original: Result, rerun: Result) -> dict[Precision, Interval]:
             continue
         both = part.run_means and other.run_means
         ratio = ratio_interval(part.run_means, other.run_means, confidence) if both else UNKNOWN_INTERVAL
+        if both and between is not None and min(*part.run_means, *other.run_means) > 0:
+            learned, declared = between.of(part.precision, THROUGHPUT), original.contract.protocol.session_noise
+            if learned is not None:
+                ratio = ratio_between(part.run_means, other.run_means, learned, confidence)
+            elif declared is not None:
+                ratio = ratio_assumed(part.run_means, other.run_means, declared, confidence)
         effects[part.precision] = ratio
     return effects
 

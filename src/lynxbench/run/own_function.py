@@ -32,6 +32,8 @@ class FunctionTerms(TypedDict, total=False):
     """What is averaged before drift is judged, such as `100 ms`."""
     foreign_load: str
     """How much of the CPUs other programs may use before the result is doubtful."""
+    session_noise: str
+    """How far sittings differ, where it is declared and not learned from the ledger."""
     threads: int
     """Of the numeric libraries; all CPUs of the process where left out."""
     budget: str

@@ -63,7 +63,7 @@ class Server:
         self.scheduler = self.administration.scheduler
         self.uploads = Uploads(self.store, settings.upload_folder, settings.largest_bundle_bytes)
         self.recomputations = Recomputations(self.store, self.ledger.log)
-        self.watch = Watch(self.store, self.ledger, self.recomputations)
+        self.watch = Watch(self.store, self.ledger, self.recomputations, self.scheduler.ask_again)
         self.courier = Courier(self.store, self.contacts, settings.base_url, settings.smtp_url, settings.mail_from)
         self.board = LiveBoard()
         self.pulse = ChangeCounter(self.ledger.log)

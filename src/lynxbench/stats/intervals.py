@@ -7,6 +7,10 @@ import numpy as np
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.stats.arrays import Floats, Numbers
 
+TRIMMED = 0.2
+FEWEST_TRIMMED = 10
+"""Pairs: trimming fewer leaves too few for an interval that is worth having."""
+
 
 def student_quantile(probability: float, degrees: float) -> float:
     """Quantile of Student's t; NaN where there are no degrees of freedom."""
@@ -61,6 +65,33 @@ def ratio_interval(a: Numbers, b: Numbers, confidence: float = 0.95) -> Interval
     degrees = 1 / (share_a**2 / (first.size - 1) + share_b**2 / (second.size - 1))
     reach = student_quantile((1 + confidence) / 2, degrees) * math.sqrt(total)
     return _exp(Interval(change - reach, change, change + reach))
+
+
+def paired_ratio_interval(a: Numbers, b: Numbers, confidence: float = 0.95) -> Interval:
+    """Ratio b/a of values that were measured in pairs: Student's t on the differences of their logarithms.
+
+    From ten pairs on a fifth is trimmed at either end (Tukey & McLaughlin 1963): a neighbour that came or went in the
+    middle of a pair is in few of them.
+    """
+    check_confidence(confidence)
+    first, second = _finite(a), _finite(b)
+    if first is None or second is None or first.size != second.size:
+        return UNKNOWN_INTERVAL
+    if np.any(first <= 0) or np.any(second <= 0):
+        return ratio_interval(first, second, confidence)
+    differences = np.log(second) - np.log(first)
+    if differences.size < FEWEST_TRIMMED:
+        return _exp(mean_interval(differences, confidence))
+    return _exp(_trimmed_interval(np.sort(differences), confidence))
+
+
+def _trimmed_interval(ordered: Floats, confidence: float) -> Interval:
+    cut = int(TRIMMED * ordered.size)
+    inner = ordered[cut : ordered.size - cut]
+    winsorised = np.clip(ordered, inner[0], inner[-1])
+    error = float(np.std(winsorised, ddof=1)) / (inner.size / ordered.size * math.sqrt(ordered.size))
+    mean, reach = float(np.mean(inner)), student_quantile((1 + confidence) / 2, inner.size - 1) * error
+    return Interval(mean - reach, mean, mean + reach)
 
 
 def check_confidence(confidence: float) -> None:

@@ -1,35 +1,46 @@
-"""Every new result held against what came before at the same place; a regression becomes one notice.
+"""Every new result held against the window of its place; a loss that is confirmed becomes one notice.
 
 The place is the agent that ran it (with the node, where it works for a fleet), or the machine where nobody scheduled
-it. What a result is held against stays the same until a better one comes or somebody accepts the new level: a slow
-slide adds up and is seen. A doubtful result with which nothing can soundly be compared gives way to the next one.
+it. A session that looks slow is measured again before anybody is told, and a notice rests on several sessions
+(`level_rules`). The window stays where it is until somebody accepts a new level or a gain has shown over two weeks: a
+slow slide adds up and is seen. A notice closes by sessions that are back, by acknowledgement, or by acceptance.
 """
 
+import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection, insert, select, update
 
+from lynxbench.compare.effects import THROUGHPUT, leading_figure
 from lynxbench.compare.pair import ComparedSide
+from lynxbench.compare.precision_rules import SITTING_RULE
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.database import upsert
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.result_standings import standings
+from lynxbench.ledger.result_standings import disputed, standings
 from lynxbench.model.canonical import short
-from lynxbench.model.comparison import Comparison, EffectVerdict
+from lynxbench.model.comparison import Comparison, RuleVerdict
 from lynxbench.model.entries import EntryKind, ResultRecorded
+from lynxbench.model.evidence_gate import Lack, standing_falls_short
 from lynxbench.model.precision import Precision
-from lynxbench.model.result import ValidityVerdict
+from lynxbench.model.result import Result
 from lynxbench.record.comparing_results import compare_sides, side_of
+from lynxbench.record.known_sittings import between_sittings
 from lynxbench.record.recalling import lay_out, result_document
+from lynxbench.stats.sequential import SPANS, LevelJudgement, SpanJudgement, bound_of
+from lynxbench.watch import level_rules
 from lynxbench.watch.recomputations import Recomputations, RecomputationState
+from lynxbench.watch.session_book import ACCEPTED, GAINED, SessionBook, counted_results, place_name
 from lynxbench.watch.store import Store, fresh_id, now_text
 from lynxbench.watch.store_tables import baselines, contacts, notices, outbox, properties
+from lynxbench.watch.watched_sessions import WatchedSession, WatchedStream, newest_stream, sessions_of, since_level
 
 CURSOR = "judged_seq"
 EVERYBODY = "*"
@@ -56,6 +67,10 @@ class Notice:
     opened_at: str
     closed_at: str | None = None
     closed_by: str | None = None
+    since: str | None = None
+    """When the first of the slow sessions began."""
+    confirmed_by: str | None = None
+    """The result that confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +86,20 @@ class NoticeDelivery:
 
 
 class Watch:
-    """Judges new results, one after the other, in the order of the log."""
+    """Judges new results, one after the other, in the order of the log; `ask_again` has one measured again at once."""
 
-    def __init__(self, store: Store, ledger: OpenLedger, recomputations: Recomputations) -> None:
+    def __init__(
+        self,
+        store: Store,
+        ledger: OpenLedger,
+        recomputations: Recomputations,
+        ask_again: Callable[[str], bool] | None = None,
+    ) -> None:
         self._store = store
         self._ledger = ledger
         self._recomputations = recomputations
+        self._ask_again = ask_again
+        self._book = SessionBook(store, ledger)
         self._moved: set[str] = set()
 
     def moved(self) -> set[str]:
@@ -102,19 +125,26 @@ class Watch:
         """Judge the result of one entry; the notice, where one was opened now."""
         body = self._ledger.log.read(seq).entry.body
         assert isinstance(body, ResultRecorded)
-        where = f"agent {place}" if place else f"machine {short(body.instance_id)}"
         try:
-            return self._judge(body, where, trust)
+            return self._judge(body, place_name(place, body.instance_id), trust)
         finally:
             self._move(seq)
 
     def accept(self, notice: str, who: str) -> Notice:
-        """The new level is the level from now on: the notice is closed, and results are held against its result."""
-        opened = self.notice(notice)
+        """The new level is the level from now on: the notice is closed, and later results are held against it."""
+        opened = self._unsettled(notice)
+        self._book.begin_level(
+            opened.contract_id, opened.place, opened.precision, ACCEPTED, who, opened.since, opened.result_id
+        )
+        self._close(opened, f"accepted by {who}"[:64], anew=True)
+        return self.notice(notice)
+
+    def acknowledge(self, notice: str, who: str) -> Notice:
+        """Somebody knows: the notice is closed, the level stays, and nobody is told again until it has recovered."""
+        opened = self._unsettled(notice)
         if opened.closed_at is not None:
-            raise BadInput(f"this notice was closed at {opened.closed_at}")
-        self._set_baseline(opened.contract_id, opened.place, opened.result_id, opened.result_id)
-        self._close(opened.contract_id, opened.place, f"accepted by {who}"[:64])
+            raise BadInput(f"this notice was {opened.closed_by} at {opened.closed_at}")
+        self._close(opened, f"acknowledged by {who}"[:64], anew=False)
         return self.notice(notice)
 
     def notice(self, notice: str) -> Notice:
@@ -140,37 +170,6 @@ class Watch:
             deliveries[row.notice].append(delivery)
         return deliveries
 
-    def _judge(self, body: ResultRecorded, place: str, trust: TrustList) -> Notice | None:
-        if self._recomputations.objection(body.result_id) is not None:
-            return None  # figures that their own samples do not give are no level, and no change of one
-        known = self._store.row(
-            select(baselines).where(baselines.c.contract_id == body.contract_id, baselines.c.place == place)
-        )
-        if known is None:
-            if body.validity is not ValidityVerdict.VOID:
-                self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
-            return None
-        if known.result_id == body.result_id or known.judged_id == body.result_id:
-            return None
-        standing = standings(self._ledger.log, [known.result_id], trust)[known.result_id]
-        if standing.retracted or self._recomputations.objection(known.result_id) is not None:
-            self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
-            return None
-        comparison = self.compare(known.result_id, body.result_id, trust)
-        unproven = comparison.verdict is EffectVerdict.UNPROVEN
-        if unproven or comparison.refused or comparison.verdict is None:
-            if comparison.a.validity != ValidityVerdict.VALID.value:  # nothing could ever be held against it
-                self._set_baseline(body.contract_id, place, body.result_id, body.result_id)
-            return None
-        notice = None
-        if comparison.verdict is EffectVerdict.REGRESSED:
-            notice = self._open(body, place, known.result_id, comparison)
-        elif comparison.verdict in (EffectVerdict.WITHIN_BUDGET, EffectVerdict.IMPROVED):
-            self._close(body.contract_id, place, body.result_id)
-        baseline = body.result_id if comparison.verdict is EffectVerdict.IMPROVED else known.result_id
-        self._set_baseline(body.contract_id, place, baseline, body.result_id)
-        return notice
-
     def compare(self, a: str, b: str, trust: TrustList, precision: Precision | None = None) -> Comparison:
         """B held against A, with their samples where they are at hand."""
         known = standings(self._ledger.log, [a, b], trust)
@@ -186,7 +185,88 @@ class Watch:
                 result = result_document(self._ledger, name)
                 side = side_of(result, folder=folder, standing=known[name], name=short(name))
                 sides.append(self._with_objection(side))
-            return compare_sides(sides[0], sides[1], precision)
+            between = between_sittings(sides[0].result, sides[1].result, self._ledger, trust)
+            return compare_sides(sides[0], sides[1], precision, between)
+
+    # --- judging ------------------------------------------------------------------------------------------------------
+
+    def _judge(self, body: ResultRecorded, place: str, trust: TrustList) -> Notice | None:
+        if self._recomputations.objection(body.result_id) is not None:
+            return None  # figures that their own samples do not give are no level, and no change of one
+        result = result_document(self._ledger, body.result_id)
+        standing = standings(self._ledger.log, [body.result_id], trust)[body.result_id]
+        if any(lacking.lack is not Lack.NOT_AGREED for lacking in standing_falls_short(result, standing)):
+            return None  # nor is what nobody trusted signed, or what was taken back or refuted
+        counted = counted_results(result)
+        self._book.keep(result.contract, place, counted)
+        opened = None
+        for precision in counted:
+            opened = self._look(result, place, precision, trust) or opened
+        return opened
+
+    def _look(self, result: Result, place: str, precision: Precision, trust: TrustList) -> Notice | None:
+        contract_id, budget = result.contract_id, result.contract.policy.regression
+        sessions = self._sessions(contract_id, place, precision, trust)
+        if not sessions or result.result_id not in sessions[-1].result_ids:
+            return None  # one that came late says nothing of now
+        stream = newest_stream(sessions)
+        streams, newest = stream.arrays(), stream.sessions[-1]
+        judged = level_rules.judge_streams(streams, stream.looks)
+        self._set_baseline(contract_id, place, stream.typical.result_id, result.result_id)
+        known = self._store.row(select(notices).where(notices.c.open_key == _open_key(contract_id, place, precision)))
+        if known is not None:
+            self._recover(_notice(known), stream, precision, budget)
+            return None
+        if level_rules.is_gain(judged, budget)[0]:
+            self._gained(contract_id, place, precision, sessions)
+        if len(newest.results) > 1:
+            again = np.array([newest.results[-1].value - newest.value])
+            if level_rules.is_confirmed(judged, again, budget)[0]:
+                return self._open(result, place, precision, stream, judged.loss, trust)
+            if len(newest.results) < level_rules.MOST_RESULTS:
+                self._ask(result, judged, budget)
+            return None
+        before = stream.without_newest()
+        if level_rules.is_alarm(judged, budget)[0] and before.sessions:
+            earlier = level_rules.judge_streams(before.arrays(), stream.looks)
+            if level_rules.is_alarm(earlier, budget)[0]:  # nobody measured that one again: this session confirms it
+                return self._open(result, place, precision, stream, judged.loss, trust)
+        self._ask(result, judged, budget)
+        return None
+
+    def _ask(self, result: Result, judged: LevelJudgement, budget: float) -> None:
+        """Have a suspected session measured again, where somebody can be asked."""
+        if self._ask_again is not None and level_rules.is_suspect(judged, budget)[0]:
+            self._ask_again(result.result_id)
+
+    def _recover(self, notice: Notice, stream: WatchedStream, precision: Precision, budget: float) -> None:
+        """Close a notice where the sessions since then are back; the lost ones are no part of any window."""
+        streams = stream.held_before(notice.since).arrays()
+        told = np.array([abs(math.log(notice.estimate or 1.0))])
+        after = np.array([stream.sessions_after(notice.result_id)])
+        if level_rules.is_recovered(streams, told, after, budget)[0]:
+            back = stream.sessions[-SPANS[0]].started_at
+            self._book.leave_out(notice.contract_id, notice.place, precision, notice.since, back)
+            self._close(notice, stream.sessions[-1].result_id, anew=True)
+
+    def _sessions(self, contract_id: str, place: str, precision: Precision, trust: TrustList) -> list[WatchedSession]:
+        """Sessions of the level in force; what was taken back or refuted is none."""
+        results = self._book.results(contract_id, place, precision)
+        taken_back = disputed(self._ledger.log, contract_id, trust)
+        outcomes = self._recomputations.of(result.result_id for result in results)
+        refused = {name for name, standing in taken_back.items() if standing.retracted or standing.refuted}
+        refused |= {name for name, outcome in outcomes.items() if outcome.state in _OBJECTIONS}
+        counted = [result for result in results if result.result_id not in refused]
+        return since_level(sessions_of(counted), self._book.levels(contract_id, place, precision))
+
+    def _gained(self, contract_id: str, place: str, precision: Precision, sessions: Sequence[WatchedSession]) -> None:
+        """A new window begins with the next session, unless one is being gathered already."""
+        known = self._book.levels(contract_id, place, precision)
+        if any(level.fresh and level.since >= sessions[0].started_at for level in known):
+            return
+        newest = sessions[-1]
+        since, by = newest.started_at, "a gain over two weeks"
+        self._book.begin_level(contract_id, place, precision.value, GAINED, by, since, newest.result_id)
 
     def _with_objection(self, side: ComparedSide) -> ComparedSide:
         outcome = self._recomputations.objection(side.result.result_id)
@@ -196,26 +276,48 @@ class Watch:
             return replace(side, refuted=outcome.sentence)
         return replace(side, not_recomputed=outcome.sentence)
 
-    def _open(self, body: ResultRecorded, place: str, baseline: str, comparison: Comparison) -> Notice | None:
-        assert comparison.effect is not None
-        layer, owner, sentence = _suspect(comparison)
+    # --- notices ------------------------------------------------------------------------------------------------------
+
+    def _open(
+        self,
+        result: Result,
+        place: str,
+        precision: Precision,
+        stream: WatchedStream,
+        loss: SpanJudgement,
+        trust: TrustList,
+    ) -> Notice | None:
+        baseline = stream.typical.result_id
+        if not _may_convict(self.compare(baseline, result.result_id, trust, precision)):
+            return None
+        began = max(stream.began(), 1)
+        before, after = stream.sessions[began - 1], stream.sessions[began]
+        layer, owner, cause = _suspect(self.compare(before.result_id, after.result_id, trust, precision))
+        change, reach = float(loss.change[0]), float(bound_of(loss, level_rules.SURE)[0])
+        turned = 1 if leading_figure(result.contract) == THROUGHPUT else -1
+        low, estimate, high = sorted(math.exp(turned * (change + part)) for part in (-reach, 0.0, reach))
+        again = len(stream.sessions[-1].results) > 1
+        how = f"measured again at once by {short(result.result_id)}" if again else "the next session shows it too"
+        since = f"since {after.started_at[:16].replace('T', ' ')} UTC"
         notice = Notice(
             notice=fresh_id(),
-            contract_id=body.contract_id,
-            contract_name=body.contract_name,
+            contract_id=result.contract_id,
+            contract_name=result.contract.name,
             place=place,
-            precision=comparison.precision.value if comparison.precision else "",
+            precision=precision.value,
             baseline_id=baseline,
-            result_id=body.result_id,
+            result_id=result.result_id,
             layer=layer,
             owner=owner,
-            low=comparison.effect.low,
-            estimate=comparison.effect.estimate,
-            high=comparison.effect.high,
-            sentence=sentence,
+            low=low,
+            estimate=estimate,
+            high=high,
+            sentence=f"{since}, over {int(loss.span[0])} sessions, {how}; {cause}",
             opened_at=now_text(),
+            since=after.started_at,
+            confirmed_by=result.result_id,
         )
-        open_key = f"{notice.contract_id}:{place}:{notice.precision}"[:200]
+        open_key = _open_key(notice.contract_id, place, precision)
         with self._store.writing() as connection:
             if connection.execute(select(notices.c.notice).where(notices.c.open_key == open_key)).first() is not None:
                 return None  # known, and told already
@@ -223,15 +325,24 @@ class Watch:
             messages = _messages(connection, notice)
             if messages:
                 connection.execute(insert(outbox), messages)
-        self._moved.add(body.contract_id)
+        self._moved.add(notice.contract_id)
         return notice
 
-    def _close(self, contract_id: str, place: str, by: str) -> None:
-        mine = notices.c.contract_id == contract_id, notices.c.place == place, notices.c.closed_at.is_(None)
-        values = {"closed_at": now_text(), "closed_by": by, "open_key": None}
-        open_there = self._store.row(select(notices.c.notice).where(*mine).limit(1)) is not None
-        if open_there and self._store.change(update(notices).where(*mine).values(values)):
-            self._moved.add(contract_id)
+    def _unsettled(self, notice: str) -> Notice:
+        """A notice that may still be acknowledged or accepted."""
+        row = self._store.one(select(notices).where(notices.c.notice == notice), f"no notice {notice[:80]!r}")
+        if row.open_key is None:
+            raise BadInput(f"this notice was closed at {row.closed_at}")
+        return _notice(row)
+
+    def _close(self, notice: Notice, by: str, *, anew: bool) -> None:
+        """Close a notice where it is open; `anew`: another one may be opened for the same place."""
+        mine = notices.c.notice == notice.notice
+        values: dict[str, str | None] = {"open_key": None} if anew else {}
+        if notice.closed_at is None:
+            values |= {"closed_at": now_text(), "closed_by": by}
+        self._store.change(update(notices).where(mine).values(values))
+        self._moved.add(notice.contract_id)
 
     def _set_baseline(self, contract_id: str, place: str, result_id: str, judged_id: str) -> None:
         key = {"contract_id": contract_id, "place": place}
@@ -246,6 +357,19 @@ class Watch:
     def _move(self, seq: int) -> None:
         with self._store.writing() as connection:
             upsert(connection, properties, {"name": CURSOR}, {"value": str(seq)})
+
+
+_OBJECTIONS = (RecomputationState.REFUTED, RecomputationState.CANNOT)
+
+
+def _open_key(contract_id: str, place: str, precision: Precision) -> str:
+    return f"{contract_id}:{place}:{precision.value}"[:200]
+
+
+def _may_convict(comparison: Comparison) -> bool:
+    """Whether they measure the same thing and both may carry a verdict; how sittings differ, the window knows."""
+    doubted = (rule for rule in comparison.rules if rule.outcome is RuleVerdict.DOUBTS)
+    return not comparison.refused and all(rule.rule == SITTING_RULE for rule in doubted)
 
 
 def _suspect(comparison: Comparison) -> tuple[str | None, str, str]:

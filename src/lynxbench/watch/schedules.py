@@ -28,6 +28,8 @@ MOST_AGENTS = 100
 class RunState(StrEnum):
     """What became of one time that a schedule was due."""
 
+    ASKED = "asked"
+    """A loss is suspected: to be measured again by whoever measured it, as soon as it comes."""
     CLAIMED = "claimed"
     RUNNING = "running"
     DONE = "done"
@@ -40,6 +42,8 @@ class RunState(StrEnum):
     """The run before it was still going, so it was not started."""
 
 
+ASKED_S = 6 * 3600.0
+"""What was asked for is worth no more once its sitting is over."""
 ACTIVE = (RunState.CLAIMED.value, RunState.RUNNING.value)
 
 
@@ -87,6 +91,8 @@ class ScheduledRun:
     said: str = ""
     node: str | None = None
     """Of the agent's fleet, where it works for one."""
+    confirms: str | None = None
+    """The result that is measured again."""
 
     @property
     def place(self) -> str:
@@ -168,9 +174,12 @@ class Scheduler:
             going = connection.execute(
                 select(func.count()).select_from(runs).where(runs.c.agent == agent, runs.c.state.in_(ACTIVE))
             ).scalar_one()
-            for row in connection.execute(select(schedules).order_by(schedules.c.name)).all():
-                schedule = _schedule(row)
-                if schedule.team != team or schedule.paused_at or (schedule.agents and agent not in schedule.agents):
+            known = [_schedule(row) for row in connection.execute(select(schedules).order_by(schedules.c.name)).all()]
+            mine = [schedule for schedule in known if schedule.team == team and not schedule.paused_at]
+            if going < places and (asked := _asked(connection, mine, agent, moment)) is not None:
+                return asked
+            for schedule in mine:
+                if schedule.agents and agent not in schedule.agents:
                     continue
                 claimed = _settle(connection, schedule, agent, moment, claim=going < places)
                 if claimed is not None:
@@ -201,6 +210,28 @@ class Scheduler:
         """The result of a run has come in."""
         self._own(run, team)
         self._change(run, result_id=result_id)
+
+    def ask_again(self, result_id: str, now: datetime | None = None) -> bool:
+        """Have the agent that measured a result do so again at once; False where nobody can be asked, or was."""
+        moment = now or datetime.now(UTC)
+        with self._store.writing() as connection:
+            row = connection.execute(select(runs).where(runs.c.result_id == result_id).limit(1)).first()
+            if row is None or _confirms_again(connection, row):
+                return False
+            if connection.execute(select(runs.c.run).where(runs.c.confirms == result_id).limit(1)).first() is not None:
+                return False
+            run = ScheduledRun(
+                fresh_id(),
+                row.schedule,
+                row.agent,
+                row.contract_id,
+                now_text(moment),
+                RunState.ASKED.value,
+                said=f"measures {result_id[:12]} again: a loss is suspected",
+                confirms=result_id,
+            )
+            connection.execute(insert(runs), [asdict(run)])
+        return True
 
     def place_of(self, result_id: str) -> str | None:
         """Which agent, and which node of its fleet, a result came from, where it was scheduled."""
@@ -288,7 +319,35 @@ def _settle(
     return claimed
 
 
+def _confirms_again(connection: Connection, row: Any) -> bool:
+    """Whether a run measured again what had been measured again: then that is enough."""
+    if row.confirms is None:
+        return False
+    before = connection.execute(select(runs.c.confirms).where(runs.c.result_id == row.confirms).limit(1)).first()
+    return before is not None and before.confirms is not None
+
+
+def _asked(
+    connection: Connection, known: Sequence[Schedule], agent: str, moment: datetime
+) -> tuple[ScheduledRun, Schedule] | None:
+    """What an agent is asked to measure again, claimed for it; the oldest first."""
+    by_name = {schedule.name: schedule for schedule in known}
+    waiting = select(runs).where(runs.c.agent == agent, runs.c.state == RunState.ASKED.value).order_by(runs.c.due_at)
+    for row in connection.execute(waiting).all():
+        if row.schedule not in by_name or row.contract_id != by_name[row.schedule].contract_id:
+            continue
+        claimed_at, lease = now_text(moment), later_text(LEASE_S, moment)
+        values = {"state": RunState.CLAIMED.value, "claimed_at": claimed_at, "lease_until": lease}
+        connection.execute(update(runs).where(runs.c.run == row.run).values(values))
+        claimed = replace(ScheduledRun(*row), state=RunState.CLAIMED.value, claimed_at=claimed_at, lease_until=lease)
+        return claimed, by_name[row.schedule]
+    return None
+
+
 def _expire(connection: Connection, moment: datetime) -> None:
+    late = runs.c.state == RunState.ASKED.value, runs.c.due_at < later_text(-ASKED_S, moment)
+    gone = {"state": RunState.MISSED.value, "ended_at": now_text(moment), "said": "nobody came to measure it again"}
+    connection.execute(update(runs).where(*late).values(gone))
     silent = runs.c.state.in_(ACTIVE), runs.c.lease_until < now_text(moment)
     words = "the agent fell silent"
     connection.execute(

@@ -8,7 +8,7 @@ from sqlalchemy.schema import SchemaItem
 from lynxbench.ledger.database import NUMBER, Schema
 
 metadata = MetaData()
-SERVER_SCHEMA = Schema("server", "0003", metadata, Path(__file__).parent / "migrations" / "versions")
+SERVER_SCHEMA = Schema("server", "0004", metadata, Path(__file__).parent / "migrations" / "versions")
 """These tables move apart from the ledger's."""
 
 
@@ -121,9 +121,11 @@ runs = _table(
     *_texts(null=True, result_id=64),
     *_longs("said"),
     *_texts(null=True, node=48),
+    *_texts(null=True, confirms=64),
     UniqueConstraint("schedule", "agent", "due_at"),
 )
-"""One row for each time a schedule was due on an agent, whatever came of it."""
+"""One row for each time a schedule was due on an agent, whatever came of it; `confirms` is the result that it measures
+again because a loss is suspected."""
 Index("server_runs_state", runs.c.state, runs.c.due_at)
 Index("server_runs_due", runs.c.due_at)
 Index("server_runs_result", runs.c.result_id)
@@ -144,8 +146,11 @@ notices = _table(
     *_moments("closed_at", null=True),
     *_texts(null=True, closed_by=64),
     Column("open_key", String(200), unique=True),
+    *_moments("since", null=True),
+    *_texts(null=True, confirmed_by=64),
 )
-"""A regression: opened once, told once, closed when a later result is back. `open_key` is null once it is closed."""
+"""A regression: opened once, told once, closed when later sessions are back, when somebody acknowledges it or accepts
+the new level. `open_key` is null once it may open anew: an acknowledged one keeps it until it has recovered."""
 Index("server_notices_contract", notices.c.contract_id, notices.c.opened_at)
 
 outbox = _table(
@@ -180,6 +185,32 @@ baselines = _table(
     *_moments("at"),
 )
 """What the next result of a contract at one place (agent or machine) is held against."""
+
+watched = _table(
+    "watched",
+    _key("result_id", 64),
+    _key("precision", 20),
+    *_texts(contract_id=64, place=120, executor_id=64),
+    *_moments("started_at"),
+    Column("value", Float, nullable=False),
+    Column("restarts", Integer, nullable=False),
+    Column("scatter", Float, nullable=False),
+)
+"""Results that count at a place, each with its leading figure: sessions are made of them."""
+Index("server_watched_place", watched.c.contract_id, watched.c.place)
+
+levels = _table(
+    "levels",
+    Column("number", NUMBER, primary_key=True, autoincrement=True),
+    *_texts(contract_id=64, place=120, precision=20, kind=12),
+    *_moments("since", null=True),
+    *_texts(null=True, result_id=64),
+    *_texts(by=120),
+    *_moments("at"),
+)
+"""Where a new level of a contract at a place begins: accepted by somebody, gained, or carried over from an older
+version, which knew one result (`result_id`) instead of a moment. An empty precision means all of them."""
+Index("server_levels_place", levels.c.contract_id, levels.c.place)
 
 claims = _table("claims", _key("claim", 32), *_moments("at"), *_texts(by=120), *_longs("text", "report"))
 

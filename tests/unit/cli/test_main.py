@@ -18,7 +18,7 @@ from lynxbench.cli.lazy_commands import COMMANDS, LazyCommand
 from lynxbench.errors import ExitCode
 
 SOURCES = Path(main.__file__).parent
-LATE_IMPORTS = {"contract_command.py", "run_command.py", "verify_command.py"}
+LATE_IMPORTS = {"compare_command.py", "contract_command.py", "run_command.py", "verify_command.py"}
 """Modules that load something after their command has begun; each says why."""
 
 

@@ -12,7 +12,7 @@ from lynxbench.compare.levels import point_of, read_history
 from lynxbench.compare.suspects import changes_between
 from lynxbench.model.comparison import CauseKind
 from lynxbench.model.executor import FieldChange
-from lynxbench.model.history import DriftKind, History, HistoryPoint, Motion
+from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange, Motion
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, Validity, ValidityVerdict
@@ -93,13 +93,26 @@ def test_a_change_point_is_tied_to_the_nearest_record_change() -> None:
     assert found.changes[0].drift is DriftKind.EXECUTOR
 
 
-def test_short_histories_use_the_restarts() -> None:
-    found = _history(_results(2, 1, 0.8, {"system.nvidia_driver": "570.00"}))
+def _two(*stamps: str) -> LevelChange:
+    pair = zip(_results(2, 1, 0.8, {"system.nvidia_driver": "570.00"}), stamps, strict=True)
+    found = _history([result.model_copy(update={"started_at": stamp}).sealed() for result, stamp in pair])
+    assert "need 16" in found.note
     (change,) = found.changes
     assert not change.found
-    assert change.moved
     assert change.effect.estimate == pytest.approx(0.8, rel=0.02)
-    assert "need 16" in found.note
+    return change
+
+
+def test_short_histories_use_the_restarts() -> None:
+    change = _two("2026-01-01T00:00:00+00:00", "2026-01-01T02:00:00+00:00")
+    assert change.moved
+    assert "one sitting" not in change.basis
+
+
+def test_restarts_of_one_sitting_each_do_not_tell_whether_the_record_change_did_it() -> None:
+    change = _two("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00")
+    assert change.moved is None
+    assert "one sitting each" in change.basis
 
 
 def test_what_is_no_point_says_why() -> None:

@@ -85,6 +85,14 @@ BREAKING: dict[str, Callable[[], Comparison]] = {
     "R16": lambda: _compared(make_result(), make_result(), b=make_standing(retracted="wrong weights")),
     "R17": lambda: _compared(make_result(), make_result(executor=make_executor({"application.parameters": 2000}))),
 }
+LOADED = Validity(verdict=ValidityVerdict.DOUBTFUL, reasons=("foreign load: other programs used 40% of the CPUs",))
+
+
+def _in_pairs(a: Result, b: Result) -> Comparison:
+    order = ("AB", "BA") * (len(a.per_precision[0].run_means) // 2) + ("AB",)
+    return compare_pair(ComparedPair(ComparedSide(a, "A"), ComparedSide(b, "B"), order=order))
+
+
 DIFFERING: dict[str, Callable[[], Comparison]] = {
     "R01": lambda: _compared(make_result(), make_result(), _key("owners.system", False)),
     "R02": lambda: _compared(make_result(), make_result(version="0.2.0")),
@@ -93,6 +101,8 @@ DIFFERING: dict[str, Callable[[], Comparison]] = {
         make_result(contract=GATED), make_result(contract=GATED, per_precision=(make_precision(accuracy=None),))
     ),
     "R07": lambda: _compared(_served(source="unknown"), _served(source="unknown")),
+    "R08": lambda: _in_pairs(make_result(), _one(validity=LOADED)),
+    "R09": lambda: _in_pairs(_steady(SteadyVerdict.NOT_STEADY), _steady(SteadyVerdict.INCONCLUSIVE)),
     "R10": lambda: _compared(make_result(), make_result(executor=make_executor({"serving.batching": None}))),
     "R11": lambda: _compared(make_result(clients=1), make_result(clients=2)),
     "R12": lambda: _compared(_served(), _served(cached=None)),

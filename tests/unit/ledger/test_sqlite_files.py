@@ -98,7 +98,5 @@ def test_a_guard_that_looks_into_one_table_is_one_of_ours(file: Path, when: str)
         database.commit()
     with Ledger(f"sqlite:///{file}", create=False) as ledger:
         assert ledger.head().size == 1
-        with pytest.raises(
-            EvidenceInvalid, match="the text of its tables was changed"
-        ):
+        with pytest.raises(EvidenceInvalid, match="the text of its tables was changed"):
             ledger.recompute()

@@ -172,7 +172,9 @@ def test_a_server_without_limit_passes_up_to_the_ceiling() -> None:
 
 
 def test_near_the_ceiling_an_ordinary_probe_is_not_believed() -> None:
-    found = by_formula(lambda rate: [0.0], [LatencyBound(1.0, 0.01)], 100.0)
+    # At the ceiling 750 requests are taken to hang together; 300 such stretches show a p99: 280,000 with the start-up.
+    rule = SearchRule(max_requests=270_000)
+    found = by_formula(lambda rate: [0.0], [LatencyBound(1.0, 0.01)], 100.0, rule)
     assert found.passed_per_s is not None
     assert 93 < found.passed_per_s < 100
     assert found.undecided_per_s is not None
@@ -248,6 +250,44 @@ def test_a_wide_tolerance_costs_less() -> None:
     assert 30 < rough.passed_per_s < 50
     assert rough.failed_per_s / rough.passed_per_s <= 1.4001
     assert rough.seconds < exact.seconds
+
+
+class Even:
+    """A share of its requests is late, evenly and without any chance; it keeps the requests at each look."""
+
+    def __init__(self, rate_per_s: float, late: float) -> None:
+        self.rate_per_s, self.late, self.looks = rate_per_s, late, [0]
+
+    def take(self, requests: int) -> Float64:
+        numbers = np.arange(self.looks[-1], self.looks[-1] + requests)
+        self.looks.append(self.looks[-1] + requests)
+        return np.where(np.floor(self.late * (numbers + 1)) > np.floor(self.late * numbers), 5.0, 0.5)
+
+    def end(self) -> float:
+        return self.looks[-1] / self.rate_per_s
+
+
+def evenly(late: Callable[[float], float]) -> tuple[Saturation, list[list[int]]]:
+    """A search for a p95, and the requests at the looks of each of its probes."""
+    started: list[Even] = []
+
+    def start(rate_per_s: float) -> Even:
+        started.append(Even(rate_per_s, late(rate_per_s)))
+        return started[-1]
+
+    return find_saturation(start, 100.0, LatencyBound(1.0, 0.05)), [stream.looks[1:] for stream in started]
+
+
+def test_a_verdict_that_is_there_is_not_waited_for_until_twice_the_requests() -> None:
+    found, looks = evenly(lambda rate: min(1.0, 0.05 * (rate / 50) ** 20))
+    assert found.confirmed
+    probes = [sizes for probe, sizes in zip(found.probes, looks, strict=True) if not probe.scout]
+    assert all(len(sizes) > 2 for sizes in probes), "a verdict is held against what half of its requests said"
+    for sizes in probes:
+        assert np.all(np.array(sizes[1:]) / np.array(sizes[:-1]) < 1.42)
+    passed = [sizes for probe, sizes in zip(found.probes, looks, strict=True) if probe.outcome is ProbeOutcome.PASS]
+    assert passed
+    assert all(len(sizes) % 2 == 1 for sizes in passed), "looks between doublings may fail a rate, never pass it"
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.5])

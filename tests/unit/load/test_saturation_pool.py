@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -92,6 +93,20 @@ def test_a_lost_claim_makes_the_next_one_harder() -> None:
     (before,) = rates.pooled(50.0)
     rates.lost.append(55.0)
     assert rates.pooled(50.0)[0].interval.high > before.interval.high
+
+
+def test_windows_that_missed_a_bound_under_a_rate_speak_against_it() -> None:
+    rates = seen(
+        (40.0, share(0.002, 4000)),  # the claim
+        (44.0, share(0.03, 4400)),  # missed: 100 s
+        (46.0, share(0.004, 4600)),  # met: says nothing
+        (50.0, share(0.05, 5000)),  # missed: 100 s
+        (60.0, share(0.9, 60_000)),  # a higher rate says nothing about a lower one
+    )
+    rates.probes.append(replace(probe(45.0, share(0.5, 4500)), scout=True))
+    assert rates.missed_s(40.0, 50.0) == pytest.approx(200.0)
+    assert rates.missed_s(40.0, 44.0) == pytest.approx(100.0)
+    assert rates.missed_s(44.0, 50.0) == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize(

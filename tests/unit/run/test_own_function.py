@@ -55,7 +55,7 @@ def test_a_function_that_its_module_hides_behind_another_is_refused(monkeypatch:
 
 def test_the_same_terms_give_the_same_contract_and_other_ones_another() -> None:
     protocol = {"restarts": 5, "min_duration": "2 s", "limit": "4 s", "drift": "5 %", "window": "100 ms"}
-    terms: dict[str, object] = {**protocol, "budget": "3 %", "threads": 1}
+    terms: dict[str, object] = {**protocol, "budget": "3 %", "threads": 1, "session_noise": "2 %"}
     first, again = (function_contract("own.module:work", terms) for _ in range(2))
     assert first.contract_id == again.contract_id
     assert first.protocol.steady.drift == 0.05

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lynxbench.stats.intervals import log_mean_interval, mean_interval, ratio_interval
+from lynxbench.stats.intervals import log_mean_interval, mean_interval, paired_ratio_interval, ratio_interval
 
 VALUES = [10.1, 9.8, 10.4, 10.0, 9.9]
 
@@ -73,3 +73,26 @@ def test_coverage_of_the_ratio(restarts: int) -> None:
         found = ratio_interval(a, b, 0.95)
         inside += found.low <= 1.05 <= found.high
     assert 0.93 <= inside / 2000 <= 0.97
+
+
+def test_pairs_share_what_disturbs_them() -> None:
+    rng = np.random.default_rng(20)
+    held = 0
+    for _ in range(300):
+        shared = rng.normal(0.0, 0.1, 12)
+        a = np.exp(shared + rng.normal(0.0, 0.003, 12))
+        b = np.exp(shared + rng.normal(0.0, 0.003, 12)) * 1.02
+        interval = paired_ratio_interval(a, b)
+        held += interval.low <= 1.02 <= interval.high
+        assert interval.half_width < 0.02
+    assert 0.9 <= held / 300 <= 0.99
+
+
+def test_a_pair_that_was_disturbed_in_its_middle_is_trimmed() -> None:
+    a = np.exp(0.001 * np.arange(12))
+    b = a * np.exp(0.0005 * (-1.0) ** np.arange(12))
+    b[3] *= 0.7
+    interval = paired_ratio_interval(a, b)
+    assert interval.inside(0.998, 1.002)
+    few = paired_ratio_interval(a[:6], b[:6])
+    assert few.half_width > 0.05, "with few pairs nothing is trimmed, and the interval says so"

@@ -335,3 +335,43 @@ def test_a_sealed_secret_opens_nowhere_else(tmp_path: Path, theft: str) -> None:
     with pytest.raises(BadInput, match="give the contact its secret again"):
         contacts.secret("mallory")
     store.close()
+
+
+def test_a_suspected_loss_is_measured_again_by_whoever_measured_it(store: Store) -> None:
+    scheduler = Scheduler(store)
+    contract = make_contract()
+    scheduler.put("nightly", "ml", "every 1 d", contract, "ada")
+    later = (datetime.now(UTC) + timedelta(days=2)).replace(hour=12)  # no slot of the timetable lies near
+    claimed = scheduler.poll("rack", "ml", "x", later)
+    assert claimed is not None
+    run = claimed[0].run
+    scheduler.end(run, "ml", RunState.DONE, "", "ab" * 32)
+    assert not scheduler.ask_again("cd" * 32, later), "nobody scheduled that one"
+    assert scheduler.ask_again("ab" * 32, later + timedelta(minutes=1))
+    assert not scheduler.ask_again("ab" * 32, later + timedelta(minutes=2)), "once"
+    assert scheduler.poll("another", "ml", "x", later + timedelta(minutes=2)) is not None, "has its own time due"
+    again = scheduler.poll("rack", "ml", "x", later + timedelta(minutes=3))
+    assert again is not None
+    assert (again[0].confirms, again[0].state) == ("ab" * 32, RunState.CLAIMED)
+    scheduler.end(again[0].run, "ml", RunState.DONE, "", "ef" * 32)
+    assert scheduler.place_of("ef" * 32) == "rack"
+    assert scheduler.ask_again("ef" * 32, later + timedelta(minutes=4)), "once more"
+    once_more = scheduler.poll("rack", "ml", "x", later + timedelta(minutes=5))
+    assert once_more is not None
+    scheduler.end(once_more[0].run, "ml", RunState.DONE, "", "01" * 32)
+    assert not scheduler.ask_again("01" * 32, later + timedelta(minutes=6)), "and that is enough"
+    assert scheduler.poll("rack", "ml", "x", later + timedelta(minutes=7)) is None
+
+
+def test_what_was_asked_for_is_missed_when_its_sitting_is_over(store: Store) -> None:
+    scheduler = Scheduler(store)
+    scheduler.put("nightly", "ml", "every 30 d", make_contract(), "ada")
+    later = (datetime.now(UTC) + timedelta(days=61)).replace(hour=12)
+    claimed = scheduler.poll("rack", "ml", "x", later)
+    assert claimed is not None
+    scheduler.end(claimed[0].run, "ml", RunState.DONE, "", "ab" * 32)
+    assert scheduler.ask_again("ab" * 32, later)
+    assert scheduler.poll("rack", "ml", "x", later + timedelta(hours=7)) is None
+    (missed,) = (run for run in scheduler.runs() if run.confirms)
+    assert missed.state == RunState.MISSED
+    assert "nobody came" in missed.said

@@ -58,6 +58,10 @@ def comparison_verdict(comparison: Comparison) -> doc.Verdict:
         ("A", _side(comparison.a)),
         ("B", _side(comparison.b)),
         ("Comparability", comparison.comparability.value),
+        ("Pairs", f"{len(comparison.order)} in one sitting: {' '.join(comparison.order)}")
+        if comparison.order
+        else None,
+        ("A/A noise", comparison.noise.said) if comparison.noise is not None else None,
     ]
     if (cause := comparison.cause) is not None and not comparison.refused:
         moved = comparison.verdict in (EffectVerdict.REGRESSED, EffectVerdict.IMPROVED)

@@ -37,6 +37,7 @@ def compose_history(history: History) -> doc.Report:
         ("Precision", history.precision.value),
         ("Results", f"{len(history.points)} in the series"),
         ("Agreement", said(history.agreement)) if history.agreement else None,
+        ("A/A noise", history.noise.said) if history.noise is not None else None,
     ]
     if history.points:
         first, last = history.points[0], history.points[-1]
@@ -128,7 +129,8 @@ def _cause_word(cause: str) -> str:
 
 
 def _change_row(change: LevelChange) -> tuple[Inline, ...]:
-    seen = "" if change.found or change.moved else ", no effect seen" if change.moved is False else ", effect unknown"
+    unknown = ", one sitting each: no effect is told" if change.effect.known else ", effect unknown"
+    seen = "" if change.found or change.moved else ", no effect seen" if change.moved is False else unknown
     return (
         (brief(change.at), " ", refer("results", change.result_id)),
         f"{'level' if change.found else 'record'} changed at {change.index}{seen}",

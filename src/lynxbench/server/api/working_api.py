@@ -124,3 +124,11 @@ def accept(server: TheServer, who: TheCaller, by: TheAuthor, notice: Short) -> R
     accepted = server.audit.carry_out(by, "accept level", notice, server.watch.accept, notice, who.name)
     server.changed()
     return answer(accepted)
+
+
+@route("POST", "/notices/{notice}/acknowledge", CONTEST, Notice)
+def acknowledge(server: TheServer, who: TheCaller, by: TheAuthor, notice: Short) -> Response:
+    """Say that it is known: the level stays, and nobody is told again until it has recovered."""
+    closed = server.audit.carry_out(by, "acknowledge", notice, server.watch.acknowledge, notice, who.name)
+    server.changed()
+    return answer(closed)

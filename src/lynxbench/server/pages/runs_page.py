@@ -17,6 +17,7 @@ SHOWN = 100
 LATE_S = 60.0
 """A time that is due for longer than this, with nobody come, is shown as late."""
 _TONES = {
+    RunState.ASKED: Tone.WARN,
     RunState.DONE: Tone.GOOD,
     RunState.FAILED: Tone.BAD,
     RunState.LOST: Tone.BAD,
