@@ -6,7 +6,6 @@ from pathlib import Path
 import typer
 
 from lynxbench.cli.answers import answer
-from lynxbench.cli.compare_command import compare_named
 from lynxbench.cli.lazy_commands import command_group
 from lynxbench.cli.naming import append_signed
 from lynxbench.cli.options import AS_JSON, CONTRACT, FOLDERS, LEDGER, ONE_PRECISION
@@ -21,6 +20,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.entries import ChangeDeclared, ChangeVerdict, EntryBody
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
+from lynxbench.record.comparing_results import compare_named
 from lynxbench.record.histories import opened_past
 from lynxbench.report.documents.history_document import compose_changes
 from lynxbench.report.words import factor_text
@@ -74,7 +74,7 @@ def measure(
 ) -> None:
     """Hold a declared change's effect against what was expected. Exit code 1 when it did less, 3 when unsound."""
     declared = _declared(change, ledger)
-    outcome = measure_change(declared, compare_named(before, after, precision, ledger))
+    outcome = measure_change(declared, compare_named(before, after, precision, ledger, os.environ))
     seq, team = _record(outcome, ledger)
     caution = caution_of(declared.layer, outcome.layers_differing)
     expected, effect = factor_text(declared.expected), factor_text(outcome.effect)

@@ -1,7 +1,6 @@
 """`lynxbench compare`: comparability first, then the effect with its interval, then the layers that differ."""
 
 import os
-from contextlib import ExitStack
 from pathlib import Path
 
 import typer
@@ -9,15 +8,9 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.options import AS_JSON, DECLARE, LEDGER, ONE_PRECISION, OUT
 from lynxbench.cli.showing import terminal_text
-from lynxbench.compare.comparing import compare_foreign
 from lynxbench.errors import BadInput, ExitCode
-from lynxbench.model.comparison import Comparison, EffectVerdict
-from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
-from lynxbench.record.comparing_results import compare_sides, side_of
-from lynxbench.record.formats.foreign_results import read_foreign
-from lynxbench.record.known_sittings import known_sittings
-from lynxbench.record.recalling import recalled
+from lynxbench.record.comparing_results import compare_named
 from lynxbench.report.documents.comparison_document import compose_comparison
 
 
@@ -47,37 +40,7 @@ def compare(
     elif env_b or lock_b:
         raise BadInput("--env-b and --lock-b say how B is measured: give --run with two contracts")
     else:
-        comparison = compare_named(a, b, precision, ledger)
+        comparison = compare_named(a, b, precision, ledger, os.environ)
     answer(as_json, comparison, lambda: terminal_text(compose_comparison(comparison)))
-    if comparison.refused:
-        raise typer.Exit(ExitCode.REFUSED)
-    if comparison.verdict is EffectVerdict.REGRESSED:
-        raise typer.Exit(ExitCode.VERDICT_NO)
-    if comparison.verdict is EffectVerdict.UNPROVEN:
-        raise typer.Exit(ExitCode.UNPROVEN)
-
-
-def compare_named(a: str, b: str, precision: Precision | None, ledger: str | None) -> Comparison:
-    """Two results that a person named; a foreign one is refused with what it lacks."""
-    with ExitStack() as stack:
-        first, second = (_foreign(name) or stack.enter_context(recalled(name, ledger, os.environ)) for name in (a, b))
-        if isinstance(first, ForeignImported) or isinstance(second, ForeignImported):
-            left, right = (side if isinstance(side, ForeignImported) else side.result for side in (first, second))
-            return compare_foreign(left, right, (a, b))
-        sides = [side_of(side.result, folder=side.folder, standing=side.standing) for side in (first, second)]
-    between = known_sittings(sides[0].result, sides[1].result, ledger, os.environ)
-    return compare_sides(sides[0], sides[1], precision, between)
-
-
-def _foreign(name: str) -> ForeignImported | None:
-    """A foreign result file, where the name is a file that is not a result of ours and that we know."""
-    path = Path(name)
-    if not path.is_file():
-        return None
-    with path.open("rb") as stream:
-        if b'"lynxbench_version"' in stream.read(4096):
-            return None
-    try:
-        return read_foreign(path)
-    except BadInput:
-        return None
+    if comparison.exit_code is not ExitCode.DONE:
+        raise typer.Exit(comparison.exit_code)

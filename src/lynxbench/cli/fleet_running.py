@@ -16,7 +16,7 @@ from lynxbench.cli.output import recorder_for
 from lynxbench.cli.running import carry_out, show_run
 from lynxbench.cli.showing import terminal_text
 from lynxbench.cli.terminal import tell
-from lynxbench.cli.trace_command import ceilings_for, document_of, owners_of, view_of
+from lynxbench.cli.trace_command import ceilings_for, owners_of
 from lynxbench.contract.loader import read_contract
 from lynxbench.errors import BadInput, ExitCode
 from lynxbench.evidence.whole_files import write_text
@@ -29,6 +29,7 @@ from lynxbench.fleet.rank_run import run_ranks
 from lynxbench.model.fleet import FleetReport
 from lynxbench.report.documents.fleet_document import compose_fleet
 from lynxbench.report.documents.trace_document import compose_trace
+from lynxbench.report.documents.trace_view import document_of, view_of
 from lynxbench.report.render_html import render_html
 
 

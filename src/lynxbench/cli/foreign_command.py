@@ -13,7 +13,7 @@ from lynxbench.report.documents.foreign_document import compose_foreign
 
 def foreign(
     file: Path = typer.Argument(
-        help="A result file of vLLM bench, GuideLLM, AIPerf, genai-perf, inference-perf, MLPerf."
+        help="A result file of vLLM bench, GuideLLM, AIPerf, genai-perf, inference-perf, MLPerf, pytest-benchmark."
     ),
     tool: ForeignTool = typer.Option(
         ForeignTool.AUTO, help="Which tool wrote it, where it cannot be told from the file."

@@ -7,38 +7,18 @@ from pathlib import Path
 
 from lynxbench.cli.showing import terminal_text
 from lynxbench.cli.terminal import say, say_json, tell
-from lynxbench.evidence.documents import RESULT_FILE
-from lynxbench.evidence.whole_files import write_text
-from lynxbench.ledger.location import locate
 from lynxbench.model.canonical import short
 from lynxbench.model.evidence_gate import Shortfall, carried_attribution
 from lynxbench.model.result import Result
-from lynxbench.record.recording import LedgerRecorder
+from lynxbench.record.recording import LedgerRecorder, recorder_at
 from lynxbench.report.doc import Facts
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
-from lynxbench.report.render_html import render_html
-from lynxbench.report.render_markdown import render_markdown
-from lynxbench.run.run_outcome import Finished
-
-
-def write_reports(finished: Finished, standing: Sequence[str] = ()) -> dict[str, str]:
-    """Write the HTML and Markdown reports beside the result; returns what is where, for people."""
-    report = compose_result(finished.result, finished.processes, finished.telemetry, standing)
-    html = finished.folder / "report.html"
-    write_text(html, render_html(report))
-    write_text(finished.folder / "report.md", render_markdown(report))
-    return {"report": _near(html), "result": _near(finished.folder / RESULT_FILE)}
 
 
 def recorder_for(ledger: str | None) -> LedgerRecorder | None:
-    """Who records a run in the ledger that is meant, with the key that will sign; None where none is wanted."""
-    location = locate(ledger, os.environ)
-    if location is None:
-        return None
-    recorder = LedgerRecorder(location, os.environ)
-    recorder.choose_key()
-    return recorder
+    """Who records a run in the ledger that is meant; None where none is wanted."""
+    return recorder_at(ledger, os.environ)
 
 
 def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
@@ -50,7 +30,7 @@ def tell_record(recorder: LedgerRecorder | None, folder: Path) -> None:
     if recorder.problem is not None:
         tell(
             f"lynxbench: not recorded: {recorder.problem}; the run is kept. "
-            f"Record it later with: lynxbench results import {_near(folder)}"
+            f"Record it later with: lynxbench results import {near(folder)}"
         )
 
 
@@ -81,7 +61,8 @@ def print_result(
     say(terminal_text(replace(report, blocks=(*report.blocks, Facts(list(places.items()))))), end="")
 
 
-def _near(path: Path) -> str:
+def near(path: Path) -> str:
+    """A path as a person here would write it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:

@@ -18,7 +18,7 @@ from lynxbench.model.quantities import format_duration, format_ratio
 from lynxbench.model.workload import Task
 from lynxbench.run.greeting import greet
 from lynxbench.run.pipeline import run_contract
-from lynxbench.run.quick_target import QuickTarget, find_target, is_trace, long_contract, quick_contract
+from lynxbench.run.quick_target import QuickTarget, find_target, is_trace, long_contract, quick_contract, quick_limits
 
 _AGAIN = """\
 # The quick look at {found}, as it was measured: the same again with lynxbench run {file}
@@ -83,13 +83,8 @@ def _written(target: QuickTarget, contract: Contract, heading: str) -> str:
 
 def _tell_more(short: Contract, whole: Contract, where: str) -> None:
     """What a quick look cannot show, and the way to what can."""
-    protocol, longer = short.protocol, whole.protocol
-    limit, drift = format_duration(protocol.limit_s), format_ratio(protocol.steady.drift)
-    tell(
-        f"lynxbench: a quick look: {protocol.restarts} processes of at most {limit}, and a drift of {drift} passes as "
-        f"steady; heat, power limits and slow drifts do not show in it; again: lynxbench run {short.name}.yaml"
-    )
-    plan = plan_run(whole)
+    tell(f"lynxbench: {quick_limits(short)}; again: lynxbench run {short.name}.yaml")
+    longer, plan = whole.protocol, plan_run(whole)
     least = format_duration(longer.min_duration_s)
     tell(
         f"lynxbench: next: edit {where}, then lynxbench run {whole.name}.yaml: {longer.restarts} processes of at least "

@@ -8,6 +8,7 @@ import typer.main
 
 from lynxbench.cli.lazy_commands import LazyCommand
 from lynxbench.cli.main import app
+from lynxbench.cli.python_reference import render_python
 from lynxbench.compare.rules import render_rules
 from lynxbench.contract.contract_reference import render_reference
 from lynxbench.errors import ExitCode
@@ -81,6 +82,7 @@ def pages() -> dict[str, str]:
         "exit-codes.md": render_exit_codes(),
         "contract.md": render_reference(),
         "comparability-rules.md": render_rules(),
+        "python.md": render_python(),
     }
 
 

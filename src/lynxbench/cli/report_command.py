@@ -10,19 +10,13 @@ from lynxbench.cli.answers import write_page
 from lynxbench.cli.output import tell_blame
 from lynxbench.cli.showing import PLAIN_WIDTH, terminal_text
 from lynxbench.cli.terminal import say, say_json, tell
-from lynxbench.evidence.documents import check_samples
-from lynxbench.evidence.sample_file import read_samples
-from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.canonical import short
-from lynxbench.model.evidence_gate import standing_falls_short
-from lynxbench.model.standing import agreement_shown
-from lynxbench.record.recalling import Recalled, recalled
-from lynxbench.report.documents.result_document import compose_result
+from lynxbench.record.recalling import recalled
+from lynxbench.record.run_reports import also_lacking, compose_recalled, standing_words
 from lynxbench.report.json_document import render_json
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_markdown import render_markdown
 from lynxbench.report.render_terminal import render_terminal
-from lynxbench.run.run_outcome import TELEMETRY_FILE
 
 
 class ReportFormat(StrEnum):
@@ -54,28 +48,15 @@ def report(
 def _rendered(named: str, form: ReportFormat, ledger: str | None, *, into_file: bool) -> str:
     """A result as text; plots need its samples, which must be the ones it was made from."""
     with recalled(named, ledger, os.environ) as recall:
-        result, folder = recall.result, recall.folder
-        standing = _standing(recall)
-        also = () if recall.standing is None else standing_falls_short(result, recall.standing)
         if form is ReportFormat.HTML:
-            file = folder / TELEMETRY_FILE
-            telemetry = read_telemetry(file) if file.exists() else None
-            processes = read_samples(check_samples(result, folder))
-            return render_html(compose_result(result, processes, telemetry, standing, also=also))
+            return render_html(compose_recalled(recall, plots=True))
     if form is ReportFormat.JSON:
+        result = recall.result
         if result.contract.teams:  # the sealed document cannot say it
-            tell(f"lynxbench: {short(result.result_id)}: {'; '.join(standing)}")
-        tell_blame(result, also)
+            tell(f"lynxbench: {short(result.result_id)}: {'; '.join(standing_words(recall))}")
+        tell_blame(result, also_lacking(recall))
         return render_json(result)
-    report = compose_result(result, standing=standing, also=also)
+    report = compose_recalled(recall, plots=False)
     if form is ReportFormat.MARKDOWN:
         return render_markdown(report)
     return render_terminal(report, width=PLAIN_WIDTH) if into_file else terminal_text(report)
-
-
-def _standing(recall: Recalled) -> tuple[str, ...]:
-    """What others say; where no ledger knows the result, that nobody can be shown to have agreed to its contract."""
-    if recall.standing is not None:
-        return recall.standing.words
-    agreement = agreement_shown(recall.result.contract.teams, None)
-    return () if agreement is None else (agreement.words,)

@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping
 import typer
 
 from lynxbench.cli.answers import tell
-from lynxbench.cli.output import print_result, tell_record, write_reports
+from lynxbench.cli.output import near, print_result, tell_record
 from lynxbench.cli.progress import TerminalProgress
 from lynxbench.errors import ExitCode
+from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.evidence.keyring import Keyring
-from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
 from lynxbench.model.contract import Contract
-from lynxbench.model.result import Result, ValidityVerdict
-from lynxbench.model.standing import agreement_shown
+from lynxbench.model.result import ValidityVerdict
 from lynxbench.record.agreeing import agreement_now
 from lynxbench.record.recording import LedgerRecorder
+from lynxbench.record.run_reports import agreement_words, write_reports
 from lynxbench.run.run_outcome import Finished
 
 
@@ -27,14 +27,15 @@ def carry_out(
     with TerminalProgress(contract) as progress:
         finished = work(progress)
         progress.note("writing the report")
-        return finished, write_reports(finished, _agreement_words(finished.result, recorder))
+        page = write_reports(finished, agreement_words(finished.result, recorder))
+    return finished, {"report": near(page), "result": near(finished.folder / RESULT_FILE)}
 
 
 def show_run(finished: Finished, paths: Mapping[str, str], recorder: LedgerRecorder | None, as_json: bool) -> None:
     """Print the result, and what is to be known of its record; exit code 1 when it is void."""
     tell_record(recorder, finished.folder)
     recorded = recorder is not None and recorder.recorded is not None
-    print_result(finished.result, paths, as_json, recorded, _agreement_words(finished.result, recorder))
+    print_result(finished.result, paths, as_json, recorded, agreement_words(finished.result, recorder))
     if finished.result.validity.verdict is ValidityVerdict.VOID:
         raise typer.Exit(ExitCode.VERDICT_NO)
 
@@ -48,14 +49,3 @@ def _tell_agreement(contract: Contract, recorder: LedgerRecorder | None) -> None
         name = short(contract.contract_id)
         next_step = f"stop, have it signed (lynxbench contract sign {name}) and run then, or the result says so"
         tell(f"lynxbench: contract {name} is {report.words}: {next_step}")
-
-
-def _agreement_words(result: Result, recorder: LedgerRecorder | None) -> tuple[str, ...]:
-    """Who signed the contract before the run, as the run's own ledger has it; nothing where it names nobody."""
-    if not result.contract.teams:
-        return ()
-    known, name = None, result.result_id
-    if recorder is not None and recorder.recorded is not None:
-        known = recorder.take(lambda ledger, _: standings(ledger.log, [name], Keyring().trust)[name])
-    agreement = agreement_shown(result.contract.teams, known)
-    return () if agreement is None else (agreement.words,)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
+from lynxbench.errors import ExitCode
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.executor import Tier
 from lynxbench.model.layers import Layer
@@ -224,3 +225,11 @@ class Comparison(Document):
     def refused(self) -> bool:
         """Whether no ratio may be given."""
         return self.comparability is Comparability.INCOMPARABLE
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What a program that asked for it ends with."""
+        if self.refused:
+            return ExitCode.REFUSED
+        codes = {EffectVerdict.REGRESSED: ExitCode.VERDICT_NO, EffectVerdict.UNPROVEN: ExitCode.UNPROVEN}
+        return ExitCode.DONE if self.verdict is None else codes.get(self.verdict, ExitCode.DONE)

@@ -1,20 +1,26 @@
 """Two results from disk or ledger into one comparison: contracts rule on keys, samples give each process."""
 
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
-from lynxbench.compare.comparing import compare_pair
+from lynxbench.compare.comparing import compare_foreign, compare_pair
 from lynxbench.compare.pair import BetweenSittings, ComparedPair, ComparedSide, LatencyRuns
 from lynxbench.contract.diff import compare_contracts
-from lynxbench.errors import BadResult
+from lynxbench.errors import BadInput, BadResult
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.model.comparison import Comparison, ContractDifference
+from lynxbench.model.entries import ForeignImported
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
 from lynxbench.model.samples import CountedProcess
 from lynxbench.model.standing import Standing
+from lynxbench.record.formats.foreign_results import read_foreign
+from lynxbench.record.known_sittings import known_sittings
+from lynxbench.record.recalling import recalled
 from lynxbench.report.drawn_series import counted_ms
 
 PERCENTILES = (50.0, 99.0)
@@ -45,6 +51,34 @@ def compare_sides(
 ) -> Comparison:
     """B against A; `between` says what is known of how sittings differ, where they are of two; `order` is of pairs."""
     return compare_pair(ComparedPair(a, b, contract_differences(a.result, b.result), between, order), precision)
+
+
+def compare_named(
+    a: str, b: str, precision: Precision | None, ledger: str | None, environment: Mapping[str, str]
+) -> Comparison:
+    """Two results that a person named; a foreign one is refused with what it lacks."""
+    with ExitStack() as stack:
+        first, second = (_foreign(name) or stack.enter_context(recalled(name, ledger, environment)) for name in (a, b))
+        if isinstance(first, ForeignImported) or isinstance(second, ForeignImported):
+            left, right = (side if isinstance(side, ForeignImported) else side.result for side in (first, second))
+            return compare_foreign(left, right, (a, b))
+        sides = [side_of(side.result, folder=side.folder, standing=side.standing) for side in (first, second)]
+    between = known_sittings(sides[0].result, sides[1].result, ledger, environment)
+    return compare_sides(sides[0], sides[1], precision, between)
+
+
+def _foreign(name: str) -> ForeignImported | None:
+    """A foreign result file, where the name is a file that is not a result of ours and that we know."""
+    path = Path(name)
+    if not path.is_file():
+        return None
+    with path.open("rb") as stream:
+        if b'"lynxbench_version"' in stream.read(4096):
+            return None
+    try:
+        return read_foreign(path)
+    except BadInput:
+        return None
 
 
 def _latency_runs(result: Result, folder: Path | None) -> LatencyRuns:

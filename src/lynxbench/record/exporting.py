@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -109,23 +110,38 @@ def render_openmetrics(results: Iterable[Result], standing: Standings = MappingP
     return bytes(generate_latest(SimpleNamespace(collect=lambda: families))).decode()  # type: ignore[no-untyped-call]
 
 
-def write_parquet(results: Iterable[Result], path: Path, standing: Standings = MappingProxyType({})) -> int:
-    """The same rows as a Parquet file; returns how many. Needs the extra `export`."""
+def arrow_table(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> Any:
+    """The same rows as a `pyarrow.Table`. Needs the extra `export`."""
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError:
-        raise BadInput("Parquet needs pyarrow: install lynxbench[export]") from None
-    rows = rows_of(results, standing)
+        raise BadInput("Arrow and Parquet need pyarrow: install lynxbench[export]") from None
     schema = pa.schema([
         (name, pa.int64() if name in TABLE["whole"] else pa.float64() if name in TABLE["fractions"] else pa.string())
         for name in COLUMNS
     ])  # fmt: skip
+    return pa.Table.from_pylist(rows_of(results, standing), schema=schema)
+
+
+def data_frame(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> Any:
+    """The same rows as a `pandas.DataFrame`; what is not known is missing. Needs the extra `export`."""
     try:
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)
+        import_module("pandas")
+    except ImportError:
+        raise BadInput("a data frame needs pandas: install lynxbench[export]") from None
+    return arrow_table(results, standing).to_pandas()
+
+
+def write_parquet(results: Iterable[Result], path: Path, standing: Standings = MappingProxyType({})) -> int:
+    """The same rows as a Parquet file; returns how many. Needs the extra `export`."""
+    table = arrow_table(results, standing)
+    import pyarrow.parquet as pq
+
+    try:
+        pq.write_table(table, path)
     except OSError as error:
         raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from None
-    return len(rows)
+    return int(table.num_rows)
 
 
 def log_to_mlflow(results: Iterable[Result], uri: str, standing: Standings = MappingProxyType({})) -> list[str]:

@@ -29,7 +29,7 @@ from lynxbench.evidence.run_folder import REGISTRATION_FILE, RunFolder
 from lynxbench.evidence.statement import open_entry, seal_entry
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.blobs import BlobStore
-from lynxbench.ledger.location import Location, OpenLedger, open_ledger
+from lynxbench.ledger.location import Location, OpenLedger, locate, open_ledger
 from lynxbench.ledger.log import INVENTED_ENTRY
 from lynxbench.ledger.queries import entries_about, entries_of_contract, find_result, find_run
 from lynxbench.ledger.result_summary import summary_of
@@ -134,6 +134,16 @@ class LedgerRecorder:
             self.problem = self.problem or str(error)
             return None
         return outcome
+
+
+def recorder_at(ledger: str | None, environment: Mapping[str, str]) -> LedgerRecorder | None:
+    """Who records a run in the ledger that is meant, with the key that will sign; None where none is wanted."""
+    location = locate(ledger, environment)
+    if location is None:
+        return None
+    recorder = LedgerRecorder(location, environment)
+    recorder.choose_key()
+    return recorder
 
 
 def register_run(ledger: OpenLedger, run: RunFolder, key: SigningKey) -> int:

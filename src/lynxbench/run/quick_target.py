@@ -5,8 +5,10 @@ The short contract answers within two minutes and says what that cannot show; th
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +21,7 @@ from lynxbench.https import HttpAnswer, request
 from lynxbench.model.contract import Contract
 from lynxbench.model.file_nodes import nodes_from_json
 from lynxbench.model.precision import Precision
+from lynxbench.model.quantities import format_duration, format_ratio
 from lynxbench.model.serving import CacheState, Dialect
 from lynxbench.model.strict_file import validate
 from lynxbench.model.workload import PathModel, Task
@@ -113,12 +116,12 @@ def find_target(
 
 def quick_contract(target: QuickTarget) -> Contract:
     """The contract of a short look."""
-    return _contract(target, f"quick-{target.name}", "Quick look: what", SHORT_PROTOCOL)
+    return contract_for(replace(target, name=f"quick-{target.name}"), "Quick look: what", SHORT_PROTOCOL)
 
 
 def long_contract(target: QuickTarget) -> Contract:
     """The same workload with time enough for heat, power limits and slow drifts to show."""
-    return _contract(target, target.name, "What", LONG_PROTOCOL)
+    return contract_for(target, "What", LONG_PROTOCOL)
 
 
 def usual_precision() -> Precision:
@@ -132,7 +135,28 @@ def written_precision(name: str) -> Precision | None:
     return next((own for own, words in _WRITTEN_PRECISIONS if any(re.fullmatch(words, one) for one in parts)), None)
 
 
-def _contract(target: QuickTarget, name: str, what: str, protocol: dict[str, Any]) -> Contract:
+def quick_limits(contract: Contract) -> str:
+    """What a quick look cannot show."""
+    protocol = contract.protocol
+    limit, drift = format_duration(protocol.limit_s), format_ratio(protocol.steady.drift)
+    return (
+        f"a quick look: {protocol.restarts} processes of at most {limit}, and a drift of {drift} passes as "
+        "steady; heat, power limits and slow drifts do not show in it"
+    )
+
+
+def contract_for(
+    target: QuickTarget,
+    what: str,
+    protocol: Mapping[str, Any],
+    engine: Mapping[str, Any] = MappingProxyType({}),
+    policy: Mapping[str, Any] = MappingProxyType({}),
+    where: str = "quick",
+) -> Contract:
+    """A contract for what was found, asking `what` it sustains; `engine` and `policy` add to the usual keys.
+
+    What is wrong with them is said to be wrong in `where`.
+    """
     served = target.engine == OPENAI
     workload: dict[str, object] = {
         "task": target.task.value,
@@ -144,23 +168,24 @@ def _contract(target: QuickTarget, name: str, what: str, protocol: dict[str, Any
         workload["input_tokens"] = {"distribution": "fixed", "value": target.input_tokens}
     if target.task is Task.GENERATE:
         workload["output_tokens"] = {"distribution": "fixed", "value": 16}
-    engine: dict[str, object] = {"name": target.engine}
+    asked: dict[str, object] = {"name": target.engine, **engine}
     if served:
-        engine |= {"url": target.url, "dialect": target.dialect.value}
+        asked |= {"url": target.url, "dialect": target.dialect.value}
         if target.dialect.bypasses_cache:  # a chat template is the same in every prompt, and soon lies in the cache
-            engine["cache"] = CacheState.BYPASSED.value
+            asked["cache"] = CacheState.BYPASSED.value
     if target.key_variable is not None:
-        engine["api_key_env"] = target.key_variable
+        asked["api_key_env"] = target.key_variable
     document = {
         "lynxbench": 1,
-        "name": name,
+        "name": target.name,
         "question": f"{what} does {target.found} sustain, and what holds it back?",
         "regime": "latency" if served or target.task is Task.CALLABLE else "throughput",
         "workload": workload,
-        "engine": engine,
-        "protocol": protocol,
+        "engine": asked,
+        "protocol": dict(protocol),
+        "policy": dict(policy),
     }
-    return validate(nodes_from_json(document, target.model), "quick", CONTRACT)
+    return validate(nodes_from_json(document, target.model), where, CONTRACT)
 
 
 def _slug(text: str) -> str:

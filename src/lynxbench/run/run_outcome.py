@@ -31,6 +31,31 @@ class Progress(Protocol):
         """A step between processes."""
 
 
+class LineProgress:
+    """Tells whoever listens in plain lines, and nobody where nobody does."""
+
+    def __init__(self, say: Callable[[str], object] | None = None) -> None:
+        self._say = say or (lambda _: None)
+        self._processes = 0
+
+    def begin(self, run: RunFolder) -> None:
+        """The run is registered and starts, or goes on."""
+        self._processes = len(run.registration.plan)
+        self._say(f"{run.registration.contract.name}: {self._processes} processes, into {run.path}")
+
+    def watch(self, slot: Slot, stage: str, iterations: int, spent_s: float) -> None:
+        """A process is at work: lines are for what has ended."""
+
+    def end_slot(self, slot: Slot, report: JobReport, spent_s: float) -> None:
+        """A process has ended."""
+        why = f": {report.error}" if report.error else ""
+        self._say(f"process {slot.index + 1} of {self._processes}: {report.status.value} in {spent_s:.1f} s{why}")
+
+    def note(self, text: str) -> None:
+        """A step between processes."""
+        self._say(text)
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A sealed result with what its report is drawn from."""

@@ -11,7 +11,7 @@ from lynxbench.cli.reference_pages import pages
 DOCS = Path(__file__).parents[3] / "docs" / "reference"
 
 
-@pytest.mark.parametrize("name", ["commands.md", "exit-codes.md", "contract.md", "comparability-rules.md"])
+@pytest.mark.parametrize("name", ["commands.md", "exit-codes.md", "contract.md", "comparability-rules.md", "python.md"])
 def test_the_committed_page_is_the_generated_one(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == pages()[name], "stale: run `make docs` and commit the result"
 

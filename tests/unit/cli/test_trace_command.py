@@ -17,9 +17,10 @@ from typer.testing import CliRunner, Result
 
 from lynxbench.attribute.attributing import TraceSettings
 from lynxbench.attribute.rank_traces import analyse_ranks
-from lynxbench.cli.trace_command import trace, view_of
+from lynxbench.cli.trace_command import trace
 from lynxbench.errors import BadInput
 from lynxbench.model.attribution import Bound
+from lynxbench.report.documents.trace_view import view_of
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 app = typer.Typer()

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from lynxbench.errors import BadInput
 from lynxbench.model.entries import ForeignImported
 from lynxbench.reading import read_text
-from lynxbench.record.formats import genai, guidellm, inference_perf, mlperf, vllm_bench
+from lynxbench.record.formats import genai, guidellm, inference_perf, mlperf, pytest_benchmark, vllm_bench
 from lynxbench.record.formats.foreign_statements import TABLE, ForeignStatements
 
 LARGEST_BYTES = 256 << 20
@@ -27,6 +27,7 @@ class ForeignTool(StrEnum):
     INFERENCE_PERF = "inference-perf"
     VLLM = "vllm"
     MLPERF = "mlperf"
+    PYTEST_BENCHMARK = "pytest-benchmark"
 
 
 JSON_READERS = {
@@ -35,6 +36,7 @@ JSON_READERS = {
     ForeignTool.GUIDELLM: guidellm.parse_guidellm,
     ForeignTool.INFERENCE_PERF: inference_perf.parse_inference_perf,
     ForeignTool.VLLM: vllm_bench.parse_vllm,
+    ForeignTool.PYTEST_BENCHMARK: pytest_benchmark.parse_pytest_benchmark,
 }
 """In the order of trial: the most telling key first."""
 TOOLS = (*JSON_READERS, ForeignTool.MLPERF)

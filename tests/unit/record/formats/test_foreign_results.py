@@ -11,6 +11,7 @@ from lynxbench.errors import BadInput
 from lynxbench.record.formats.foreign_results import CONTEXT, TOOLS, parse_foreign, read_foreign
 
 DATA = Path(__file__).parents[3] / "data" / "foreign"
+WAITING = "test_waiting.py::test_some_milliseconds[5]"
 EXPECTED = {
     "vllm": ("output throughput", "time-to-first-token p99", "ground-truth"),
     "aiperf": ("output throughput", "time-to-first-token p99", "mock"),
@@ -18,6 +19,7 @@ EXPECTED = {
     "genai-perf": ("output throughput", "time-to-first-token p99", "ground-truth"),
     "inference-perf": ("output throughput", "time-to-first-token p99", None),
     "mlperf": ("query throughput", "latency p99", None),
+    "pytest-benchmark": (f"{WAITING}: throughput", f"{WAITING}: latency max", None),
 }
 
 
@@ -145,3 +147,22 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.json", tmp_path, tmp_path / "binary"):
         with pytest.raises(BadInput):
             read_foreign(path)
+
+
+def test_every_benchmark_of_a_test_suite_is_kept_under_the_name_of_its_test() -> None:
+    found = read_foreign(DATA / "pytest-benchmark.json")
+    stats = json.loads((DATA / "pytest-benchmark.json").read_text())["benchmarks"][1]["stats"]
+    assert len(found.figures) == 2 * 4
+    assert found.figures[f"{WAITING}: latency p50"].estimate == pytest.approx(stats["median"] * 1e3)
+    assert found.figures[f"{WAITING}: throughput"].estimate == pytest.approx(1 / stats["mean"])
+    assert (found.figures["test_waiting.py::test_two_milliseconds: latency p50"].estimate or 0) >= 2
+    assert found.stated["tool_version"] == "5.3.1"
+    assert "when it ran" not in found.missing
+    assert "the executor (hardware, driver, libraries)" in found.missing, "a processor's name is not an executor"
+
+
+def test_a_suite_without_a_benchmark_that_has_figures_is_no_result() -> None:
+    document = json.loads((DATA / "pytest-benchmark.json").read_text())
+    document["benchmarks"] = [{"fullname": "test_x", "stats": None}, "odd"]
+    with pytest.raises(BadInput, match="not a result of a tool that is known"):
+        parse_foreign(json.dumps(document))
