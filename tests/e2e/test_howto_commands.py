@@ -75,6 +75,8 @@ INSTALL = "installs into the checkout; its recipe is read by make -n"
 COSIGN = "there is no cosign here, as the page says"
 
 NOT_HERE: dict[Place, str] = {
+    ("benchmark-in-pytest.md", "pytest"): "suites are run in tests/unit/test_pytest_plugin.py",
+    ("compare-two-results.md", "lynxbench compare --run"): "minutes of pairs: tests/e2e/test_compare.py measures some",
     ("compare-two-results.md", "case"): "the shell's part of a pipeline",
     ("fleet.md", "lynxbench fleet run"): CLUSTER,
     ("fleet.md", "lynxbench fleet show results/fleet-quickstart-…"): CLUSTER,

@@ -237,7 +237,7 @@ def _node(scene: Scene) -> None:
     scene.put("results/h200/bundles/embedding-gpu.bundle", published / "bundles" / "embedding-gpu.bundle")
     for card in (published / "keys").glob("*.json"):
         scene.put(card.name, card)
-    scene.stands_for |= {"NAME": "embedding-gpu", "CARD": "5d6d5751.json"}
+    scene.stands_for |= {"NAME": "embedding-gpu", "CARD": "c9fc9b16.json"}
 
 
 def imported_result(scene: Scene, said: str) -> None:
