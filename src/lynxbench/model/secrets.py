@@ -13,7 +13,7 @@ WITHHELD: Final = "<withheld>"
 SHORTEST_SECRET: Final = 8
 """Shorter values of secret-looking variables (`true`, `1`, `none`) are settings, and occur in any text."""
 
-HARMLESS_NAMES: frozenset[str] = frozenset({"TOKENIZERS_PARALLELISM"})
+HARMLESS_NAMES: frozenset[str] = frozenset({"TOKENIZERS_PARALLELISM", "PWD", "OLDPWD", "SSL_CERT_DIR", "SSL_CERT_FILE"})
 """Names that hold a secret-looking word and are known not to be one. Their values are still looked at."""
 WITHHELD_NAMES: frozenset[str] = frozenset({"LYNXBENCH_SALT"})
 

@@ -77,3 +77,10 @@ def test_a_known_secret_is_found_wherever_it_hides() -> None:
     document = {"a": [{"b": "x plain-looking-value y"}]}
     assert find_literal(document, secret_values(ENVIRONMENT)) == "a[0].b"
     assert find_literal(document, ("something else",)) is None
+
+
+def test_the_current_folder_is_no_secret() -> None:
+    """A model below it would be refused by its own path."""
+    here = {"PWD": "/home/ada/models", "OLDPWD": "/home/ada/other", "SSL_CERT_FILE": "/etc/ssl/certs/all.crt"}
+    assert secret_values(here) == ()
+    assert secret_values({"DB_PWD": "correct-horse"}) == ("correct-horse",)
