@@ -37,8 +37,8 @@ def cause_facts(attribution: Attribution, owner_of: Callable[[Layer], str] | Non
     if layer is not None:
         cause = (chip(layer), " → ", said(owner or "nobody is named in the contract"))
     elif attribution.candidates:
-        layers = tuple(piece for other in attribution.candidates for piece in (" ", chip(other.layer)))
-        cause = ("not established: no owner is named; it may lie in", *layers)
+        layers = [piece for other in attribution.candidates for piece in (", ", chip(other.layer))][1:]
+        cause = ("not established: no owner is named; it may lie in ", *layers)
     symptom: Fact | None = None
     if seen_in is not None:
         seer: Inline = (" → ", said(owner_of(seen_in))) if owner_of is not None else ""
