@@ -44,6 +44,7 @@ from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.evidence.statement import seal_entry
 from lynxbench.ledger.location import OpenLedger, locate, open_ledger
+from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.entries import ContractAgreed, Entry, ResultRecorded
 from lynxbench.model.figures import Figure
@@ -154,7 +155,7 @@ def on_database(folder: Path, url: str | None, asked: argparse.Namespace) -> dic
         from lynxbench.ledger.queries import find_result
 
         lost = [name for name in names if find_result(ledger.log, name) is None]
-        assert ledger.log.recompute() == ledger.log.head()
+        assert recompute(ledger.log) == ledger.log.head()
         said["lost"] = len(lost)
         said["entries"] = ledger.log.head().size
     good = said["while agents submit"]

@@ -10,6 +10,7 @@ import warnings
 
 from ledgers import decision, key_of, sealed
 from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.log_audit import recompute
 
 
 def acknowledged_before_kill(url: str, name: str, wait_s: float) -> set[str]:
@@ -43,7 +44,7 @@ def acknowledged_before_kill(url: str, name: str, wait_s: float) -> set[str]:
 def stored_in(url: str) -> set[str]:
     """The SHA-256 of every envelope of a ledger, which opens and whose tree is the tree of its entries."""
     with Ledger(url) as ledger:
-        head = ledger.recompute()
+        head = recompute(ledger)
         assert head == ledger.head()
         return {hashlib.sha256(one.envelope.to_bytes()).hexdigest() for one in ledger.read_all(range(head.size))}
 

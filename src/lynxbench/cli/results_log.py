@@ -15,6 +15,7 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger import checkpoints
 from lynxbench.ledger.location import OpenLedger, opened
+from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.log_witnesses import (
     cosign_from,
     current_note,
@@ -86,7 +87,7 @@ def log(
 
 
 def _recompute(ledger: OpenLedger, keyring: Keyring) -> str:
-    head = ledger.log.recompute()
+    head = recompute(ledger.log)
     checked = checkpoints.prove_stored(ledger.log, keyring.trust)
     return f"{head.size} entries and {checked} checkpoints recomputed: all as recorded, every row of the index too"
 

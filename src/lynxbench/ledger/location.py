@@ -12,6 +12,7 @@ from lynxbench.evidence.keys import HOME_VARIABLE, home
 from lynxbench.evidence.trust import read_trust
 from lynxbench.ledger.blobs import BlobStore, open_blobs
 from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.seen import Seen
 
 LEDGER_VARIABLE = "LYNXBENCH_LEDGER"
@@ -47,7 +48,7 @@ class OpenLedger:
     ) -> None:
         try:
             if isinstance(error, _ODD) and not isinstance(error, LynxbenchError):
-                self.log.recompute()  # says what is damaged; where nothing is, the error stands as it is
+                recompute(self.log)  # says what is damaged; where nothing is, the error stands as it is
         finally:
             self.log.close()
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
-from lynxbench.errors import BadLedger, EvidenceInvalid, LynxbenchError, NotFound, Refused
+from lynxbench.errors import BadLedger, EvidenceInvalid, NotFound, Refused
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
@@ -220,17 +220,6 @@ class Ledger:
         """The hash over when each of the first `size` entries was logged."""
         with self.database.reading() as connection:
             return _time_digest(connection, size)
-
-    def recompute(self) -> TreeHead:
-        """Make tree, times and index again from the envelopes' bytes; EvidenceInvalid where anything stored differs."""
-        from lynxbench.ledger.log_audit import audit  # reads every table; only who asks for it needs it
-
-        try:
-            return audit(self)
-        except LynxbenchError:
-            raise
-        except Exception as error:  # a file that somebody edited can be wrong in any way
-            raise EvidenceInvalid(f"{self.database.name}: damaged ({type(error).__name__}: {error})") from error
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lynxbench.errors import EvidenceInvalid
+from lynxbench.errors import EvidenceInvalid, LynxbenchError
 from lynxbench.evidence.envelope import parse_envelope
 from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.ledger import merkle
@@ -25,7 +25,17 @@ MAX_ENTRIES_READ = 5000
 _REPAIR = "the entries themselves hold: restore the file from a copy, or take its bundles into a new ledger"
 
 
-def audit(ledger: Ledger) -> TreeHead:
+def recompute(ledger: Ledger) -> TreeHead:
+    """Make tree, times and index again from the envelopes' bytes; EvidenceInvalid where anything stored differs."""
+    try:
+        return _audit(ledger)
+    except LynxbenchError:
+        raise
+    except Exception as error:  # a file that somebody edited can be wrong in any way
+        raise EvidenceInvalid(f"{ledger.database.name}: damaged ({type(error).__name__}: {error})") from error
+
+
+def _audit(ledger: Ledger) -> TreeHead:
     """The log's head, made from the envelopes alone; EvidenceInvalid names the first table and row that differ."""
     name = ledger.database.name
     with ledger.database.reading() as connection:

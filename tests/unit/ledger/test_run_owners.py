@@ -13,6 +13,7 @@ from lynxbench.evidence.envelope import Envelope, Signature, add_signature
 from lynxbench.evidence.statement import seal_entry
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.log import Ledger
+from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.queries import open_runs
 from lynxbench.ledger.result_standings import owner_of_result, standings
 from lynxbench.model.entries import Entry, EntryBody, ResultRecorded, ResultRetracted, RunAbandoned
@@ -64,7 +65,7 @@ def test_another_team_says_nothing_about_an_announced_run(
     assert standings(ledger, [RESULT], TRUST)[RESULT].registered
     with pytest.raises(EvidenceInvalid, match="run run-one was registered by"):
         ledger.append_all([sealed(body, BRAVO)], trust)
-    assert ledger.recompute().size == 2
+    assert recompute(ledger).size == 2
 
 
 def test_neither_does_it_in_one_batch_with_the_registration(url: str) -> None:

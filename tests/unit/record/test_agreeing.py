@@ -15,6 +15,7 @@ from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, NotFound
 from lynxbench.evidence.envelope import Envelope
 from lynxbench.evidence.keys import SigningKey
 from lynxbench.ledger.bundle import export_bundle, import_bundle
+from lynxbench.ledger.log_audit import recompute
 from lynxbench.ledger.result_standings import standings
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.contract import Contract
@@ -71,7 +72,7 @@ def test_two_teams_agree_in_one_ledger(alpha: Team, bravo: Team) -> None:
         assert report.words == "agreed (2 of 2)"
         assert report.document()["agreed"] is True
         assert named_contract(CONTRACT.contract_id[:9], ledger) == CONTRACT
-        assert ledger.log.recompute().size == 3
+        assert recompute(ledger.log).size == 3
 
 
 def test_a_team_that_is_not_asked_does_not_sign(alpha: Team, tmp_path: Path) -> None:
