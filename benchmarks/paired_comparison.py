@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
@@ -74,9 +75,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lynxbench-paired-") as name, neighbour():
         place = Path(name)
         (place / "work.py").write_text(WORK)
-        alike = [in_pairs(place, options.restarts, "1")[0] for _ in range(options.pairs)]
-        for number, verdict in enumerate(alike, 1):
-            print(f"A/A {number}: {verdict}", file=sys.stderr)
+        alike = []
+        for number in range(options.pairs):
+            verdict, seconds = in_pairs(place, options.restarts, "1")
+            print(f"A/A {number + 1}/{options.pairs}: {verdict} after {seconds:.0f} s", file=sys.stderr, flush=True)
+            alike.append(verdict)
         changes = [one_change(place, options.restarts) for _ in range(options.changes)]
     false = sum(verdict in FALSE for verdict in alike)
     found = [change for change in changes if change["paired"] == DECIDED]
@@ -97,7 +100,7 @@ def main() -> int:
     return 0 if document["holds"] else 1
 
 
-def one_change(place: Path, restarts: int) -> dict[str, object]:
+def one_change(place: Path, restarts: int) -> dict[str, Any]:
     """The same 2 % in pairs, and by two runs one after the other."""
     paired, paired_s = in_pairs(place, restarts, CHANGE)
     print(f"2 % more work in pairs: {paired} after {paired_s:.0f} s", file=sys.stderr)

@@ -120,8 +120,9 @@ def test_an_interrupted_run_is_abandoned_and_may_still_have_its_result(tmp_path:
         assert open_runs(ledger.log) == []
     assert "interrupted" in getattr(left.entry.body, "reason", "")
     resumed = team.run("run", "spin.yaml", "--resume", cwd=folder)
-    assert resumed.code in (ExitCode.DONE, ExitCode.VERDICT_NO), resumed.err  # not steady on a busy machine: a result
     (one,) = team.ask("results", "list")["results"]
+    # On a machine that is kept busy too little may be counted in its second: a result all the same, and a void one.
+    assert resumed.code == (ExitCode.VERDICT_NO if one["validity"] == "void" else ExitCode.DONE), resumed.err
     assert one["run_id"] == announced.run_id
     assert one["standing"]["registered"] is True
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from lynxbench.engines.torch import TorchAdapter
 from lynxbench.engines.torch.torch_session import TorchSession
@@ -243,13 +245,25 @@ def test_a_profile_holds_the_annotated_steps_with_shapes(tmp_path: Path) -> None
     assert session.marks == []
 
 
+def _bare_copy_per_s() -> float:
+    source = torch.ones(32 << 20)
+    target = torch.empty_like(source)
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        target.copy_(source)
+        times.append(time.perf_counter() - began)
+    return 2 * source.nbytes / min(times)
+
+
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_ceilings_are_plausible(precision: str) -> None:
     ceilings = {ceiling.name: ceiling for ceiling in open_tiny("generate", "decoder", precision).ceilings()}
     assert set(ceilings) == {"matmul", "copy", "read"}
-    assert 1e6 < ceilings["matmul"].per_s < 1e14
-    assert 1e6 < ceilings["read"].per_s < 5e12
-    assert 1e6 < ceilings["copy"].per_s < 5e12
+    assert 1e8 < ceilings["matmul"].per_s < 1e14
+    bare = _bare_copy_per_s()  # whatever else this machine does now, it does to both
+    assert bare / 20 < ceilings["copy"].per_s < 20 * bare
+    assert bare / 20 < ceilings["read"].per_s < 20 * bare
     assert ceilings["matmul"].precision is Precision(precision)
 
 
