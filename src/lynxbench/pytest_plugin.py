@@ -104,7 +104,7 @@ class BenchmarkFixture:
             return self._say(measurement, f"not recorded, held against nothing ({why}){doubt}")
         ledger = Ledger(self._where)
         if self._config.getoption("--lynxbench-accept"):
-            return self._accept(ledger, measurement, "accepted")
+            return self._accept(ledger, measurement)
         baseline = ledger.baseline(measurement)
         if baseline is None:
             words = "recorded; no sound result of this contract on this machine before it, so held against nothing"
@@ -115,13 +115,11 @@ class BenchmarkFixture:
         if is_proven_regression(compared):
             accept = f"Meant? pytest {self._item.nodeid} --lynxbench-accept holds later runs against it."
             pytest.fail(f"{NAME}: proven regression: {line}\n\n{compared}\n{accept}", pytrace=False)
-        if compared.verdict == "improved":
-            self._accept(ledger, measurement, f"improved on {baseline.result_id}")
         return None
 
-    def _accept(self, ledger: Any, measurement: Measurement, why: str) -> None:
+    def _accept(self, ledger: Any, measurement: Measurement) -> None:
         try:
-            ledger.accept(measurement, why=why)
+            ledger.accept(measurement)
         except Refused as error:
             self._say(measurement, f"not accepted: {error}")
         else:

@@ -185,12 +185,17 @@ def test_a_regression_fails_again_and_again_until_it_is_accepted(planted: Plante
     planted.run().assert_outcomes(passed=1)
 
 
-def test_what_improves_is_the_level_from_then_on(planted: Planted) -> None:
-    planted.add()
+def test_what_improves_is_the_level_once_it_is_accepted(planted: Planted) -> None:
+    """By itself it would ratchet: one lucky run, and every honest one after it fails."""
+    first = planted.add()
     fast = planted.add(2.0)
     done = planted.run()
     done.assert_outcomes(passed=1)
-    done.stdout.fnmatch_lines(["*: improved against *", "*: later runs are held against it"])
+    done.stdout.fnmatch_lines(["*: improved against *"])
+    assert planted.level(fast) == first.result_id
+    accepted = planted.run("--lynxbench-accept")
+    accepted.assert_outcomes(passed=1)
+    accepted.stdout.fnmatch_lines(["*: later runs are held against it"])
     assert planted.level(planted.add()) == fast.result_id
     planted.run().assert_outcomes(failed=1)
 

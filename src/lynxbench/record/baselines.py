@@ -1,7 +1,8 @@
-"""The level that a contract's results are held against at one machine: it stays until one is better, or accepted.
+"""The level that a contract's results are held against at one machine: it stays until somebody accepts another.
 
-What is held against the result before it would let a slow slide pass, and a regression on the second day. So the level
-is a decision in the ledger, signed; before there is one, it is the first sound result.
+What is held against the result before it would let a slow slide pass, and a regression on the second day; what follows
+the best result would ratchet away on luck. So the level is a decision in the ledger, signed; before there is one, it is
+the first sound result.
 """
 
 from lynxbench.errors import Refused
