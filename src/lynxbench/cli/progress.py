@@ -11,7 +11,7 @@ from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.workload import SaturatingArrival
-from lynxbench.run.fresh_job import PROBING
+from lynxbench.run.fresh_job import ENDURING, PROBING
 from lynxbench.visible import visible_line
 
 _FIRST_GUESS_SETUP_S = 12.0
@@ -72,6 +72,7 @@ class TerminalProgress(ProgressBar):
         self._done: list[tuple[Slot, float]] = []
         self._dropped: set[str] = set()
         self._last_stage = ""
+        self._tenth = 0
 
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts, or goes on."""
@@ -96,6 +97,9 @@ class TerminalProgress(ProgressBar):
                 rest=f"about {duration_text(left_s)} left",
             )
         elif label != self._last_stage and (stage in ("setup", "measure") or stage.startswith(PROBING)):
+            self.say(f"  {label} (about {duration_text(left_s)} left)")
+        elif stage.startswith(ENDURING) and (tenth := int(10 * spent_s / usual_s(self._contract, slot))) > self._tenth:
+            self._tenth = tenth
             self.say(f"  {label} (about {duration_text(left_s)} left)")
         self._last_stage = label
 
@@ -141,13 +145,14 @@ def most_s(contract: Contract, slot: Slot) -> float:
     if isinstance(arrival, SaturatingArrival) and is_search(contract, slot):
         return _FIRST_GUESS_SETUP_S + _LONGEST_CEILING_S + arrival.budget_s
     extras = _FIRST_GUESS_EXTRAS_S if slot.restart == 0 else 0.0
-    return _FIRST_GUESS_SETUP_S + contract.protocol.limit_s + extras
+    return _FIRST_GUESS_SETUP_S + (contract.protocol.duration_s or contract.protocol.limit_s) + extras
 
 
 def usual_s(contract: Contract, slot: Slot) -> float:
     """What it takes where it is steady halfway between the shortest and the longest that the contract allows."""
     protocol = contract.protocol
-    spared_s = 0.0 if is_search(contract, slot) else (protocol.limit_s - protocol.min_duration_s) / 2
+    fixed = is_search(contract, slot) or protocol.duration_s is not None
+    spared_s = 0.0 if fixed else (protocol.limit_s - protocol.min_duration_s) / 2
     return most_s(contract, slot) - spared_s
 
 

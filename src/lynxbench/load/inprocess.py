@@ -7,15 +7,30 @@ session times its steps on a device, the host queues them without waiting, and t
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
+from typing import Protocol
 
 from lynxbench.load.engine_session import DeviceClock, Session
-from lynxbench.load.journal import Journal
 from lynxbench.model.samples import Iterations, TimedStep
 
 Clock = Callable[[], int]
 
 CHECKPOINT_GROWTH = 1.3
 """Each look at the data is this much later than the last: few looks keep the error rate near that of a single one."""
+
+
+class SampleKeeper(Protocol):
+    """Where samples go the moment they exist."""
+
+    count: int
+
+    def append(self, start_ns: int, end_ns: int, units: int) -> None:
+        """One finished iteration."""
+
+    def append_marks(self, stamps_ns: Sequence[int]) -> None:
+        """Moments inside the iteration that is appended next."""
+
+    def iterations(self) -> Iterations:
+        """What is held of them so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +42,7 @@ class StopRule:
     content: Callable[[Iterations], bool]
 
 
-def drive(session: Session, journal: Journal, rule: StopRule, clock: Clock = perf_counter_ns) -> str:
+def drive(session: Session, journal: SampleKeeper, rule: StopRule, clock: Clock = perf_counter_ns) -> str:
     """Iterate until the rule stops it; returns why it stopped."""
     begun_ns = clock()
     checkpoint_s = rule.min_s
@@ -45,7 +60,7 @@ def drive(session: Session, journal: Journal, rule: StopRule, clock: Clock = per
         checkpoint_s = min(checkpoint_s * CHECKPOINT_GROWTH, rule.limit_s)
 
 
-def _iterate_until(session: Session, journal: Journal, until_ns: int, clock: Clock) -> None:
+def _iterate_until(session: Session, journal: SampleKeeper, until_ns: int, clock: Clock) -> None:
     step, marks, append, append_marks = session.step, session.marks, journal.append, journal.append_marks
     index = journal.count
     while True:
@@ -61,7 +76,7 @@ def _iterate_until(session: Session, journal: Journal, until_ns: int, clock: Clo
             return
 
 
-def _queue_until(session: Session, device: DeviceClock, journal: Journal, until_ns: int, clock: Clock) -> None:
+def _queue_until(session: Session, device: DeviceClock, journal: SampleKeeper, until_ns: int, clock: Clock) -> None:
     """The host's clock only ends the stretch: a step that it sees queued in time is waited for and counted."""
     step, index = session.step, journal.count
     device.start()
@@ -74,7 +89,7 @@ def _queue_until(session: Session, device: DeviceClock, journal: Journal, until_
     _append(journal, device.finish())
 
 
-def _append(journal: Journal, steps: Sequence[TimedStep]) -> None:
+def _append(journal: SampleKeeper, steps: Sequence[TimedStep]) -> None:
     for done in steps:
         if done.marks_ns:
             journal.append_marks(done.marks_ns)

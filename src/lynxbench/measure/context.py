@@ -5,6 +5,7 @@ from pathlib import PurePath
 from lynxbench.model.contract import Contract, Protocol, Timing, TorchEngine
 from lynxbench.model.quantities import format_duration, format_rate, format_ratio
 from lynxbench.model.result import Conditions
+from lynxbench.model.slices import slice_length_s
 from lynxbench.model.workload import (
     Arrival,
     BurstArrival,
@@ -24,6 +25,7 @@ from lynxbench.model.workload import (
     ServedModel,
     UniformLength,
 )
+from lynxbench.stats.sketch import RELATIVE_ERROR
 
 
 def conditions_of(contract: Contract, threads: int, clients: int | None = None) -> Conditions:
@@ -82,6 +84,13 @@ def assumptions_of(contract: Contract) -> tuple[str, ...]:
         "Attribution is its own pass with the profiler on; it never supplies a timing figure.",
         "Ceilings are synthetic peaks of this executor: the envelope, not what a workload can reach.",
     ]
+    if protocol.duration_s is not None:
+        slice_text = format_duration(slice_length_s(protocol.duration_s))
+        lines.append(
+            f"An endurance run of {format_duration(protocol.duration_s)}: rolled up in slices of {slice_text}, which "
+            "are its windows, with exact counts and sums; percentiles are read from sketches to "
+            f"{format_ratio(RELATIVE_ERROR)} of their value; the slice in flight when a process dies is lost."
+        )
     if isinstance(contract.engine, TorchEngine) and contract.engine.timing is Timing.DEVICE:
         lines.append(
             "Steps are timed by events on the device, from the end of one to the end of the next, without a wait for "

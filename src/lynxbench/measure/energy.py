@@ -118,10 +118,16 @@ def _spent(
     return Figure(low=min(each), estimate=float(np.mean(each)), high=max(each), unit=f"J/{unit}")
 
 
-def energy_per_request(per_unit: Figure | None, processes: Sequence[CountedProcess], batch: int) -> Figure | None:
-    """Joules a request: a row of a batch is one, with all its units; None where that says nothing new."""
+def energy_per_request(
+    per_unit: Figure | None, processes: Sequence[CountedProcess], batch: int, iterations: int | None = None
+) -> Figure | None:
+    """Joules a request: a row of a batch is one, with all its units; None where that says nothing new.
+
+    `iterations` says how many there were where the rows of the processes are slices of them.
+    """
     rows = [process.samples.iterations for process in processes]
-    iterations, units = sum(len(iteration) for iteration in rows), sum(int(iteration.units.sum()) for iteration in rows)
+    units = sum(int(iteration.units.sum()) for iteration in rows)
+    iterations = sum(len(iteration) for iteration in rows) if iterations is None else iterations
     if per_unit is None or per_unit.estimate is None or not iterations or units == iterations * batch:
         return None
     return per_unit.scaled(units / (iterations * batch), "J/request")

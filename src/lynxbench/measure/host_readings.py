@@ -162,6 +162,33 @@ def _highest_c(files: list[Path]) -> float:
     return max(known) if known else math.nan
 
 
+def resident_bytes(pid: int) -> int | None:
+    """What a process holds in memory; None where it is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None
+
+
+def inlet_file(hwmon: Path = _HWMON) -> Path | None:
+    """The sensor that calls itself the inlet or the ambient air; None where none does."""
+    for label in sorted(hwmon.glob("hwmon*/temp*_label")):
+        try:
+            named = label.read_text().lower()
+        except OSError:
+            continue
+        file = label.with_name(label.name.replace("_label", "_input"))
+        if ("inlet" in named or "ambient" in named) and not math.isnan(_number(file)):
+            return file
+    return None
+
+
+def read_celsius(file: Path | None) -> float | None:
+    """A sensor's reading; None where there is no sensor, or it does not answer."""
+    value = math.nan if file is None else _number(file) / 1e3
+    return None if math.isnan(value) else value
+
+
 def _number(file: Path) -> float:
     try:
         return float(file.read_bytes())

@@ -55,11 +55,13 @@ def judge_agreement(processes: Sequence[CountedProcess], throughput: Figure) -> 
         yield f"the interval of the mean spans {factor}: the processes do not agree on the order of magnitude"
 
 
-def judge_watch(telemetry: Telemetry, counted: Sequence[tuple[int, int]]) -> Iterator[str]:
+def judge_watch(
+    telemetry: Telemetry, counted: Sequence[tuple[int, int]], longest_s: float = LONGEST_PAUSE_S
+) -> Iterator[str]:
     """Doubts that the telemetry itself raises: it has gaps where samples were counted, or the clock was set."""
     watched = telemetry.at_ns[_readable(telemetry)]
     counted_s = sum(end - start for start, end in counted) / 1e9
-    gaps_s = np.concatenate([_pauses_s(watched, span) for span in counted]) if counted else np.empty(0)
+    gaps_s = np.concatenate([_pauses_s(watched, span, longest_s) for span in counted]) if counted else np.empty(0)
     if gaps_s.sum() > UNWATCHED_SHARE * counted_s:
         yield (
             f"telemetry has gaps: {gaps_s.sum():.1f} of {counted_s:.1f} s counted went by without a reading (longest "
@@ -116,8 +118,8 @@ def _readable(telemetry: Telemetry) -> Mask:
     return known if known.any() else np.ones(len(telemetry.at_ns), bool)
 
 
-def _pauses_s(watched: Int64, span: tuple[int, int]) -> Float64:
+def _pauses_s(watched: Int64, span: tuple[int, int], longest_s: float) -> Float64:
     """Stretches of a span without a reading that are too long to be mere lateness."""
     inside = watched[(watched > span[0]) & (watched <= span[1])]
     pauses_s = np.diff(np.r_[span[0], inside, span[1]]) / 1e9
-    return np.asarray(pauses_s[pauses_s > LONGEST_PAUSE_S])
+    return np.asarray(pauses_s[pauses_s > longest_s])

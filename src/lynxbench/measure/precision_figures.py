@@ -182,7 +182,11 @@ def bounded_percentile(
 
 def judge_slo(slo: Slo, parts: Sequence[Float64], confidence: float, rules: int = RULES) -> SloOutcome:
     """Whether one bound of the objective held for latencies in milliseconds, one array a process."""
-    measured = bounded_percentile(parts, slo.percentile, confidence, rules)
+    return slo_outcome(slo, bounded_percentile(parts, slo.percentile, confidence, rules))
+
+
+def slo_outcome(slo: Slo, measured: Percentile) -> SloOutcome:
+    """Whether one bound of the objective held, by a percentile in milliseconds."""
     limit_ms = slo.at_most_s * 1e3
     met = measured.high is not None and measured.high <= limit_ms
     missed = measured.low is not None and measured.low > limit_ms

@@ -10,7 +10,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -142,6 +142,19 @@ def read_telemetry(path: Path) -> Telemetry:
     if not names:
         raise BadResult(f"telemetry {path}: has no header line beginning with {STAMP!r}")
     return Telemetry(np.array(stamps, np.int64), {name: np.array(column) for name, column in columns.items()})
+
+
+def join_telemetry(parts: Sequence[tuple[Telemetry, int]]) -> Telemetry | None:
+    """Readings of several processes one after another, each with what its clock lacks; None of none."""
+    if not parts:
+        return None
+    names = dict.fromkeys(name for part, _ in parts for name in part.columns)
+    at_ns = np.concatenate([part.at_ns + offset_ns for part, offset_ns in parts])
+    columns = {
+        name: np.concatenate([part.columns.get(name, np.full(len(part.at_ns), np.nan)) for part, _ in parts])
+        for name in names
+    }
+    return Telemetry(at_ns, columns)
 
 
 def _parse_row(cells: list[str], count: int) -> tuple[int, list[float]] | None:

@@ -15,6 +15,7 @@ from lynxbench.model.verdicts import SteadyVerdict
 
 FEWEST_ITERATIONS = 10
 """Fewer counted iterations than this in all cannot carry a percentile, let alone a tail."""
+UNWATCHED = "no telemetry was kept: foreign load, clocks and memory are unknown"
 INTERRUPTIONS = 3
 """The edition of the rules since which stalls, gaps, clock steps and processes that disagree are doubts."""
 
@@ -66,7 +67,7 @@ def judge_evidence(
         reasons += judge_conditions(telemetry, spans, protocol, contract.owner)
         reasons += judge_watch(telemetry, spans) if rules >= INTERRUPTIONS else ()
     elif rules >= INTERRUPTIONS:
-        reasons.append("no telemetry was kept: foreign load, clocks and memory are unknown")
+        reasons.append(UNWATCHED)
     return [*judge_precision(measured, protocol, failures), *(Doubt(reason) for reason in reasons)]
 
 

@@ -167,6 +167,11 @@ class SteadyRule(Document):
     window_s: Annotated[Seconds, Field(alias="window", gt=0)] = 1.0
 
 
+SHORTEST_ENDURANCE_S = 60.0
+"""Twelve slices of the shortest length: fewer show no course."""
+LONGEST_ENDURANCE_S = 60 * 86_400.0
+
+
 class Protocol(Document):
     """How a number is established; two results are compared only under one protocol."""
 
@@ -181,6 +186,17 @@ class Protocol(Document):
     session_noise: Annotated[
         Annotated[Ratio, Field(gt=0, le=0.5)] | None, Field(exclude_if=lambda session_noise: session_noise is None)
     ] = None
+    duration_s: Annotated[
+        Annotated[Seconds, Field(ge=SHORTEST_ENDURANCE_S, le=LONGEST_ENDURANCE_S)] | None,
+        Field(alias="duration", exclude_if=lambda duration_s: duration_s is None),
+    ] = None
+    """Of an endurance run: one process for so long, rolled up; None stops when the contract's limits say so."""
+
+    @model_validator(mode="after")
+    def _one_process_endures(self) -> Protocol:
+        if self.duration_s is not None and self.restarts != 1:
+            refuse("an endurance run (duration) is one process of that length; say restarts: 1", "restarts")
+        return self
 
     @model_validator(mode="after")
     def _ordered(self) -> Protocol:
@@ -297,6 +313,10 @@ class Contract(Document):
             refuse(f"{says}, not {workload.model.source} with {engine.name}", "workload.model.source")
         if not served:
             return self
+        if self.protocol.duration_s is not None:
+            refuse(
+                "an endurance run needs the workload in its own process; leave it out for a server", "protocol.duration"
+            )
         if len(workload.precisions) > 1:
             says = "a server runs one precision: the one it was started with; write a contract for each"
             refuse(says, "workload.precisions")

@@ -30,6 +30,8 @@ class Job(Document):
     """Step time at the reference precision, once known: what an emulated precision is estimated from."""
     own_packages: bool = False
     """Whether it runs in an environment of its own, whose packages are not those the host's layers were read from."""
+    measured_s: float = 0.0
+    """What earlier attempts at this process measured, where the contract asks for a duration."""
     change: Change | None = None
     """What an intervention changes inside the engine; None measures the contract as it stands."""
 

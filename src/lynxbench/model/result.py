@@ -11,6 +11,7 @@ from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.canonical import content_id
 from lynxbench.model.contract import Contract
 from lynxbench.model.document import Bounds, Document
+from lynxbench.model.endurance import Endurance
 from lynxbench.model.executor import Executor, FieldChange
 from lynxbench.model.figures import Figure
 from lynxbench.model.job import ExecutedAs, Skip
@@ -133,12 +134,14 @@ class PrecisionResult(Document):
     """How busy the device's units were while samples were counted, by its own counters."""
     energy_beside: EnergyBeside | None = None
     """Whose energy the figures are; None in results that added up every device of the machine."""
+    endurance: Endurance | None = None
+    """How it held, where the contract asks for a duration."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_new(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """What came after the first results is left out where it is not known: older results keep their ids."""
         written: dict[str, Any] = write(self)
-        for name in ("energy_j_per_request", "activity", "energy_beside"):
+        for name in ("energy_j_per_request", "activity", "energy_beside", "endurance"):
             if getattr(self, name) is None:
                 written.pop(name, None)
         return written

@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lynxbench.errors import BadResult
 from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.load.rolling import read_slices
 from lynxbench.measure.energy import energy_per_request, energy_per_unit
 from lynxbench.measure.precision_figures import measure_precision
 from lynxbench.measure.validity import without_figures
@@ -81,6 +83,8 @@ def recompute_samples(result: Result, processes: Sequence[CountedProcess]) -> Re
     """What the samples file alone gives, where the attempts are not at hand."""
     if isinstance(result.contract.engine, ServedEngine):
         return Recomputed({}, (), unknown={"throughput": "the request records of the run are not here"})
+    if result.contract.protocol.duration_s is not None:
+        return Recomputed({}, (), unknown={"throughput": "the slices of the run are not here"})
     parts: dict[Precision, PrecisionResult] = {}
     counted: list[CountedProcess] = []
     for stated in result.per_precision:
@@ -151,3 +155,22 @@ def check_attempts(result: Result, run: RunFolder, samples: Sequence[CountedProc
         what = "finished and is not in the samples" if index in finished else "is in the samples and did not finish"
         return [*checks, fails("attempts counted", f"process {index} {what}")]
     return [*checks, holds("attempts counted", f"{len(counted)} processes")]
+
+
+def check_rollups(run: RunFolder) -> list[Check]:
+    """What is left of an endurance run's samples: rollups, and raw excerpts that have to lie within them."""
+    if run.registration.contract.protocol.duration_s is None:
+        return []
+    try:
+        slices = [
+            each for slot in run.registration.plan for folder in run.attempts(slot) for each in read_slices(folder)
+        ]
+    except BadResult as error:
+        return [fails("rollups", str(error))]
+    iterations = sum(each.latency.count for each in slices)
+    raw = sum(len(excerpt.start_ns) for each in slices for excerpt in each.excerpts)
+    return [
+        holds("rollups", f"{len(slices)} slices; the figures are computed again from their counts, sums and sketches"),
+        holds("excerpts", f"{raw} iterations kept raw, each within its slice's rollup"),
+        cannot("rolled-up samples", f"{iterations - raw} of {iterations} iterations are in rollups alone"),
+    ]

@@ -26,7 +26,7 @@ from lynxbench.model.verification import (
     fails,
     holds,
 )
-from lynxbench.record.recomputing import Recomputed, check_attempts, recompute_run, recompute_samples
+from lynxbench.record.recomputing import Recomputed, check_attempts, check_rollups, recompute_run, recompute_samples
 from lynxbench.record.value_check import check_attribution, check_saturation, compare, under_older_rules
 from lynxbench.run.concluding import context_of, first_attribution
 from lynxbench.run.process_results import SAMPLE_FIGURES
@@ -35,7 +35,7 @@ from lynxbench.run.run_outcome import TELEMETRY_FILE
 FIGURES: Final = (
     *("throughput", "run_means", "latency_ms", "peak", "sustained", "steady", "slo", "restarts", "governed_by"),
     *("energy_j_per_unit", "energy_j_per_request", "activity", "accuracy", "native", "executed", "memory_bytes"),
-    *("device_memory_bytes", "skipped", "validity", "attribution_missing", "energy_beside"),
+    *("device_memory_bytes", "skipped", "validity", "attribution_missing", "energy_beside", "endurance"),
 )
 """Fields of a precision's result that have a line each. Attribution and load have lines of their own."""
 WORDS: Final = {
@@ -166,6 +166,9 @@ def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
         checks.append(cannot("registration", f"{REGISTRATION_FILE} is not here"))
     if run is not None and (folder / "attempts").is_dir():
         checks += check_attempts(result, run, samples)
+        checks += (rollups := check_rollups(run))
+        if any(check.outcome is CheckOutcome.DOES_NOT_HOLD for check in rollups):
+            return [*checks, cannot(FIGURES_LINE, "a rollup contradicts itself; figures from it would prove nothing")]
         again = recompute_run(result, run)
     elif samples is not None:
         checks.append(cannot("attempts", "the processes' own files are not here; figures are from the samples file"))
@@ -202,9 +205,10 @@ def _samples(result: Result, folder: Path, checks: list[Check]) -> tuple[Counted
     rows = sum(len(process.samples.iterations) for process in samples)
     marks = sum(len(process.samples.marks.at_ns) for process in samples)
     if (rows, marks) == (result.samples.rows, result.samples.marks):
-        checks.append(holds("samples counted", f"{rows} iterations, {marks} marks"))
+        what = "iterations" if result.contract.protocol.duration_s is None else "slices"
+        checks.append(holds("samples counted", f"{rows} {what}, {marks} marks"))
     else:
-        stated = f"{result.samples.rows} iterations and {result.samples.marks} marks"
+        stated = f"{result.samples.rows} rows and {result.samples.marks} marks"
         checks.append(fails("samples counted", f"stated {stated}, recomputed {rows} and {marks}"))
     return samples
 

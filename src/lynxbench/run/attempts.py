@@ -1,6 +1,6 @@
 """Attempts at the processes of a plan: started, watched and read in this one place, and read again from a kept run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -9,6 +9,8 @@ from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.load.fresh_process import ERRORS_FILE, last_words, run_fresh
 from lynxbench.load.journal import count_journal
+from lynxbench.load.rolling import count_rolled, read_slices
+from lynxbench.measure.rolled import RolledProcess, RolledStretch
 from lynxbench.measure.telemetry import TelemetrySampler
 from lynxbench.model.document import Document
 from lynxbench.model.job import FailureKind, JobReport, JobStatus
@@ -18,6 +20,7 @@ from lynxbench.run.run_outcome import Progress
 
 DEATH_FILE = "death.txt"
 NO_REPORT = "the process left no report"
+TO_ITS_END = "to its end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,23 @@ def earlier_attempt(run: RunFolder, slot: Slot, *, repeats_failures: bool) -> At
     return next((attempt for attempt in final if attempt.done or not repeats_failures), None)
 
 
+def rolled_process(slot: Slot, folders: Sequence[Path]) -> RolledProcess:
+    """What all attempts at an endurance run measured, one after another: each took over where the last one died."""
+    attempts = [(read_attempt(slot, folder), read_slices(folder)) for folder in folders]
+    last = next(
+        (attempt.report for attempt, _ in reversed(attempts) if attempt.done), JobReport(status=JobStatus.FAILED)
+    )
+    return RolledProcess(
+        process=slot.index,
+        precision=slot.precision.value,
+        setup_ns=last.setup_ns or (0, 0),
+        compile_ns=last.compile_ns,
+        stretches=tuple(
+            RolledStretch(slices, TO_ITS_END if attempt.done else attempt.why) for attempt, slices in attempts if slices
+        ),
+    )
+
+
 def kept_attempts(run: RunFolder) -> tuple[Attempt, ...]:
     """What a run concludes from: of each process the attempt that finished, else the last one."""
     concluded: list[Attempt] = []
@@ -107,7 +127,7 @@ def kept_samples(run: RunFolder) -> int:
     """How many samples a resumed run finds; a client's requests are on disk when it has ended."""
     folders = [folder for slot in run.registration.plan for folder in run.attempts(slot)]
     return sum(
-        _finished(folder)
+        _finished(folder) or count_rolled(folder)
         for folder in folders
         if (folder / REPORT_FILE).exists() or not (folder / FINISHED_FILE).exists()
     )

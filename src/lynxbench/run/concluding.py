@@ -6,9 +6,10 @@ Everything but what was read live follows from the folder; with the same live ev
 from dataclasses import dataclass, field
 
 from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.load.rolling import read_slices
 from lynxbench.measure.context import assumptions_of, conditions_of
 from lynxbench.measure.load_context import served_assumptions
-from lynxbench.measure.telemetry import read_telemetry
+from lynxbench.measure.telemetry import join_telemetry, read_telemetry
 from lynxbench.measure.validity import Doubt, combine_validity, judge_drift, without_figures
 from lynxbench.model.attribution import Attribution, Ceiling
 from lynxbench.model.contract import Contract
@@ -57,8 +58,7 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     """Conclude from the attempts and the telemetry in a run's folder, by an edition of the rules."""
     contract = run.registration.contract
     attempts = kept_attempts(run)
-    file = run.path / TELEMETRY_FILE
-    telemetry = read_telemetry(file) if file.exists() else None
+    telemetry = _telemetry_of(run)
     if isinstance(contract.engine, ServedEngine):
         concluded = [conclude_clients(run, attempts, telemetry, live.server, rules)]
     else:
@@ -83,6 +83,18 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
         per_precision=tuple(results),
         processes=tuple(processes),
         validity=validity,
+    )
+
+
+def _telemetry_of(run: RunFolder) -> Telemetry | None:
+    """What was read beside the run; of an endurance run by attempt, on the time of day that its slices know."""
+    if run.registration.contract.protocol.duration_s is None:
+        file = run.path / TELEMETRY_FILE
+        return read_telemetry(file) if file.exists() else None
+    folders = [folder for slot in run.registration.plan for folder in run.attempts(slot)]
+    rolled = [(folder / TELEMETRY_FILE, read_slices(folder)) for folder in folders]
+    return join_telemetry(
+        [(read_telemetry(file), slices[0].unix_offset_ns) for file, slices in rolled if slices and file.exists()]
     )
 
 

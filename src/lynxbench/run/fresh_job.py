@@ -27,6 +27,8 @@ REPORT_FILE = "report.json"
 STAGE_FILE = "stage"
 PROBING = "search: "
 """Begins the stage of a search, which says the probe it is at."""
+ENDURING = "measure: "
+"""Begins the stage of an endurance run, which says how far it is and the figure so far."""
 FINISHED_FILE = "finished"
 TRACEBACK_FILE = "traceback.txt"
 

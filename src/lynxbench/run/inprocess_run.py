@@ -14,6 +14,7 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.load.journal import read_journal
+from lynxbench.load.rolling import read_slices
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.contract import Contract, TorchEngine
 from lynxbench.model.document import Document
@@ -84,6 +85,7 @@ class InProcessStrategy:
                 "known_ceilings": ceilings_for(known, slot.precision),
                 "reference_step_s": _reference_step_s(attempts),
                 "own_packages": around is not None and around.interpreter is not None,
+                "measured_s": measured_before_s(run, slot),
             }
         )
         return FreshProcess(WORKER, job, job.threads, around, self._beside)
@@ -101,6 +103,14 @@ class InProcessStrategy:
         if self._intervening is None:
             return conclusion.per_precision
         return tuple(intervene(run, result, progress, self._intervening) for result in conclusion.per_precision)
+
+
+def measured_before_s(run: RunFolder, slot: Slot) -> float:
+    """What earlier attempts at an endurance run measured, in slices that are on the disk; 0 for any other run."""
+    if run.registration.contract.protocol.duration_s is None:
+        return 0.0
+    rolled = [read_slices(folder) for folder in run.attempts(slot)]
+    return sum((slices[-1].end_ns - slices[0].start_ns) / 1e9 for slices in rolled if slices)
 
 
 def plan_of(contract: Contract) -> tuple[Slot, ...]:

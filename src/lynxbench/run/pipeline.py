@@ -17,7 +17,9 @@ from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder, Slot, find_unfinished
 from lynxbench.evidence.sample_file import write_samples
 from lynxbench.executor.declaration import Declaration
-from lynxbench.measure.telemetry import TelemetrySampler
+from lynxbench.load.rolling import SLICES_FOLDER
+from lynxbench.measure.rolled import reading_interval_s
+from lynxbench.measure.telemetry import CPU_INTERVAL_S, TelemetrySampler
 from lynxbench.model.contract import Contract
 from lynxbench.model.interventions import InterventionScope
 from lynxbench.model.job import FailureKind
@@ -146,6 +148,9 @@ def _carry_out(run: RunFolder, strategy: RunStrategy, progress: Progress, record
 
 
 def _measure(run: RunFolder, slots: Sequence[Slot], strategy: RunStrategy, progress: Progress) -> list[Attempt]:
+    duration_s = run.registration.contract.protocol.duration_s
+    if duration_s is not None:
+        return _endure(run, slots, strategy, progress, duration_s)
     attempts: list[Attempt] = []
     with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
         for slot in slots:
@@ -154,6 +159,23 @@ def _measure(run: RunFolder, slots: Sequence[Slot], strategy: RunStrategy, progr
                 continue
             attempt = earlier_attempt(run, slot, repeats_failures=strategy.repeats_failures)
             attempts.append(attempt or run_attempt(run.new_attempt(slot), slot, process, progress, sampler))
+    return attempts
+
+
+def _endure(
+    run: RunFolder, slots: Sequence[Slot], strategy: RunStrategy, progress: Progress, duration_s: float
+) -> list[Attempt]:
+    """Processes of hours: one that died is taken over by another, and each has telemetry on its own boot's clock."""
+    attempts: list[Attempt] = []
+    for slot in slots:
+        process = None if slot.precision in _given_up(attempts) else strategy.process(run, slot, attempts)
+        attempt = earlier_attempt(run, slot, repeats_failures=True)
+        if attempt is None and process is not None:
+            folder = run.new_attempt(slot)
+            interval_s = reading_interval_s(duration_s, CPU_INTERVAL_S)
+            with TelemetrySampler(folder / TELEMETRY_FILE, interval_s=interval_s) as sampler:
+                attempt = run_attempt(folder, slot, process, progress, sampler)
+        attempts += [attempt] if attempt is not None else []
     return attempts
 
 
@@ -169,6 +191,9 @@ def unmeasured(contract: Contract, attempt: Attempt) -> CannotRun:
             return OwnCodeFailed(f"{contract.name}: {attempt.why}")
         case FailureKind.FULL_DISK:
             return DiskFull(f"{contract.name}: {attempt.why}")
+    if contract.protocol.duration_s is not None and any((attempt.folder / SLICES_FOLDER).glob("*.json")):
+        kept = f"what it measured is kept in {attempt.folder}; go on with the same command and --resume"
+        return CannotRun(f"{contract.name}: {attempt.why}; {kept}")
     return CannotRun(f"{contract.name}: nothing could be measured here: {attempt.why}")
 
 

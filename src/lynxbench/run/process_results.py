@@ -1,6 +1,7 @@
 """What the processes of one precision come to, from what they left on disk: figures, doubts, accuracy, attribution."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -10,17 +11,20 @@ from lynxbench.errors import BadInput
 from lynxbench.load.journal import read_journal
 from lynxbench.measure.accuracy import compare_outputs
 from lynxbench.measure.device_activity import device_activity
+from lynxbench.measure.endurance_course import describe_endurance
 from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_request, energy_per_unit, find_governor
 from lynxbench.measure.precision_figures import MeasuredPrecision, measure_precision
+from lynxbench.measure.rolled import judge_rolled, measure_rolled
 from lynxbench.measure.validity import Doubt, judge_evidence, validity_of
 from lynxbench.model.attribution import Attribution, StepWork
 from lynxbench.model.contract import Contract
+from lynxbench.model.endurance import Endurance
 from lynxbench.model.job import Skip
 from lynxbench.model.precision import Native, Precision, reference_of
 from lynxbench.model.result import RULES, Accuracy, PrecisionResult
 from lynxbench.model.samples import CountedProcess, Outputs, ProcessSamples, Telemetry
 from lynxbench.model.workload import PresetModel, Task
-from lynxbench.run.attempts import Attempt
+from lynxbench.run.attempts import Attempt, rolled_process
 from lynxbench.run.worker import OUTPUTS_FILE, read_outputs
 from lynxbench.workload.lengths import typical
 from lynxbench.workload.presets import ModelFamily, presets
@@ -54,15 +58,25 @@ def conclude_precision(
             native=native if skip else Native.UNKNOWN,
             validity=validity_of(findings),
         ), ()
-    measured = measure_precision(contract, [samples_of(attempt) for attempt in done], done[0].report.unit, rules)
-    spans = [counted_span_ns(process) for process in measured.processes]
-    findings = judge_evidence(measured, telemetry, contract, failures, rules=rules)
+    unit = done[0].report.unit
+    endurance: Endurance | None = None
+    if contract.protocol.duration_s is None:
+        measured = measure_precision(contract, [samples_of(attempt) for attempt in done], unit, rules)
+        stretches = measured.processes
+        findings = judge_evidence(measured, telemetry, contract, failures, rules=rules)
+    else:
+        rolled = measure_rolled(contract, rolled_process(done[0].slot, _attempts_of(done[0])), unit, rules)
+        measured, stretches = rolled.measured, rolled.stretches
+        findings = judge_rolled(rolled, telemetry, contract, failures)
+        endurance = describe_endurance(contract, rolled, telemetry, unit)
+    spans = [counted_span_ns(process) for process in stretches]
+    iterations = None if endurance is None else endurance.iterations
     executed = done[0].report.executed
     attribution, missing = _attribution(contract, precision, done[0], measured, rules)
     activity = device_activity(telemetry, spans)
     if attribution is not None:
         attribution = weigh_activity(attribution, activity, contract.owner)
-    energy = energy_per_unit(telemetry, measured.processes, done[0].report.unit)
+    energy = energy_per_unit(telemetry, stretches, unit)
     result = PrecisionResult(
         precision=precision,
         governed_by=find_governor(telemetry, spans),
@@ -72,9 +86,10 @@ def conclude_precision(
         memory_bytes=max((a.report.peak_memory_bytes or 0 for a in done), default=0) or None,
         device_memory_bytes=max((a.report.peak_device_memory_bytes or 0 for a in done), default=0) or None,
         energy_j_per_unit=energy,
-        energy_j_per_request=energy_per_request(energy, measured.processes, contract.workload.batch),
+        energy_j_per_request=energy_per_request(energy, measured.processes, contract.workload.batch, iterations),
         activity=activity,
-        energy_beside=energy_beside(telemetry, measured.processes, done[0].report.unit),
+        energy_beside=energy_beside(telemetry, stretches, unit),
+        endurance=endurance,
         validity=validity_of(findings),
         restarts=len(done),
         attribution=attribution,
@@ -86,6 +101,11 @@ def conclude_precision(
 def with_figures(result: PrecisionResult, measured: MeasuredPrecision) -> PrecisionResult:
     """A result with what the samples alone give."""
     return result.model_copy(update={name: getattr(measured, name) for name in SAMPLE_FIGURES})
+
+
+def _attempts_of(attempt: Attempt) -> list[Path]:
+    """The folders of all attempts at one process, oldest first."""
+    return sorted(attempt.folder.parent.glob(f"{attempt.slot.index:03d}-*"))
 
 
 def samples_of(attempt: Attempt) -> ProcessSamples:

@@ -4,6 +4,7 @@ Started as `python -m lynxbench.run.worker FOLDER`. Beside what every fresh proc
 
     iterations.bin, marks.bin   samples, as they happen      outputs.npz     answers for accuracy
     trace.columns               what the verdict needs of the profiler's trace
+    slices/                     instead of samples, rollups of an endurance run
 
 `python -m lynxbench.run.worker FOLDER follow` is one more rank of a run over several, with the variables torchrun sets.
 """
@@ -14,7 +15,7 @@ import resource
 import sys
 import traceback
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from lynxbench.load.engine_session import Engine, Session
 from lynxbench.load.fresh_process import leave_with_parent
 from lynxbench.load.inprocess import StopRule, drive
 from lynxbench.load.journal import Journal
+from lynxbench.load.rolling import RollingJournal, SliceReadings
+from lynxbench.measure.host_readings import inlet_file, read_celsius, resident_bytes
 from lynxbench.measure.phases import find_phases
 from lynxbench.measure.token_scores import condense
 from lynxbench.model.attribution import Ceiling
@@ -35,7 +38,8 @@ from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.layers import Layer
 from lynxbench.model.samples import Iterations, Outputs
 from lynxbench.model.secrets import secret_values, withhold
-from lynxbench.run.fresh_job import JOB_FILE, leave_report, say_stage
+from lynxbench.model.slices import Slice, slice_length_s
+from lynxbench.run.fresh_job import ENDURING, JOB_FILE, leave_report, say_stage
 
 OUTPUTS_FILE = "outputs.npz"
 
@@ -63,7 +67,7 @@ def work(folder: Path) -> JobReport:
     _settle_garbage()
     compile_ns = (setup_ns[1], perf_counter_ns())
     say_stage(folder, "measure")
-    with Journal(folder) as journal:
+    with _journal(job, folder, session.unit) as journal:
         stop_reason = drive(session, journal, _stop_rule(job))
         step_s = float(np.median(journal.iterations().seconds))
     peak_memory_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -133,8 +137,34 @@ def _settle_garbage() -> None:
     gc.freeze()
 
 
+def _journal(job: Job, folder: Path, unit: str) -> Journal | RollingJournal:
+    """Every sample, or slices of them where the contract asks for hours."""
+    duration_s = job.contract.protocol.duration_s
+    if duration_s is None:
+        return Journal(folder)
+    inlet, harness = inlet_file(), os.getppid()
+
+    def read() -> SliceReadings:
+        return SliceReadings(resident_bytes(os.getpid()), resident_bytes(harness), read_celsius(inlet))
+
+    units = busy_ns = 0
+
+    def tell(written: Slice) -> None:
+        nonlocal units, busy_ns
+        units, busy_ns = units + written.units, busy_ns + written.latency.sum_ns
+        spent_s = job.measured_s + (written.number + 1) * slice_length_s(duration_s)
+        rate = units / max(busy_ns, 1) * 1e9
+        say_stage(folder, f"{ENDURING}{spent_s / 60:.1f} of {duration_s / 60:g} min, {rate:.4g} {unit}s/s so far")
+
+    offset_ns = time_ns() - perf_counter_ns()
+    return RollingJournal(folder, slice_length_s(duration_s), offset_ns, read, tell)
+
+
 def _stop_rule(job: Job) -> StopRule:
     protocol = job.contract.protocol
+    if protocol.duration_s is not None:
+        left_s = max(protocol.duration_s - job.measured_s, slice_length_s(protocol.duration_s))
+        return StopRule(min_s=left_s, limit_s=left_s, content=lambda iterations: False)
 
     def content(iterations: Iterations) -> bool:
         return find_phases(iterations, protocol).steady

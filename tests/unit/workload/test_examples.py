@@ -7,7 +7,15 @@ import time
 import numpy as np
 import pytest
 
-from lynxbench.workload.examples import LARGEST_RESIDUAL, SIDE, SYSTEMS, DenseSolve, one_millisecond
+from lynxbench.workload.examples import (
+    LARGEST_RESIDUAL,
+    QUERIES,
+    SIDE,
+    SYSTEMS,
+    DenseSolve,
+    NearestTen,
+    one_millisecond,
+)
 
 
 def test_solutions_solve_their_systems_and_differ() -> None:
@@ -47,3 +55,15 @@ def test_one_millisecond_lasts_one() -> None:
         one_millisecond()
         taken.append(time.perf_counter_ns() - start)
     assert 1_000_000 <= min(taken) < 1_050_000
+
+
+def test_the_nearest_ten_are_those_that_a_full_sort_finds() -> None:
+    nearest = NearestTen()
+    nearest.setup(seed=3)
+    for query in (0, 5, QUERIES + 5):
+        found = nearest(query)
+        rows, near = found[:10].astype(int), found[10:]
+        products = nearest._index @ nearest._queries[query % QUERIES]
+        assert rows.tolist() == np.argsort(-products, kind="stable")[:10].tolist()
+        assert np.allclose(near, products[rows])
+        assert (near <= 1.0001).all()

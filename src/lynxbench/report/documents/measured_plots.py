@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate, pairwise
 
 from lynxbench.model.contract import SloMetric
+from lynxbench.model.endurance import Endurance
 from lynxbench.model.interval import Interval
 from lynxbench.model.result import PrecisionResult, Result, Steady
 from lynxbench.model.samples import CountedProcess, Telemetry
@@ -81,7 +83,9 @@ def plots_section(
         blocks.append(Note("The samples were not at hand when this report was written.", Style.EMPTY))
     for figures in result.per_precision:
         own = [process for process in processes if process.samples.precision == figures.precision.value]
-        if own:
+        if own and figures.endurance is not None:
+            blocks.append(_rates(figures, _stretches(own[0], figures.endurance), result))
+        elif own:
             blocks += [_rates(figures, own, result), _latencies(figures, own, result)]
     blocks.append(None if missing else _telemetry(telemetry, processes))
     return Section("plots", "Plots", blocks, depth=Depth.WHOLE)
@@ -108,6 +112,19 @@ def _rates(figures: PrecisionResult, own: Sequence[CountedProcess], result: Resu
     ]
     drawing, head = partial(draw_rates, series, figure, unit), ("process", "seconds", unit)
     return Plot(f"rate-{figures.precision}", f"Rate over time, {figures.precision}", caption, drawing, head, data)
+
+
+def _stretches(process: CountedProcess, endurance: Endurance) -> list[CountedProcess]:
+    """A strip for every stretch that was measured without a break, each from its own first slice."""
+    ends = list(accumulate(stretch.slices for stretch in endurance.stretches))
+    strips = []
+    for first, last in pairwise([0, *ends]):
+        rows = process.samples.iterations.part(first, last)
+        if len(rows):
+            begun = int(rows.start_ns[0])
+            samples = replace(process.samples, iterations=rows, setup_ns=(begun, begun), compile_ns=None)
+            strips.append(CountedProcess(samples, process.phase[first:last]))
+    return strips
 
 
 def _relative(series: DrawnRate) -> DrawnRate:

@@ -13,6 +13,7 @@ from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Inline, Span, Style, Tone, code, said, strong
 from lynxbench.report.documents.attribution_blocks import evidence_points, operators_table, shares_plot
+from lynxbench.report.documents.endurance_section import endurance_section
 from lynxbench.report.documents.load_section import load_section
 from lynxbench.report.documents.measured_plots import peak_plot, phases_plot, plots_section
 from lynxbench.report.documents.record_sections import context_section, evidence_section, executor_section
@@ -45,6 +46,7 @@ def compose_result(
             _figures(result),
             doc.Section("questions", "Four questions", (doc.SideBySide(answer_four(result, also)),)),
             load_section(result),
+            endurance_section(result),
             doc.Section("counted", "Counted and excluded", (phases_plot(result), counted_table(result))),
             plots_section(result, processes, telemetry, missing),
             _causes(result, also),
