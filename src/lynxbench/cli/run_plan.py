@@ -75,6 +75,9 @@ def fit_within(contract: Contract, within: str) -> Contract:
     whole_s, measured_s = sum(most_s(contract, slot) for slot in slots), runs * protocol.limit_s + budget_s
     if whole_s <= allowed_s:
         return contract
+    if protocol.duration_s is not None:
+        asked = format_duration(protocol.duration_s)
+        raise BadInput(f"--within {within}: the contract asks for {asked} in one piece; give protocol.duration less")
     share = (allowed_s - (whole_s - measured_s)) / measured_s
     least_s = FEWEST_WINDOWS * protocol.steady.window_s
     if share * protocol.limit_s < least_s:

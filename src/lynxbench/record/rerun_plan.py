@@ -158,7 +158,9 @@ def render_plan(plan: RerunPlan) -> str:
     processes = protocol.restarts * len(precisions)
     lines = [f"rerun of {short(plan.result.result_id)} would execute, as you, on this machine:"]
     lines.append(f"  {_quoted(plan.executes)}")
-    lines.append(f"  {processes} processes one after the other, each measuring {protocol.limit_s:g} s at most")
+    lines.append(
+        f"  {processes} processes one after the other, each measuring {protocol.duration_s or protocol.limit_s:g} s at most"
+    )
     if plan.around is None:
         lines.append("with your own surroundings alone")
     else:

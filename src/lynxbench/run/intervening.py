@@ -82,10 +82,11 @@ def _name(result: PrecisionResult, proposal: InterventionProposal, number: int) 
 def _job(
     run: RunFolder, contract: Contract, precision: Precision, change: Change | None = None, *, answers: bool = False
 ) -> Job:
+    minutes = contract.protocol.model_copy(update={"duration_s": None})  # a change shows in them, whatever was asked
     return Job(
         index=0,
         restart=0,
-        contract=contract,
+        contract=contract.model_copy(update={"protocol": minutes}),
         precision=precision,
         threads=run.registration.threads,
         take_outputs=answers and precision not in run.registration.contract.workload.precisions,

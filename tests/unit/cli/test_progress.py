@@ -15,7 +15,8 @@ from lynxbench.model.executor import Executor
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.run.fresh_job import PROBING
+from lynxbench.run.fresh_job import ENDURING, PROBING
+from rolled_runs import endurance_contract
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -77,3 +78,14 @@ def test_a_search_announces_its_budget_and_tells_every_probe(
     progress.watch(runs[0], "setup", 0, 1.0)
     left = capsys.readouterr().err
     assert "about 65 s left" in left, "a run at the rate is not as long as the search for it"
+
+
+def test_an_endurance_run_is_told_by_the_tenth_with_the_figure_so_far(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = TerminalProgress(endurance_contract("10 min"))
+    slot = Slot(index=0, precision=Precision.FP32, restart=0)
+    progress.watch(slot, "measure", 0, 1.0)
+    for second in range(5, 600, 5):
+        progress.watch(slot, f"{ENDURING}{second / 60:.1f} of 10 min, {200 + second} calls/s so far", 0, float(second))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "so far" in line]
+    assert len(lines) == 9
+    assert "calls/s so far" in lines[0]

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from command_line import QUICK_CONTRACT, lynxbench_here
+from lynxbench.cli.progress import most_s, usual_s
 from lynxbench.cli.run_plan import fit_within, plan_run
 from lynxbench.contract.loader import parse_contract, read_bundled
 from lynxbench.errors import BadInput
 from lynxbench.model.contract import FEWEST_WINDOWS
+from lynxbench.run.inprocess_run import plan_of
+from rolled_runs import endurance_contract
 
 SPIN = parse_contract(QUICK_CONTRACT)
 
@@ -61,3 +64,12 @@ def test_the_command_says_it_and_does_nothing(tmp_path: Path) -> None:
     assert "nothing was done" in text.out
     assert not (tmp_path / "results").exists()
     assert not Path(home).exists()
+
+
+def test_an_endurance_run_is_planned_as_long_as_it_is_and_not_cut_short() -> None:
+    endures = endurance_contract("12 h")
+    assert fit_within(endures, "13 h") is endures
+    with pytest.raises(BadInput, match="in one piece; give protocol.duration less"):
+        fit_within(endures, "1 h")
+    (slot,) = plan_of(endures)
+    assert 43_200 < usual_s(endures, slot) == most_s(endures, slot) < 43_300

@@ -21,7 +21,7 @@ from lynxbench.model.verification import CheckOutcome, VerificationReport
 from lynxbench.record.verifying import verify_folder
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.render_markdown import render_markdown
-from lynxbench.run import pipeline, worker
+from lynxbench.run import intervening, pipeline, worker
 from lynxbench.run.attempts import DEATH_FILE, earlier_attempt, kept_samples, read_attempt
 from lynxbench.run.fresh_job import ENDURING, JOB_FILE, REPORT_FILE, STAGE_FILE
 from lynxbench.run.inprocess_run import measured_before_s
@@ -219,3 +219,8 @@ def test_a_duration_that_cannot_be_is_refused_in_a_line(protocol: str, words: st
 
     with pytest.raises(BadFile, match=words):
         parse_contract(text)
+
+
+def test_an_intervention_in_an_endurance_run_takes_minutes(tmp_path: Path) -> None:
+    run = begin_contract(CONTRACT, tmp_path, None)
+    assert intervening._job(run, CONTRACT, Precision.FP32).contract.protocol.duration_s is None
