@@ -158,9 +158,8 @@ def render_plan(plan: RerunPlan) -> str:
     processes = protocol.restarts * len(precisions)
     lines = [f"rerun of {short(plan.result.result_id)} would execute, as you, on this machine:"]
     lines.append(f"  {_quoted(plan.executes)}")
-    lines.append(
-        f"  {processes} processes one after the other, each measuring {protocol.duration_s or protocol.limit_s:g} s at most"
-    )
+    longest_s = protocol.duration_s or protocol.limit_s
+    lines.append(f"  {processes} processes one after the other, each measuring {longest_s:g} s at most")
     if plan.around is None:
         lines.append("with your own surroundings alone")
     else:
