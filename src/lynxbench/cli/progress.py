@@ -11,6 +11,7 @@ from lynxbench.evidence.run_folder import RunFolder, Slot
 from lynxbench.model.contract import Contract
 from lynxbench.model.job import JobReport, JobStatus
 from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.attempts import measured_before_s
 from lynxbench.run.fresh_job import ENDURING, PROBING
 from lynxbench.visible import visible_line
 
@@ -73,10 +74,12 @@ class TerminalProgress(ProgressBar):
         self._dropped: set[str] = set()
         self._last_stage = ""
         self._tenth = 0
+        self._earlier_s: dict[int, float] = {}
 
     def begin(self, run: RunFolder) -> None:
         """The run is registered and starts, or goes on."""
         self._plan = run.registration.plan
+        self._earlier_s = {slot.index: measured_before_s(run, slot) for slot in self._plan}
         at_most_s = sum(most_s(self._contract, slot) for slot in self._plan)
         self.say(
             f"{self._contract.name}: {len(self._plan)} processes "
@@ -133,7 +136,8 @@ class TerminalProgress(ProgressBar):
         alike = [
             s for done, s in self._done if done.precision is slot.precision and self._kind(done) == self._kind(slot)
         ]
-        return sum(alike) / len(alike) if alike else usual_s(self._contract, slot)
+        earlier_s = self._earlier_s.get(slot.index, 0.0)  # of an endurance run that goes on
+        return sum(alike) / len(alike) if alike else usual_s(self._contract, slot) - earlier_s
 
     def _kind(self, slot: Slot) -> tuple[bool, bool]:
         return slot.restart == 0, is_search(self._contract, slot)

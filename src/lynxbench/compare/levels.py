@@ -15,16 +15,17 @@ from lynxbench.compare.effects import THROUGHPUT
 from lynxbench.compare.leading_causes import find_cause_moves
 from lynxbench.compare.sittings import describe_noise, in_one_sitting, learn_from_points
 from lynxbench.compare.suspects import cause_of, rank_changes
+from lynxbench.compare.timed_course import TimedCourse, gap_before, read_timed_course
 from lynxbench.compare.whole_rules import weights_of
 from lynxbench.model.canonical import content_id
 from lynxbench.model.comparison import EffectCause, LayerDifference, Weight
 from lynxbench.model.executor import Executor, FieldChange, Tier
-from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange, Motion
+from lynxbench.model.history import DriftKind, History, HistoryPoint, LevelChange, Motion, Season
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result, ValidityVerdict
-from lynxbench.stats.changepoints import MIN_SEGMENT, Course, read_course
+from lynxbench.stats.changepoints import MIN_SEGMENT, Course
 from lynxbench.stats.intervals import ratio_interval
 from lynxbench.stats.level_ratio import LevelNoise
 from lynxbench.stats.sessions import LevelVariance, ratio_between
@@ -117,7 +118,8 @@ def read_history(
     others = [point for point in ordered if point.unit != unit]
     series = tuple(point for point in ordered if point.unit == unit)
     left_out = (*left_out, *(f"{point.result_id[:12]}: counts {point.unit}, not {unit}" for point in others))
-    course = read_course([point.estimate for point in series])
+    timed = read_timed_course(series)
+    course = timed.course
     learned = learn_from_points(series)
     changes = _changes(series, course, owners or DEFAULT_OWNERS, contract, fields_between, learned)
     return History(
@@ -128,10 +130,11 @@ def read_history(
         points=series,
         left_out=tuple(left_out),
         changes=changes,
-        note=_note(series, course),
+        note=_note(series, timed),
         motion=course.motion,
         trend=course.trend if course.trend.known else None,
         cause_moves=find_cause_moves(series),
+        seasons=timed.seasons,
         noise=describe_noise(THROUGHPUT, precision, learned) if len(series) > 1 else None,
     )
 
@@ -232,6 +235,7 @@ def _level_change(
         layers=layers,
         cause=_carried(cause_of(layers, model_changed=model, contract=contract), points, place, contract),
         moved=_moved(place),
+        since=gap_before(points, place.index) if place.found else "",
     )
 
 
@@ -281,7 +285,8 @@ def _drift(before: HistoryPoint, after: HistoryPoint, model: bool) -> DriftKind:
     return DriftKind.INSTANCE if before.instance_id != after.instance_id else DriftKind.NOTHING
 
 
-def _note(points: Sequence[HistoryPoint], course: Course) -> str:
+def _note(points: Sequence[HistoryPoint], timed: TimedCourse) -> str:
+    course = timed.course
     if not points:
         return "no result of this contract has a figure at this precision"
     if len(points) < 2 * MIN_SEGMENT:
@@ -291,7 +296,15 @@ def _note(points: Sequence[HistoryPoint], course: Course) -> str:
         )
     many = len(course.changes)
     counted = f"{len(points)} results, {many} change{'' if many == 1 else 's'} of the level"
-    return f"{counted}; {motion_words(course.motion, course.trend)}" if course.motion is not Motion.LEVELS else counted
+    motion = [motion_words(course.motion, course.trend)] if course.motion is not Motion.LEVELS else []
+    return "; ".join([counted, *motion, *map(season_words, timed.seasons)])
+
+
+def season_words(season: Season) -> str:
+    """`seasonal by hour of day: 3.1 % [2.5, 3.7] between 14:00 UTC (highest) and 03:00 UTC (lowest)`."""
+    low, middle, high = ((ratio - 1) * 100 for ratio in (season.ratio.low, season.ratio.estimate, season.ratio.high))
+    size = f"{middle:.1f} % [{low:.1f}, {high:.1f}]"
+    return f"seasonal by {season.kind}: {size} between {season.highest} (highest) and {season.lowest} (lowest)"
 
 
 def motion_words(motion: Motion, trend: Interval) -> str:

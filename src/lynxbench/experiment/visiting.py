@@ -136,7 +136,7 @@ def run_responses(path: Path, response: str) -> dict[int, float]:
     result = read_result(path)
     if result.validity.verdict is ValidityVerdict.VOID:
         return {}
-    if isinstance(result.contract.engine, ServedEngine):
+    if isinstance(result.contract.engine, ServedEngine) or result.contract.protocol.duration_s is not None:
         values = {0: result_response(result.per_precision[0], response)}
     else:
         restarts = {slot.index: slot.restart for slot in RunFolder.open(path).registration.plan}

@@ -62,6 +62,25 @@ class Motion(StrEnum):
     WANDERING = "wandering"
 
 
+class SeasonKind(StrEnum):
+    """What a season goes by."""
+
+    HOUR_OF_DAY = "hour of day"
+    DAY_OF_WEEK = "day of week"
+
+
+class Season(Document):
+    """What comes back with the hour or the day, and is nobody's change."""
+
+    kind: SeasonKind
+    ratio: Bounds
+    """Its highest over its lowest."""
+    highest: str
+    """When: `14:00 UTC`, `Sunday`."""
+    lowest: str
+    p: float
+
+
 class LevelChange(Document):
     """A place where the level changed, or where the record did."""
 
@@ -82,6 +101,8 @@ class LevelChange(Document):
     cause: EffectCause
     moved: bool | None
     """Whether the interval excludes no change; None without one, or where it is of restarts of one sitting each."""
+    since: Annotated[str, Field(exclude_if=lambda since: not since)] = ""
+    """When the result before began, where that is so long ago that the change has no moment."""
 
 
 class CauseMove(Document):
@@ -122,6 +143,16 @@ class History(Document):
     """A/A noise: what its results differ by while the executor is the same."""
     cause_moves: Annotated[tuple[CauseMove, ...], Field(exclude_if=lambda moves: not moves)] = ()
     """Where another cause took over."""
+
+    seasons: Annotated[tuple[Season, ...], Field(exclude_if=lambda seasons: not seasons)] = ()
+    """What comes back with the hour of the day or the day of the week; steps and motion are beside it."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What is shown: step, drift or wandering, seasons by their kind; empty where nothing is."""
+        step = ("step",) if any(change.found for change in self.changes) else ()
+        motion = () if self.motion is Motion.LEVELS else (self.motion.value,)
+        return (*step, *motion, *(season.kind.value for season in self.seasons))
 
     @property
     def sound(self) -> int:

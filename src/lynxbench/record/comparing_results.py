@@ -83,7 +83,7 @@ def _foreign(name: str) -> ForeignImported | None:
 
 def _latency_runs(result: Result, folder: Path | None) -> LatencyRuns:
     """Percentiles by process; without samples there are none, and latencies then carry no verdict."""
-    if folder is None:
+    if folder is None or result.contract.protocol.duration_s is not None:  # rows of an endurance run are slices
         return {}
     try:
         processes = read_samples(check_samples(result, folder))

@@ -7,7 +7,6 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.result_standings import standings
-from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.evidence_gate import Shortfalls, standing_falls_short
 from lynxbench.model.result import Result
 from lynxbench.model.standing import agreement_shown
@@ -17,7 +16,8 @@ from lynxbench.report.doc import Report
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.render_html import render_html
 from lynxbench.report.render_markdown import render_markdown
-from lynxbench.run.run_outcome import TELEMETRY_FILE, Finished
+from lynxbench.run.concluding import telemetry_in
+from lynxbench.run.run_outcome import Finished
 
 
 def write_reports(finished: Finished, standing: tuple[str, ...] = ()) -> Path:
@@ -46,9 +46,8 @@ def compose_recalled(recall: Recalled, *, plots: bool) -> Report:
     standing, also = standing_words(recall), also_lacking(recall)
     if not plots:
         return compose_result(result, standing=standing, also=also)
-    file = folder / TELEMETRY_FILE
-    telemetry = read_telemetry(file) if file.exists() else None
-    return compose_result(result, read_samples(check_samples(result, folder)), telemetry, standing, also=also)
+    samples = read_samples(check_samples(result, folder))
+    return compose_result(result, samples, telemetry_in(folder), standing, also=also)
 
 
 def standing_words(recall: Recalled) -> tuple[str, ...]:

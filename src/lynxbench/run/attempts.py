@@ -114,6 +114,14 @@ def rolled_process(slot: Slot, folders: Sequence[Path]) -> RolledProcess:
     )
 
 
+def measured_before_s(run: RunFolder, slot: Slot) -> float:
+    """What earlier attempts at an endurance run measured, in slices that are on the disk; 0 for any other run."""
+    if run.registration.contract.protocol.duration_s is None:
+        return 0.0
+    rolled = [read_slices(folder) for folder in run.attempts(slot)]
+    return sum((slices[-1].end_ns - slices[0].start_ns) / 1e9 for slices in rolled if slices)
+
+
 def kept_attempts(run: RunFolder) -> tuple[Attempt, ...]:
     """What a run concludes from: of each process the attempt that finished, else the last one."""
     concluded: list[Attempt] = []

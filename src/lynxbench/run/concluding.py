@@ -4,6 +4,7 @@ Everything but what was read live follows from the folder; with the same live ev
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.load.rolling import read_slices
@@ -58,7 +59,7 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     """Conclude from the attempts and the telemetry in a run's folder, by an edition of the rules."""
     contract = run.registration.contract
     attempts = kept_attempts(run)
-    telemetry = _telemetry_of(run)
+    telemetry = telemetry_in(run.path)
     if isinstance(contract.engine, ServedEngine):
         concluded = [conclude_clients(run, attempts, telemetry, live.server, rules)]
     else:
@@ -86,13 +87,12 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     )
 
 
-def _telemetry_of(run: RunFolder) -> Telemetry | None:
-    """What was read beside the run; of an endurance run by attempt, on the time of day that its slices know."""
-    if run.registration.contract.protocol.duration_s is None:
-        file = run.path / TELEMETRY_FILE
-        return read_telemetry(file) if file.exists() else None
-    folders = [folder for slot in run.registration.plan for folder in run.attempts(slot)]
-    rolled = [(folder / TELEMETRY_FILE, read_slices(folder)) for folder in folders]
+def telemetry_in(folder: Path) -> Telemetry | None:
+    """What was read beside the run in a folder; of an endurance run by attempt, on the time of day its slices know."""
+    file = folder / TELEMETRY_FILE
+    if file.exists():
+        return read_telemetry(file)
+    rolled = [(attempt / TELEMETRY_FILE, read_slices(attempt)) for attempt in sorted((folder / "attempts").glob("*"))]
     return join_telemetry(
         [(read_telemetry(file), slices[0].unix_offset_ns) for file, slices in rolled if slices and file.exists()]
     )

@@ -14,7 +14,6 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.executor.capture import capture_host
 from lynxbench.executor.declaration import Declaration
 from lynxbench.load.journal import read_journal
-from lynxbench.load.rolling import read_slices
 from lynxbench.model.attribution import Ceiling
 from lynxbench.model.contract import Contract, TorchEngine
 from lynxbench.model.document import Document
@@ -26,7 +25,7 @@ from lynxbench.model.result import PrecisionResult
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.surroundings import Surroundings
 from lynxbench.model.workload import ClosedArrival
-from lynxbench.run.attempts import Attempt, FreshProcess
+from lynxbench.run.attempts import Attempt, FreshProcess, measured_before_s
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.fresh_job import job_of
 from lynxbench.run.intervening import WORKER, intervene
@@ -103,14 +102,6 @@ class InProcessStrategy:
         if self._intervening is None:
             return conclusion.per_precision
         return tuple(intervene(run, result, progress, self._intervening) for result in conclusion.per_precision)
-
-
-def measured_before_s(run: RunFolder, slot: Slot) -> float:
-    """What earlier attempts at an endurance run measured, in slices that are on the disk; 0 for any other run."""
-    if run.registration.contract.protocol.duration_s is None:
-        return 0.0
-    rolled = [read_slices(folder) for folder in run.attempts(slot)]
-    return sum((slices[-1].end_ns - slices[0].start_ns) / 1e9 for slices in rolled if slices)
 
 
 def plan_of(contract: Contract) -> tuple[Slot, ...]:

@@ -28,7 +28,6 @@ from lynxbench.ledger.queries import (
     newest_of_kind,
 )
 from lynxbench.ledger.result_standings import standings, voice_of
-from lynxbench.measure.telemetry import read_telemetry
 from lynxbench.model.contract import Contract
 from lynxbench.model.entries import EntryKind
 from lynxbench.model.history import History
@@ -38,7 +37,7 @@ from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.standing import Remark, Standing, Voice
 from lynxbench.record.histories import ContractResults, Past, history_of
 from lynxbench.record.recalling import lay_out, result_document
-from lynxbench.run.run_outcome import TELEMETRY_FILE
+from lynxbench.run.concluding import telemetry_in
 from lynxbench.server.page_cache import EVERYTHING
 from lynxbench.server.server_state import Server
 from lynxbench.watch.recomputations import NOT_YET, Recomputation, RecomputationState
@@ -310,8 +309,7 @@ def files_of(server: Server, result_id: str) -> ResultFiles:
         try:
             lay_out(server.ledger, result_id, folder)
             processes = read_samples(check_samples(result, folder))
-            telemetry_file = folder / TELEMETRY_FILE
-            telemetry = read_telemetry(telemetry_file) if telemetry_file.exists() else None
+            telemetry = telemetry_in(folder)
         except (LynxbenchError, ValueError, MemoryError) as error:
             return ResultFiles(result, (), None, str(error) or type(error).__name__)
     return ResultFiles(result, processes, telemetry, None)

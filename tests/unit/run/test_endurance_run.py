@@ -10,21 +10,24 @@ import numpy as np
 import pytest
 
 from forged_runs import seal_again
+from lynxbench.cli.progress import TerminalProgress
 from lynxbench.errors import BadFile, CannotRun
 from lynxbench.evidence.documents import read_result
 from lynxbench.evidence.manifest import write_manifest
 from lynxbench.evidence.run_folder import RunFolder
+from lynxbench.experiment.visiting import run_responses
 from lynxbench.load.rolling import SLICES_FOLDER, read_slices
 from lynxbench.model.job import Job, JobReport, JobStatus
 from lynxbench.model.precision import Precision
 from lynxbench.model.verification import CheckOutcome, VerificationReport
+from lynxbench.record import comparing_results
 from lynxbench.record.verifying import verify_folder
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.render_markdown import render_markdown
 from lynxbench.run import intervening, pipeline, worker
-from lynxbench.run.attempts import DEATH_FILE, earlier_attempt, kept_samples, read_attempt
+from lynxbench.run.attempts import DEATH_FILE, earlier_attempt, kept_samples, measured_before_s, read_attempt
+from lynxbench.run.concluding import telemetry_in
 from lynxbench.run.fresh_job import ENDURING, JOB_FILE, REPORT_FILE, STAGE_FILE
-from lynxbench.run.inprocess_run import measured_before_s
 from lynxbench.run.pipeline import begin_contract, end_contract, unmeasured
 from lynxbench.run.run_outcome import Finished, LineProgress
 from rolled_runs import ENDURANCE, NOON_NS, SECOND, endurance_contract, leave_attempt, made_iterations
@@ -86,6 +89,20 @@ def test_its_report_shows_the_course_and_the_gaps(finished: Finished) -> None:
         assert words in text
 
 
+def test_its_report_is_drawn_again_from_the_folder(finished: Finished) -> None:
+    read = telemetry_in(finished.folder)
+    assert read is not None
+    assert finished.telemetry is not None
+    assert np.array_equal(read.at_ns, finished.telemetry.at_ns)
+
+
+def test_slices_are_no_latencies_for_a_comparison_or_an_experiment(finished: Finished) -> None:
+    side = comparing_results._latency_runs(finished.result, finished.folder)
+    assert side == {}
+    (median,) = run_responses(finished.folder, "latency-p50").values()
+    assert median == pytest.approx(100, rel=0.02)  # milliseconds of an iteration, not of a slice
+
+
 def copied(finished: Finished, folder: Path) -> Path:
     shutil.copytree(finished.folder, folder)
     return folder
@@ -136,12 +153,18 @@ def test_excerpts_of_another_run_do_not_lie_within_the_rollups(finished: Finishe
 # --- going on --------------------------------------------------------------------------------------------------------
 
 
-def test_what_earlier_attempts_measured_is_not_measured_again(tmp_path: Path) -> None:
+def test_what_earlier_attempts_measured_is_not_measured_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = begun(tmp_path)
     (slot,) = run.registration.plan
     assert measured_before_s(run, slot) == pytest.approx(500, abs=2)
     assert kept_samples(run) == pytest.approx(5000, rel=0.01)
     assert earlier_attempt(run, slot, repeats_failures=True) is None
+    progress = TerminalProgress(CONTRACT)
+    progress.begin(run)
+    told = capsys.readouterr().err
+    assert "about 2." in told  # minutes: 100 s are left, and what a start takes
 
 
 def test_a_process_that_failed_on_its_own_is_taken_over_too(tmp_path: Path) -> None:

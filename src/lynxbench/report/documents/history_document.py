@@ -42,6 +42,8 @@ def compose_history(history: History) -> doc.Report:
     if history.points:
         first, last = history.points[0], history.points[-1]
         figures = f"{words.digits(first.estimate, 4)} → {words.digits(last.estimate, 4)} {words.clean(history.unit)}"
+        leading = _leading(history)
+        figures += f"; bound by {leading[0]} ({leading[1]})" if leading is not None else ""
         facts.append(
             ("From", f"{words.moment_text(first.started_at)} to {words.moment_text(last.started_at)}: {figures}")
         )
@@ -65,14 +67,14 @@ def series_section(history: History, links: Sequence[tuple[str, str]] = ()) -> d
     if not history.points:
         return None
     rows = [
-        (p.started_at, p.result_id, p.estimate, words.or_nan(p.low), words.or_nan(p.high), p.unit)
+        (p.started_at, p.result_id, p.estimate, words.or_nan(p.low), words.or_nan(p.high), p.unit, _cause_word(p.cause))
         for p in history.points
     ]
     caption = (
         "Each point is a result with its interval; a line marks a change of the level, a short one a record change, "
         "and each square the layer that changed."
     )
-    head = ("started", "result", "estimate", "low", "high", "unit")
+    head = ("started", "result", "estimate", "low", "high", "unit", "bound by")
     title = f"Throughput over time, {history.precision}"
     return doc.Section(
         "series",
@@ -88,28 +90,38 @@ def changes_section(history: History) -> doc.Section | None:
     head = ("When", "Seen", "Effect", "Drift", "Layers", "Record", "Owner", "Experiment")
     rows = [_change_row(change) for change in history.changes]
     moving = (
-        doc.Note(said(f"{history.note}. No layer is blamed for it.")) if history.motion is not Motion.LEVELS else None
+        doc.Note(said(f"{history.note}. No layer is blamed for it."))
+        if history.motion is not Motion.LEVELS or history.seasons
+        else None
     )
     if not rows:
-        none = doc.Note(f"{history.too_few or 'No change of the level'}; no change of the record.")
+        nothing = "No change of the level: no step, drift, wandering or season is shown"
+        none = doc.Note(f"{history.too_few or nothing}; no change of the record.")
         return doc.Section("changes", "Changes", (moving or none,))
     return doc.Section("changes", "Changes", (moving, doc.Table(head, rows, "Changes")))
 
 
 def causes_section(history: History) -> doc.Section | None:
     """What bounds the results, and since when; nothing where none of them says."""
-    named = [point.cause for point in history.points if point.names_cause]
-    if not named:
+    leading = _leading(history)
+    if leading is None:
         return None
-    moves = history.cause_moves
-    newest = named[-moves[-1].leads[1] :] if moves else named
-    cause, leads = Counter(newest).most_common(1)[0]
-    since = " since it moved" if moves else ""
-    now = doc.Note(f"{_cause_word(cause)} bounds {leads} of {words.count(len(newest), 'result')}{since}.".capitalize())
-    rows = [_move_row(move) for move in moves]
+    since = " since it moved" if history.cause_moves else ""
+    now = doc.Note(f"{leading[0]} bounds {leading[1]}{since}.".capitalize())
+    rows = [_move_row(move) for move in history.cause_moves]
     head = ("When", "From", "To", "Before", "Since", "Changed there")
     table = doc.Table(head, rows, "Where another cause took over") if rows else None
     return doc.Section("causes", "What bounds it", (now, table))
+
+
+def _leading(history: History) -> tuple[str, str] | None:
+    """The cause that leads now, and of how many results that is; None where none of them names one."""
+    named = [point.cause for point in history.points if point.names_cause]
+    newest = named[-history.cause_moves[-1].leads[1] :] if history.cause_moves else named
+    if not newest:
+        return None
+    cause, leads = Counter(newest).most_common(1)[0]
+    return _cause_word(cause), f"{leads} of {words.count(len(newest), 'result')}"
 
 
 def _move_row(move: CauseMove) -> tuple[Inline, ...]:
@@ -131,8 +143,9 @@ def _cause_word(cause: str) -> str:
 def _change_row(change: LevelChange) -> tuple[Inline, ...]:
     unknown = ", one sitting each: no effect is told" if change.effect.known else ", effect unknown"
     seen = "" if change.found or change.moved else ", no effect seen" if change.moved is False else unknown
+    between: Inline = f"between {brief(change.since)} and " if change.since else ""
     return (
-        (brief(change.at), " ", refer("results", change.result_id)),
+        (between, brief(change.at), " ", refer("results", change.result_id)),
         f"{'level' if change.found else 'record'} changed at {change.index}{seen}",
         words.change_text(change.effect),
         change.drift.value,
