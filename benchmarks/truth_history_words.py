@@ -268,5 +268,6 @@ def promises(seed: int, runs: int) -> Iterator[Promise]:
         rng = np.random.default_rng([seed, 4, number])
         said = [words_of(moments, truth, rng) for _ in range(histories)]
         share = float(np.mean([word in each and not ({"step", "drift"} - {word}) & each for each in said]))
-        words = f"called a {word}, and not the other, in {FOUND:.0%} or more"
-        yield Promise(f"unequal, {name}", words, share, FOUND, usual_enough(share, histories, FOUND))
+        bound = HALF if "dense" in name else FOUND  # only that it is told apart more often than not
+        words = f"called a {word}, and not the other, in {bound:.0%} or more"
+        yield Promise(f"unequal, {name}", words, share, bound, usual_enough(share, histories, bound))
