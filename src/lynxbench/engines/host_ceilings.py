@@ -11,7 +11,7 @@ from lynxbench.model.attribution import Ceiling
 from lynxbench.model.precision import Precision
 
 MATMUL_SIDE = 1024
-"""Large enough to be bound by arithmetic (2·n³ operations on 3·n² numbers), small enough to repeat in the usual budget."""
+"""Large enough to be bound by arithmetic (2·n³ operations on 3·n² numbers), small enough to repeat in the budget."""
 LEAST_MATMUL_SIDE = 512
 """Where a run's own limit leaves less than the usual budget; still bound by arithmetic."""
 STREAM_BYTES = 64 << 20
