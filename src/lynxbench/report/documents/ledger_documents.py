@@ -30,6 +30,7 @@ def compose_list(
     standing: Mapping[str, Standing],
     open_runs: Sequence[OpenRun],
     machines: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> doc.Report:
     """Results, and runs that were announced and never came to an end."""
     unfinished: doc.Note | None = None
@@ -37,7 +38,7 @@ def compose_list(
         names = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
         more = f" and {len(open_runs) - SHOWN_RUNS} more" if len(open_runs) > SHOWN_RUNS else ""
         unfinished = doc.Note(f"{len(open_runs)} registered without an end: {names}{more}")
-    return doc.Report("Results", (results_table(listed, standing, machines=machines), unfinished))
+    return doc.Report("Results", (results_table(listed, standing, machines=machines, names=names), unfinished))
 
 
 def results_table(
@@ -48,10 +49,12 @@ def results_table(
     contract: bool = True,
     recomputed: Mapping[str, Inline] | None = None,
     machines: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> doc.Table:
     """One row a precision: the figure with its interval, where it came from, what it stands on.
 
-    Whoever recomputed the results says so in a column of its own; `machines` are letters by instance.
+    Whoever recomputed the results says so in a column of its own; `machines` are letters by instance, `names` the words
+    for an executor's device and driver.
     """
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
@@ -64,7 +67,10 @@ def results_table(
                 refer("results", result.result_id),
                 *named,
                 brief(result.started_at),
-                (refer("executors", result.executor_id), f" @{machines[result.instance_id]}" if machines else ""),
+                (
+                    refer("executors", result.executor_id, said((names or {}).get(result.executor_id, ""))),
+                    f" @{machines[result.instance_id]}" if machines else "",
+                ),
             )
             validity = figure.validity if figure else result.validity
             rate = words.figure_text(figure.throughput) if figure and figure.throughput else words.NO_FIGURE
