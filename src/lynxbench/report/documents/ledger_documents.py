@@ -60,6 +60,7 @@ def results_table(
     for result in listed:
         for index, figure in enumerate(result.figures or (None,)):
             first, stands = index == 0, standing[result.result_id]
+            machine = (names or {}).get(result.executor_id, "")
             named: tuple[Inline, ...] = (
                 (refer("contracts", result.contract_id, said(result.contract_name)),) if contract else ()
             )
@@ -68,7 +69,7 @@ def results_table(
                 *named,
                 brief(result.started_at),
                 (
-                    refer("executors", result.executor_id, said((names or {}).get(result.executor_id, ""))),
+                    refer("executors", result.executor_id, said(machine) if machine else ""),
                     f" @{machines[result.instance_id]}" if machines else "",
                 ),
             )
