@@ -2,8 +2,7 @@
 
 import os
 from enum import StrEnum
-
-from typer.core import TyperGroup
+from typing import Any
 
 VARIABLE = "_LYNXBENCH_COMPLETE"
 """Set by the script alone: what is asked for, such as `complete_bash`."""
@@ -19,17 +18,18 @@ class Shell(StrEnum):
 
 def completion_script(shell: Shell) -> str:
     """What a shell is to read: `lynxbench --show-completion bash >> ~/.bashrc`."""
-    from typer.completion import get_completion_script
+    from typer._completion_shared import get_completion_script
 
     return get_completion_script(prog_name="lynxbench", complete_var=VARIABLE, shell=shell.value)
 
 
-def complete(command: TyperGroup) -> int | None:
+def complete(command: Any) -> int | None:
     """Answer a shell that asks for words, and the exit code; None where nobody asks."""
     asked = os.environ.get(VARIABLE)
     if asked is None:
         return None
-    from typer.completion import completion_init, shell_complete
+    from typer._completion_classes import completion_init
+    from typer.completion import shell_complete
 
     completion_init()
     return shell_complete(command, {}, "lynxbench", VARIABLE, asked)

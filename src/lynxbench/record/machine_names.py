@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from pydantic import JsonValue
 from pydantic_core import from_json
 
 from lynxbench.errors import LynxbenchError
@@ -32,5 +33,5 @@ def machine_name(ledger: OpenLedger, result: Listed) -> str:
         return ""
 
 
-def _value(layers: dict[str, dict[str, dict[str, object]]], layer: Layer, name: str) -> object:
+def _value(layers: dict[str, dict[str, dict[str, JsonValue]]], layer: Layer, name: str) -> JsonValue:
     return layers.get(layer.value, {}).get(name, {}).get("value")

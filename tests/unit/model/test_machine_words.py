@@ -36,11 +36,8 @@ def test_a_strangers_long_name_is_cut() -> None:
 
 
 def test_fields_are_asked_of_their_layer() -> None:
-    def value(layer: Layer, name: str) -> JsonValue:
-        return (
-            {"gpu_name": ["H200"], "nvidia_driver": "580.1"}.get(name)
-            if (layer is Layer.SYSTEM) == (name == "nvidia_driver")
-            else None
-        )
-
-    assert machine_words(value) == "H200 · driver 580"
+    fields: dict[tuple[Layer, str], JsonValue] = {
+        (Layer.ACCELERATOR, "gpu_name"): ["NVIDIA H200"],
+        (Layer.SYSTEM, "nvidia_driver"): "580.1",
+    }
+    assert machine_words(lambda layer, name: fields.get((layer, name))) == "H200 · driver 580"

@@ -35,9 +35,9 @@ def compose_list(
     """Results, and runs that were announced and never came to an end."""
     unfinished: doc.Note | None = None
     if open_runs:
-        names = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
+        first = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
         more = f" and {len(open_runs) - SHOWN_RUNS} more" if len(open_runs) > SHOWN_RUNS else ""
-        unfinished = doc.Note(f"{len(open_runs)} registered without an end: {names}{more}")
+        unfinished = doc.Note(f"{len(open_runs)} registered without an end: {first}{more}")
     return doc.Report("Results", (results_table(listed, standing, machines=machines, names=names), unfinished))
 
 
