@@ -166,7 +166,7 @@ def test_kill_minus_nine_loses_no_acknowledged_entry(tmp_path: Path) -> None:
     for kill in range(KILLS):
         acknowledged |= acknowledged_before_kill(url, str(kill), chance.uniform(0, 0.12))
         assert acknowledged <= stored_in(url)
-    assert len(acknowledged) > KILLS
+    assert acknowledged, "otherwise no kill came after an acknowledgement"
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------
