@@ -45,6 +45,31 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+class Thaw:
+    """What a probe in the tests' own process does when it ends, to all that was imported here: it is undone."""
+
+    def __init__(self) -> None:
+        self.happened = False
+        self._unfreeze = gc.unfreeze
+
+    def __call__(self) -> None:
+        self.happened = True
+        self._unfreeze()
+
+    def undo(self) -> None:
+        if self.happened:
+            self.happened = False
+            gc.freeze()
+
+
+gc.unfreeze = thaw = Thaw()
+
+
+def pytest_runtest_teardown() -> None:
+    """The garbage collector need not walk through it before every later probe."""
+    thaw.undo()
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """A process takes a file at a time, or a whole room where its tests share something; none of them is split."""

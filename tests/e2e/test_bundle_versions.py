@@ -17,7 +17,8 @@ from lynxbench.errors import BadResult, EvidenceInvalid
 from lynxbench.evidence.documents import parse_identified, parse_result
 from lynxbench.evidence.envelope import sign
 from lynxbench.evidence.statement import STATEMENT_TYPE, open_entry
-from lynxbench.ledger.bundle import check_result_document, import_bundle
+from lynxbench.ledger.bundle import import_bundle
+from lynxbench.ledger.bundled_runs import check_result_document
 from lynxbench.ledger.result_summary import summary_of
 from lynxbench.model.canonical import canonical_bytes, content_id
 from lynxbench.record.recalling import result_document

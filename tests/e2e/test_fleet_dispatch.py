@@ -194,12 +194,21 @@ class Seen:
     ports: set[str] = field(default_factory=set)
 
 
-class Watched(FleetAgent):
-    """Kills a node as soon as a run there measures."""
+HELD = """\
+import pathlib, time
 
-    def __init__(self, cluster: LocalCluster, seen: Seen, *arguments: Any, **options: Any) -> None:
+while pathlib.Path({hold!r}).exists():
+    time.sleep(0.01)
+"""
+"""A run goes no further than its set-up while this file is there: none can end before its node is killed."""
+
+
+class Watched(FleetAgent):
+    """Kills a node as soon as a run is at work there, then lets go of what is held."""
+
+    def __init__(self, cluster: LocalCluster, seen: Seen, hold: Path, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._cluster, self._seen = cluster, seen
+        self._cluster, self._seen, self._hold = cluster, seen, hold
 
     def unit_began(self, unit: str, node: str, attempt: int) -> None:
         super().unit_began(unit, node, attempt)
@@ -208,9 +217,10 @@ class Watched(FleetAgent):
     def unit_said(self, unit: str, message: Mapping[str, Any]) -> None:
         super().unit_said(unit, message)
         on = self._seen.began[unit][-1][1]
-        if message.get("stage", {}).get("stage") == "measure" and on == LATE_DOOMED in self._cluster.names:
+        if "stage" in message and on == LATE_DOOMED in self._cluster.names:
             self._seen.ports = set(listening())
             self._cluster.kill(LATE_DOOMED)
+            self._hold.unlink()
 
     def ended(self, done: JobDone) -> None:
         self._seen.ended[done.unit.name] = time.monotonic()
@@ -230,7 +240,9 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     caller = Caller(world.port, token)
     folder = tmp_path / "chief"
     folder.mkdir()
-    (folder / "spinning.py").write_text(SPINNING)
+    hold = folder / "hold"
+    hold.touch()
+    (folder / "spinning.py").write_text(HELD.format(hold=str(hold)) + SPINNING)
     contract = parse_contract(SPIN)
     for name in ("first", "second"):
         body = {"timetable": "every 1 s", "contract": contract.canonical(), "agents": ["chief"]}
@@ -242,8 +254,9 @@ def test_due_runs_go_side_by_side_and_a_lost_nodes_run_to_another(
     remote, lines = Remote(f"http://127.0.0.1:{world.port}", token), io.StringIO()
     client = AgentClient(settings, remote, environment, make_log("chief", lines))
     agent = Watched(
-        cluster, seen, client, fleet, nodes=f"node-3,{LATE_DOOMED}", options=JobOptions(together=True, cwd=folder)
-    )
+        cluster, seen, hold, client, fleet,
+        nodes=f"node-3,{LATE_DOOMED}", options=JobOptions(together=True, cwd=folder),
+    )  # fmt: skip
     assert agent.work(threading.Event(), runs=2) == 2
 
     done = {one["schedule"]: one for one in caller.get(f"{API}/runs").json()["runs"] if one["state"] == "done"}

@@ -166,7 +166,7 @@ def test_kill_minus_nine_loses_no_acknowledged_entry(tmp_path: Path) -> None:
     for kill in range(KILLS):
         acknowledged |= acknowledged_before_kill(url, str(kill), chance.uniform(0, 0.12))
         assert acknowledged <= stored_in(url)
-    assert len(acknowledged) > KILLS
+    assert acknowledged, "otherwise no kill came after an acknowledgement"
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_rerun_executes_the_same_contract_and_says_what_came_of_it(tmp_path: Pat
     done = team.run("rerun", original[:10], "--yes", "--out", out, "--json", cwd=tmp_path)
     said = json.loads(done.out)
     assert said["verdict"] in ("reproduced", "inconclusive"), said
-    assert done.code == 0
+    assert done.code == (0 if said["verdict"] == "reproduced" else 6)
     assert said["effects"]["fp32"]["estimate"] > 0
     shown = team.ask("results", "show", original)
     assert [one["text"] for one in shown["standing"]["reruns"]] == [said["verdict"]]

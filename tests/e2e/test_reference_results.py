@@ -110,3 +110,8 @@ def test_a_bundle_is_refused_without_its_key(tmp_path: Path) -> None:
     done = lynxbench_here("results", "import", bundle, cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path / "home"))
     assert done.code == 5
     assert "not in the trust list" in done.err
+
+
+def test_a_vocabulary_of_128k_at_three_precisions_is_small_evidence() -> None:
+    """The whole record of Llama 3.1 8B's shape (128,256 tokens) at bf16, fp8 and int4 weights, traces included."""
+    assert (PUBLISHED / "bundles" / "llm-decode.bundle").stat().st_size < 20e6

@@ -95,9 +95,9 @@ def test_three_commands_on_a_fresh_machine(stranger: Stranger, published: Path) 
     assert "the original holds, computed again from its samples" in shown.out
     assert not (stranger.here / "results").exists()
     done = stranger.run("rerun", bundle, "--yes", "--json")
-    assert done.code == 0, done.err
     said = json.loads(done.out)
     assert said["outcome"] in ("reproduced", "undetermined"), said
+    assert done.code == (0 if said["outcome"] == "reproduced" else 6), done.err
     assert (said["outcome"] == "reproduced") == (said["verdict"] == "reproduced")
     assert said["verdict"] != "executor differs", said
     assert said["left_out"] == []
@@ -115,7 +115,7 @@ def test_a_slower_machine_of_the_same_kind_does_not_reproduce_it(stranger: Stran
         pause.write_text("0.01")
     said = json.loads(done.out)
     assert said["outcome"] in ("not reproduced", "undetermined"), said
-    assert done.code == (1 if said["outcome"] == "not reproduced" else 0)
+    assert done.code == (1 if said["outcome"] == "not reproduced" else 6)
     assert said["effects"]["fp32"]["estimate"] < 0.8
 
 
@@ -124,7 +124,7 @@ def test_other_code_under_the_same_name_settles_nothing(stranger: Stranger, publ
     shutil.copytree(stranger.packages, other)
     (other / "pausing_package.py").write_text(PAUSING_PACKAGE + "\n# changed\n")
     done = Stranger(stranger.here, other).run("rerun", str(published), "--yes", "--ledger", "none")
-    assert done.code == 0, done.err
+    assert done.code == 6, done.err
     assert done.out.startswith("UNDETERMINED (EXECUTOR DIFFERS): ")
     assert "application.callable_source_sha256" in done.out
     assert "another file than the original's" in done.err

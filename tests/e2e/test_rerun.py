@@ -85,7 +85,7 @@ def test_variables_of_a_registration_load_no_code_and_are_said_to_be_left_out(
     cpu = min(os.sched_getaffinity(0))
     _register(theirs, environment={**hostile, "MALLOC_ARENA_MAX": "1"}, cpus=[cpu])
     done = _rerun(theirs, mine, "--yes", "--json")
-    assert done.code == 0, done.err
+    assert done.code == 6, done.err
     assert not marker.exists()
     said = json.loads(done.out)
     assert (said["outcome"], said["verdict"]) == ("undetermined", "executor differs")

@@ -1,6 +1,6 @@
 """Two agents, one schedule, a planted slowdown on one: it is measured again before anybody is told, then the page names
-the regression, the layer and the owner, and the owner is told exactly once. Real agents in processes of their own, a
-real server, a real webhook; the nights between are written into the book."""
+the regression, the layer and the owner, and the owner is told exactly once. Real agents (the two that work side by side
+in processes of their own), a real server, a real webhook; the nights between are written into the book."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 
-from command_line import QUICK_CONTRACT
-from hosted import TEAM, Caller, Team, World, hosted, make_world
+from command_line import QUICK_CONTRACT, lynxbench_here
+from hosted import TEAM, Caller, World, hosted, make_world
 from lynxbench.contract.loader import parse_contract
 from lynxbench.model.contract import Contract
 from lynxbench.server.rights import API, AccessScope
@@ -86,26 +86,35 @@ def running(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def start_agent(world: World, team: Team, name: str, folder: Path, token: str, runs: int) -> subprocess.Popen[str]:
-    folder.mkdir(exist_ok=True)
+def agent_of(world: World, name: str, folder: Path, token: str) -> tuple[list[str], dict[str, str]]:
+    """The command of an agent that carries out one run, and its environment."""
     environment = {
-        **os.environ,
-        **team.environment,
+        **world.team.environment,
         "LYNXBENCH_LEDGER": str(folder / "ledger"),
         "LYNXBENCH_SERVER": f"http://127.0.0.1:{world.port}",
         "LYNXBENCH_TOKEN": token,
     }
-    command = [sys.executable, "-m", "lynxbench", "schedule", "agent", "--name", name, "--poll", "0.3"]
-    command += ["--callable", "spinning:spin"]
-    return subprocess.Popen(
-        [*command, "--runs", str(runs)], cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
-    )
+    command = ["schedule", "agent", "--name", name, "--poll", "0.3", "--callable", "spinning:spin", "--runs", "1"]
+    return command, environment
 
 
-def finish(*agents: subprocess.Popen[str]) -> None:
-    for one in agents:
-        _, said = one.communicate(timeout=200)
-        assert one.returncode == 0, said
+def work_side_by_side(world: World, token: str, *folders: Path) -> None:
+    agents = []
+    for folder in folders:
+        command, environment = agent_of(world, folder.name, folder, token)
+        started = [sys.executable, "-m", "lynxbench", *command]
+        agents.append(
+            subprocess.Popen(started, cwd=folder, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
+        )
+    for agent in agents:
+        _, said = agent.communicate(timeout=200)
+        assert agent.returncode == 0, said
+
+
+def work_alone(world: World, token: str, folder: Path) -> None:
+    command, environment = agent_of(world, folder.name, folder, token)
+    done = lynxbench_here(*command, cwd=folder, **environment)
+    assert done.code == 0, done.err
 
 
 def story(caller: Caller, contract: Contract) -> str:
@@ -165,10 +174,7 @@ def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_pat
         schedule = {"timetable": "every 2 s", "contract": contract.canonical(), "agents": ["rack-1", "rack-2"]}
         seldom = {**schedule, "timetable": "every 365 d"}
         assert caller.json("PUT", f"{API}/schedules/nightly", schedule).status == 200
-        finish(
-            start_agent(world, world.team, "rack-1", first, token, 1),
-            start_agent(world, world.team, "rack-2", second, token, 1),
-        )
+        work_side_by_side(world, token, first, second)
         (usual,) = wait_for(lambda: watched_rows(server))
         move_back(server, [usual.result_id], 5)
         around = [usual.value + 0.0004 * (1 - 2 * (place % 2)) * (place // 2 + 1) for place in range(USUAL_NIGHTS)]
@@ -178,13 +184,13 @@ def test_a_planted_slowdown_is_found_named_and_told_once(running: World, tmp_pat
         (second / "spinning.py").write_text(SLOW)  # planted, on one of the two
         for nights_ago in (2.0, 0.0):
             assert caller.json("PUT", f"{API}/schedules/nightly", schedule).status == 200
-            finish(start_agent(world, world.team, "rack-2", second, token, 1))
+            work_alone(world, token, second)
             assert caller.json("PUT", f"{API}/schedules/nightly", seldom).status == 200
             for _ in range(2 if nights_ago else 1):  # one slow night alone is measured again twice, and told to nobody
                 asked = wait_for(lambda: [run for run in server.scheduler.runs() if run.state == "asked"])
                 assert caller.get(f"{API}/notices").json()["notices"] == [], "nobody is told before that"
                 assert "a loss is suspected" in caller.get("/runs").text
-                finish(start_agent(world, world.team, "rack-2", second, token, 1))
+                work_alone(world, token, second)
                 wait_for(lambda: server.scheduler.run(asked[0].run).result_id)  # noqa: B023
                 wait_for(lambda: not server.watch.pending())
             slow = [row for row in watched_rows(server) if row.started_at > night_before(0.5)]

@@ -32,7 +32,7 @@ class LazyCommand(TyperCommand):
             app.command(self.name)(getattr(module, word, None) or getattr(module, f"{word}_"))
         command = cast("TyperCommand | TyperGroup", get_command(app))
         command.name = self.name
-        if isinstance(command, TyperCommand) and not gc.get_freeze_count():
+        if isinstance(command, TyperCommand) and not gc.isenabled():  # the program came here without it, and only once
             gc.freeze()  # what is loaded by now stays until the end: neither on the way nor then is it looked through
         return command
 

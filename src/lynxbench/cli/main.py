@@ -8,6 +8,7 @@ import typer
 from typer.main import get_command
 
 from lynxbench import __version__
+from lynxbench.cli.completing import Shell, complete, completion_script
 from lynxbench.cli.lazy_commands import COMMANDS, command_group
 from lynxbench.cli.terminal import finish, say, tell
 from lynxbench.errors import ExitCode, LynxbenchError, is_disk_full
@@ -24,9 +25,22 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_completion(shell: Shell | None) -> None:
+    if shell is not None:
+        say(completion_script(shell))
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    show_completion: Shell | None = typer.Option(
+        None,
+        "--show-completion",
+        callback=_print_completion,
+        is_eager=True,
+        help="Print what makes a shell complete commands and options; add it to its start-up file.",
+    ),
 ) -> None:
     pass
 
@@ -59,6 +73,9 @@ def main() -> None:
 def _carry_out() -> int | None:
     """The command that was asked for; the exit code that it chose, if it did."""
     command = get_command(app)
+    completed = complete(command)
+    if completed is not None:
+        return completed
     try:
         with command.make_context("lynxbench", sys.argv[1:]) as context:
             command.invoke(context)

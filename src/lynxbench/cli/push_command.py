@@ -90,7 +90,15 @@ def pull(
 def imported_line(imported: Imported) -> str:
     """What came out of a bundle, for people."""
     names, teams = ", ".join(short(name) for name in imported.results), ", ".join(imported.teams)
-    return f"{names}: verified, signed by {teams}; {imported.new} of {imported.entries} entries are new here\n"
+    counted = f"{imported.new} of {imported.entries} entries are new here"
+    return f"{names}: verified, signed by {teams}; {counted}\n{left_out_line(imported.left_out)}"
+
+
+def left_out_line(traces: int) -> str:
+    """What a bundle without traces cannot be used for; nothing where they all came."""
+    if not traces:
+        return ""
+    return f"  {traces} traces were left out: figures can be verified, where the time went cannot\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _EXIT_MEANINGS = {
     ExitCode.CANNOT_RUN: "this executor cannot run this contract; the line says what is missing",
     ExitCode.EVIDENCE_INVALID: "evidence does not verify",
     ExitCode.UNPROVEN: "unproven: `compare` shows figures that would decide, and a side is doubtful or not shown to be "
-    "steady. Not a pass: *To settle it* and `sound_if` say what to measure again",
+    "steady; `rerun` is undetermined. Not a pass: *To settle it*, `sound_if` and the line itself say what to do",
     ExitCode.CANNOT_VERIFY: "cannot be verified: `verify` found nothing wrong, and what the figures rest on (samples, "
     "registration, attempts, telemetry) is not all there. Not a pass",
     ExitCode.INTERRUPTED: "interrupted; what was measured is kept and `--resume` goes on",

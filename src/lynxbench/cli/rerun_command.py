@@ -40,7 +40,7 @@ def rerun(
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Execute a result's contract here and say whether it is reproduced. Exit code 1 when it is not."""
+    """Execute a result's contract here and say whether it is reproduced. Exit code 1: it is not; 6: undetermined."""
     declaration = read_declaration(declare) if declare else None
     path = Path(result)
     bundled = is_bundle(path)
@@ -66,8 +66,8 @@ def rerun(
         lambda: rerun_document(original, finished.result, judged, seq),
         lambda: render_rerun(original, finished.result, judged),
     )
-    if judged.verdict is RerunVerdict.NOT_REPRODUCED:
-        raise typer.Exit(ExitCode.VERDICT_NO)
+    if judged.verdict is not RerunVerdict.REPRODUCED:
+        raise typer.Exit(ExitCode.VERDICT_NO if judged.verdict is RerunVerdict.NOT_REPRODUCED else ExitCode.UNPROVEN)
 
 
 def _agree(plan: RerunPlan, yes: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 from lynxbench.cli.answers import answer
 from lynxbench.cli.naming import named_result
 from lynxbench.cli.options import AS_JSON, LEDGER
-from lynxbench.cli.push_command import imported_line
+from lynxbench.cli.push_command import imported_line, left_out_line
 from lynxbench.errors import BadInput
 from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.keys import SigningKey
@@ -35,16 +35,23 @@ def export(
     form: ExportFormat = typer.Option(
         ExportFormat.BUNDLE, "--format", help="`bundle` is for another ledger, the rest for other tools."
     ),
+    without_traces: bool = typer.Option(
+        False,
+        "--without-traces",
+        help="Leave profiler traces out of a bundle, signed: figures can be verified from it, attributions cannot.",
+    ),
     ledger: str | None = LEDGER,
     as_json: bool = AS_JSON,
 ) -> None:
     """Write results with everything about them into one file that another ledger can import and verify."""
     if form is not ExportFormat.MLFLOW and Path(output).is_dir():
         raise BadInput(f"{output}: cannot be written: it is a folder; name a file")
+    if without_traces and form is not ExportFormat.BUNDLE:
+        raise BadInput(f"--without-traces: {form.value} never holds traces; it is for --format bundle")
     with opened(ledger, os.environ) as open_:
         names = list(dict.fromkeys(name for text in results for name in _named_results(open_, text)))
         if form is ExportFormat.BUNDLE:
-            _export_bundle(open_, names, Path(output), as_json)
+            _export_bundle(open_, names, Path(output), without_traces, as_json)
             return
         rows = export_rows(open_, names, output, form, Keyring().trust)
     answer(
@@ -95,9 +102,10 @@ def import_(
     answer(as_json, lambda: document, lambda: line)
 
 
-def _export_bundle(ledger: OpenLedger, names: list[str], output: Path, as_json: bool) -> None:
+def _export_bundle(ledger: OpenLedger, names: list[str], output: Path, without_traces: bool, as_json: bool) -> None:
     keyring, now = Keyring(), datetime.now(UTC)
-    bundle = export_bundle(ledger, names, output, keyring.signing_key(now).key, keyring.trust, now)
+    key = keyring.signing_key(now).key
+    bundle = export_bundle(ledger, names, output, key, keyring.trust, now, without_traces=without_traces)
     size_mb = output.stat().st_size / 1e6
     answer(
         as_json,
@@ -106,11 +114,12 @@ def _export_bundle(ledger: OpenLedger, names: list[str], output: Path, as_json: 
             "results": list(bundle.results),
             "entries": bundle.entries,
             "blobs": bundle.blobs,
+            "left_out": bundle.left_out,
             "checkpoint": bundle.checkpoint.model_dump(mode="json"),
         },
         lambda: (
             f"{output}: {len(bundle.results)} results, {bundle.entries} entries, {bundle.blobs} documents, "
-            f"{size_mb:.1f} MB\n"
+            f"{size_mb:.1f} MB\n{left_out_line(bundle.left_out)}"
         ),
     )
 

@@ -1,4 +1,4 @@
-"""`lynxbench results list`: what the index answers, without opening a document."""
+"""`lynxbench results list`: what the index answers; of each machine one document is looked at for its name."""
 
 import os
 
@@ -15,6 +15,7 @@ from lynxbench.ledger.result_standings import standings
 from lynxbench.model.precision import Precision
 from lynxbench.model.verdicts import ValidityVerdict
 from lynxbench.record.listing import list_document
+from lynxbench.record.machine_names import machine_names
 from lynxbench.report.documents.ledger_documents import compose_list
 
 
@@ -44,8 +45,9 @@ def list_(
         unfinished = open_runs(open_.log, wanted.contract)
         head = open_.log.head()
         machines = machine_letters(open_.log)
+        names = {} if as_json else machine_names(open_, listed)
     answer(
         as_json,
         lambda: list_document(listed, standing, unfinished, head, machines),
-        lambda: terminal_text(compose_list(listed, standing, unfinished, machines), LIST_WIDTH),
+        lambda: terminal_text(compose_list(listed, standing, unfinished, machines, names), LIST_WIDTH),
     )

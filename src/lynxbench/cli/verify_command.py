@@ -184,8 +184,8 @@ def _verify_id(named: str, ledger: str | None) -> VerificationReport:
             raise BadInput(f"{named}: no such file or folder, and no id or name in the ledger")
         result_id = find_id(open_.log, named, "result")
         folder = Path(temporary) / short(result_id)
-        lay_out(open_, result_id, folder)
-        report = verify_folder(folder, _beside(folder, logged_trust(open_.log, trust).at(NEWEST)))
+        left_out = lay_out(open_, result_id, folder)
+        report = verify_folder(folder, _beside(folder, logged_trust(open_.log, trust).at(NEWEST)), left_out)
         return report.adding(ledger_checks(open_, result_id, trust))
 
 
@@ -225,5 +225,6 @@ def _headline(report: VerificationReport) -> str:
     )
     name = f" {short(report.result_id)}" if report.result_id else ""
     signed = "" if report.signed else "; nobody's signature"
-    counts = f"{held} checks hold, {failed} do not, {unknown} cannot be recomputed{signed}"
+    traces = "; where the time went is not verified: traces were left out" if report.without_traces else ""
+    counts = f"{held} checks hold, {failed} do not, {unknown} cannot be recomputed{traces}{signed}"
     return f"{report.subject}{name} {VERDICT_WORDS[report.verdict]}: {counts}"

@@ -35,6 +35,8 @@ _BOARD = (
     r"(?: (?:gpus?|cards?|chips?|accelerators?|sockets?)\b)?"
 )
 """A device by the name that it is sold under, such as `NVIDIA H100 SXM`, `A100-80GB cards`."""
+_NO_NODES = r"(?! (?:nodes?|servers?|systems?|boxes|machines?|hosts?|racks?|instances?)\b)"
+"""Counted nodes are no count of devices."""
 
 PATTERNS: dict[Context, str] = {
     Context.MODEL: (
@@ -43,19 +45,19 @@ PATTERNS: dict[Context, str] = {
         rf"\b\d+(?:\.\d+)?\s?(?:b|B)[- ](?:parameter|model|param)\w*"
     ),
     Context.DEVICE: (
-        rf"(?<![\w.,]){_COUNT} ?[x×]? ?{_BOARD}|"
-        rf"(?<!\w){_BOARD} ?[x×(] ?\d+\b|(?<!\w){_BOARD},? \d+ (?:gpus?|cards?|chips?|devices?|accelerators?)\b|"
+        rf"(?<![\w.,]){_COUNT} ?[x×*]? ?{_BOARD}{_NO_NODES}|(?<!\w){_MAKERS}tpu[ -]?v\d[a-z]?-\d+\b|"
+        rf"(?<!\w){_BOARD} ?[x×*(] ?\d+\b|(?<!\w){_BOARD},? \d+ (?:gpus?|cards?|chips?|devices?|accelerators?)\b|"
         rf"(?<![\w.,]){_COUNT}[- ](?:gpu|card|chip|accelerator|socket|way)s?[ -]{_BOARD}"
     ),
     Context.PRECISION: (
-        r"\b(?:fp|bf|tf|int|nvfp|mxfp|w)\d{1,2}(?:a\d{1,2})?\b|"
+        r"\b(?:fp|bf|tf|int|nvfp|mxfp|w)\d{1,2}(?:a\d{1,2})?\b|\b(?:fp|bf|int)-\d{1,2}\b|"
         r"\bbfloat16\b|\bhalf[- ]precision\b|\bsingle[- ]precision\b|"
-        r"\b(?:awq|gptq)\b|\bq\d_[k0]\w*|\b[48]-bit\b"
+        r"\b(?:awq|gptq)\b|\bq\d_[k0]\w*|\b[48][- ]?bit\b"
     ),
     Context.LOAD: (
-        r"\bbatch(?:es)?(?: size)?(?: of)?[ =:]*\d+|\bconcurrency(?: of)?[ =:]*\d+|"
+        r"\bbatch(?:es)?(?:[ -]size)?(?: of)?[ =:-]*\d+|\bbs[ =:]*\d+|\bconcurrency(?: of)?[ =:]*\d+|"
         rf"\b{_NUMBER}[- ](?:concurrent|parallel|simultaneous)\b|"
-        rf"\b\d+ (?:users|clients|streams) (?:at once|in parallel)|"
+        rf"\b\d+ (?:\w+ )?(?:users|clients|streams) (?:at once|in parallel)|\b{_NUMBER} clients\b|"
         r"\barrivals? (?:at|of) \d+|\brequest rate(?: of)?[ =:]*\d+"
     ),
     Context.LENGTHS: (
@@ -63,9 +65,12 @@ PATTERNS: dict[Context, str] = {
         r"decode|context)[- ]?(?:token|length)?|\b[io]sl[ =:]*\d+|"
         r"\b\d+[kK]?[- ]tokens? (?:in|out|prompts?|inputs?|outputs?|"
         r"answers?)\b|\b\d+[kK]? ?(?:in|input) ?/ ?\d+[kK]? ?(?:out|output)|"
+        r"\b(?:prompts?|inputs?|contexts?) (?:of |= ?|: ?)?\d+[kK]?(?= ?tokens?\b(?! ?(?:/|per|a ))|, ?outputs?\b)|"
+        r"\b\d+[kK]? new tokens?\b(?! ?(?:/|per|a ))|"
         r"\b(?:sequence|context|prompt|input|output) lengths?(?: of)?[ =:]*\d+|\b\d+ ?[x×] ?\d+ (?:pixel|image|input)"
     ),
-    Context.STACK: rf"\b(?:{_STACK_NAMES})[ /=:v-]*(?:version )?\d+\.\d[\w.+\-]*|\bdriver (?:version )?\d{{3}}\b",
+    Context.STACK: rf"\b(?:{_STACK_NAMES})[ /=:v-]*(?:version )?\d+\.\d[\w.+\-]*|"
+    r"\bdriver (?:version )?\d{3}\b|\bcuda (?:toolkit )?\d{2}\b|\bllama\.cpp[ (]*(?:build )?b?\d{4}\b",
     Context.REGIME: (
         r"\b(?:offline|online|server|single[- ]?stream|multi[- ]?stream|interactive)\b(?: scenario| mode| serving)?|"
         r"\b(?:open|closed)[- ]loop\b|\bpoisson\b|\bsaturat\w+|\b(?:latency|"
@@ -74,7 +79,8 @@ PATTERNS: dict[Context, str] = {
     Context.DURATION: (
         r"\b(?:for|over|during|lasting|across|within an?) (?:a |the |"
         r"about )?\d+(?:\.\d+)?[- ]?(?:s|sec|seconds?|min|minutes?|h|hours?)\b|"
-        r"\b\d+[- ](?:second|minute|hour)s?[- ](?:run|test|window|measurement|benchmark)"
+        r"\b\d+[- ](?:s|sec|seconds?|min|minutes?|h|hours?)[- ](?:runs?|tests?|windows?|measurement|benchmark|soak)|"
+        r"(?<=[,;(] )\d+ ?(?:min|minutes|h|hours)(?=[,;:.)])"
     ),
     Context.WARMUP: (
         r"\bwarm(?:ed)?[- ]?up\b|\bwarmed\b|\bsteady[- ]state\b|"
@@ -87,7 +93,7 @@ PATTERNS: dict[Context, str] = {
     Context.ACCURACY: (
         r"\baccura(?:cy|te to)\b|\bperplexity\b|\b(?:mmlu|gsm8k|"
         r"hellaswag|rouge|bleu|humaneval|truthfulqa)\b|\btop-?[15]\b|"
-        r"\bf1\b|\b\d+(?:\.\d+)? ?% of (?:the )?(?:fp32|fp16|bf16|reference)"
+        r"\bf1\b|\b(?-i:WER|CER|mAP|AUC|mIoU)\b|\b\d+(?:\.\d+)? ?% of (?:the )?(?:fp32|fp16|bf16|reference)"
     ),
     Context.POWER: (
         r"\b\d[\d.,]* ?(?:k?W|watts?|kilowatts?)\b|\b(?:joules?|kwh|mj|j)(?: (?:per|a) |/)\w+|\b\d[\d.,]* ?kWh\b|"
@@ -96,7 +102,9 @@ PATTERNS: dict[Context, str] = {
 }
 _COMPILED = {context: re.compile(pattern, re.IGNORECASE) for context, pattern in PATTERNS.items()}
 _NAMEPLATE = re.compile(
-    r"(?:tdp|nameplate|rated|board power|up to)\W{0,12}\d[\d.,]* ?k?W\b|\b\d[\d.,]* ?k?W (?:tdp|rated)", re.I
+    r"(?:tdp|nameplate|rated|board power|up to)\W{0,12}\d[\d.,]* ?k?W\b|"
+    r"\b\d[\d.,]* ?k?W (?:tdp|rated|nameplate|board power)",
+    re.I,
 )
 _UNSUPPORTED_ACCURACY = re.compile(r"\b(?:no|without(?: any)?|negligible|minimal) (?:loss|drop)|\blossless\b", re.I)
 
@@ -105,9 +113,12 @@ _CLAIMED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for kind, pattern in (
         ("rate", rf"(?<![\w.,])({_FIGURE}) ?((?:output |total |input )?(?:tokens?|tok|requests?|reqs?|queries|images?|"
                  r"samples?|inferences?)"
-                 rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|tps\b|qps\b|rps\b)"),
+                 rf" ?(?:/|per|a) ?(?:s|sec|second|min|minute|h|hour|day)\b|t/s\b|tps\b|qps\b|rps\b)"),
         ("latency", rf"(?<![\w.,])({_FIGURE}) ?(ms|milliseconds?|µs|us|microseconds?)(?![\w/])"),
-        ("latency", r"(\d+(?:\.\d+)?) ?(s|seconds?) (?:to first token|latency|ttft|response|end[- ]to[- ]end)"),
+        ("latency", r"(\d+(?:\.\d+)?) ?(s|seconds?) "
+                    r"(?:(?:time )?to first token|latency|ttft|response|end[- ]to[- ]end)"),
+        ("latency", r"(?:latency|ttft|time to first token|response time)(?: of| is| was| at)?[ =:]{1,3}"
+                    r"(\d+(?:\.\d+)?) ?(s|seconds?)\b"),
         ("ratio", rf"(?<![\w.,])(\d+(?:\.\d+)?) ?([x×])(?! ?\d)(?! ?{_BOARD})(?: |-)?"
                   r"(?:faster|higher|more|better|the|speed|lower|cheaper|throughput|performance)?"),
         ("ratio", r"(\d+(?:\.\d+)?) ?(times) (?:faster|higher|more|better|the|as|lower|cheaper)"),

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from lynxbench.decide.purchase import attribution_of, saturation_point
+from lynxbench.decide.purchase import attribution_of, blameless, saturation_point
+from lynxbench.decide.whatif import without_cause
 from lynxbench.model.decisions import (
     WITHOUT_DIAGNOSTIC,
     DecisionDocument,
@@ -37,6 +38,7 @@ def hold_back(decision: AnyDecision, results: Sequence[Result], standings: Mappi
         return decision
     first, agreed = short_of[0], all(shortfall.lack is not Lack.NOT_AGREED for shortfall in short_of)
     words = f"{first.says}: {first.step}"
+    decision = decision.model_copy(update=_without_cause(decision, results, standings))
     # read again, as for a pack, a decision is held back already, and its words are kept
     sentence = decision.sentence if is_held_back(decision) else f"{HELD_BACK}, {words}. {decision.sentence}"
     held: dict[str, object] = {
@@ -57,6 +59,26 @@ def hold_back(decision: AnyDecision, results: Sequence[Result], standings: Mappi
         if not is_held_back(decision):
             held["sentence"] = f"{HELD_BACK}, {words}. Nothing is a go until then"
     return decision.model_copy(update=held)
+
+
+def _without_cause(
+    decision: DecisionDocument, results: Sequence[Result], standings: Mapping[str, Standing]
+) -> dict[str, object]:
+    """What changes where the standing of what a blame rests on falls short; the figures were asked before."""
+    if is_held_back(decision):
+        return {}
+    for result in results:
+        short_of = standing_falls_short(result, standings.get(result.result_id))
+        if not short_of:
+            continue
+        if isinstance(decision, WhatIf) and result.result_id == decision.result_id:
+            return without_cause(decision)
+        if isinstance(decision, PurchaseDecision) and result.result_id in decision.answers[1].evidence:
+            attributed = attribution_of(result)
+            if attributed is not None:
+                answer = blameless(attributed.attribution, short_of[0])
+                return {"answers": (decision.answers[0], answer, *decision.answers[2:])}
+    return {}
 
 
 def is_held_back(decision: DecisionDocument) -> bool:

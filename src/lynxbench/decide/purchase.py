@@ -18,7 +18,7 @@ from lynxbench.model.decisions import (
     PurchaseDecision,
     WhatIf,
 )
-from lynxbench.model.evidence_gate import cause_falls_short, is_steady
+from lynxbench.model.evidence_gate import Shortfall, cause_falls_short, is_steady
 from lynxbench.model.interval import UNKNOWN_INTERVAL, Interval
 from lynxbench.model.layers import Layer
 from lynxbench.model.plain_numbers import plain
@@ -135,17 +135,26 @@ def _saturation(today: SaturationPoint | None, proposal: PurchaseProposal, basel
     return _open(0, "no valid, steady result", f"lynxbench run {proposal.contract}")
 
 
+def blameless(attribution: Attribution, shortfall: Shortfall) -> PurchaseAnswer:
+    """Where time goes, as an answer that names nobody: its evidence falls short."""
+    return _open(1, f"{_largest_shares(attribution)}; nobody is blamed: {shortfall.says}", shortfall.step)
+
+
+def _largest_shares(attribution: Attribution) -> str:
+    top = sorted(attribution.shares.items(), key=lambda item: -item[1])[:2]
+    return ", ".join(f"{category.replace('_', ' ')} {share:.0%}" for category, share in top)
+
+
 def _where(attributed: Attributed | None, proposal: PurchaseProposal) -> PurchaseAnswer:
     if attributed is None:
         return _open(1, "no attribution in any result", f"lynxbench run {proposal.contract}  (it profiles too)")
     result, figures, attribution = attributed
-    top = sorted(attribution.shares.items(), key=lambda item: -item[1])[:2]
-    shares = ", ".join(f"{category.replace('_', ' ')} {share:.0%}" for category, share in top)
+    shares = _largest_shares(attribution)
     if attribution.bound is Bound.UNDETERMINED:
         return _open(1, f"{shares}: undetermined", f"lynxbench trace TRACE --ceilings {short(result.result_id)}")
     short_of = cause_falls_short(result, figures, attribution)
     if short_of:
-        return _open(1, f"{shares}; nobody is blamed: {short_of[0].says}", short_of[0].step)
+        return blameless(attribution, short_of[0])
     owner = f" → {attribution.owner}" if attribution.owner else ""
     return _answer(1, f"{shares}: {attribution.bound}-bound{owner}", (result.result_id,))
 

@@ -73,7 +73,7 @@ def estimate_whatif(
         then = estimate_swap(remaining, _swap_at(swap.factors, "estimate")).gain
         both = Interval(fixed.gain.low * then.low, fixed.gain.estimate * then.estimate, fixed.gain.high * then.high)
     return WhatIf(
-        sentence=_sentence(swap, fixed, carried),
+        sentence=_sentence(swap, fixed, carried.bound),
         contract_id=result.contract_id,
         contract_name=result.contract.name,
         result_id=result.result_id,
@@ -212,15 +212,19 @@ def gain_words(gain: Interval) -> str:
     return f"{gain.low:.2f} to {gain.high:.2f}× (most likely {gain.estimate:.2f}×)"
 
 
-def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, attribution: Attribution) -> str:
+def without_cause(decision: WhatIf) -> dict[str, object]:
+    """What changes where the same estimates are to name nobody and claim no bound: its evidence falls short."""
+    fix = None if decision.fix is None else decision.fix.model_copy(update={"layer": None, "owner": None})
+    return {"fix": fix, "sentence": _sentence(decision.swap, fix, Bound.UNDETERMINED)}
+
+
+def _sentence(swap: SwapEstimate | None, fix: FixEstimate | None, bound: Bound) -> str:
     parts = []
     if swap is not None:
         parts.append(f"{swap.device} would gain {gain_words(swap.gain)}")
     if fix is not None:
         parts.append(f"the fix ({fix.fix}) would gain {gain_words(fix.gain)}")
-    shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(
-        attribution.bound, f"bound: {attribution.bound}"
-    )
+    shape = {Bound.SOFTWARE: "software-bound", Bound.HARDWARE: "hardware-bound"}.get(bound, f"bound: {bound}")
     return f"estimate, {shape}: {'; '.join(parts)}"
 
 

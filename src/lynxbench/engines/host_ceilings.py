@@ -12,6 +12,8 @@ from lynxbench.model.precision import Precision
 
 MATMUL_SIDE = 1024
 """Large enough to be bound by arithmetic (2·n³ operations on 3·n² numbers), small enough to repeat in the budget."""
+LEAST_MATMUL_SIDE = 512
+"""Where a run's own limit leaves less than the usual budget; still bound by arithmetic."""
 STREAM_BYTES = 64 << 20
 """Beyond most last-level caches, so that the copy goes to memory (STREAM asks for 4 times the cache)."""
 BUDGET_S = 0.4
@@ -41,13 +43,14 @@ def measure_best_s(work: Callable[[], object], budget_s: float) -> float:
 
 def measure_matmul(dtype: str, precision: Precision | None, threads: int, budget_s: float) -> Ceiling:
     """Operations per second of numpy's matrix product on seeded random data."""
+    side = MATMUL_SIDE if budget_s >= BUDGET_S else LEAST_MATMUL_SIDE
     random = np.random.default_rng(0)
-    left = random.standard_normal((MATMUL_SIDE, MATMUL_SIDE)).astype(dtype)
-    right = random.standard_normal((MATMUL_SIDE, MATMUL_SIDE)).astype(dtype)
+    left = random.standard_normal((side, side)).astype(dtype)
+    right = random.standard_normal((side, side)).astype(dtype)
     out = np.empty_like(left)
     best_s = measure_best_s(lambda: np.matmul(left, right, out=out), budget_s)
-    how = f"numpy matmul {MATMUL_SIDE}³ {dtype}, random data, best of {budget_s:g} s, {threads} threads asked for"
-    return Ceiling(name="matmul", precision=precision, per_s=2 * MATMUL_SIDE**3 / best_s, unit="FLOP/s", how=how)
+    how = f"numpy matmul {side}³ {dtype}, random data, best of {budget_s:g} s, {threads} threads asked for"
+    return Ceiling(name="matmul", precision=precision, per_s=2 * side**3 / best_s, unit="FLOP/s", how=how)
 
 
 def measure_streams(threads: int, budget_s: float) -> tuple[Ceiling, Ceiling]:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,10 +10,20 @@ from typing import BinaryIO
 
 from lynxbench.errors import BadInput
 
+_DEVICES = Path("/dev")
+"""Where standard output is a link, wherever it leads."""
+
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose file appears whole or not at all: a reader never sees half of it, also after a crash."""
+    """A stream whose file appears whole or not at all: a reader never sees half of it, also after a crash.
+
+    A pipe or a device (`-o /dev/stdout`) is written into: putting a file in its place would take it from everybody.
+    """
+    if _is_channel(path):
+        with path.open("wb") as stream:
+            yield stream
+        return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as stream:
@@ -25,6 +36,14 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)  # writing to a full disk does not say where
         raise
+
+
+def _is_channel(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return path.parent == _DEVICES or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def write_text(path: Path, text: str) -> None:

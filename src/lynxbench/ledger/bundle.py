@@ -1,6 +1,6 @@
 """Results with everything about them in one file: envelopes, documents, proofs, checkpoint, and the signers' keys.
 
-manifest.json          the results, and name, size and SHA-256 of every other member
+manifest.json          the results, name, size and SHA-256 of every other member, and which traces were left out
 checkpoint.json        the exporting ledger's signed state
 proofs.json            for every entry, the path from it to the checkpoint's root
 keys.json              public keys of everybody who signed, with the team they claim; the importer's trust list decides
@@ -17,15 +17,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field as Bound_
 
-from lynxbench.errors import BadInput, EvidenceInvalid, Refused
+from lynxbench.errors import BadInput, EvidenceInvalid
 from lynxbench.evidence.canonical_reader import parse_document
-from lynxbench.evidence.documents import RESULT_FILE, parse_identified
 from lynxbench.evidence.envelope import Envelope, parse_envelope
 from lynxbench.evidence.identities import with_tokens
 from lynxbench.evidence.keys import KeyCard, SigningKey
 from lynxbench.evidence.statement import open_entry, verify_entry
 from lynxbench.evidence.trust import TrustList
-from lynxbench.ledger.analysis_entries import check_analysis, cited_by
+from lynxbench.ledger.analysis_entries import cited_by
 from lynxbench.ledger.archive import read_archive, write_archive
 from lynxbench.ledger.blobs import BlobStore
 from lynxbench.ledger.bundle_contents import (
@@ -36,11 +35,12 @@ from lynxbench.ledger.bundle_contents import (
     refuse_false_name,
     runs_brought,
 )
-from lynxbench.ledger.bundled_runs import check_run, is_example, trust_in
+from lynxbench.ledger.bundled_runs import Brought, is_example, refuse_incomplete, trust_in
 from lynxbench.ledger.checkpoints import Checkpoint, sign_checkpoint, verify_checkpoint
 from lynxbench.ledger.key_log import tokens_beside
+from lynxbench.ledger.left_out_traces import left_out_of, tell_of_traces, words_by_result
 from lynxbench.ledger.location import OpenLedger
-from lynxbench.ledger.log import INVENTED_ENTRY, Ledger, Logged
+from lynxbench.ledger.log import Ledger, Logged
 from lynxbench.ledger.merkle import includes, leaf_hash
 from lynxbench.ledger.queries import entries_about, entries_of_contract
 from lynxbench.ledger.result_standings import voice_of
@@ -48,7 +48,6 @@ from lynxbench.model.canonical import canonical_bytes, short
 from lynxbench.model.document import Document
 from lynxbench.model.entries import Concluded, Entry, EntryKind, ResultRecorded, ResultRerun
 from lynxbench.model.fields import Sha256
-from lynxbench.model.result import Result
 from lynxbench.plain_files import open_plain
 
 MANIFEST, CHECKPOINT, PROOFS, KEYS = "manifest.json", "checkpoint.json", "proofs.json", "keys.json"
@@ -69,6 +68,8 @@ class BundleManifest(Document):
     schema_version: Literal[1] = 1
     results: Annotated[tuple[Sha256, ...], Bound_(min_length=1)]
     members: tuple[Held, ...]
+    left_out: tuple[Sha256, ...] = ()
+    """Traces that do not come with it; an entry says who left them out. Not written where there are none."""
 
 
 class Proofs(Document):
@@ -91,6 +92,8 @@ class Exported:
     entries: int
     blobs: int
     checkpoint: Checkpoint
+    left_out: int = 0
+    """Traces that stayed where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,8 @@ class Imported:
     blobs: int
     origin: str
     teams: tuple[str, ...]
+    left_out: int = 0
+    """Traces that were left out of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +135,23 @@ def export_bundle(
     now: datetime,
     *,
     keep: bool = True,
+    without_traces: bool = False,
 ) -> Exported:
-    """Write results with everything that was said about them; the ledger's state is signed by `key`, and kept."""
+    """Write results with everything that was said about them; the ledger's state is signed by `key`, and kept.
+
+    Traces are left out where that is asked for, or where the ledger got the result without them; entries say so.
+    """
     about = _that_count(_everything_about(ledger.log, results), trust)
+    if without_traces:
+        ledger.log.append_all(tell_of_traces(about, ledger.blobs, key, now))
+        about = _that_count(_everything_about(ledger.log, results), trust)
     contents = hash_contents(results, (logged.seq for logged in about))
     checkpoint = sign_checkpoint(ledger.log, key, now, contents, keep=keep)
     size = checkpoint.checkpoint.tree_size
     runs = runs_brought(logged.entry for logged in about)
-    brought = [logged.entry for logged in about if not is_other_run(logged.entry, runs)]
-    blobs = sorted({blob.sha256 for entry in brought for blob in entry.blobs})
+    brought = [logged for logged in about if not is_other_run(logged.entry, runs)]
+    left_out = left_out_of(brought, about, ledger.blobs, asked=without_traces)
+    blobs = sorted({blob.sha256 for logged in brought for blob in logged.entry.blobs} - left_out)
     signers = {signature.keyid for logged in about for signature in logged.envelope.signatures} | {key.keyid}
     proofs = ledger.log.prove_all([logged.seq for logged in about], size)
     paths = {str(proof.seq): tuple(step.hex() for step in proof.path) for proof in proofs}
@@ -150,16 +163,18 @@ def export_bundle(
     ]
     held = [Held(name=name, size_bytes=len(data), sha256=_sha256(data)) for name, data in small]
     held += [Held(name=f"blobs/{name}", size_bytes=len(ledger.blobs.get(name)), sha256=name) for name in blobs]
-    manifest = BundleManifest(results=tuple(sorted(set(results))), members=tuple(held))
+    names = tuple(sorted(set(results)))
+    manifest = BundleManifest(results=names, members=tuple(held), left_out=tuple(sorted(left_out)))
 
     def members() -> Iterable[tuple[str, bytes]]:
-        yield MANIFEST, _bytes_of(manifest)
+        unsaid = set() if left_out else {"left_out"}  # as earlier versions write and read it
+        yield MANIFEST, canonical_bytes(manifest.model_dump(mode="json", exclude=unsaid))
         yield from small
         for name in blobs:  # one at a time: samples can be large
             yield f"blobs/{name}", ledger.blobs.get(name)
 
     write_archive(path, members())
-    return Exported(manifest.results, len(about), len(blobs), checkpoint.checkpoint)
+    return Exported(manifest.results, len(about), len(blobs), checkpoint.checkpoint, len(left_out))
 
 
 def read_bundle(path: Path, trust: TrustList, *, example: bool = False) -> Bundle:
@@ -204,7 +219,8 @@ def read_bundle(path: Path, trust: TrustList, *, example: bool = False) -> Bundl
         raise EvidenceInvalid(f"{path}: holds {len(envelopes)} entries and {len(proofs.paths)} proofs")
     if not holds_contents(signed.checkpoint, manifest.results, numbers):
         raise EvidenceInvalid(f"{path}: entries were left out, or put in, after the bundle was signed")
-    _refuse_incomplete(path, manifest, entries, blobs)
+    brought = Brought(entries, words_by_result(zip(entries, envelopes, strict=True)), blobs, str(path))
+    refuse_incomplete(brought, manifest.results, manifest.left_out)
     submitters = () if invented else tuple(dict.fromkeys(signer.team for signer in signed.signers))
     known = () if invented else tuple(teams)
     return Bundle(manifest, signed.checkpoint, envelopes, blobs, known, submitters, example=invented)
@@ -226,6 +242,7 @@ def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
         blobs=len(bundle.blobs),
         origin=bundle.checkpoint.origin,
         teams=bundle.teams,
+        left_out=len(bundle.manifest.left_out),
     )
 
 
@@ -234,18 +251,6 @@ def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
     for name, data in blobs.items():
         if store.put(data) != name:
             raise EvidenceInvalid(f"document {short(name)} is not what its name says")
-
-
-def check_result_document(data: bytes, body: ResultRecorded, where: str) -> Result:
-    """The result document, which is the one its entry speaks of, figure by figure; EvidenceInvalid otherwise."""
-    from lynxbench.ledger.result_summary import summary_of
-
-    result, identifier = parse_identified(data, where)
-    if result.result_id != body.result_id or identifier != body.result_id:
-        raise EvidenceInvalid(f"{where}: result_id does not match the content")
-    if summary_of(result, nonce=body.nonce, attempts=body.attempts) != body:
-        raise EvidenceInvalid(f"{where}: the entry of result {short(body.result_id)} says what the document does not")
-    return result
 
 
 def _everything_about(ledger: Ledger, results: Sequence[str]) -> list[Logged]:
@@ -335,36 +340,6 @@ def _prove(envelope: Envelope, number: str, proofs: Proofs, checkpoint: Checkpoi
     leaf = leaf_hash(envelope.to_bytes())
     if not includes(leaf, int(number), checkpoint.tree_size, steps, checkpoint.head.root):
         raise EvidenceInvalid(f"entry {int(number)} is not in the log that the checkpoint is of")
-
-
-def _refuse_incomplete(path: Path, manifest: BundleManifest, entries: Sequence[Entry], blobs: dict[str, bytes]) -> None:
-    runs = runs_brought(entries)
-    brought = [entry for entry in entries if not is_other_run(entry, runs)]
-    spoken_of = {blob.sha256: blob.size_bytes for entry in brought for blob in entry.blobs}
-    for sha256, size in spoken_of.items():
-        if sha256 not in blobs or len(blobs[sha256]) != size:
-            raise EvidenceInvalid(f"{path}: document {short(sha256)} is missing")
-    stray = blobs.keys() - {blob.sha256 for entry in entries for blob in entry.blobs}
-    if stray:
-        raise EvidenceInvalid(f"{path}: document {short(stray.pop())} belongs to no entry")
-    recorded: set[str] = set()
-    for entry in entries:
-        if isinstance(entry.body, ResultRecorded):
-            recorded.add(entry.body.result_id)
-            document = next((blob for blob in entry.blobs if blob.name == RESULT_FILE), None)
-            if document is None:
-                raise EvidenceInvalid(f"{path}: result {short(entry.body.result_id)} comes without its document")
-            result = check_result_document(blobs[document.sha256], entry.body, f"{path}: {RESULT_FILE}")
-            if result.invented and not entry.invented:
-                raise Refused(f"{path}: {INVENTED_ENTRY}")
-            if not entry.invented:
-                check_run(entry, entry.body, result, blobs, str(path))
-    missing = set(manifest.results) - recorded
-    if missing:
-        raise EvidenceInvalid(f"{path}: result {short(missing.pop())} is listed and not there")
-    for entry in entries:
-        if isinstance(entry.body, Concluded):
-            check_analysis(entry, recorded, blobs, str(path))
 
 
 def _who(envelope: Envelope, cards: Keys, trust: TrustList) -> str:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue, ValidationError
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, to_json
-from pydantic_core.core_schema import no_info_plain_validator_function
+from pydantic import Field, JsonValue
 
 from lynxbench.model.canonical import content_id
-from lynxbench.model.document import Bounds, Document, first_problem
+from lynxbench.model.document import Bounds, Document
 from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
+from lynxbench.model.late_contract import LateContract
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
 from lynxbench.model.team_names import Teams
@@ -26,7 +24,7 @@ from lynxbench.model.verification import were_recomputed
 if TYPE_CHECKING:
     from lynxbench.model.contract import Contract
 else:
-    Contract = Any  # its form is that of _LateContract
+    Contract = Any  # its form is that of LateContract
 
 Reason = Annotated[str, Field(min_length=1, max_length=4000)]
 
@@ -61,6 +59,7 @@ class EntryKind(StrEnum):
     AGREEMENT = "agreement"
     KEY = "key"
     KEY_REVOKED = "key-revoked"
+    LEFT_OUT = "traces-left-out"
 
 
 ACTS = {
@@ -81,36 +80,12 @@ class Blob(Document):
     size_bytes: Annotated[int, Field(ge=0)]
 
 
-class _LateContract:
-    """The contract in an entry. Its many forms are loaded when one is read: a list of results opens none of them."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return no_info_plain_validator_function(cls._read)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        from lynxbench.model.contract import Contract
-
-        Contract.model_rebuild()
-        return handler(Contract.__pydantic_core_schema__)
-
-    @staticmethod
-    def _read(value: object) -> Contract:
-        from lynxbench.model.contract import Contract
-
-        try:
-            return value if isinstance(value, Contract) else Contract.model_validate_json(to_json(value))
-        except ValidationError as error:
-            raise ValueError(first_problem(error, "contract")) from None
-
-
 class ContractAgreed(Document):
     """A contract, from now on named by its id."""
 
     kind: Literal[EntryKind.CONTRACT] = EntryKind.CONTRACT
     contract_id: Sha256
-    contract: Annotated[Contract, _LateContract]
+    contract: Annotated[Contract, LateContract]
 
 
 class RunRegistered(Document):
@@ -355,6 +330,14 @@ class KeyRevoked(Document):
     reason: Reason
 
 
+class TracesLeftOut(Document):
+    """Traces of a result that its exporter left out of a bundle: its attribution cannot be computed again from that."""
+
+    kind: Literal[EntryKind.LEFT_OUT] = EntryKind.LEFT_OUT
+    result_id: Sha256
+    traces: Annotated[tuple[Sha256, ...], Field(min_length=1, max_length=10_000)]
+
+
 ANALYSES = (EntryKind.EXPERIMENT, EntryKind.TUNING, EntryKind.FLEET)
 
 EntryBody = Annotated[
@@ -375,7 +358,8 @@ EntryBody = Annotated[
     | FleetConcluded
     | ContractSigned
     | KeyAnnounced
-    | KeyRevoked,
+    | KeyRevoked
+    | TracesLeftOut,
     Field(discriminator="kind"),
 ]
 

@@ -13,6 +13,8 @@ SIGNATURE_CHECKS: Final = frozenset({"signature", "signatures"})
 """Lines that speak of who signed: in the folder, and in the ledger."""
 
 
+TRACE_LINE: Final = "trace"
+"""How the lines on traces that were left out of a bundle begin."""
 FIGURES_LINE: Final = "figures"
 """The line on whether what is stated was computed again from samples, registration, attempts and telemetry."""
 _FOUNDATIONS: Final = ("registration run id", "attempts", "attempts counted", "samples and phases")
@@ -111,6 +113,11 @@ class VerificationReport:
     def holds(self) -> bool:
         """Whether everything was computed again and nothing was found that does not hold."""
         return self.verdict is EvidenceVerdict.HOLDS
+
+    @property
+    def without_traces(self) -> bool:
+        """Whether traces were left out, so that where the time went was not computed again."""
+        return any(check.name.startswith(f"{TRACE_LINE} ") for check in self.checks)
 
     @property
     def signed(self) -> bool:

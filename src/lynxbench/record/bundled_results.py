@@ -21,6 +21,7 @@ from lynxbench.evidence.statement import open_entry, parse_time
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.archive import looks_like_archive, read_archive
 from lynxbench.ledger.bundle import KEYS, MAX_LISTING_BYTES, Bundle, Keys, read_bundle
+from lynxbench.ledger.left_out_traces import words_by_result
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import Entry, ResultRecorded
 from lynxbench.model.standing import Standing, Voice, VoicedEntry, standing_of
@@ -66,8 +67,9 @@ def verify_bundled(read: ReadBundle, results: Iterable[str]) -> tuple[Verificati
     """Each of these results computed again from what the bundle holds of it, with who signed and what was said."""
     reports = []
     for result_id in results:
-        with laid_out(read.bundle, result_id) as folder:
-            reports.append(verify_folder(folder, (*_signature_lines(read, result_id, folder), *_said(read, result_id))))
+        with laid_out(read.bundle, result_id) as (folder, left_out):
+            beside = (*_signature_lines(read, result_id, folder), *_said(read, result_id))
+            reports.append(verify_folder(folder, beside, left_out))
     return tuple(reports)
 
 
@@ -79,13 +81,13 @@ def recalled_bundle(path: Path, trust: TrustList) -> Iterator[Recalled]:
     if len(names) != 1:
         listed = ", ".join(map(short, names))
         raise BadInput(f"{path}: holds {len(names)} results ({listed}); lynxbench results import it, and name one")
-    with laid_out(read.bundle, names[0]) as folder:
+    with laid_out(read.bundle, names[0]) as (folder, _):
         yield Recalled(read_result(folder), folder, _standing(read.bundle, trust, names[0]))
 
 
 @contextmanager
-def laid_out(bundle: Bundle, result_id: str) -> Iterator[Path]:
-    """The files of one result of a bundle in a folder that lives as long."""
+def laid_out(bundle: Bundle, result_id: str) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The files of one result of a bundle in a folder that lives as long, and the traces that were left out."""
     entry, envelope = _recorded(bundle, result_id)
 
     def document(sha256: str) -> bytes:
@@ -95,8 +97,9 @@ def laid_out(bundle: Bundle, result_id: str) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
         folder = Path(temporary) / short(result_id)
-        lay_out_files(entry, envelope, document, folder)
-        yield folder
+        words = words_by_result((open_entry(envelope), envelope) for envelope in bundle.envelopes).get(result_id, {})
+        missing = {sha256: said for sha256, said in words.items() if sha256 not in bundle.blobs}
+        yield folder, lay_out_files(entry, envelope, document, folder, missing)
 
 
 def _cards(path: Path) -> tuple[KeyCard, ...]:

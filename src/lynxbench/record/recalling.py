@@ -13,8 +13,9 @@ from lynxbench.evidence.keyring import Keyring
 from lynxbench.evidence.manifest import ENVELOPE_FILE, MANIFEST_FILE, parse_manifest
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.archive import is_archive
-from lynxbench.ledger.bundle import check_result_document
+from lynxbench.ledger.bundled_runs import check_result_document
 from lynxbench.ledger.key_log import logged_trust, read_key_log
+from lynxbench.ledger.left_out_traces import traces_of, words_by_result
 from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.ledger.log import Logged
 from lynxbench.ledger.merkle import includes
@@ -22,7 +23,7 @@ from lynxbench.ledger.names import find_id, is_name, looks_like_id
 from lynxbench.ledger.queries import entries_about, find_result
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.canonical import short
-from lynxbench.model.entries import Entry, ResultRecorded, ResultVerified
+from lynxbench.model.entries import Entry, EntryKind, ResultRecorded, ResultVerified
 from lynxbench.model.result import Result
 from lynxbench.model.standing import Announcement, Standing
 from lynxbench.model.verification import Check, cannot, fails, holds
@@ -106,13 +107,21 @@ def sealed_document(ledger: OpenLedger, recorded: Logged) -> Result:
     return result
 
 
-def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> None:
-    """Write the files of a result into a new folder, each at the place that the run's manifest gives it."""
+def lay_out(ledger: OpenLedger, result_id: str, folder: Path) -> dict[str, str]:
+    """Write the files of a result into a new folder, each at the place that the run's manifest gives it.
+
+    Returns the traces that a bundle came without, by path, with who left them out.
+    """
     recorded = _recorded(ledger, result_id)
-    lay_out_files(recorded.entry, recorded.envelope, ledger.blobs.get, folder)
+    told = entries_about(ledger.log, [result_id], [EntryKind.LEFT_OUT])
+    words = words_by_result((logged.entry, logged.envelope) for logged in told).get(result_id, {})
+    missing = {sha256: said for sha256, said in words.items() if not ledger.blobs.has(sha256)}
+    return lay_out_files(recorded.entry, recorded.envelope, ledger.blobs.get, folder, missing)
 
 
-def lay_out_files(entry: Entry, envelope: Envelope, document: Callable[[str], bytes], folder: Path) -> None:
+def lay_out_files(
+    entry: Entry, envelope: Envelope, document: Callable[[str], bytes], folder: Path, missing: Mapping[str, str]
+) -> dict[str, str]:
     """The same, wherever the documents come from; an entry without a manifest has its result document alone."""
     named = {blob.name: blob.sha256 for blob in entry.blobs}
     if RESULT_FILE not in named:
@@ -125,12 +134,17 @@ def lay_out_files(entry: Entry, envelope: Envelope, document: Callable[[str], by
             data = document(named[MANIFEST_FILE])
             (folder / MANIFEST_FILE).write_bytes(data)
             paths |= {file.path: file.sha256 for file in parse_manifest(data).files}
+        traces = traces_of(paths, document) if missing else {}
+        left_out = {path: missing[sha256] for path, sha256 in traces.items() if sha256 in missing}
         for path, sha256 in paths.items():  # below the folder alone: the manifest's own rule
+            if path in left_out:
+                continue
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(document(sha256))
     except OSError as error:
         raise BadInput(f"{folder}: {error.strerror or error}") from error
+    return left_out
 
 
 def ledger_checks(

@@ -57,9 +57,12 @@ def analysis_document(ledger: OpenLedger, logged: Logged) -> AnalysisDocument:
     return parse_analysis(data, body, f"{body.kind.value} {short(body.analysis_id)}")
 
 
-def lay_out_analysis(ledger: OpenLedger, logged: Logged, folder: Path) -> None:
-    """Write an analysis with the runs of all its results into a new folder, as it was when it was made."""
-    body = body_of(logged)
+def lay_out_analysis(ledger: OpenLedger, logged: Logged, folder: Path) -> dict[Path, dict[str, str]]:
+    """Write an analysis with the runs of all its results into a new folder, as it was when it was made.
+
+    Returns, by the folder of a run, the traces that a bundle came without.
+    """
+    body, left_out = body_of(logged), dict[Path, dict[str, str]]()
     folder.mkdir(parents=True)
     names = FILES[body.kind]
     for blob in logged.entry.blobs:
@@ -69,10 +72,11 @@ def lay_out_analysis(ledger: OpenLedger, logged: Logged, folder: Path) -> None:
         run_id = result_document(ledger, result_id).run_id
         plain_names([run_id])
         if not (folder / RUNS / run_id).exists():
-            lay_out(ledger, result_id, folder / RUNS / run_id)
+            left_out[folder / RUNS / run_id] = lay_out(ledger, result_id, folder / RUNS / run_id)
     for run_id in plain_names(body.without_result):
         for announced in find_run(ledger.log, run_id, EntryKind.REGISTRATION):
             data = next((blob.sha256 for blob in announced.entry.blobs if blob.name == REGISTRATION_FILE), None)
             if data is not None and not (folder / RUNS / run_id).exists():
                 (folder / RUNS / run_id).mkdir(parents=True)
                 (folder / RUNS / run_id / REGISTRATION_FILE).write_bytes(ledger.blobs.get(data))
+    return left_out

@@ -38,6 +38,8 @@ class Recomputed:
     """Everything, where the processes' own files are at hand."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Field of a precision's result → why it could not be recomputed."""
+    traceless: Mapping[Precision, str] = field(default_factory=dict)
+    """Precisions whose attribution rests on a trace that was left out, and who left it out."""
 
     @property
     def validity(self) -> Validity | None:
@@ -51,19 +53,28 @@ class Recomputed:
         return any(attempt.report.error == NO_REPORT for attempt in attempts)
 
 
-def recompute_run(result: Result, run: RunFolder) -> Recomputed:
-    """Everything, from the folder of a run with all its attempts and what the result says was read live."""
+def recompute_run(result: Result, run: RunFolder, left_out: Mapping[str, str]) -> Recomputed:
+    """Everything, from the folder of a run with all its attempts and what the result says was read live.
+
+    `left_out`: traces, by path, that are not here, and who left them out: what rests on them is not computed again.
+    """
     conclusion = conclude(run, _stated_live(result, run), result.rules)
     parts = {part.precision: part for part in conclusion.per_precision}
     if result.rules < OWN_DEVICES:
         parts = {name: _of_every_device(part, conclusion, result) for name, part in parts.items()}
+    traceless = {
+        attempt.slot.precision: f"its trace was {left_out[path]}"
+        for attempt in conclusion.attempts
+        if attempt.report.trace is not None
+        and (path := (attempt.folder / attempt.report.trace).relative_to(run.path).as_posix()) in left_out
+    }
     if conclusion.telemetry is not None:
-        return Recomputed(parts, conclusion.processes, conclusion)
+        return Recomputed(parts, conclusion.processes, conclusion, traceless=traceless)
     missing = ["validity", "governed_by", "energy_j_per_unit", "energy_j_per_request", "energy_beside", "activity"]
     if any(part.activity is not None or part.load is not None for part in result.per_precision):
         missing.append("attribution")  # the machine's own counters had a say in it
     unknown = dict.fromkeys(missing, f"{TELEMETRY_FILE} is not here")
-    return Recomputed(parts, conclusion.processes, conclusion, unknown)
+    return Recomputed(parts, conclusion.processes, conclusion, unknown, traceless)
 
 
 def _of_every_device(part: PrecisionResult, conclusion: Conclusion, result: Result) -> PrecisionResult:

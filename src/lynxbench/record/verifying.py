@@ -4,7 +4,7 @@ Knows nothing of ledgers: whoever has signatures and inclusion proofs to check a
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from lynxbench.model.samples import CountedProcess
 from lynxbench.model.serving import ServedEngine
 from lynxbench.model.verification import (
     FIGURES_LINE,
+    TRACE_LINE,
     Check,
     CheckOutcome,
     VerificationReport,
@@ -59,12 +60,18 @@ LOAD_FIGURES: Final = (
 )  # fmt: skip
 
 
-def verify_folder(path: Path, extra_checks: Sequence[Check] = ()) -> VerificationReport:
-    """Recompute a result from its folder (or the document in it). BadResult only where there is nothing to verify."""
+def verify_folder(
+    path: Path, extra_checks: Sequence[Check] = (), left_out: Mapping[str, str] | None = None
+) -> VerificationReport:
+    """Recompute a result from its folder (or the document in it). BadResult only where there is nothing to verify.
+
+    `left_out`: traces, by path, that a bundle came without, and who signed that; any other file that is missing fails.
+    """
     folder, document = (path, path / RESULT_FILE) if path.is_dir() else (path.parent, path)
     data = read_bytes(document)
     checks: list[Check] = []
-    damaged = _check_files(folder, checks)
+    absent = {path: said for path, said in (left_out or {}).items() if not (folder / path).exists()}
+    damaged = _check_files(folder, checks, absent)
     try:
         result, written_id = parse_identified(data, document.name)
     except BadResult as error:
@@ -78,7 +85,7 @@ def verify_folder(path: Path, extra_checks: Sequence[Check] = ()) -> Verificatio
         what = raw[0].path if raw else "the folder"
         checks.append(cannot(FIGURES_LINE, f"{what} is not what was recorded; figures from it would prove nothing"))
     else:
-        checks += guarded("raw files", lambda: _recomputed_checks(result, folder))
+        checks += guarded("raw files", lambda: _recomputed_checks(result, folder, absent))
     if result.lynxbench_version != __version__:
         checks.append(holds("program", f"made by lynxbench {result.lynxbench_version}, recomputed by {__version__}"))
     return VerificationReport(result.result_id, (*checks, *extra_checks))
@@ -87,7 +94,7 @@ def verify_folder(path: Path, extra_checks: Sequence[Check] = ()) -> Verificatio
 # --- files and ids ---------------------------------------------------------------------------------------------------
 
 
-def _check_files(folder: Path, checks: list[Check]) -> tuple[Difference, ...]:
+def _check_files(folder: Path, checks: list[Check], absent: Mapping[str, str]) -> tuple[Difference, ...]:
     """Lines on the folder itself; returns the files that are not what was recorded."""
     try:
         count = sum(1 for _ in walk(folder))
@@ -103,10 +110,11 @@ def _check_files(folder: Path, checks: list[Check]) -> tuple[Difference, ...]:
     if manifest is None:
         checks.append(cannot("manifest", f"{MANIFEST_FILE} is not here; files are held against the result alone"))
         return ()
-    damaged = differences(folder, manifest)
+    damaged = tuple(file for file in differences(folder, manifest) if file.path not in absent)
+    checks += [cannot(f"{TRACE_LINE} {path}", said) for path, said in absent.items()]
     checks += [fails(f"file {file.path}", f"stated {file.stated}, found {file.actual}") for file in damaged]
     if not damaged:
-        checks.append(holds("manifest", f"{len(manifest.files)} files by SHA-256"))
+        checks.append(holds("manifest", f"{len(manifest.files) - len(absent)} files by SHA-256"))
     return damaged
 
 
@@ -155,7 +163,7 @@ def guarded(name: str, work: Callable[[], list[Check]]) -> list[Check]:
         return [fails(name, f"cannot be read ({type(error).__name__}: {str(error)[:200]})")]
 
 
-def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
+def _recomputed_checks(result: Result, folder: Path, absent: Mapping[str, str]) -> list[Check]:
     checks: list[Check] = []
     samples = _samples(result, folder, checks)
     run: RunFolder | None = None
@@ -169,7 +177,7 @@ def _recomputed_checks(result: Result, folder: Path) -> list[Check]:
         checks += (rollups := check_rollups(run))
         if any(check.outcome is CheckOutcome.DOES_NOT_HOLD for check in rollups):
             return [*checks, cannot(FIGURES_LINE, "a rollup contradicts itself; figures from it would prove nothing")]
-        again = recompute_run(result, run)
+        again = recompute_run(result, run, absent)
     elif samples is not None:
         checks.append(cannot("attempts", "the processes' own files are not here; figures are from the samples file"))
         again = recompute_samples(result, samples)
@@ -254,13 +262,17 @@ def _check_precision(stated: PrecisionResult, again: Recomputed) -> list[Check]:
             checks.append(cannot(line, again.unknown[name]))
         elif again.conclusion is None and name not in (*SAMPLE_FIGURES, "restarts"):
             continue
+        elif name == "attribution_missing" and stated.precision in again.traceless:
+            continue  # its attribution has a line
         elif name == "validity" and again.deaths:
             checks.append(_after_a_death(line, stated, part))
         else:
             checks.append(compare(line, getattr(stated, name), getattr(part, name)))
     if again.conclusion is None:
         return [*checks, cannot(f"{label} accuracy, attribution, validity", NOT_HERE)]
-    if "attribution" in again.unknown:
+    if stated.precision in again.traceless:
+        checks.append(cannot(f"{label} attribution", again.traceless[stated.precision]))
+    elif "attribution" in again.unknown:
         checks.append(cannot(f"{label} attribution", again.unknown["attribution"]))
     else:
         checks.append(check_attribution(f"{label} attribution", stated.attribution, part.attribution))

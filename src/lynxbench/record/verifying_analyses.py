@@ -4,7 +4,7 @@ What is planned (cells, order, seeds) follows from the definition; what is concl
 from their own samples: an analysis of figures that nobody can compute again cannot be verified either.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def verify_analysis_folder(path: Path) -> VerificationReport:
     folder, kind = analysis_folder(path)
     stated = read_stated(folder, kind)
     checks = guarded("record", lambda: _checks(folder, stated))
-    checks += guarded("results", lambda: _results_again(_run_folders(folder, stated)))
+    checks += guarded("results", lambda: _results_again(_run_folders(folder, stated), {}))
     return VerificationReport(analysis_id(stated), (*checks, *_program(stated)), kind.value)
 
 
@@ -71,14 +71,19 @@ def _run_folders(folder: Path, stated: AnalysisDocument) -> list[Path]:
     return sorted(path.parent for path in (folder / RUNS).glob(f"*/{RESULT_FILE}"))
 
 
-def _results_again(folders: Sequence[Path]) -> list[Check]:
+def _results_again(folders: Sequence[Path], left_out: Mapping[Path, Mapping[str, str]]) -> list[Check]:
     """Every result computed again; a line on each that does not hold, else one on all of them."""
-    reports = [verify_folder(folder) for folder in folders]
+    reports = [verify_folder(folder, left_out=left_out.get(folder, {})) for folder in folders]
     wrong = [
         fails(f"result {short(report.result_id)}", check.line)
         for report in reports
         for check in report.checks
         if check.outcome is CheckOutcome.DOES_NOT_HOLD
+    ]
+    wrong += [
+        cannot(f"result {short(report.result_id)} attribution", "its traces were left out of a bundle")
+        for report in reports
+        if report.without_traces
     ]
     bare = [short(report.result_id) for report in reports if not report.recomputed]
     if bare or not reports:
@@ -103,7 +108,7 @@ def verify_logged(ledger: OpenLedger, logged: Logged, folder: Path, trust: Trust
     checks = list(ledger_lines(ledger, logged, trust))
     try:
         stated = parse_analysis(ledger.blobs.get(body.analysis_id), body, "analysis")
-        lay_out_analysis(ledger, logged, folder)
+        left_out = lay_out_analysis(ledger, logged, folder)
     except LynxbenchError as error:
         return VerificationReport(body.analysis_id, (fails("analysis", str(error)), *checks), body.kind.value)
     checks.append(holds("analysis", "says what its entry says"))
@@ -111,7 +116,7 @@ def verify_logged(ledger: OpenLedger, logged: Logged, folder: Path, trust: Trust
         checks += guarded("record", lambda: _logged_fleet(folder, stated))
     else:
         checks += guarded("record", lambda: [*_checks(folder, stated), _same_results(folder, body)])
-    checks += guarded("results", lambda: _results_again(_run_folders(folder, stated)))
+    checks += guarded("results", lambda: _results_again(_run_folders(folder, stated), left_out))
     return VerificationReport(body.analysis_id, (*checks, *_program(stated)), body.kind.value)
 
 

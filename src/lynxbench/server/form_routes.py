@@ -125,7 +125,8 @@ async def keep_claim(here: Here, request: Request, who: TheCaller, by: TheAuthor
 @route("GET", "/results/{result}/contest", CONTEST)
 async def contest_form(here: Here, request: Request, who: TheCaller, result: Named) -> Response:
     name = await here.find(result, "result")
-    return here.html(contesting.contest_page(who, name, _address_of(request)))
+    page = await run_in_threadpool(contesting.contest_page, here.server, who, name, _address_of(request))
+    return here.html(page)
 
 
 @route("POST", "/results/{result}/contest", CONTEST)
@@ -137,9 +138,9 @@ async def contest(here: Here, request: Request, who: TheCaller, by: TheAuthor, r
     def work() -> Page:
         doubt = contesting.parse_doubt(server, name, reason, cites)
         server.audit.note(by, "prepare contest", name)
-        return contesting.contest_page(who, name, url, doubt, reason, cites)
+        return contesting.contest_page(server, who, name, url, doubt, reason, cites)
 
-    again = lambda line: contesting.contest_page(who, name, url, None, reason, cites, line)  # noqa: E731
+    again = lambda line: contesting.contest_page(server, who, name, url, None, reason, cites, line)  # noqa: E731
     return await _submitted(here, work, again)
 
 

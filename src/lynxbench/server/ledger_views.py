@@ -36,6 +36,7 @@ from lynxbench.model.result import Result, ValidityVerdict
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.standing import Remark, Standing, Voice
 from lynxbench.record.histories import ContractResults, Past, history_of
+from lynxbench.record.machine_names import machine_name
 from lynxbench.record.recalling import lay_out, result_document
 from lynxbench.run.concluding import telemetry_in
 from lynxbench.server.page_cache import EVERYTHING
@@ -329,6 +330,19 @@ def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]
     )
     rows = server.ledger.log.database.rows(select(listed.c.executor_id, listed.c.many, text))
     return sorted(((str(row[0]), int(row[1]), str(row[2])) for row in rows), key=lambda row: row[2], reverse=True)
+
+
+def machines_of(server: Server, executors: Iterable[str]) -> dict[str, str]:
+    """By executor id, its device and driver in words; looked up once, as an id never means another machine."""
+    return {name: words for name in set(executors) if (words := _machine_of(server, name))}
+
+
+def _machine_of(server: Server, executor_id: str) -> str:
+    def ask() -> tuple[str]:
+        newest = list_results(server.ledger.log, Wanted(executor=executor_id, limit=1), readable=True)
+        return (machine_name(server.ledger, newest[0]) if newest else "",)
+
+    return server.cache.get(("machine", executor_id), (), ask)[0]
 
 
 def result_with_executor(server: Server, executor_id: str) -> Result:

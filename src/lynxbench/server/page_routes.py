@@ -168,19 +168,20 @@ async def compare_(here: Here, a: str = "", b: str = "", precision: str | None =
     chosen = reading.precision_of(precision)
     a, b = a[:80].strip(), b[:80].strip()
     if not a or not b:
-        return here.html(compare.compare_form_page(a, b))
+        return await here.show((EVERYTHING,), compare.compare_form_page, a, b, keep=False)
     try:
         left, right = await here.find(a, "result"), await here.find(b, "result")
         return await here.show((left, right, OWN), compare.compare_page, left, right, chosen)
     except BadInput as error:
-        return here.html(compare.compare_form_page(a, b, shown_line(here.server, error)))
+        problem = shown_line(here.server, error)
+        return await here.show((EVERYTHING,), compare.compare_form_page, a, b, problem, keep=False)
 
 
 @route("GET", "/executors/diff", READ)
 async def diff_(here: Here, a: str = "", b: str = "", all: bool = False) -> Response:
     a, b = a[:80].strip(), b[:80].strip()
     if not a or not b:
-        return here.html(executors.diff_form_page(a, b))
+        return await here.show((EVERYTHING,), executors.diff_form_page, a, b, keep=False)
     left = await run_in_threadpool(compare.diff_names, here.server, a)
     right = await run_in_threadpool(compare.diff_names, here.server, b)
     return await here.show((left, right), executors.diff_page, left, right, all_tiers=all)

@@ -68,8 +68,8 @@ def _answer(ledger: OpenLedger, asked: dict[str, Any], folder: Path) -> dict[str
 def recompute(ledger: OpenLedger, result_id: str, folder: Path, *, whole: bool) -> Outcome:
     """Lay a result out as its run left it, or its samples alone, and hold what it states against them, as `verify`."""
     try:
-        (lay_out if whole else _lay_out_samples)(ledger, result_id, folder)
-        state, lines = judge(verify_folder(folder), result_id, whole=whole)
+        left_out = (lay_out if whole else _lay_out_samples)(ledger, result_id, folder)
+        state, lines = judge(verify_folder(folder, left_out=left_out), result_id, whole=whole)
         return state, lines if whole or state is not RecomputationState.HOLDS else [FIGURES_HOLD]
     except BadLedger:
         raise
@@ -81,7 +81,7 @@ def recompute(ledger: OpenLedger, result_id: str, folder: Path, *, whole: bool) 
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lay_out_samples(ledger: OpenLedger, result_id: str, folder: Path) -> None:
+def _lay_out_samples(ledger: OpenLedger, result_id: str, folder: Path) -> dict[str, str]:
     """The document and its samples: enough for the figures, and a small part of the files."""
     recorded = find_result(ledger.log, result_id)
     listed = None if recorded is None else next((b for b in recorded.entry.blobs if b.name == MANIFEST_FILE), None)
@@ -91,6 +91,7 @@ def _lay_out_samples(ledger: OpenLedger, result_id: str, folder: Path) -> None:
     for file in parse_manifest(ledger.blobs.get(listed.sha256)).files:
         if file.path in (RESULT_FILE, SAMPLES_FILE):
             (folder / file.path).write_bytes(ledger.blobs.get(file.sha256))
+    return {}
 
 
 OUT_OF_MEMORY = "it needs more memory than one result may take"
@@ -116,7 +117,8 @@ def judge(report: VerificationReport, result_id: str, *, whole: bool = True) -> 
     if not_made or not figures:
         return RecomputationState.CANNOT, not_made or ["it brings no samples"]
     held, left = report.count(CheckOutcome.HOLDS), report.count(CheckOutcome.CANNOT)
-    return RecomputationState.HOLDS, [f"{held} checks hold, {left} cannot be made from what is here"]
+    traces = "; traces were left out: where the time went was not" if report.without_traces else ""
+    return RecomputationState.HOLDS, [f"{held} checks hold, {left} cannot be made from what is here{traces}"]
 
 
 def _exhausted(check: Check) -> bool:

@@ -22,14 +22,16 @@ NumberedRow = tuple[int, Row]
 DEEPEST = 4
 """Objects within objects of a row that are looked into."""
 SNIFFED_LINES = 50
-SPANS = "resourcespans"
 _GZIP = b"\x1f\x8b"
 _REQUEST = re.compile(r'"(?P<method>[A-Z]+) (?P<path>\S+)[^"]*" (?P<status>\d{3})\b')
 _BRACKETED = re.compile(r"\[(?P<time>\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\]")
 """nginx and Apache: `[16/Nov/2026:10:00:00 +0000]`."""
 _LEADING = re.compile(r"\s*\[?(?P<time>\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?)")
 """uvicorn, under vLLM and SGLang, with a format that begins with a time."""
-_TOOK = re.compile(r"\b(?:rt|request_time)=(?P<seconds>\d+(?:\.\d+)?)")
+_METHOD = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT)\b")
+_AROUND = frozenset({"invoke_agent", "create_agent", "execute_tool", "invoke_workflow"})
+"""Operations of the GenAI conventions that are no request of a model."""
+_TOOK = re.compile(r"\b(?:rt|request_time)[=:] ?\"?(?P<seconds>\d+(?:\.\d+)?)")
 
 
 def decoded_text(data: bytes, source: str) -> str:
@@ -41,6 +43,11 @@ def decoded_text(data: bytes, source: str) -> str:
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text (byte {error.start}); a request log is JSON lines or CSV"
         raise BadInput(f"{source}: {problem}") from None
+
+
+def parse_local_time(text: str) -> float:
+    """A moment as nginx and Apache write it: `16/Nov/2026:10:00:00 +0000`; ValueError otherwise."""
+    return datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z").timestamp()
 
 
 def rows_of(text: str, source: str) -> Iterator[NumberedRow]:
@@ -72,10 +79,11 @@ def _unpacked(data: bytes, source: str) -> bytes:
 
 
 def _json_rows(text: str, source: str) -> Iterator[NumberedRow]:
-    whole = _whole(text) if SPANS in text[:4096].lower() else None
-    if whole is not None:  # one document over many lines
-        yield from ((1, row) for row in _span_rows(whole))
-        return
+    for line, row in _objects_over_lines(text) or _objects_by_line(text, source):
+        yield from ((line, request) for request in _requests_in(row))
+
+
+def _objects_by_line(text: str, source: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     for line, record in enumerate(text.splitlines(), 1):
         if not record.strip():
             continue
@@ -87,8 +95,54 @@ def _json_rows(text: str, source: str) -> Iterator[NumberedRow]:
             raise BadInput(f"{source}:{line}: is nested too deep for a request") from None
         if not isinstance(row, dict):
             raise BadInput(f"{source}:{line}: is no JSON object; one object a line is expected")
-        flat = _flat(row)
-        yield from ((line, span) for span in _span_rows(row)) if SPANS in flat else ((line, flat),)
+        yield line, row
+
+
+def _objects_over_lines(text: str) -> list[tuple[int, Mapping[str, object]]] | None:
+    """Objects one after the other, each over several lines, as exporters print them; None where one ends its line."""
+    decoder, rows, place, line = json.JSONDecoder(), list[tuple[int, Mapping[str, object]]](), 0, 1
+    while (begin := _after_space(text, place)) < len(text):
+        line, place = line + text.count("\n", place, begin), begin
+        if not rows and _is_json(text[begin:].split("\n", 1)[0]):
+            return None
+        try:
+            row, end = decoder.raw_decode(text, begin)
+        except (json.JSONDecodeError, RecursionError):
+            return None
+        if not isinstance(row, dict):
+            return None
+        rows.append((line, row))
+        line, place = line + text.count("\n", begin, end), end
+    return rows
+
+
+def _after_space(text: str, place: int) -> int:
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _requests_in(row: Mapping[str, object]) -> Iterator[Row]:
+    """The requests that one object tells of: itself, or those among its spans."""
+    if _get(row, "resourceSpans") is not None:
+        yield from _span_rows(row)
+        return
+    attributes = row.get("attributes")
+    if isinstance(attributes, Mapping) and any(str(name).startswith("gen_ai.") for name in attributes):
+        yield from _request_of(row, attributes, row.get("start_time"), row.get("end_time"))
+        return
+    flat = _flat(row)
+    line = str(flat.get("request") or flat.get("request_method") or "")
+    if _METHOD.match(line) is None or line.startswith("POST"):  # an access log in JSON: nothing else asks a model
+        yield flat
 
 
 def _array_rows(text: str, source: str) -> Iterator[NumberedRow]:
@@ -99,15 +153,7 @@ def _array_rows(text: str, source: str) -> Iterator[NumberedRow]:
     for place, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise BadInput(f"{source}: element {place} is no JSON object; one object a request is expected")
-        yield place, _flat(row)
-
-
-def _whole(text: str) -> Mapping[str, object] | None:
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return None
-    return document if isinstance(document, dict) else None
+        yield from ((place, request) for request in _requests_in(row))
 
 
 def _flat(row: Mapping[str, object], depth: int = 0) -> dict[str, object]:
@@ -128,31 +174,50 @@ def _flat(row: Mapping[str, object], depth: int = 0) -> dict[str, object]:
 
 def _span_rows(document: Mapping[str, object]) -> Iterator[Row]:
     """One row a span that speaks of a model's request; spans of other things are none."""
-    for span in _spans(document):
-        attributes = {str(one.get("key")): _value(one.get("value")) for one in _objects(span.get("attributes"))}
-        if not any(name.startswith("gen_ai.") for name in attributes):
-            continue
-        begin, end = (_whole_number(span.get(name)) for name in ("startTimeUnixNano", "endTimeUnixNano"))
-        status = span.get("status")
-        code = status.get("code") if isinstance(status, Mapping) else None
-        yield {
-            "arrival": begin,
-            "prompt_tokens": _first(attributes, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-            "completion_tokens": _first(attributes, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-            "duration": None if begin is None or end is None else (end - begin) / 1e9,
-            "session": _first(attributes, "gen_ai.conversation.id", "session.id"),
-            "error": attributes.get("error.type") or (code in (2, "STATUS_CODE_ERROR") and "error") or None,
-        }
-
-
-def _spans(document: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     for resource in _objects(_get(document, "resourceSpans")):
-        for scope in _objects(resource.get("scopeSpans") or resource.get("instrumentationLibrarySpans")):
-            yield from _objects(scope.get("spans"))
+        for scope in _objects(_get(resource, "scopeSpans") or _get(resource, "instrumentationLibrarySpans")):
+            for span in _objects(scope.get("spans")):
+                told = _objects(span.get("attributes"))
+                attributes = {str(one.get("key")): _value(one.get("value")) for one in told}
+                times = (_whole_number(_get(span, name)) for name in ("startTimeUnixNano", "endTimeUnixNano"))
+                yield from _request_of(span, attributes, *times)
+
+
+def _request_of(
+    span: Mapping[str, object], attributes: Mapping[str, object], begin: object, end: object
+) -> Iterator[Row]:
+    """The request of a span; what an agent or a tool did around it is counted by the spans of its own requests."""
+    is_request = any(name.startswith("gen_ai.") for name in attributes)
+    if not is_request or attributes.get("gen_ai.operation.name") in _AROUND:
+        return
+    status = span.get("status")
+    code = _get(status, "code") or _get(status, "statusCode") if isinstance(status, Mapping) else None
+    yield {
+        "arrival": begin,
+        "prompt_tokens": _first(attributes, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+        "completion_tokens": _first(attributes, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+        "duration": _between(begin, end),
+        "session": _first(attributes, "gen_ai.conversation.id", "session.id"),
+        "error": attributes.get("error.type") or (code in (2, "STATUS_CODE_ERROR", "ERROR") and "error") or None,
+    }
+
+
+def _between(begin: object, end: object) -> float | None:
+    """Seconds from one moment to another, in nanoseconds or as dates; None where one is not known."""
+    if isinstance(begin, int) and isinstance(end, int):
+        return (end - begin) / 1e9
+    if not isinstance(begin, str) or not isinstance(end, str):
+        return None
+    try:
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+    except (ValueError, TypeError):
+        return None
 
 
 def _get(document: Mapping[str, object], name: str) -> object:
-    return next((value for key, value in document.items() if key.lower() == name.lower()), None)
+    """A value whatever the spelling of its name: `startTimeUnixNano`, `start_time_unix_nano`."""
+    wanted = name.lower()
+    return next((value for key, value in document.items() if key.replace("_", "").lower() == wanted), None)
 
 
 def _objects(value: object) -> Iterable[Mapping[str, object]]:
@@ -163,8 +228,9 @@ def _value(value: object) -> object:
     """The value of an attribute, whatever its type is called; whole numbers are written as text."""
     if not isinstance(value, Mapping):
         return value
-    if "intValue" in value:
-        return _whole_number(value["intValue"])
+    whole = _get(value, "intValue")
+    if whole is not None:
+        return _whole_number(whole)
     return next(iter(value.values()), None)
 
 
@@ -227,8 +293,9 @@ def _access_rows(text: str, source: str) -> Iterator[NumberedRow]:
 def _access_time(record: str, where: str) -> object:
     bracketed = _BRACKETED.search(record)
     if bracketed is not None:
-        return datetime.strptime(bracketed["time"], "%d/%b/%Y:%H:%M:%S %z").timestamp()
+        return parse_local_time(bracketed["time"])
     leading = _LEADING.match(record)
     if leading is None:
-        raise BadInput(f"{where}: a request without a time; write the log with one, such as nginx's `$time_local`")
+        how = "nginx's `$time_local`, `docker logs --timestamps`, a uvicorn format that begins with `%(asctime)s`"
+        raise BadInput(f"{where}: a request without a time; write the log with one: {how}")
     return leading["time"].replace(",", ".")

@@ -19,7 +19,7 @@ from lynxbench.errors import BadInput
 from lynxbench.model.samples import Float64, Int64
 from lynxbench.plain_files import read_plain
 from lynxbench.tables import read_table
-from lynxbench.workload.log_rows import NumberedRow, Row, decoded_text, rows_of
+from lynxbench.workload.log_rows import NumberedRow, Row, decoded_text, parse_local_time, rows_of
 
 COLUMNS: dict[str, list[str]] = read_table("workload/data/log_columns.toml")
 """What each column may be called, in lower case; the first that is there is taken."""
@@ -238,6 +238,9 @@ def _is_number(text: str) -> bool:
 
 
 def _parse_date(text: str, where: str) -> float:
+    if text[2:3] == "/":
+        with suppress(ValueError):
+            return parse_local_time(text)
     whole, dot, fraction = text.partition(".")
     digits = len(fraction) - len(fraction.lstrip("0123456789"))
     # Traces write up to nine digits of a second; Python's reader takes six, so the fraction is added by hand.

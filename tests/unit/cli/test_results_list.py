@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -10,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from command_line import lynxbench_here
-from ledgers import key_of, recorded, registered, sealed
+from ledgers import MADE_AT, key_of, recorded, registered, sealed
+from lynxbench.evidence.statement import seal_entry
+from lynxbench.ledger.blobs import FolderBlobs
 from lynxbench.ledger.log import Ledger
+from lynxbench.model.entries import Blob, Entry
 from lynxbench.model.precision import Precision
 
 NOT_NEEDED = ("lynxbench.model.result", "lynxbench.model.contract", "numpy", "scipy", "rich", "alembic")
@@ -56,3 +60,25 @@ def test_the_options_choose(home: Path, words: list[str], listed: list[list[str]
     document = json.loads(done.out)
     assert [[figure["precision"] for figure in result["per_precision"]] for result in document["results"]] == listed
     assert len(document["unfinished"]) == 1
+
+
+def test_machines_are_called_by_device_and_driver_beside_a_run_without_an_end(tmp_path: Path) -> None:
+    document = {
+        "executor": {
+            "layers": {
+                "accelerator": {"gpu_name": {"value": ["NVIDIA H200"]}},
+                "system": {"nvidia_driver": {"value": "580.159.04"}},
+            }
+        }
+    }
+    data = json.dumps(document).encode()
+    with Ledger(f"sqlite:///{tmp_path / 'ledger' / 'ledger.sqlite'}") as ledger:
+        blob = Blob(name="result.json", sha256=hashlib.sha256(data).hexdigest(), size_bytes=len(data))
+        entry = Entry(made_at=MADE_AT, body=recorded("one"), blobs=(blob,))
+        ledger.append(seal_entry(entry, [key_of("alpha")]))
+        ledger.append(sealed(registered("killed"), key_of("alpha")))
+    FolderBlobs(tmp_path / "ledger" / "blobs").put(data)
+    done = lynxbench_here("results", "list", cwd=tmp_path, LYNXBENCH_HOME=str(tmp_path))
+    assert done.code == 0, done.err
+    assert "H200 · driver 580 @a" in done.out
+    assert "1 registered without an end" in done.out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import cycle, pairwise
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,29 @@ def test_no_planted_standing_supports_a_purchase(today: Result, tested: Result, 
     assert decision.supported == "undecided"
     assert is_held_back(decision)
     assert "lynxbench" in decision.because, "the next step is named"
+    where = decision.answers[1]
+    assert "nobody is blamed" in where.says
+    assert not where.answered
+    assert "-bound" not in where.says
+
+
+@pytest.mark.parametrize(
+    ("planted", "standing"),
+    list(zip(pairwise([*OF_EVIDENCE, *list(OF_EVIDENCE)[:1]]), cycle(OF_STANDING), strict=False)),
+    ids=lambda part: " and ".join(part) if isinstance(part, tuple) else part,
+)
+def test_two_shortfalls_under_a_planted_standing_say_no_more_than_one(
+    today: Result, tested: Result, planted: tuple[str, str], standing: str
+) -> None:
+    first, second = (OF_EVIDENCE[name][1] for name in planted)
+    today, tested = first(second(hardware_bound(today))), second(first(faster(tested)))
+    decision = bought(today, tested, stands(standing, today, tested))
+    shown = decision.model_dump_json()
+    assert decision.supported == "undecided"
+    assert is_held_back(decision)
+    assert not any(word in decision.sentence for word in STRONG)
+    assert "hardware engineering" not in shown, "nobody is blamed"
+    assert "-bound →" not in shown
 
 
 def test_one_unsigned_side_is_enough(today: Result, tested: Result) -> None:
@@ -273,6 +297,10 @@ def test_every_kind_of_decision_is_held_back_on_a_planted_standing(name: str) ->
         held = hold_back(decision, demo_results(), stands(name, *demo_results()))
         assert is_held_back(held), decision.kind
         assert "lynxbench" in held.sentence
+        if isinstance(held, WhatIf):
+            assert "software-bound" in decision.sentence, "otherwise this would show nothing"
+            assert "-bound:" not in held.sentence
+            assert held.fix is None or held.fix.owner is None
 
 
 @cache

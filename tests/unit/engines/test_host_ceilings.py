@@ -6,7 +6,9 @@ import pytest
 
 from lynxbench.engines.host_ceilings import (
     BUDGET_S,
+    LEAST_MATMUL_SIDE,
     LEAST_REPEATS,
+    MATMUL_SIDE,
     STREAM_BYTES,
     budget_within,
     measure_best_s,
@@ -57,6 +59,8 @@ def test_each_says_how_long_it_was_sought() -> None:
     product = measure_matmul("float32", Precision.FP32, 1, 0.02)
     copy, read = measure_streams(2, 0.02)
     assert all("best of 0.02 s" in ceiling.how for ceiling in (product, copy, read))
+    assert f"numpy matmul {LEAST_MATMUL_SIDE}³" in product.how, "a run's own limit leaves no time for a larger one"
+    assert f"numpy matmul {MATMUL_SIDE}³" in measure_matmul("float32", Precision.FP32, 1, BUDGET_S).how
     assert (product.precision, product.unit) == (Precision.FP32, "FLOP/s")
     assert copy.per_s > STREAM_BYTES / 60, "twice the bytes: read and written"
     assert read.per_s > STREAM_BYTES / 60

@@ -258,12 +258,16 @@ def _bare_copy_per_s() -> float:
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 def test_ceilings_are_plausible(precision: str) -> None:
-    ceilings = {ceiling.name: ceiling for ceiling in open_tiny("generate", "decoder", precision).ceilings()}
-    assert set(ceilings) == {"matmul", "copy", "read"}
+    session = open_tiny("generate", "decoder", precision)
+    for _ in range(3):  # whatever else this machine does, it does to both, though not at the same moment
+        ceilings = {ceiling.name: ceiling for ceiling in session.ceilings()}
+        assert set(ceilings) == {"matmul", "copy", "read"}
+        bare = _bare_copy_per_s()
+        if all(bare / 20 < ceilings[name].per_s < 20 * bare for name in ("copy", "read")):
+            break
+    else:
+        pytest.fail(f"three times far from a bare copy at {bare:.3g} B/s: {ceilings}")
     assert 1e8 < ceilings["matmul"].per_s < 1e14
-    bare = _bare_copy_per_s()  # whatever else this machine does now, it does to both
-    assert bare / 20 < ceilings["copy"].per_s < 20 * bare
-    assert bare / 20 < ceilings["read"].per_s < 20 * bare
     assert ceilings["matmul"].precision is Precision(precision)
 
 

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,26 @@ def test_a_limit_of_the_system_is_met_like_a_full_disk(tmp_path: Path) -> None:
     assert failed.value.filename == str(file)
     assert file.read_bytes() == b"before"
     assert [path.name for path in tmp_path.iterdir()] == ["samples.npz"]
+
+
+def test_a_pipe_is_written_into_and_stays_one(tmp_path: Path) -> None:
+    """`-o /dev/stdout`, or /dev/null as root: a file in its place would take the device from everybody."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "the report")
+        assert os.read(reader, 100) == b"the report"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_link_beside_a_run_leads_nowhere(tmp_path: Path) -> None:
+    """Whoever hands over a folder with a link in it does not choose which file of the reader's is written."""
+    own, link = tmp_path / "own", tmp_path / "report.html"
+    own.write_text("mine")
+    link.symlink_to(own)
+    write_text(link, "the report")
+    assert own.read_text() == "mine"
+    assert not link.is_symlink()

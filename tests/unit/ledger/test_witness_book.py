@@ -352,7 +352,10 @@ def test_a_note_put_into_another_ledger_is_found(ledger: Ledger) -> None:
 
 def test_a_wrong_signature_in_a_stored_note_is_found(ledger: Ledger, book: WitnessBook) -> None:
     keep_cosignatures(ledger, sees(book, ledger), TRUST, NOW)
-    _edit(ledger, "UPDATE ledger_checkpoints SET envelope = CAST(replace(envelope, 'A', 'B') AS BLOB) WHERE number = 2")
+    # within the signature at the note's end: one that names another key would be nobody's, and is not looked at
+    head, tail = "substr(envelope, 1, length(envelope) - 20)", "substr(envelope, length(envelope) - 9)"
+    changed = f"CAST({head} || 'AAAAAAAAAA' || {tail} AS BLOB)"
+    _edit(ledger, f"UPDATE ledger_checkpoints SET envelope = {changed} WHERE number = 2")
     with pytest.raises(EvidenceInvalid):
         prove_stored(ledger, TRUST)
     with pytest.raises(EvidenceInvalid):

@@ -116,3 +116,13 @@ def test_a_part_that_is_missing_is_one_line(name: str) -> None:
 def test_the_digest_is_of_the_whole_scores() -> None:
     first, second = condense(outputs_of(WHOLE)), condense(outputs_of(np.nextafter(WHOLE, np.float32(9))))
     assert not np.array_equal(first.arrays["digest"], second.arrays["digest"])
+
+
+def test_what_is_kept_does_not_grow_with_the_vocabulary(tmp_path: Path) -> None:
+    """128,256 tokens, as Llama 3.1 has them: half a megabyte a position, were the scores kept whole."""
+    chance, positions = np.random.default_rng(5), 48
+    whole = chance.standard_normal((positions, 128_256), dtype=np.float32)
+    file = tmp_path / "outputs.npz"
+    write_outputs(file, condense(outputs_of(whole, chance.integers(0, 128_256, positions))))
+    assert whole.nbytes > positions * 0.5e6
+    assert file.stat().st_size < positions * 2.5e3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,102 @@ def test_a_column_of_another_name_is_given() -> None:
     for wrong in ("input", "inputs=x", "input=", "=x"):
         with pytest.raises(BadInput, match="write what it holds and its name"):
             parse_columns([wrong])
+
+
+# --- other spellings of the same forms --------------------------------------------------------------------------------
+
+CHAT: dict[str, int | str] = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.usage.input_tokens": 11,
+    "gen_ai.usage.output_tokens": 4,
+}
+SECOND = 10**9
+BEGIN = 1_763_287_200 * SECOND
+
+
+def otlp(number: int, attributes: dict[str, int | str]) -> dict[str, object]:
+    told = [
+        {"key": name, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+        for name, value in attributes.items()
+    ]
+    begin = BEGIN + number * SECOND
+    times = {"startTimeUnixNano": str(begin), "endTimeUnixNano": str(begin + SECOND // 2)}
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "chat", "attributes": told, **times}]}]}]}
+
+
+def snake(text: str) -> str:
+    """As an exporter writes it that keeps the names of the protocol's own files."""
+    names = ("resourceSpans", "scopeSpans", "startTimeUnixNano", "endTimeUnixNano", "intValue", "stringValue")
+    for name in names:
+        text = text.replace(name, re.sub(r"([A-Z])", lambda match: f"_{match[0].lower()}", name))
+    return text
+
+
+def console(number: int) -> dict[str, object]:
+    """A span as the SDK of Python prints it."""
+    moment = f"2026-11-16T10:00:0{number}"
+    times = {"start_time": f"{moment}.000000Z", "end_time": f"{moment}.500000Z"}
+    return {"name": "chat", **times, "status": {"status_code": "UNSET"}, "attributes": CHAT}
+
+
+AGENT = {**CHAT, "gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": 33}
+TOOL: dict[str, int | str] = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "search"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps([otlp(number, CHAT) for number in range(3)]),
+        snake(json.dumps(otlp(0, CHAT)) + "\n" + json.dumps(otlp(1, CHAT)) + "\n" + json.dumps(otlp(2, CHAT))),
+        "\n".join(json.dumps(otlp(0, about)) for about in (AGENT, TOOL))
+        + "\n"
+        + "\n".join(json.dumps(otlp(number, CHAT)) for number in range(3)),
+        "\n".join(json.dumps(console(number)) for number in range(3)),
+        "\n".join(json.dumps(console(number), indent=4) for number in range(3)),
+    ],
+    ids=["array", "names with underscores", "an agent and a tool around", "console", "console over many lines"],
+)
+def test_spans_are_requests_however_they_are_written(text: str) -> None:
+    log = parse_log(text)
+    assert log.arrival_s.tolist() == [0.0, 1.0, 2.0]
+    assert log.input_tokens.tolist() == [11, 11, 11], "an agent's total is that of its requests, not one more"
+    assert log.output_tokens is not None
+    assert log.output_tokens.tolist() == [4, 4, 4]
+    assert log.duration_s is not None
+    assert log.duration_s.tolist() == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        {"time_local": "16/Nov/2026:10:00:0{} +0200"},
+        {"time_iso8601": "2026-11-16T10:00:0{}+02:00"},
+        {"msec": "176328720{}.250"},
+    ],
+    ids=lambda part: next(iter(part)),
+)
+def test_an_access_log_in_json_has_its_posted_requests(moment: dict[str, str], tmp_path: Path) -> None:
+    (name, form), file = next(iter(moment.items())), tmp_path / "access.json"
+    rows = [{name: form.format(i), "request": "POST /v1 HTTP/1.1", "status": "502" if i else "200"} for i in range(3)]
+    rows.append({name: form.format(5), "request": "GET /health HTTP/1.1", "status": "200"})
+    file.write_text("\n".join(map(json.dumps, rows)))
+    moments, failed = read_arrivals(file)
+    assert (moments - moments[0]).tolist() == [0.0, 1.0, 2.0]
+    assert failed == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '2026-11-16T10:00:0{}.123456789Z stdout F INFO:     10.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK',
+        '2026-11-16T10:00:0{}+0000 host vllm[12]: INFO:     10.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK',
+        '2001:db8::1 - alice [16/Nov/2026:10:00:0{} +0200] "POST /v1/completions HTTP/2.0" 200 81 "-" "c" rt="0.25"',
+    ],
+    ids=["container runtime", "journal", "nginx over IPv6"],
+)
+def test_access_logs_with_a_prefix_have_their_times(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "access.log"
+    file.write_text("\n".join(line.format(number) for number in range(3)))
+    moments, failed = read_arrivals(file)
+    assert (moments - moments[0]).tolist() == [0.0, 1.0, 2.0]
+    assert failed == 0

@@ -30,14 +30,15 @@ def compose_list(
     standing: Mapping[str, Standing],
     open_runs: Sequence[OpenRun],
     machines: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> doc.Report:
     """Results, and runs that were announced and never came to an end."""
     unfinished: doc.Note | None = None
     if open_runs:
-        names = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
+        first = ", ".join(run.run_id for run in open_runs[:SHOWN_RUNS])
         more = f" and {len(open_runs) - SHOWN_RUNS} more" if len(open_runs) > SHOWN_RUNS else ""
-        unfinished = doc.Note(f"{len(open_runs)} registered without an end: {names}{more}")
-    return doc.Report("Results", (results_table(listed, standing, machines=machines), unfinished))
+        unfinished = doc.Note(f"{len(open_runs)} registered without an end: {first}{more}")
+    return doc.Report("Results", (results_table(listed, standing, machines=machines, names=names), unfinished))
 
 
 def results_table(
@@ -48,15 +49,18 @@ def results_table(
     contract: bool = True,
     recomputed: Mapping[str, Inline] | None = None,
     machines: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> doc.Table:
     """One row a precision: the figure with its interval, where it came from, what it stands on.
 
-    Whoever recomputed the results says so in a column of its own; `machines` are letters by instance.
+    Whoever recomputed the results says so in a column of its own; `machines` are letters by instance, `names` the words
+    for an executor's device and driver.
     """
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
         for index, figure in enumerate(result.figures or (None,)):
             first, stands = index == 0, standing[result.result_id]
+            machine = (names or {}).get(result.executor_id, "")
             named: tuple[Inline, ...] = (
                 (refer("contracts", result.contract_id, said(result.contract_name)),) if contract else ()
             )
@@ -64,7 +68,10 @@ def results_table(
                 refer("results", result.result_id),
                 *named,
                 brief(result.started_at),
-                (refer("executors", result.executor_id), f" @{machines[result.instance_id]}" if machines else ""),
+                (
+                    refer("executors", result.executor_id, said(machine) if machine else ""),
+                    f" @{machines[result.instance_id]}" if machines else "",
+                ),
             )
             validity = figure.validity if figure else result.validity
             rate = words.figure_text(figure.throughput) if figure and figure.throughput else words.NO_FIGURE

@@ -10,15 +10,18 @@ from lynxbench.report.doc import code, link, refer
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, make_page, pair_form, problem_note
+from lynxbench.server.pages.pickers import offered_results
 from lynxbench.server.pages.results_page import recomputed_word
 from lynxbench.server.server_state import Server
 
 
-def compare_form_page(a: str, b: str, problem: str = "") -> Page:
+def compare_form_page(server: Server, a: str, b: str, problem: str = "") -> Page:
     """Which two? And why the two that were named cannot be compared."""
-    lead = "Name two results by their ids or the beginnings of them. An unsound pair gets no ratio."
+    lead = (
+        "Pick two results, or name them: last, last~1, NAME@a, the beginning of an id. An unsound pair gets no ratio."
+    )
     wrong = doc.Section("problem", "What is wrong", (problem_note(problem),)) if problem else None
-    blocks = (wrong, doc.Section("which", "Which two", (_form(a, b),)))
+    blocks = (wrong, doc.Section("which", "Which two", (_form(server, a, b),)))
     report = doc.Report("Compare", blocks, lead="These two cannot be compared." if problem else lead)
     return make_page(report, status=404 if problem else 200)
 
@@ -39,7 +42,11 @@ def compare_page(server: Server, a: str, b: str, precision: Precision | None) ->
         replace(
             report,
             name=f"{b[:12]} against {a[:12]}",
-            blocks=(*report.blocks, _recomputed(server, a, b), doc.Section("which", "Two others", (_form(a, b),))),
+            blocks=(
+                *report.blocks,
+                _recomputed(server, a, b),
+                doc.Section("which", "Two others", (_form(server, a, b),)),
+            ),
             title=("Result ", code(b[:12]), " held against ", code(a[:12])),
             brand="Comparison",
             links=elsewhere,
@@ -64,8 +71,9 @@ def _recomputed(server: Server, a: str, b: str) -> doc.Section:
     return doc.Section("recomputed", "Recomputed by this server", (doc.Points(items),))
 
 
-def _form(a: str, b: str) -> doc.Embedded:
-    return pair_form("/compare", ("A, the one to hold against", "B, the other"), "Compare", a, b)
+def _form(server: Server, a: str, b: str) -> doc.Embedded:
+    names = ("A, the one to hold against", "B, the other")
+    return pair_form("/compare", names, "Compare", a, b, offered_results(server))
 
 
 def diff_names(server: Server, text: str) -> str:

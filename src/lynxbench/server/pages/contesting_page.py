@@ -12,6 +12,7 @@ from lynxbench.report.doc import refer, said
 from lynxbench.report.markup import tag
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, form, make_page, problem_note, text_area, text_field
+from lynxbench.server.pages.pickers import offered_results
 from lynxbench.server.rights import Principal
 from lynxbench.server.server_state import Server
 
@@ -64,6 +65,7 @@ def commands(doubt: PreparedContest, url: str) -> tuple[str, ...]:
 
 
 def contest_page(
+    server: Server,
     viewer: Principal,
     result_id: str,
     url: str,
@@ -75,7 +77,7 @@ def contest_page(
     """The form; and, once it was sent, the command that signs what it says."""
     area = text_area("Why it cannot be accepted", "reason", reason, rows=5, maxlength=MOST_REASON)
     shows_it = text_field(
-        "Results that show it (optional)", "cites", value=cites, placeholder="ids or their beginnings"
+        "Results that show it (optional)", "cites", offered_results(server), value=cites, placeholder="names or ids"
     )
     button = tag("button", "Prepare the contest", class_="primary")
     fields = form(f"/results/{result_id}/contest", area, shows_it, button, viewer=viewer)

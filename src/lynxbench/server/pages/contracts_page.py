@@ -145,7 +145,8 @@ def _recovered(closed: Sequence[Notice]) -> doc.Section | None:
 def _newest(server: Server, contract_id: str) -> doc.Section:
     listed, standing = reading.list_page(server, Wanted(contract=contract_id, limit=SHOWN_RESULTS))
     recomputed = recomputed_words(server, listed)
-    table = results_table(listed, standing, "Results, newest first", contract=False, recomputed=recomputed)
+    names = reading.machines_of(server, (result.executor_id for result in listed))
+    table = results_table(listed, standing, "Results, newest first", contract=False, recomputed=recomputed, names=names)
     every = doc.Note(link("All results of this contract", f"/results?contract={contract_id}"))
     return doc.Section("results", "Newest results", (table, every))
 

@@ -12,6 +12,7 @@ from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import executor_section
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, make_page, pair_form
+from lynxbench.server.pages.pickers import offered_executors
 from lynxbench.server.pages.results_page import recomputed_words
 from lynxbench.server.server_state import Server
 
@@ -21,13 +22,15 @@ SHOWN_RESULTS = 15
 
 def executors_page(server: Server) -> Page:
     """Every executor that was measured on."""
+    known = reading.executor_ids(server, MOST_LISTED)
+    machines = reading.machines_of(server, (name for name, _, _ in known))
     rows = [
-        (refer("executors", name), str(many), words.moment_text(newest))
-        for name, many, newest in reading.executor_ids(server, MOST_LISTED)
+        (refer("executors", name), said(machines.get(name, "not known")), str(many), words.moment_text(newest))
+        for name, many, newest in known
     ]
-    head = ("Executor", "Results", "Newest")
-    listed = doc.Table(head, rows, "Executors by their newest result", (1,), empty="No result yet.")
-    blocks = (doc.Section("list", "List", (listed,)), doc.Section("diff", "Difference", (_form("", ""),)))
+    head = ("Executor", "Device", "Results", "Newest")
+    listed = doc.Table(head, rows, "Executors by their newest result", (2,), empty="No result yet.")
+    blocks = (doc.Section("list", "List", (listed,)), doc.Section("diff", "Difference", (_form(server, "", ""),)))
     lead = "Everything that produced a number: captured from the machine, layer by layer, never typed in."
     return make_page(doc.Report("Executors", blocks, lead=lead))
 
@@ -41,11 +44,12 @@ def executor_page(server: Server, executor_id: str) -> Page:
         missing = doc.Note(("Its fields are not here: ", said(str(error))), Style.EMPTY)
         layers = doc.Section("executor", "Executor by layer", (missing,))
     recomputed = recomputed_words(server, listed)
+    name = reading.machines_of(server, [executor_id]).get(executor_id)
     results = results_table(listed, standing, "Results, newest first", recomputed=recomputed)
     report = doc.Report(
         f"Executor {short(executor_id)}",
         (layers, doc.Section("results", "Results on it", (results,))),
-        title=("Executor ", code(executor_id[:12])),
+        title=("Executor ", said(f"{name} ") if name else "", code(executor_id[:12])),
         brand="Executor",
         links=doc.Links("Elsewhere", [link("Compare with another executor", f"/executors/diff?a={executor_id}")]),
     )
@@ -64,7 +68,10 @@ def diff_page(server: Server, a: str, b: str, *, all_tiers: bool) -> Page:
         tiers = link("Configuration alone", f"/executors/diff?a={a}&b={b}")
     report = doc.Report(
         "Executor difference",
-        (doc.Section("layers", "Layers that differ", (body,)), doc.Section("which", "Two others", (_form(a, b),))),
+        (
+            doc.Section("layers", "Layers that differ", (body,)),
+            doc.Section("which", "Two others", (_form(server, a, b),)),
+        ),
         title=difference_title(changes),
         brand="Executor difference",
         facts=(_side("A", left), _side("B", right)),
@@ -73,16 +80,16 @@ def diff_page(server: Server, a: str, b: str, *, all_tiers: bool) -> Page:
     return make_page(report)
 
 
-def diff_form_page(a: str, b: str) -> Page:
+def diff_form_page(server: Server, a: str, b: str) -> Page:
     """Which two?"""
-    which = doc.Section("which", "Which two", (_form(a, b),))
-    return make_page(doc.Report("Executor difference", (which,), lead="Name two executors, or two results."))
+    which = doc.Section("which", "Which two", (_form(server, a, b),))
+    return make_page(doc.Report("Executor difference", (which,), lead="Pick two executors, or name two results."))
 
 
 def _side(name: str, result: Result) -> Fact:
     return name, (refer("executors", result.executor_id), " in ", refer("results", result.result_id))
 
 
-def _form(a: str, b: str) -> doc.Embedded:
+def _form(server: Server, a: str, b: str) -> doc.Embedded:
     names = ("Executor or result A", "Executor or result B")
-    return pair_form("/executors/diff", names, "Show the difference", a, b)
+    return pair_form("/executors/diff", names, "Show the difference", a, b, offered_executors(server))

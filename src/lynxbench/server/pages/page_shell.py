@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from lynxbench import __version__
 from lynxbench.report import doc
 from lynxbench.report.doc import Inline, Style, said
-from lynxbench.report.markup import Attribute, Child, Safe, tag
+from lynxbench.report.markup import Attribute, Child, Safe, join, tag
 from lynxbench.report.palette import LIGHT, colour_rules
 from lynxbench.report.render_html import HtmlRenderer, asset
 from lynxbench.server.rights import AccessScope, Principal
@@ -134,10 +134,12 @@ def row_form(viewer: Principal, action: str, word: str, label: str, *children: C
     return form(action, carried, children, tag("button", word, aria_label=label), viewer=viewer, class_=None)
 
 
-def pair_form(action: str, names: tuple[str, str], button: str, a: str, b: str) -> doc.Embedded:
-    """Which two?"""
+def pair_form(
+    action: str, names: tuple[str, str], button: str, a: str, b: str, offered: Sequence[tuple[str, str]] = ()
+) -> doc.Embedded:
+    """Which two? Picked by name from what is offered, or typed."""
     fields = [
-        text_field(label, name, value=value, required=True, spellcheck="false")
+        text_field(label, name, offered, value=value, required=True, spellcheck="false")
         for label, name, value in zip(names, ("a", "b"), (a, b), strict=True)
     ]
     return form(action, fields, tag("button", button), class_="filter ids")
@@ -148,9 +150,14 @@ def hidden_field(name: str, value: str) -> Safe:
     return tag("input", type="hidden", name=name, value=value)
 
 
-def text_field(label: str, name: str, **attributes: Attribute) -> Safe:
-    """A labelled input."""
-    return _labelled(label, name, tag("input", id=f"field-{name}", name=name, **attributes))
+def text_field(label: str, name: str, offered: Sequence[tuple[str, str]] = (), **attributes: Attribute) -> Safe:
+    """A labelled input; what is offered beside it can be picked by its words, without any script."""
+    if not offered:
+        return _labelled(label, name, tag("input", id=f"field-{name}", name=name, **attributes))
+    options = [tag("option", shown, value=value) for value, shown in offered]
+    picker = tag("datalist", options, id=f"offered-{name}")
+    field = tag("input", id=f"field-{name}", name=name, list=f"offered-{name}", autocomplete="off", **attributes)
+    return _labelled(label, name, join([field, picker]))
 
 
 def text_area(label: str, name: str, text: str = "", **attributes: Attribute) -> Safe:

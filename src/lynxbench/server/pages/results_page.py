@@ -14,11 +14,12 @@ from lynxbench.report import doc
 from lynxbench.report.doc import Inline, Span, Style, Tone, link, said, strong
 from lynxbench.report.documents.ledger_documents import entries_table, results_table
 from lynxbench.report.documents.result_document import compose_result
-from lynxbench.report.markup import join, tag
+from lynxbench.report.markup import Safe, join, tag
 from lynxbench.report.render_html import HtmlRenderer
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.ledger_views import Spoken
 from lynxbench.server.pages.page_shell import Page, choice, form, list_page, make_page, text_field
+from lynxbench.server.pages.pickers import Offered, offered_contracts, offered_executors
 from lynxbench.server.server_state import Server
 from lynxbench.watch.recomputations import Recomputation, RecomputationState
 
@@ -43,8 +44,8 @@ def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> 
     verdicts = [("", "any"), *((option.value, option.value) for option in ValidityVerdict)]
     narrow = form(
         "/results",
-        text_field("Contract", "contract", value=filters.get("contract", ""), placeholder="id or its beginning"),
-        text_field("Executor", "executor", value=filters.get("executor", ""), placeholder="id or its beginning"),
+        _narrowing(filters, "contract", offered_contracts(server), "a name or an id"),
+        _narrowing(filters, "executor", offered_executors(server), "a machine or an id"),
         choice("Precision", "precision", precisions, filters.get("precision", "")),
         choice("Validity", "valid", verdicts, filters.get("valid", "")),
         text_field("Since", "since", type="date", value=filters.get("since", "")),
@@ -53,8 +54,14 @@ def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> 
         aria_label="Narrow the list",
     )
     many = f"The newest {len(listed)}, newest first." if listed else ""
-    table = results_table(listed, standing, "Results, newest first", recomputed=recomputed_words(server, listed))
+    names = reading.machines_of(server, (result.executor_id for result in listed))
+    recomputed = recomputed_words(server, listed)
+    table = results_table(listed, standing, "Results, newest first", recomputed=recomputed, names=names)
     return list_page("Results", many, narrow, table)
+
+
+def _narrowing(filters: Mapping[str, str], name: str, offered: Offered, hint: str) -> Safe:
+    return text_field(name.capitalize(), name, offered, value=filters.get(name, ""), placeholder=hint)
 
 
 def recomputed_words(server: Server, listed: Sequence[Listed]) -> dict[str, Inline]:
