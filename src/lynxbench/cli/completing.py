@@ -1,4 +1,7 @@
-"""Shell completion: the script that a shell reads once, and the words that it then asks the program for."""
+"""Shell completion: the script that a shell reads once, and the words that it then asks the program for.
+
+What makes them is loaded when it is asked for: every command comes by here.
+"""
 
 import os
 from enum import StrEnum

@@ -12,12 +12,13 @@ from lynxbench.evidence.sample_file import hash_file
 from lynxbench.evidence.whole_files import write_text
 from lynxbench.model.canonical import JsonValue, content_id
 from lynxbench.model.document import Document, first_problem
+from lynxbench.model.entries import RESULT_BLOB
 from lynxbench.model.result import Result
 from lynxbench.model.strict_json import NotStrictJson, parse_strict_json
 from lynxbench.plain_files import read_plain
 
 MAX_RESULT_BYTES = 256 << 20
-RESULT_FILE = "result.json"
+RESULT_FILE = RESULT_BLOB
 
 AnyDocument = TypeVar("AnyDocument", bound=Document)
 

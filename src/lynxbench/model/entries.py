@@ -72,6 +72,10 @@ ACTS = {
 """In which role a key acts when it signs an entry; what is not here is open to every trusted key."""
 
 
+RESULT_BLOB = "result.json"
+"""The document of a result, among the files that its entry names."""
+
+
 class Blob(Document):
     """A document that an entry speaks of, held by its content."""
 

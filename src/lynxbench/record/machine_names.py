@@ -6,9 +6,9 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from lynxbench.errors import LynxbenchError
-from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import Listed
+from lynxbench.model.entries import RESULT_BLOB
 from lynxbench.model.layers import Layer
 from lynxbench.model.machine_words import machine_words
 
@@ -26,7 +26,7 @@ def machine_name(ledger: OpenLedger, result: Listed) -> str:
     """The words for a result's machine; read without building the document, as a list opens many."""
     try:
         blobs = ledger.log.read(result.seq).entry.blobs
-        data = next((ledger.blobs.get(blob.sha256) for blob in blobs if blob.name == RESULT_FILE), b"{}")
+        data = next((ledger.blobs.get(blob.sha256) for blob in blobs if blob.name == RESULT_BLOB), b"{}")
         layers = from_json(data)["executor"]["layers"]
         return machine_words(lambda layer, name: _value(layers, layer, name))
     except (LynxbenchError, ValueError, KeyError, TypeError):
