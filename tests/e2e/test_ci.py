@@ -8,14 +8,20 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
 from command_line import CommandRun, lynxbench_here
-from committed import CONTRACT, CommittedProject
+from committed import CONTRACT, CommittedProject, PlantedMeasuring
+from lynxbench.contract.loader import read_contract
+from lynxbench.experiment.code_places import CodePlace
+from lynxbench.watch import commit_pairs
 
 JOBS = (
     "from time import sleep\n\nfrom pausing.core import PAUSE_S\n\n\ndef score():\n    sleep(PAUSE_S)\n    return 1\n"
 )
+EXAMPLE = Path(__file__).parents[2] / "examples" / "branch-check"
 SHORT = CONTRACT.replace("restarts: 5", "restarts: 1").replace("limit: 600 ms", "limit: 500 ms")
 
 
@@ -94,3 +100,51 @@ def test_uncommitted_changes_stop_it_and_another_head_is_not_asked(project: Comm
     done = _call(project, "ci")
     assert done.code == 2
     assert re.search(r"not committed would not be measured: jobs\.py", done.err)
+
+
+def _planted_speed(place: CodePlace) -> str:
+    """Of the sample project: what its round trips cost."""
+    trips = re.search(r"ROUND_TRIPS = (\d+)", (place.tree / "src" / "scoring" / "features.py").read_text())
+    assert trips is not None
+    return str(200 / int(trips[1]))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "word"),
+    [("ROUND_TRIPS = 20", "ROUND_TRIPS = 21", 1, "regressed"), ("everything that", "all that", 0, "passed")],
+)
+def test_the_sample_project_is_stopped_by_a_planted_loss_alone(
+    before: str, after: str, code: int, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured for real by benchmarks/ci_example.py; here figures are planted, and all else is the command's."""
+    planted = PlantedMeasuring(np.random.default_rng(3), speed_of=_planted_speed)
+    monkeypatch.setattr(commit_pairs, "run_paired", planted)
+    project = CommittedProject.begin(tmp_path / "project")
+    files = {file.relative_to(EXAMPLE).as_posix(): file.read_text() for file in _files(EXAMPLE)}
+    # A protocol of a pipeline is noisier than the planted pairs; the budget has to leave them room.
+    files["bench/lookup.yaml"] = files["bench/lookup.yaml"].replace("regression: 1 %", "regression: 2 %")
+    project.commit("base", files)
+    project.git("checkout", "--quiet", "-b", "feature")
+    changed = files["src/scoring/features.py"].replace(before, after)
+    assert changed != files["src/scoring/features.py"]
+    project.commit("change", {"src/scoring/features.py": changed})
+    done = _call(project, "ci", "bench/lookup.yaml", PYTHONPATH=f"bench{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    assert done.code == code, done.out + done.err
+    assert f"**{word}**" in (project.top / "lynxbench-ci" / "comment.md").read_text()
+
+
+def test_the_sample_project_is_whole() -> None:
+    """Its contracts are contracts, and its pipeline uses the plug-in and the action with inputs that the action has."""
+    for contract in EXAMPLE.glob("bench/*.yaml"):
+        assert read_contract(contract).name == contract.stem
+    workflow = YAML(typ="safe").load((EXAMPLE / ".github" / "workflows" / "speed.yml").read_text())
+    steps = workflow["jobs"]["speed"]["steps"]
+    assert any("pytest tests" in step.get("run", "") for step in steps)
+    assert "lynxbench(rank_batch)" in (EXAMPLE / "tests" / "test_ranking.py").read_text()
+    (action,) = [step for step in steps if "actions/ci@" in step.get("uses", "")]
+    known = YAML(typ="safe").load((EXAMPLE.parents[1] / ".github" / "actions" / "ci" / "action.yml").read_text())
+    assert set(action["with"]) <= set(known["inputs"])
+
+
+def _files(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts]

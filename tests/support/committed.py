@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from compared import make_executor, make_result
 from lynxbench.errors import HalfCannotRun, OwnCodeFailed
+from lynxbench.experiment.code_places import CodePlace
 from lynxbench.experiment.pairing import PairedRun, draw_order
 from lynxbench.experiment.visiting import Setting, Visits
 from lynxbench.model.evidence_gate import FOREIGN_LOAD
@@ -89,6 +90,7 @@ class PlantedMeasuring:
     """By the number of the sitting."""
     sittings: dict[int, str] = field(default_factory=dict)
     """What the head's file says instead in that sitting."""
+    speed_of: Callable[[CodePlace], str] = lambda place: (place.folder / SPEED).read_text()
 
     def pairs(self, out: Path, told: list[str]) -> CommitPairs:
         visits = Visits(out, out, out, None, lambda: None)
@@ -104,7 +106,7 @@ class PlantedMeasuring:
         finished = []
         for half, setting, override in (("A", a, None), ("B", b, self.sittings.get(number))):
             assert setting.place is not None
-            words = (override or (setting.place.folder / SPEED).read_text()).split()
+            words = (override or self.speed_of(setting.place)).split()
             if words[0] == "broken":
                 raise HalfCannotRun(half, "its function raised")
             noise = next((float(word[6:]) for word in words if word.startswith("noise=")), NOISE)
