@@ -89,6 +89,10 @@ NOT_HERE: dict[Place, str] = {
     ("fleet.md", "CONTRACT="): "needs Slurm",
     ("fleet.md", "kubectl"): "needs Kubernetes",
     ("import-foreign-results.md", "lynxbench results export 9c1e --format mlflow"): "needs an MLflow server",
+    (
+        "import-foreign-results.md",
+        "lynxbench results export 9c1e --format otlp",
+    ): "needs a collector: test_otlp.py is one",
     ("measure-a-server.md", "lynxbench quick"): PORT,
     ("offline-gpu-node.md", "python"): NODE,
     ("run-an-experiment.md", "lynxbench experiment run mine.yaml --ray"): CLUSTER,
