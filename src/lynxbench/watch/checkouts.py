@@ -38,7 +38,7 @@ class Repository:
         return cls(Path(top), inside)
 
     def commit(self, name: str) -> CodeCommit:
-        """The commit that somebody named; NotFound words say what a shallow clone lacks."""
+        """The commit that somebody named; BadInput where there is none, with what a shallow clone lacks."""
         words = self._ask("log", "-1", "--format=%H%n%s", "--end-of-options", f"{name}^{{commit}}", "--")
         if words is None:
             raise BadInput(f"{name!r}: no commit of this repository; {self._fetching(name)}")
