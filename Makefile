@@ -123,6 +123,16 @@ $(STAMPS)/peer-aiperf: environments/aiperf.txt | $(STAMPS)/venv
 	$(INTO) $(PEERS)/aiperf/bin/python --requirement $<
 	@touch $@
 
+# pytest-benchmark and asv, for benchmarks/pytest_peers.py.
+.PHONY: peer-pytest
+peer-pytest: $(STAMPS)/peer-pytest
+
+$(STAMPS)/peer-pytest: environments/pytest-peers.txt | $(STAMPS)/venv
+	rm -rf $(PEERS)/pytest
+	$(PYTHON) -m venv --without-pip $(PEERS)/pytest
+	$(INTO) $(PEERS)/pytest/bin/python --requirement $<
+	@touch $@
+
 # torch goes through pip, as above; these two would otherwise bring gigabytes of CUDA libraries.
 $(STAMPS)/peer-guidellm: environments/guidellm.txt | $(STAMPS)/venv
 	rm -rf $(PEERS)/guidellm

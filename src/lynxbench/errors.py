@@ -14,7 +14,8 @@ Only ``cli/`` exits. Everywhere else an error is raised with one line: what is w
     ├── Refused                        3   the answer would be unsound, so none is given
     ├── CannotRun                      4   this executor cannot run this contract
     │   ├── OwnCodeFailed              2   … no: the user's own function is not there, or failed
-    │   └── DiskFull                   2   … no: there was no room to write what was measured
+    │   ├── DiskFull                   2   … no: there was no room to write what was measured
+    │   └── HalfCannotRun              4   … of two that are measured in pairs, one cannot be
     ├── EvidenceInvalid                5   evidence does not verify
     └── Interrupted                  130   stopped by the user; state kept, resumable
 """
@@ -113,6 +114,14 @@ class DiskFull(CannotRun):
     """There is no room left to write what is measured."""
 
     exit_code = ExitCode.BAD_INPUT
+
+
+class HalfCannotRun(CannotRun):
+    """One of two settings that are measured in pairs gives nothing; `half` says which."""
+
+    def __init__(self, half: str, why: str) -> None:
+        self.half, self.why = half, why
+        super().__init__(f"{half}: nothing could be measured here: {why}")
 
 
 class EvidenceInvalid(LynxbenchError):

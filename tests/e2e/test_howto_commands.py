@@ -76,6 +76,8 @@ COSIGN = "there is no cosign here, as the page says"
 
 NOT_HERE: dict[Place, str] = {
     ("benchmark-in-pytest.md", "pytest"): "suites are run in tests/unit/test_pytest_plugin.py",
+    ("check-a-branch.md", "lynxbench ci"): "minutes of pairs: tests/e2e/test_ci.py measures some",
+    ("check-a-branch.md", "lynxbench bisect"): "minutes of pairs: tests/unit/watch/test_bisecting.py plants them",
     ("compare-two-results.md", "lynxbench compare --run"): "minutes of pairs: tests/e2e/test_compare.py measures some",
     ("compare-two-results.md", "case"): "the shell's part of a pipeline",
     ("fleet.md", "lynxbench fleet run"): CLUSTER,
@@ -87,6 +89,10 @@ NOT_HERE: dict[Place, str] = {
     ("fleet.md", "CONTRACT="): "needs Slurm",
     ("fleet.md", "kubectl"): "needs Kubernetes",
     ("import-foreign-results.md", "lynxbench results export 9c1e --format mlflow"): "needs an MLflow server",
+    (
+        "import-foreign-results.md",
+        "lynxbench results export 9c1e --format otlp",
+    ): "needs a collector: test_otlp.py is one",
     ("measure-a-server.md", "lynxbench quick"): PORT,
     ("offline-gpu-node.md", "python"): NODE,
     ("run-an-experiment.md", "lynxbench experiment run mine.yaml --ray"): CLUSTER,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from lynxbench.server.app import make_app
 from lynxbench.server.rights import API
 
 CHECKS = ("not_a_server_error", "response_schema_conformance", "content_type_conformance", "status_code_conformance")
+DEPLOY = Path(__file__).parents[2] / "deploy"
 EXAMPLES = 40
 """Fuzzed requests an operation, besides examples and some 1,400 requests of the coverage phase: 40 s on two cores."""
 
@@ -309,6 +311,25 @@ def test_what_the_server_says_of_itself(world: World) -> None:
     assert f"lynxbench_ledger_entries {world.server.ledger.log.head().size}" in text
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
+
+
+def test_the_dashboard_asks_for_nothing_that_the_server_does_not_say(world: World) -> None:
+    text = world.caller("reader").get("/metrics").text
+    kinds = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")}
+    endings = {"counter": ("_total",), "histogram": ("_bucket",), "gauge": ("",)}
+    offered = {name + ending for name, kind in kinds.items() for ending in endings[kind]}
+    labels = {"status", "state", "route", "le", "job"}
+    dashboard = json.loads((DEPLOY / "grafana" / "lynxbench-server.json").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    for expression in asked:
+        used = set(re.findall(r"lynxbench_\w+", expression))
+        assert used, expression
+        assert used <= offered, used - offered
+        named = {name.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for name in group.split(",")}
+        assert named <= labels, expression
+        assert 'job=~"$job"' in expression
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(numbers) == len(set(numbers))
 
 
 def test_a_run_is_streamed_as_events(world: World) -> None:

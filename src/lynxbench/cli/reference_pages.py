@@ -16,15 +16,17 @@ from lynxbench.errors import ExitCode
 _EXIT_MEANINGS = {
     ExitCode.DONE: "done",
     ExitCode.VERDICT_NO: "a verdict says no: regressed, not reproduced, void, a series that `steady` does not find "
-    "steady, contracts that differ, a contract that is not agreed yet, a decision that is held back. A run that is "
+    "steady, contracts that differ, a contract that is not agreed yet, a decision that is held back, a "
+    "`bisect` whose bad commit is not slower. A run that is "
     "doubtful or not steady is done (0) and says so",
-    ExitCode.BAD_INPUT: "wrong usage or bad input, a function of the user's own that is not there or fails, a full "
-    "disk; one line says what, where and what would be right",
+    ExitCode.BAD_INPUT: "wrong usage or bad input, a function of the user's own that is not there or fails (with "
+    "`ci`: at the head), a full disk; one line says what, where and what would be right",
     ExitCode.REFUSED: "refused: the answer would be unsound, such as a comparison of what is not comparable",
     ExitCode.CANNOT_RUN: "this executor cannot run this contract; the line says what is missing",
     ExitCode.EVIDENCE_INVALID: "evidence does not verify",
     ExitCode.UNPROVEN: "unproven: `compare` shows figures that would decide, and a side is doubtful or not shown to be "
-    "steady; `rerun` is undetermined. Not a pass: *To settle it*, `sound_if` and the line itself say what to do",
+    "steady; `rerun` is undetermined; `ci --fail-on doubt` met doubt; `bisect` could not settle on one commit. "
+    "Not a pass: *To settle it*, `sound_if` and the line itself say what to do",
     ExitCode.CANNOT_VERIFY: "cannot be verified: `verify` found nothing wrong, and what the figures rest on (samples, "
     "registration, attempts, telemetry) is not all there. Not a pass",
     ExitCode.INTERRUPTED: "interrupted; what was measured is kept and `--resume` goes on",

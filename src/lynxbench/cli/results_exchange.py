@@ -19,7 +19,7 @@ from lynxbench.ledger.bundle import export_bundle, import_bundle
 from lynxbench.ledger.location import OpenLedger, opened
 from lynxbench.model.canonical import short
 from lynxbench.model.entries import ForeignImported
-from lynxbench.record.exporting import ExportFormat, export_rows
+from lynxbench.record.exporting import ADDRESSED, ExportFormat, export_rows
 from lynxbench.record.formats.foreign_results import ForeignTool
 from lynxbench.record.owning import is_own, record_stranger, refuse_strangers
 from lynxbench.record.recalling_analyses import results_named
@@ -31,7 +31,7 @@ def export(
     results: list[str] = typer.Argument(
         help="Results: ids, their unique beginnings, or paths; an experiment, tuning or fleet run means all of its own."
     ),
-    output: str = typer.Option(..., "--output", "-o", help="The file to write; for mlflow, a tracking URI."),
+    output: str = typer.Option(..., "--output", "-o", help="The file to write; for mlflow and otlp, an address."),
     form: ExportFormat = typer.Option(
         ExportFormat.BUNDLE, "--format", help="`bundle` is for another ledger, the rest for other tools."
     ),
@@ -44,7 +44,7 @@ def export(
     as_json: bool = AS_JSON,
 ) -> None:
     """Write results with everything about them into one file that another ledger can import and verify."""
-    if form is not ExportFormat.MLFLOW and Path(output).is_dir():
+    if form not in ADDRESSED and Path(output).is_dir():
         raise BadInput(f"{output}: cannot be written: it is a folder; name a file")
     if without_traces and form is not ExportFormat.BUNDLE:
         raise BadInput(f"--without-traces: {form.value} never holds traces; it is for --format bundle")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lynxbench.contract.diff import compare_contracts
-from lynxbench.errors import BadInput, CannotRun, Interrupted, Refused
+from lynxbench.errors import BadInput, HalfCannotRun, Interrupted, Refused
 from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.experiment.visiting import Setting, Visits, take
 from lynxbench.model.serving import ServedEngine
@@ -64,17 +64,23 @@ def run_paired(
     """Measure both, pair after pair; `told` hears which pair is next, and its order."""
     refuse_unpaired(a, b)
     order = draw_order(a.contract.protocol.restarts, rng)
-    begun = {"A": visits.begin(a), "B": visits.begin(b)}
-    open_ = dict(begun)
+    settings = {"A": a, "B": b}
+    begun: dict[str, RunFolder] = {}
+    open_: dict[str, RunFolder] = {}
     try:
+        for half, setting in settings.items():
+            with setting.standing():
+                begun[half] = open_[half] = visits.begin(setting)
         for pair, halves in enumerate(order):
             told(pair, halves)
             for half in halves:
-                _measure(begun[half], half, pair, progress)
+                with settings[half].standing():
+                    _measure(begun[half], half, pair, progress)
         finished: dict[str, Finished] = {}
-        for half, run in begun.items():
-            del open_[half]  # from here on its own record says what becomes of it
-            finished[half] = visits.end(run, progress)
+        for half, setting in settings.items():
+            run = open_.pop(half)  # from here on its own record says what becomes of it
+            with setting.standing():
+                finished[half] = visits.end(run, progress, setting)
     except BaseException as error:
         for run in open_.values():
             visits.abandon(run, f"{type(error).__name__}: {error}")
@@ -87,4 +93,4 @@ def run_paired(
 def _measure(run: RunFolder, half: str, pair: int, progress: Progress) -> None:
     why = take(run, pair, progress)
     if why and pair == 0:
-        raise CannotRun(f"{half}: nothing could be measured here: {why}")
+        raise HalfCannotRun(half, why)

@@ -6,7 +6,7 @@ Used by experiments and by the tuner; both leave ordinary runs behind, registere
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from lynxbench.evidence.run_folder import RunFolder
 from lynxbench.evidence.sample_file import read_samples
 from lynxbench.executor.declaration import Declaration
 from lynxbench.experiment.cells import changed
+from lynxbench.experiment.code_places import CodePlace
 from lynxbench.experiment.definition import ServerCommand
 from lynxbench.experiment.environments import MadeEnvironment, make_environment
 from lynxbench.experiment.launched_server import command_of, served
@@ -46,6 +47,12 @@ class Setting:
     cpus: tuple[int, ...] | None = None
     server: ServerCommand | None = None
     server_values: Mapping[str, Scalar] = field(default_factory=dict)
+    place: CodePlace | None = None
+    """Whose code it is, where two commits are held against each other; None is the code that lies here."""
+
+    def standing(self) -> AbstractContextManager[None]:
+        """Its processes are started from here on as they are to be: in the folder of their code."""
+        return nullcontext() if self.place is None else self.place.standing()
 
 
 @dataclass(slots=True)
@@ -65,11 +72,11 @@ class Visits:
     def begin(self, setting: Setting) -> RunFolder:
         """Register the run of an in-process setting; `take` and `end` go on with it."""
         around = self.surroundings(setting)
-        return begin_contract(setting.contract, self.runs, self.declaration, self.recorders(), around)
+        return begin_contract(setting.contract, self.runs, self._declared(setting), self.recorders(), around)
 
-    def end(self, run: RunFolder, progress: Progress) -> Finished:
+    def end(self, run: RunFolder, progress: Progress, setting: Setting | None = None) -> Finished:
         """Conclude an in-process run."""
-        return end_contract(run, self.declaration, progress, self.recorders())
+        return end_contract(run, self._declared(setting), progress, self.recorders())
 
     def abandon(self, run: RunFolder, reason: str) -> None:
         """Say in the ledger that a registered run has no result."""
@@ -106,6 +113,11 @@ class Visits:
             packages=None if made is None else made.packages,
             cpus=setting.cpus,
         )
+
+    def _declared(self, setting: Setting | None) -> Declaration | None:
+        """What is declared of all of them, with the commit of a setting that has one."""
+        place = None if setting is None else setting.place
+        return self.declaration if place is None else place.declared(self.declaration)
 
     def _environment(self, lock: str | None) -> MadeEnvironment | None:
         """The environment of a lock file, made when it is first asked for; CannotRun says why it cannot be."""

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -19,6 +20,7 @@ from lynxbench.evidence.whole_files import write_text
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.result_standings import standings
 from lynxbench.model.result import PrecisionResult, Result
+from lynxbench.record.otlp import render_metrics, render_traces, send_otlp
 from lynxbench.record.recalling import result_document
 from lynxbench.tables import read_table
 
@@ -40,15 +42,26 @@ class ExportFormat(StrEnum):
     CSV = "csv"
     PARQUET = "parquet"
     MLFLOW = "mlflow"
+    OTLP = "otlp"
+
+
+ADDRESSED = (ExportFormat.MLFLOW, ExportFormat.OTLP)
+"""Sent to a server instead of written to a file."""
 
 
 def export_rows(ledger: OpenLedger, names: Sequence[str], target: str, written: ExportFormat, trust: TrustList) -> int:
-    """Write one row for each measured precision of these results; how many. MLflow's target is a tracking URI."""
+    """Write one row for each measured precision of these results; how many. A server's target is its address."""
     chosen = list(dict.fromkeys(names))
     results = [result_document(ledger, name) for name in chosen]
     standing = {name: known.short for name, known in standings(ledger.log, chosen, trust).items()}
     if written is ExportFormat.MLFLOW:
         return len(log_to_mlflow(results, target, standing))
+    if written is ExportFormat.OTLP:
+        rows = rows_of(results, standing)
+        send_otlp(
+            target, render_traces(results, contexts_of(results, standing)), render_metrics(rows, LABELS), os.environ
+        )
+        return len(rows)
     path = Path(target)
     if written is ExportFormat.PARQUET:
         return write_parquet(results, path, standing)
@@ -67,6 +80,18 @@ def rows_of(results: Iterable[Result], standing: Standings = MappingProxyType({}
         for result in results
         for measured in result.per_precision
         if measured.skipped is None
+    ]
+
+
+def contexts_of(results: Iterable[Result], standing: Standings = MappingProxyType({})) -> list[dict[str, Any]]:
+    """What every row of a result shares, one for each result."""
+    shared = {name: place for name, place in TABLE["columns"].items() if place.startswith("result.")}
+    return [
+        {
+            **{name: _found({"result": result}, place) for name, place in shared.items()},
+            "standing": standing.get(result.result_id),
+        }
+        for result in results
     ]
 
 

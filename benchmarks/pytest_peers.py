@@ -1,0 +1,297 @@
+"""The pytest plug-in beside pytest-benchmark and asv: the same functions in one sitting, and the same loss is borne.
+
+    python benchmarks/pytest_peers.py --peers .peers/pytest/bin/python [--pairs 40] [--slower 10] [--json]
+
+Two functions: `waiting` pauses twenty times for 5 ms, `computing` is two hundred small matrix products. A round
+measures both with each tool, the tools in an order by lot. Neighbouring rounds are a pair of equal runs: a loss that is
+called is a false alarm. Some rounds measure them again with 5 % more of the same: a loss that is not called is missed.
+Each tool calls by its own rule at 2 %: `lynxbench compare` on the plug-in's results (`regressed`, which is what fails a
+test), `--benchmark-compare-fail=median:2%`, `asv compare --factor 1.02` (its mark for worse). What ours leaves
+undecided is counted beside. `make peer-pytest` makes the environment of the peers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BORNE = 0.02
+FUNCTIONS = ("waiting", "computing")
+WORK = """\
+import os, time
+import numpy as np
+MORE = 1.05 if os.environ.get("PLANTED") else 1.0
+TRIPS, ROUNDS = round(20 * MORE), round(200 * MORE)
+A = np.random.default_rng(0).standard_normal((48, 48)).astype(np.float32) / 48
+
+def waiting():
+    for _ in range(TRIPS):
+        time.sleep(0.005)
+
+def computing():
+    x = A
+    for _ in range(ROUNDS):
+        x = np.tanh(A @ x)
+"""
+OURS = """\
+import pytest
+import work
+
+@pytest.mark.lynxbench(budget="2 %", min_duration="1500 ms", limit="3 s", window="200 ms", drift="10 %")
+def test_waiting(lynxbench):
+    lynxbench(work.waiting)
+
+@pytest.mark.lynxbench(budget="2 %", min_duration="1500 ms", limit="3 s", window="50 ms", drift="10 %")
+def test_computing(lynxbench):
+    lynxbench(work.computing)
+"""
+THEIRS = """\
+import work
+
+def test_waiting(benchmark):
+    benchmark(work.waiting)
+
+def test_computing(benchmark):
+    benchmark(work.computing)
+"""
+ASV = """\
+import sys
+sys.path.insert(0, PLACE)
+import work
+
+def time_waiting():
+    work.waiting()
+
+def time_computing():
+    work.computing()
+"""
+ASV_CONF = {
+    "version": 1,
+    "project": "work",
+    "repo": ".",
+    "branches": ["main"],
+    "benchmark_dir": "benchmarks",
+    "results_dir": "results",
+    "html_dir": "html",
+    "env_dir": "env",
+    "environment_type": "virtualenv",
+}
+Called = dict[str, str]
+"""By function: `regressed`, or another word."""
+
+
+class Plugin:
+    """lynxbench's plug-in."""
+
+    name = "lynxbench"
+
+    def __init__(self, place: Path) -> None:
+        self._place = place / "ours"
+        self._place.mkdir()
+        (self._place / "test_ours.py").write_text(OURS)
+        (self._place / "work.py").write_text(WORK)
+
+    def measure(self, label: str, environment: dict[str, str]) -> None:
+        """One session of the suite, into a folder of its own."""
+        out = self._place / label
+        words = ["-q", "-p", "no:cacheprovider", "--lynxbench-ledger=none", f"--lynxbench-out={out}", "test_ours.py"]
+        own = {**environment, "LYNXBENCH_HOME": str(self._place / "home")}
+        run([sys.executable, "-m", "pytest", *words], self._place, own)
+
+    def called(self, before: str, after: str) -> Called:
+        """What `lynxbench compare` says of each function."""
+        verdicts = {}
+        for function in FUNCTIONS:
+            sides = [next((self._place / label).glob(f"*{function}*")) for label in (before, after)]
+            words = [sys.executable, "-m", "lynxbench", "compare", *map(str, sides), "--json", "--ledger", "none"]
+            done = run(words, self._place, dict(os.environ), codes=(0, 1, 3, 6))
+            document = json.loads(done.stdout)
+            verdicts[function] = str(document["verdict"] or document["comparability"])
+        return verdicts
+
+
+class PytestBenchmark:
+    """pytest-benchmark."""
+
+    name = "pytest-benchmark"
+
+    def __init__(self, place: Path, python: str) -> None:
+        self._place, self._python = place / "theirs", python
+        self._place.mkdir()
+        (self._place / "test_theirs.py").write_text(THEIRS)
+        (self._place / "work.py").write_text(WORK)
+        self._files: dict[str, str] = {}
+
+    def measure(self, label: str, environment: dict[str, str]) -> None:
+        """One session, saved."""
+        file = self._place / f"{label}.json"
+        self._pytest(["test_theirs.py", f"--benchmark-json={file}"], environment)
+
+    def called(self, before: str, after: str) -> Called:
+        """Its own rule, on the two files it saved: pytest-benchmark's check of the median."""
+        code = (
+            "import json, sys\n"
+            "from pytest_benchmark.utils import PercentageRegressionCheck\n"
+            "check = PercentageRegressionCheck('median', float(sys.argv[3]))\n"
+            "a, b = ({x['name']: x['stats'] for x in json.load(open(p))['benchmarks']} for p in sys.argv[1:3])\n"
+            "print(json.dumps({name: bool(check.fails(b[name], a[name])) for name in a}))\n"
+        )
+        files = [str(self._place / f"{label}.json") for label in (before, after)]
+        done = run([self._python, "-c", code, *files, str(BORNE * 100)], self._place, dict(os.environ))
+        fails = json.loads(done.stdout)
+        return {name: "regressed" if fails[f"test_{name}"] else "not called" for name in FUNCTIONS}
+
+    def _pytest(self, words: list[str], environment: dict[str, str]) -> None:
+        run([self._python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words], self._place, environment)
+
+
+class AirspeedVelocity:
+    """asv, with the interpreter it is in; every run is stored under a commit of its own."""
+
+    name = "asv"
+
+    def __init__(self, place: Path, python: str) -> None:
+        self._place, self._python = place / "asv", python
+        (self._place / "benchmarks").mkdir(parents=True)
+        (self._place / "benchmarks" / "__init__.py").write_text("")
+        (self._place / "benchmarks" / "speed.py").write_text(ASV.replace("PLACE", repr(str(self._place))))
+        (self._place / "work.py").write_text(WORK)
+        (self._place / "asv.conf.json").write_text(json.dumps(ASV_CONF))
+        self._commits: dict[str, str] = {}
+        self._git("init", "--quiet", "--initial-branch=main")
+        self._git("add", "--all")
+        self._asv(["machine", "--yes"], dict(os.environ))
+
+    def measure(self, label: str, environment: dict[str, str]) -> None:
+        """One run."""
+        self._git("commit", "--quiet", "--allow-empty", "--message", label)
+        self._commits[label] = self._git("rev-parse", "HEAD")
+        self._asv(
+            ["run", f"--environment=existing:{self._python}", f"--set-commit-hash={self._commits[label]}"], environment
+        )
+
+    def called(self, before: str, after: str) -> Called:
+        """The marks of `asv compare`: + is worse."""
+        commits = [self._commits[label] for label in (before, after)]
+        said = self._asv(["compare", f"--factor={1 + BORNE}", *commits], dict(os.environ))
+        worse = {name for line in said.splitlines() if line.startswith("| +") for name in FUNCTIONS if name in line}
+        listed = {name for name in FUNCTIONS if re.search(rf"time_{name}", said)}
+        assert listed == set(FUNCTIONS), said
+        return {name: "regressed" if name in worse else "not called" for name in FUNCTIONS}
+
+    def _asv(self, words: list[str], environment: dict[str, str]) -> str:
+        own = {**environment, "HOME": str(self._place)}
+        return run([self._python, "-m", "asv", *words], self._place, own, codes=(0, 2)).stdout
+
+    def _git(self, *words: str) -> str:
+        who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        return run(["git", *who, *words], self._place, dict(os.environ)).stdout.strip()
+
+
+Tool = Plugin | PytestBenchmark | AirspeedVelocity
+
+
+def main() -> int:
+    """Measure all rounds, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", required=True, help="Python with pytest-benchmark and asv")
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--slower", type=int, default=10)
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no round after so long")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    python = str(Path(options.peers).absolute())
+    lot, began = random.Random(), time.monotonic()
+    spent: dict[str, list[float]] = {}
+    calls: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="lynxbench-peers-") as name:
+        tools: list[Tool] = [kind(Path(name), python) for kind in (PytestBenchmark, AirspeedVelocity)]
+        tools.append(Plugin(Path(name)))
+        for number in range(options.pairs + 1):
+            if time.monotonic() - began > 60 * options.minutes:
+                break
+            for tool in lot.sample(tools, len(tools)):
+                _round(tool, number, number < options.slower, spent, calls)
+    document = summary(spent, calls)
+    print(json.dumps({**document, "calls": calls}, indent=1) if options.json else text_of(document))
+    return 0
+
+
+def _round(tool: Tool, number: int, planted: bool, spent: dict[str, list[float]], calls: list[dict[str, Any]]) -> None:
+    """One run, held against the one before it; where it is planted, a slower one against it too."""
+    plain = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    spent.setdefault(tool.name, []).append(seconds_of(lambda: tool.measure(f"same-{number}", plain)))
+    pairs = [("equal", f"same-{number - 1}", f"same-{number}")] if number else []
+    if planted:
+        tool.measure(f"slow-{number}", {**plain, "PLANTED": "1"})
+        pairs.append(("slower", f"same-{number}", f"slow-{number}"))
+    for kind, before, after in pairs:
+        for function, verdict in tool.called(before, after).items():
+            calls.append({"tool": tool.name, "kind": kind, "function": function, "verdict": verdict})
+            print(f"{number} {tool.name} {kind} {function}: {verdict}", file=sys.stderr, flush=True)
+
+
+def summary(spent: dict[str, list[float]], calls: list[dict[str, Any]]) -> dict[str, Any]:
+    """False alarms and misses of each tool on each function, with the seconds of a run."""
+    rows = []
+    for tool, seconds in spent.items():
+        for function in FUNCTIONS:
+            mine = [call for call in calls if call["tool"] == tool and call["function"] == function]
+            equal, slower = ([c["verdict"] for c in mine if c["kind"] == kind] for kind in ("equal", "slower"))
+            rows.append(
+                {
+                    "tool": tool,
+                    "function": function,
+                    "false": equal.count("regressed"),
+                    "equal": len(equal),
+                    "missed": len(slower) - slower.count("regressed"),
+                    "slower": len(slower),
+                    "undecided": sum(v in ("inconclusive", "unproven") for v in (*equal, *slower)),
+                    "run_s": statistics.median(seconds),
+                }
+            )
+    return {"rows": rows}
+
+
+def text_of(document: dict[str, Any]) -> str:
+    """For people."""
+    head = "tool | function | false alarms | missed 5 % | undecided | a run of both, s\n---|---|---:|---:|---:|---:"
+    lines = [
+        f"{r['tool']} | {r['function']} | {r['false']} of {r['equal']} | {r['missed']} of {r['slower']} | "
+        f"{r['undecided']} | {r['run_s']:.1f}"
+        for r in document["rows"]
+    ]
+    return "\n".join([head, *lines])
+
+
+def seconds_of(work: Callable[[], None]) -> float:
+    """How long it takes."""
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def run(
+    words: list[str], place: Path, environment: dict[str, str], codes: tuple[int, ...] = (0,)
+) -> subprocess.CompletedProcess[str]:
+    """A command that has to end with one of these codes."""
+    done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in codes:
+        raise SystemExit(f"{' '.join(words)}: code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return done
+
+
+if __name__ == "__main__":
+    sys.exit(main())

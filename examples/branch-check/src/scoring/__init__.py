@@ -1,0 +1,1 @@
+"""Scores batches of numbers."""

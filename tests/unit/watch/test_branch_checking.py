@@ -1,0 +1,180 @@
+"""A branch of a known truth held against its base: what convicts, what does not, and what is left out and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from committed import CONTRACT, JOBS, SPEED, CommittedProject, PlantedMeasuring, imported_here
+from lynxbench.contract.loader import read_bundled_text
+from lynxbench.errors import BadFile, BadInput, Refused
+from lynxbench.model.branch_check import BranchCheck, CheckVerdict, FailOn
+from lynxbench.watch import commit_pairs
+from lynxbench.watch.branch_checking import check_branch
+from lynxbench.watch.checkouts import Repository
+
+BASE = {"jobs.py": JOBS, "score.yaml": CONTRACT, SPEED: "100"}
+SERVED = read_bundled_text("chat-demo")
+
+
+@pytest.fixture
+def measuring(monkeypatch: pytest.MonkeyPatch) -> PlantedMeasuring:
+    planted = PlantedMeasuring(np.random.default_rng(7))
+    monkeypatch.setattr(commit_pairs, "run_paired", planted)
+    monkeypatch.setattr(commit_pairs, "loaded_files", imported_here)
+    return planted
+
+
+def _project(tmp_path: Path, head: dict[str, str], base: dict[str, str] = BASE) -> CommittedProject:
+    project = CommittedProject.begin(tmp_path / "project")
+    project.commit("base", base)
+    project.git("checkout", "--quiet", "-b", "feature")
+    project.commit("head", head)
+    return project
+
+
+def _check(
+    project: CommittedProject, measuring: PlantedMeasuring, *named: str, fail_on: FailOn = FailOn.REGRESSION
+) -> BranchCheck:
+    repository = Repository.around(project.top)
+    head = repository.commit("HEAD")
+    pairs = measuring.pairs(project.top.parent / "runs", [])
+    return check_branch(repository, repository.base_of(head), head, named, pairs, fail_on)
+
+
+@pytest.mark.parametrize(
+    ("head", "verdict", "codes", "sittings"),
+    [
+        ("100", CheckVerdict.PASSED, (0, 0, 0), 1),
+        ("130", CheckVerdict.PASSED, (0, 0, 0), 1),
+        ("90", CheckVerdict.REGRESSED, (1, 1, 0), 2),
+        ("97 noise=0.02", CheckVerdict.DOUBT, (0, 6, 0), 1),
+        ("50 doubtful", CheckVerdict.DOUBT, (0, 6, 0), 1),
+        ("broken", CheckVerdict.BROKEN, (2, 2, 0), 1),
+    ],
+)
+def test_the_verdict_is_the_truth_and_the_exit_code_the_policy(
+    head: str, verdict: CheckVerdict, codes: tuple[int, ...], sittings: int, tmp_path: Path, measuring: PlantedMeasuring
+) -> None:
+    project = _project(tmp_path, {SPEED: head})
+    check = _check(project, measuring)
+    (one,) = check.checks
+    assert one.verdict is verdict, one.said
+    assert (one.contract, one.file, one.line) == ("score.yaml", "jobs.py", 1)
+    assert len(measuring.asked) == sittings
+    ends = [check.model_copy(update={"fail_on": policy}).exit_code for policy in FailOn]
+    assert tuple(ends) == codes
+    assert BranchCheck.model_validate_json(check.model_dump_json()) == check
+
+
+@pytest.mark.parametrize("again", ["100", "50 doubtful", "99 noise=0.05"])
+def test_nobody_is_convicted_by_one_sitting(again: str, tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    measuring.sittings = {0: "80", 1: again}
+    (one,) = _check(_project(tmp_path, {SPEED: "100"}), measuring).checks
+    assert one.verdict is CheckVerdict.DOUBT
+    assert "measured again" in one.said
+    assert one.confirmation is not None
+
+
+def test_doubt_on_the_side_of_the_base_convicts_nobody_either(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    project = _project(tmp_path, {SPEED: "60"}, {**BASE, SPEED: "100 doubtful"})
+    (one,) = _check(project, measuring).checks
+    assert one.verdict is CheckVerdict.DOUBT
+
+
+def test_equal_branches_are_seldom_accused_and_slower_ones_seldom_missed(
+    tmp_path: Path, measuring: PlantedMeasuring
+) -> None:
+    """Planted: five pairs of 0.5 % noise, budget 3 %: 8 % lost is seen, nothing lost never is."""
+    project = _project(tmp_path, {SPEED: "100"})
+    equal = [_check(project, measuring).checks[0].verdict for _ in range(10)]
+    assert CheckVerdict.REGRESSED not in equal
+    project.commit("slower", {SPEED: "92"})
+    slower = [_check(project, measuring).checks[0].verdict for _ in range(5)]
+    assert slower.count(CheckVerdict.REGRESSED) >= 4
+
+
+def test_the_base_that_lacks_it_has_nothing_to_hold_against(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    project = _project(tmp_path, {**BASE, SPEED: "1"}, {"readme.md": "nothing yet"})
+    check = _check(project, measuring, fail_on=FailOn.DOUBT)
+    (one,) = check.checks
+    assert one.verdict is CheckVerdict.NEW
+    assert "no module 'jobs'" in one.said
+    assert check.exit_code == 0
+    assert measuring.asked == []
+
+
+def test_a_head_that_cannot_import_it_is_broken(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    project = _project(tmp_path, {"other.py": ""})
+    project.git("rm", "-q", "jobs.py")
+    project.commit("gone", {})
+    check = _check(project, measuring)
+    assert check.checks[0].verdict is CheckVerdict.BROKEN
+    assert check.exit_code == 2
+
+
+def test_contracts_are_found_and_what_is_not_measured_is_said(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    head = {
+        "bench/more.yaml": CONTRACT.replace("name: score", "name: more"),
+        "score.yaml": CONTRACT.replace("3 %", "50 %"),
+        "site.yaml": "lynxbench: 1\nfacility: {cooling: air}\n",
+        "ci.yml": "jobs:\n  workload: 1\n",
+        "chat.yaml": SERVED,
+    }
+    project = _project(tmp_path, head, {**BASE, "old.yaml": CONTRACT.replace("name: score", "name: old")})
+    project.git("rm", "-q", "old.yaml")
+    project.commit("old one gone", {})
+    check = _check(project, measuring)
+    assert [(one.contract, one.name) for one in check.checks] == [("bench/more.yaml", "more"), ("score.yaml", "score")]
+    assert sorted(note.partition(":")[0] for note in check.notes) == ["chat.yaml", "old.yaml", "score.yaml"]
+    assert any("the head changes what is agreed" in note for note in check.notes)
+
+
+def test_a_contract_that_is_none_stops_before_anything_is_measured(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    project = _project(tmp_path, {"bad.yaml": CONTRACT.replace("restarts", "restart")})
+    with pytest.raises(BadFile, match=r"bad\.yaml:\d+"):
+        _check(project, measuring)
+    assert measuring.asked == []
+
+
+def test_named_contracts_are_those_of_the_head(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    project = _project(tmp_path, {SPEED: "100"})
+    assert [one.contract for one in _check(project, measuring, "score.yaml").checks] == ["score.yaml"]
+    (project.top / "new.yaml").write_text(CONTRACT)
+    with pytest.raises(BadInput, match="not in the commit that is measured; commit it"):
+        _check(project, measuring, "new.yaml")
+    with pytest.raises(BadInput, match="no such file in the commit"):
+        _check(project, measuring, "nothing.yaml")
+    project.commit("served", {"chat.yaml": SERVED})
+    with pytest.raises(BadInput, match="asks a server"):
+        _check(project, measuring, "chat.yaml")
+
+
+def test_nothing_to_measure_and_nothing_to_compare_are_one_line(tmp_path: Path, measuring: PlantedMeasuring) -> None:
+    project = CommittedProject.begin(tmp_path / "project")
+    project.commit("base", {"a.md": ""})
+    with pytest.raises(BadInput, match=r"HEAD is its own base .*--base"):
+        _check(project, measuring)
+    project.git("checkout", "--quiet", "-b", "feature")
+    project.commit("head", {"b.md": ""})
+    with pytest.raises(BadInput, match="no contract that measures code"):
+        _check(project, measuring)
+
+
+def test_code_from_elsewhere_is_refused_before_it_is_measured_twice(
+    tmp_path: Path, measuring: PlantedMeasuring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed copy of the repository's package would be both sides: nothing could ever regress."""
+    project = _project(tmp_path, {"lib/scoring/__init__.py": ""})
+    installed = tmp_path / "site-packages" / "scoring" / "__init__.py"
+    places = {"scoring": installed, "helper": project.top / "helper.py", "numpy": tmp_path / "numpy.py"}
+    for module in ("scoring", "helper"):
+        foreign = {module: places[module]}
+        monkeypatch.setattr(commit_pairs, "loaded_files", lambda target, f=foreign: {**imported_here(target), **f})
+        with pytest.raises(Refused, match=rf"{module} is imported from .*not from the commit"):
+            _check(project, measuring)
+    fine = {"numpy": places["numpy"]}
+    monkeypatch.setattr(commit_pairs, "loaded_files", lambda target: {**imported_here(target), **fine})
+    assert _check(project, measuring).checks[0].verdict is CheckVerdict.PASSED
