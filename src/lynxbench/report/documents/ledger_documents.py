@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lynxbench.ledger.log import Logged, TreeHead
@@ -48,10 +48,12 @@ def results_table(
     contract: bool = True,
     recomputed: Mapping[str, Inline] | None = None,
     machines: Mapping[str, str] | None = None,
+    mark: Callable[[str], Inline] | None = None,
 ) -> doc.Table:
     """One row a precision: the figure with its interval, where it came from, what it stands on.
 
-    Whoever recomputed the results says so in a column of its own; `machines` are letters by instance.
+    Whoever recomputed the results says so in a column of its own; `machines` are letters by instance; a `mark` stands
+    before each result.
     """
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
@@ -61,7 +63,9 @@ def results_table(
                 (refer("contracts", result.contract_id, said(result.contract_name)),) if contract else ()
             )
             about = (
-                refer("results", result.result_id),
+                Span((mark(result.result_id), refer("results", result.result_id)), Style.NOWRAP)
+                if mark
+                else refer("results", result.result_id),
                 *named,
                 brief(result.started_at),
                 (refer("executors", result.executor_id), f" @{machines[result.instance_id]}" if machines else ""),
