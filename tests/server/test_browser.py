@@ -4,6 +4,7 @@ readable for those who do not see it. A browser is needed; its absence is a fail
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from lynxbench.record.agreeing import render_signed, seal_agreement
 LOOKS = [("desk", 1280, "light"), ("desk", 1280, "dark"), ("phone", 390, "light"), ("phone", 390, "dark")]
 
 AUDIT = (Path(__file__).parent / "page_audit.js").read_text()
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+RUN_AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+  .filter((one) => ["serious", "critical"].includes(one.impact))
+  .flatMap((one) => one.nodes.slice(0, 2).map((node) => `axe ${one.id}: ${node.target.join(" ")}`.slice(0, 160)))"""
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +50,11 @@ class Visit(Look):
         return [url for url in self.asked if not url.startswith((self.base, "data:", "blob:"))]
 
     def problems(self) -> list[str]:
+        """By our own audit, and what axe-core calls serious or critical."""
         found: list[str] = self.page.evaluate(AUDIT)
-        return found
+        self.page.evaluate(AXE)
+        serious: list[str] = self.page.evaluate(RUN_AXE)
+        return found + serious
 
 
 def signed_contract(world: World) -> str:
@@ -78,6 +86,9 @@ def every_page(world: World) -> dict[str, str]:
         "executors": "/executors",
         "executor": f"/executors/{world.results[0].executor_id}",
         "executor diff": f"/executors/diff?a={a}&b={b}",
+        "comparison of several": f"/compare?r={a}&r={b}&r={world.drawn[0]}",
+        "search": "/search?q=torch",
+        "empty search": "/search?q=zzzz",
         "experiments": "/experiments",
         "experiment": f"/experiments/{world.analyses['experiment']}",
         "served experiment": f"/experiments/{world.analyses['served experiment']}",
@@ -177,9 +188,14 @@ def test_a_run_in_progress_is_followed_without_loading_again(browser: Browser, w
         assert claimed is not None
         run = claimed[0].run
         scheduler.beat(run, world.team.name)
+        visit.page.goto(f"{visit.base}/runs")
+        now = visit.page.locator("#now")
+        assert "waiting for its first word" in now.inner_text()
+        board.post(run, [(0.05, "compile", "fp32, restart 1", None, 0)])
+        expect(now).to_contain_text("compile", timeout=60_000)  # by itself
         visit.page.goto(f"{visit.base}/runs/{run}")
         phase = visit.page.locator("[data-live=phase]")
-        assert "waiting" in (phase.text_content() or "")
+        expect(phase).to_have_text("compile")
         board.post(run, [(0.1 * n, "warm-up", "fp32, restart 1", 40.0 + n, n) for n in range(20)])
         expect(phase).to_have_text("warm-up")
         board.post(run, [(2 + 0.1 * n, "steady", "fp32, restart 1", 60.0, 20 + n) for n in range(20)])

@@ -203,7 +203,7 @@
       const { panel, top, floor } = box, [left, right] = this.edges, [low, high] = this.yRange(panel), parts = [];
       const y = (value) => floor - (value - low) / (high - low) * (floor - top);
       box.y = y;
-      const area = { x: left, y: top - 4, width: right - left, height: floor - top + 8 };
+      const area = { x: left, y: top - 4, width: right - left, height: floor - top + 5 };
       const inside = svgNode("svg", { ...area, viewBox: Object.values(area).join(" "), class: "inside" }); // cuts off what is beyond
       for (const [u] of xTicks) inside.append(svgNode("line", { x1: this.x(u), x2: this.x(u), y1: top, y2: floor, class: "grid" }));
       for (const [a, b, css, label] of panel.bands || []) {
@@ -212,7 +212,8 @@
         inside.append(svgNode("rect", { x: from, y: top, width: to - from, height: floor - top, class: css }));
         if (label && to - from > label.length * 6.4 + 6 && from > left + 90) parts.push(svgNode("text", { x: (from + to) / 2, y: top - 5, "text-anchor": "middle", class: "tick" }, label));
       }
-      for (const [value, text] of ticksOf(low, high, floor - top > 150 ? 5 : 3)) {
+      const levels = [floor - top > 150 ? 5 : 3, 5, 8].map((about) => ticksOf(low, high, about));
+      for (const [value, text] of levels.find((each) => each.length > 1) || levels[2]) {
         parts.push(svgNode("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "grid" }));
         parts.push(svgNode("text", { x: left - 7, y: y(value) + 4, "text-anchor": "end", class: "tick" }, text));
       }

@@ -80,6 +80,8 @@ def _groups(overlays: Mapping[str, Overlay], ids: Sequence[str]) -> dict[str, li
 
 def latency_panels(histories: Sequence[History], results: Sequence[Result]) -> list[ChartPanel]:
     """Median and tail of every latency that the documents state, of those results that are in a history."""
+    if not results:
+        return []
     overlays = overlays_of(histories)
     panels = []
     for metric in (SloMetric.LATENCY, SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.TIME_PER_TOKEN):

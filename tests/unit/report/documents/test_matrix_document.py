@@ -12,6 +12,12 @@ from lynxbench.report.documents.matrix_document import compose_matrix
 from lynxbench.report.render_html import HtmlRenderer
 from lynxbench.report.render_terminal import render_terminal
 
+LONGER = {
+    "task": "embed",
+    "model": {"source": "preset", "name": "small"},
+    "precisions": ["fp32"],
+    "input_tokens": {"distribution": "fixed", "value": 128},
+}
 SLOWER = (90.0, 90.2, 89.8, 90.1, 89.9)
 
 
@@ -26,7 +32,7 @@ def test_each_pair_has_its_ratio_or_its_rules() -> None:
     results = [
         make_result(started_at="2026-01-01T00:00:00+00:00"),
         make_result(started_at="2026-01-01T01:00:00+00:00", run_means=SLOWER),
-        make_result(started_at="2026-01-01T02:00:00+00:00", contract=make_contract(regime="latency")),
+        make_result(started_at="2026-01-01T02:00:00+00:00", contract=make_contract(workload=LONGER)),
     ]
     names, comparisons = held(results)
     report = compose_matrix(names, comparisons)
