@@ -112,6 +112,26 @@ def every_page(world: World) -> dict[str, str]:
     }
 
 
+def test_the_audit_sees_what_is_wrong(browser: Browser, world: World) -> None:
+    visit = Visit(browser, world, 390, "light", None)
+    try:
+        visit.page.set_content(
+            "<html><body><img src='data:,'><button></button><p style='color:#ccc'>pale</p></body></html>"
+        )
+        found = " ".join(visit.problems(axe=True))
+        for wrong in (
+            "axe image-alt",
+            "axe button-name",
+            "axe html-has-lang",
+            "contrast 1.6",
+            "no name",
+            "no language",
+        ):
+            assert wrong in found
+    finally:
+        visit.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "width", "scheme"), LOOKS)
 def test_every_page(browser: Browser, world: World, form: str, width: int, scheme: str) -> None:
