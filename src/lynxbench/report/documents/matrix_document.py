@@ -24,9 +24,7 @@ def compose_matrix(names: Sequence[str], comparisons: Mapping[tuple[str, str], C
     ]
     refused = sum(comparison.refused for comparison in comparisons.values())
     sound = len(comparisons) - refused
-    note = (
-        "A ratio is of the leading figure of the pair, with its interval; a dash is the same result, or is told above."
-    )
+    note = "A ratio is of the pair's leading figure, with its interval; a dot is itself, or a pair that is told above."
     return doc.Report(
         "Comparison of several",
         (
