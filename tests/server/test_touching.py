@@ -296,6 +296,21 @@ def test_pages_of_a_list_hold_every_result_once(world: World, monkeypatch: pytes
     world.server.changed()
 
 
+def test_pages_of_analyses_hold_every_one_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lynxbench.server.pages.analyses_page.SHOWN", 1)
+    world.server.changed()
+    caller, place, seen = world.caller("reader"), "/experiments", []
+    while place:
+        text = caller.get(place).text
+        seen += re.findall(r'href="/experiments/([0-9a-f]{64})"', text)
+        older = re.search(r'href="(/experiments\?before=[0-9]+)"', text)
+        place = older.group(1) if older else ""
+    planted = {identifier for name, identifier in world.analyses.items() if name != "fleet"}
+    assert len(seen) == len(set(seen))
+    assert planted <= set(seen)
+    world.server.changed()
+
+
 def test_the_data_of_a_plot_is_for_readers_alone_and_says_when_there_is_none(world: World) -> None:
     place = f"/contracts/{world.results[0].contract_id}/chart.json"
     assert world.caller().get(place).status in (401, 303)

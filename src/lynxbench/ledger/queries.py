@@ -168,9 +168,11 @@ def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
     return newest_of_kind(ledger, [EntryKind.FOREIGN.value], limit)
 
 
-def newest_of_kind(ledger: Ledger, kinds: Sequence[str], limit: int) -> list[Logged]:
-    """The newest entries of kinds, newest first."""
+def newest_of_kind(ledger: Ledger, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Logged]:
+    """The newest entries of kinds, or of those that stand before one, newest first."""
     chosen = select(entries.c.seq).where(entries.c.kind.in_(list(kinds))).order_by(entries.c.seq.desc()).limit(limit)
+    if before is not None:
+        chosen = chosen.where(entries.c.seq < before)
     return ledger.read_all([row.seq for row in ledger.database.rows(chosen)])[::-1]
 
 

@@ -297,9 +297,9 @@ def spoken_of(server: Server, names: Sequence[str]) -> list[Spoken]:
     return _spoken(server, entries_about(server.ledger.log, names))
 
 
-def entries_of_kind(server: Server, kinds: Sequence[str], limit: int) -> list[Spoken]:
-    """The newest entries of kinds, newest first."""
-    return _spoken(server, newest_of_kind(server.ledger.log, kinds, limit))
+def entries_of_kind(server: Server, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Spoken]:
+    """The newest entries of kinds, or of those that stand before one, newest first."""
+    return _spoken(server, newest_of_kind(server.ledger.log, kinds, limit, before))
 
 
 def newest_entries(server: Server, limit: int, before: int | None = None) -> list[Spoken]:

@@ -103,13 +103,23 @@ def _listing(path: str, topics: Sequence[str], make: MakePage) -> None:
 
 
 _listing("/", (EVERYTHING, OWN, WORK), overview.overview_page)
-_listing("/decisions", (EVERYTHING, OWN), decisions.decisions_page)
-_listing("/experiments", (EVERYTHING, OWN), analyses.experiments_page)
-_listing("/fleet", (EVERYTHING, OWN), analyses.fleet_page)
 _listing("/runs", (OWN, WORK, CLOCK), runs.runs_page)
 
 
 _Number = Annotated[int, Query(ge=1, le=MOST_NUMBER)]
+
+
+def _entries_listing(path: str, make: MakePage) -> None:
+    """A page of entries, newest first; `before` one of them the older ones."""
+
+    @route("GET", path, READ)
+    async def page(here: Here, before: _Number | None = None) -> Response:
+        return await here.show((EVERYTHING, OWN), make, before)
+
+
+_entries_listing("/decisions", decisions.decisions_page)
+_entries_listing("/experiments", analyses.experiments_page)
+_entries_listing("/fleet", analyses.fleet_page)
 
 
 @route("GET", "/contracts", READ)

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -65,6 +65,11 @@ def pages_links(place: str, page: int, *, more: bool) -> doc.Links | None:
     links = [doc.link("Previous page", f"{place}?page={page - 1}")] if page > 1 else []
     links += [doc.link("Next page", f"{place}?page={page + 1}")] if more else []
     return doc.Links("Pages", links) if links else None
+
+
+def older_link(place: str, seqs: Sequence[int], most: int) -> doc.Links | None:
+    """On from the last of a page of entries, where the page is full."""
+    return doc.Links("Pages", [doc.link("Older", f"{place}?before={seqs[-1]}")]) if len(seqs) == most else None
 
 
 def problem_note(problem: str) -> doc.Note | None:
