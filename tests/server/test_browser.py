@@ -4,6 +4,7 @@ readable for those who do not see it. A browser is needed; its absence is a fail
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from lynxbench.record.agreeing import render_signed, seal_agreement
 LOOKS = [("desk", 1280, "light"), ("desk", 1280, "dark"), ("phone", 390, "light"), ("phone", 390, "dark")]
 
 AUDIT = (Path(__file__).parent / "page_audit.js").read_text()
+AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+RUN_AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+  .filter((one) => ["serious", "critical"].includes(one.impact))
+  .flatMap((one) => one.nodes.slice(0, 2).map((node) => `axe ${one.id}: ${node.target.join(" ")}`.slice(0, 160)))"""
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +49,12 @@ class Visit(Look):
         """What was asked of anybody else."""
         return [url for url in self.asked if not url.startswith((self.base, "data:", "blob:"))]
 
-    def problems(self) -> list[str]:
+    def problems(self, *, axe: bool = False) -> list[str]:
+        """By our own audit, and what axe-core calls serious or critical."""
         found: list[str] = self.page.evaluate(AUDIT)
+        if axe:
+            self.page.evaluate(AXE)
+            found += self.page.evaluate(RUN_AXE)
         return found
 
 
@@ -78,6 +87,9 @@ def every_page(world: World) -> dict[str, str]:
         "executors": "/executors",
         "executor": f"/executors/{world.results[0].executor_id}",
         "executor diff": f"/executors/diff?a={a}&b={b}",
+        "comparison of several": f"/compare?r={a}&r={b}&r={world.drawn[0]}",
+        "search": "/search?q=torch",
+        "empty search": "/search?q=zzzz",
         "experiments": "/experiments",
         "experiment": f"/experiments/{world.analyses['experiment']}",
         "served experiment": f"/experiments/{world.analyses['served experiment']}",
@@ -100,6 +112,26 @@ def every_page(world: World) -> dict[str, str]:
     }
 
 
+def test_the_audit_sees_what_is_wrong(browser: Browser, world: World) -> None:
+    visit = Visit(browser, world, 390, "light", None)
+    try:
+        visit.page.set_content(
+            "<html><body><img src='data:,'><button></button><p style='color:#ccc'>pale</p></body></html>"
+        )
+        found = " ".join(visit.problems(axe=True))
+        for wrong in (
+            "axe image-alt",
+            "axe button-name",
+            "axe html-has-lang",
+            "contrast 1.6",
+            "no name",
+            "no language",
+        ):
+            assert wrong in found
+    finally:
+        visit.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "width", "scheme"), LOOKS)
 def test_every_page(browser: Browser, world: World, form: str, width: int, scheme: str) -> None:
@@ -109,7 +141,9 @@ def test_every_page(browser: Browser, world: World, form: str, width: int, schem
         for name, address in every_page(world).items():
             answer = visit.page.goto(visit.base + address)
             assert answer is not None
-            problems = visit.problems() if answer.status == 200 else [f"status {answer.status}"]
+            # Both schemes and both widths, not all four pairs: it is the dearer half of this test.
+            axe = (form, scheme) in {("desk", "light"), ("phone", "dark")}
+            problems = visit.problems(axe=axe) if answer.status == 200 else [f"status {answer.status}"]
             if problems:
                 wrong[name] = problems[:6]
         assert wrong == {}
@@ -177,9 +211,14 @@ def test_a_run_in_progress_is_followed_without_loading_again(browser: Browser, w
         assert claimed is not None
         run = claimed[0].run
         scheduler.beat(run, world.team.name)
+        visit.page.goto(f"{visit.base}/runs")
+        now = visit.page.locator("#now")
+        assert "waiting for its first word" in now.inner_text()
+        board.post(run, [(0.05, "compile", "fp32, restart 1", None, 0)])
+        expect(now).to_contain_text("compile", timeout=60_000)  # by itself
         visit.page.goto(f"{visit.base}/runs/{run}")
         phase = visit.page.locator("[data-live=phase]")
-        assert "waiting" in (phase.text_content() or "")
+        expect(phase).to_have_text("compile")
         board.post(run, [(0.1 * n, "warm-up", "fp32, restart 1", 40.0 + n, n) for n in range(20)])
         expect(phase).to_have_text("warm-up")
         board.post(run, [(2 + 0.1 * n, "steady", "fp32, restart 1", 60.0, 20 + n) for n in range(20)])

@@ -11,7 +11,7 @@ from lynxbench.cli.showing import terminal_text
 from lynxbench.compare.stack_signals import read_signals
 from lynxbench.errors import ExitCode
 from lynxbench.model.precision import Precision
-from lynxbench.record.histories import history_of, opened_past, record_of
+from lynxbench.record.histories import history_of, opened_past, record_of, whole_history
 from lynxbench.report.documents.history_document import compose_history, compose_signals
 from lynxbench.report.render_html import render_html
 
@@ -27,7 +27,7 @@ def history(
     """Show how a contract's figure moved, and tie each change to what changed in the record."""
     with opened_past(folders, ledger, os.environ) as past:
         series = history_of(past, contract, precision)
-    write_page(html, lambda: render_html(compose_history(series)))
+        write_page(html, lambda: render_html(compose_history(series, *whole_history(past, contract, series))))
     answer(as_json, series, lambda: terminal_text(compose_history(series)))
 
 

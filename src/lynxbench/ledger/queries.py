@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
-from sqlalchemy import Select, exists, func, select, tuple_, union
+from sqlalchemy import Select, exists, func, literal, select, tuple_, union
 
 from lynxbench.errors import EvidenceInvalid
 from lynxbench.ledger.ledger_tables import entries, figures, results, subjects
@@ -32,6 +32,10 @@ class Wanted:
     precision: str | None = None
     since_s: int | None = None
     validity: str | None = None
+    results: tuple[str, ...] = ()
+    """These alone, where some are named."""
+    before: tuple[int, int] | None = None
+    """Only what stands after this one in the list: the second it began, and its entry."""
     limit: int | None = 20
 
 
@@ -164,9 +168,11 @@ def list_foreign(ledger: Ledger, limit: int) -> list[Logged]:
     return newest_of_kind(ledger, [EntryKind.FOREIGN.value], limit)
 
 
-def newest_of_kind(ledger: Ledger, kinds: Sequence[str], limit: int) -> list[Logged]:
-    """The newest entries of kinds, newest first."""
+def newest_of_kind(ledger: Ledger, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Logged]:
+    """The newest entries of kinds, or of those that stand before one, newest first."""
     chosen = select(entries.c.seq).where(entries.c.kind.in_(list(kinds))).order_by(entries.c.seq.desc()).limit(limit)
+    if before is not None:
+        chosen = chosen.where(entries.c.seq < before)
     return ledger.read_all([row.seq for row in ledger.database.rows(chosen)])[::-1]
 
 
@@ -182,6 +188,10 @@ def _narrowed(chosen: Select[tuple[object, ...]], wanted: Wanted) -> Select[tupl
         chosen = chosen.where(results.c.started_s >= wanted.since_s)
     if wanted.validity is not None:
         chosen = chosen.where(results.c.validity == wanted.validity)
+    if wanted.results:
+        chosen = chosen.where(results.c.result_id.in_(wanted.results))
+    if wanted.before is not None:
+        chosen = chosen.where(tuple_(results.c.started_s, results.c.seq) < tuple_(*map(literal, wanted.before)))
     return chosen
 
 

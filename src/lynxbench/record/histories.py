@@ -223,6 +223,15 @@ def history_of(past: Past, named: str, precision: Precision | None, newest: int 
     )
 
 
+def whole_history(past: Past, named: str, history: History) -> tuple[tuple[History, ...], tuple[Result, ...]]:
+    """What is laid over a history: those of the other precisions, and the newest documents of all of them."""
+    results = past.find(named, newest=0)
+    others = [other for other in results.contract.workload.precisions if other is not history.precision]
+    histories = tuple(history_of(past, named, other) for other in others)
+    names = (point.result_id for each in (history, *histories) for point in each.points[-MOST_DOCUMENTS:])
+    return histories, tuple(past.documents(results, names).values())
+
+
 def record_of(past: Past, named: str) -> Record:
     """What the five signs are read from."""
     results = past.find(named, newest=0)

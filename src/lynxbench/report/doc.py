@@ -13,6 +13,7 @@ from lynxbench.model.categories import Category
 from lynxbench.model.layers import Layer
 
 if TYPE_CHECKING:
+    from lynxbench.report.chart import Chart
     from lynxbench.report.markup import Safe
 
 
@@ -199,6 +200,8 @@ class Plot:
     legend: Sequence[Inline] = ()
     links: Sequence[tuple[str, str]] = ()
     """Names and places of files that replace the data in the page."""
+    chart: Chart | None = None
+    """The same as data, where a page's script can draw it anew: to zoom, to overlay, to open a point's result."""
     depth: Depth = Depth.WHOLE
 
 
@@ -340,7 +343,7 @@ class Report:
     contents: bool = False
     """Whether a page lists its sections at the top."""
     scripted: bool = False
-    """Whether a page brings the script that makes tips quicker."""
+    """Whether a page brings the script that makes tips quicker and plots such that one can touch them."""
 
 
 MOST_TABLE_ROWS = 40

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -142,6 +143,27 @@ def _spans(counted: CountedProcess) -> tuple[PhaseSpan, ...]:
             for a, b in zip(starts, ends, strict=True)
         ]
     return tuple(spans)
+
+
+def latency_track(counted: CountedProcess, metric: str, window_s: float) -> Track | None:
+    """The median of a latency in each window of a process, excluded stretches too; None where it was not measured."""
+    samples = counted.samples
+    it, marks = samples.iterations, samples.marks
+    if not len(it) or (metric != SloMetric.LATENCY and not len(marks.at_ns)):
+        return None
+    stamps, values = it.end_ns, it.seconds * 1e3
+    if metric == SloMetric.TIME_TO_FIRST_TOKEN:
+        opens = np.concatenate([[True], marks.iteration[1:] != marks.iteration[:-1]])
+        stamps = marks.at_ns[opens]
+        values = (stamps - it.start_ns[marks.iteration[opens]]) / 1e6
+    at = (stamps - samples.setup_ns[0]) / 1e9
+    order = np.argsort(at, kind="stable")
+    at, values = at[order], values[order]
+    window = max(window_s, float(at[-1] - at[0]) / MOST_BINS, 1e-9)
+    cuts = np.searchsorted(at, np.arange(at[0] + window, at[-1], window))
+    stretches = [(a, b) for a, b in pairwise([0, *cuts.tolist(), len(at)]) if b > a]
+    middles = np.array([np.median(values[a:b]) for a, b in stretches])
+    return Track(f"process {samples.process}", np.array([at[a:b].mean() for a, b in stretches]), middles)
 
 
 def counted_ms(counted: CountedProcess, metric: str, *, served: bool = False) -> Float64:

@@ -14,12 +14,15 @@ from urllib.parse import quote
 from lynxbench.model.attribution import Category
 from lynxbench.model.layers import Layer
 from lynxbench.report import doc
+from lynxbench.report.chart import chart_text
 from lynxbench.report.doc import Depth, Fact, Inline, Span, Style, Tone
 from lynxbench.report.markup import Child, Safe, join, raw, tag
 from lynxbench.report.palette import category_class, colour_rules
 from lynxbench.report.svg.canvas import NARROW, WIDE
 from lynxbench.report.words import clean
+from lynxbench.tables import read_table
 
+SCRIPTS = ("script.js", "tables.js", "chart.js")
 _ELEMENTS: dict[doc.Look, tuple[str, str | None]] = {
     Style.SAID: ("bdi", None),
     Style.CODE: ("code", None),
@@ -146,7 +149,7 @@ class HtmlRenderer:
 
     def _facts(self, pairs: Iterable[Fact | None], css: str) -> Child:
         facts = [
-            tag("div", tag("dt", name), [tag("dd", self.inline(value)) for value in values])
+            tag("div", tag("dt", _term(name)), [tag("dd", self.inline(value)) for value in values])
             for name, *values in filter(None, pairs)
         ]
         return tag("dl", facts, class_=css) if facts else None
@@ -235,13 +238,16 @@ class HtmlRenderer:
             legend if block.legend else None,
             tag("div", data, class_="data"),
             id=block.name,
+            data_chart=None if block.chart is None else chart_text(block.chart),
+            data_at="/results/" if block.chart is not None and self.site else None,
+            data_more=block.chart.more or None if block.chart is not None and self.site else None,
         )
 
 
 def render_html(report: doc.Report) -> str:
     """A whole HTML text that opens without a network; only its own script may run, and none where it has none."""
     renderer = HtmlRenderer()
-    script = asset("script.js") if report.scripted else ""
+    script = page_script() if report.scripted else ""
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#content", class_="skip"),
@@ -267,6 +273,12 @@ def render_html(report: doc.Report) -> str:
         tag("style", raw(style)),
     )
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+@cache
+def page_script() -> str:
+    """What a page runs, of a report or of the server: tips, tables, plots."""
+    return "".join(asset(name) for name in SCRIPTS)
 
 
 @cache
@@ -301,7 +313,7 @@ def _grid(
 ) -> Safe:
     """A table that scrolls inside its own box; the first cell of a row is its heading. `named`: so it says above."""
     right = frozenset(numeric)
-    top = [tag("th", name, scope="col", class_="num" if i in right else None) for i, name in enumerate(head)]
+    top = [tag("th", _term(name), scope="col", class_="num" if i in right else None) for i, name in enumerate(head)]
     body = []
     for first, *rest in rows:
         short = len(head) - len(rest)  # a row of words in place of figures
@@ -312,6 +324,19 @@ def _grid(
     shown_caption = tag("caption", caption, class_="aside" if named else None)
     inner = tag("table", shown_caption, tag("thead", tag("tr", top)), tag("tbody", body))
     return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+@cache
+def glossary() -> dict[str, str]:
+    """What a word of a heading means, in one sentence."""
+    return dict(read_table("report/glossary.toml")["words"])
+
+
+@cache
+def _term(name: str) -> str:
+    """A name of a value or a column; one of the glossary explains itself."""
+    meaning = glossary().get(name.lower()) or glossary().get(name.lower().removesuffix("s"))
+    return tag("span", name, class_="term", title=meaning) if meaning else name
 
 
 def _tone_of(item: Inline) -> str | None:

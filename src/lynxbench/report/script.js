@@ -22,6 +22,13 @@
     tip.style.left = Math.max(8, left) + "px";
     tip.style.top = (above > 8 ? above : event.clientY + 18) + "px";
   };
+  document.addEventListener("focusin", (event) => {
+    const one = event.target, target = one.matches("[data-tip]") ? one : one.querySelector(".term[data-tip]");
+    if (!target || !one.matches(":focus-visible")) { tip.hidden = true; return; }
+    const box = target.getBoundingClientRect();
+    show({ target, clientX: box.left - 14, clientY: box.top });
+  });
+  document.addEventListener("focusout", () => { tip.hidden = true; });
   document.addEventListener("pointermove", show, { passive: true });
   document.addEventListener("pointerdown", show, { passive: true });
   document.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });

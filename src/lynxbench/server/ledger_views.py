@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from lynxbench.errors import BadInput, EvidenceInvalid, LynxbenchError, NotFound
 from lynxbench.evidence.documents import check_samples
 from lynxbench.evidence.sample_file import read_samples
+from lynxbench.evidence.statement import parse_time
 from lynxbench.ledger.ledger_tables import entries, results, subjects
 from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.log import Logged
@@ -51,6 +52,7 @@ TREND = 60
 """Results of a contract that its line in the overview is drawn from."""
 NEWEST = 500
 """Results that a contract's page shows; the API has all of them."""
+LONGEST_NUMBER = 18
 THIS_SERVER = "this server"
 """Who says what the server itself found; no team is called so, for a name has no space."""
 
@@ -162,8 +164,22 @@ def wanted_of(server: Server, fields: Mapping[str, str], limit: int) -> Wanted:
         precision=precision.value if precision else None,
         since_s=since_s,
         validity=valid,
+        before=_place_of(fields["before"]) if "before" in fields else None,
         limit=limit,
     )
+
+
+def _place_of(text: str) -> tuple[int, int]:
+    """Where a page of a list begins: `SECOND.ENTRY`, as the link to it has it."""
+    second, dot, seq = text.partition(".")
+    if not dot or not (second.isdecimal() and seq.isdecimal()) or max(len(second), len(seq)) > LONGEST_NUMBER:
+        raise BadInput("before is the place that the link to older results names")
+    return int(second), int(seq)
+
+
+def place_text(listed: Listed) -> str:
+    """The place of a result in a list, for the page that goes on after it."""
+    return f"{int(parse_time(listed.started_at).timestamp())}.{listed.seq}"
 
 
 def cached(*topics: str) -> Callable[[Ask[P, T]], Ask[P, T]]:
@@ -254,6 +270,13 @@ def list_page(server: Server, wanted: Wanted) -> tuple[list[Listed], dict[str, S
     return listed, standings_of(server, [result.result_id for result in listed])
 
 
+def oldest_first(server: Server, names: Sequence[str]) -> tuple[str, ...]:
+    """Results in the order in which they were measured, each once."""
+    chosen = select(results.c.result_id).where(results.c.result_id.in_(names))
+    rows = server.ledger.log.database.rows(chosen.order_by(results.c.started_s, results.c.seq))
+    return tuple(dict.fromkeys(str(row[0]) for row in rows))
+
+
 def standings_of(server: Server, names: Sequence[str]) -> dict[str, Standing]:
     """How results stand: what the log says of them, and what this server found itself."""
     known = standings(server.ledger.log, names, server.trust)
@@ -274,9 +297,9 @@ def spoken_of(server: Server, names: Sequence[str]) -> list[Spoken]:
     return _spoken(server, entries_about(server.ledger.log, names))
 
 
-def entries_of_kind(server: Server, kinds: Sequence[str], limit: int) -> list[Spoken]:
-    """The newest entries of kinds, newest first."""
-    return _spoken(server, newest_of_kind(server.ledger.log, kinds, limit))
+def entries_of_kind(server: Server, kinds: Sequence[str], limit: int, before: int | None = None) -> list[Spoken]:
+    """The newest entries of kinds, or of those that stand before one, newest first."""
+    return _spoken(server, newest_of_kind(server.ledger.log, kinds, limit, before))
 
 
 def newest_entries(server: Server, limit: int, before: int | None = None) -> list[Spoken]:
@@ -317,12 +340,12 @@ def files_of(server: Server, result_id: str) -> ResultFiles:
 
 
 @cached(EVERYTHING)
-def executor_ids(server: Server, limit: int = 100) -> list[tuple[str, int, str]]:
-    """Executors with how many results they have and the newest of them."""
+def executor_ids(server: Server, limit: int = 100, after: int = 0) -> list[tuple[str, int, str]]:
+    """Executors with how many results they have and the newest of them; `after` so many that are newer."""
     # The second of the newest is in an index, its text is not: that is read of those that are listed alone.
     newest = func.max(results.c.started_s)
     chosen = select(results.c.executor_id, func.count().label("many"), newest.label("newest_s"))
-    listed = chosen.group_by(results.c.executor_id).order_by(newest.desc()).limit(limit).subquery()
+    listed = chosen.group_by(results.c.executor_id).order_by(newest.desc()).limit(limit).offset(after).subquery()
     text = (
         select(func.max(results.c.started_at))
         .where(results.c.executor_id == listed.c.executor_id, results.c.started_s == listed.c.newest_s)

@@ -61,3 +61,18 @@
     if (file.files.length && file.files[0].size <= field.maxLength) field.value = await file.files[0].text();
   });
 })();
+
+(() => {
+  // Runs in progress in their list: asked for again while somebody looks, and put in where something changed.
+  const now = location.pathname === "/runs" && document.getElementById("now"), EVERY_MS = 2000;
+  if (!now) return;
+  const look = async () => {
+    if (document.hidden) return;
+    try {
+      const answer = await fetch("/runs", { headers: { Accept: "text/html" } });
+      const fresh = answer.ok && new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("now");
+      if (fresh && fresh.textContent !== now.textContent && !now.contains(document.activeElement)) now.replaceChildren(...fresh.childNodes);
+    } catch { /* the server is away: the next time tells */ }
+  };
+  setInterval(look, EVERY_MS);
+})();

@@ -13,7 +13,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from lynxbench.errors import BadInput, LynxbenchError
 from lynxbench.ledger.names import FULL_ID
 from lynxbench.model.evidence_gate import standing_falls_short
+from lynxbench.model.precision import Precision
 from lynxbench.record.recalling_analyses import body_of
+from lynxbench.report.documents.matrix_document import FEWEST, MOST
 from lynxbench.report.documents.pack_document import compose_pack
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.json_document import render_json
@@ -32,10 +34,13 @@ from lynxbench.server.pages import overview_page as overview
 from lynxbench.server.pages import page_shell as shell
 from lynxbench.server.pages import results_page as results
 from lynxbench.server.pages import runs_page as runs
+from lynxbench.server.pages import search_page as searching
 from lynxbench.server.rights import API
 from lynxbench.server.routing import OPEN, READ, Routes, TheCaller, TheServer, answer, server_of
 from lynxbench.server.server_state import Server
 
+MOST_NAMED = 64
+"""Names that an address may list; that is more than are compared, so that the page can say so."""
 Short = Annotated[str, Path(max_length=40)]
 FILE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """For files that are opened by themselves: nothing in them runs, and they are no part of this site."""
@@ -98,12 +103,33 @@ def _listing(path: str, topics: Sequence[str], make: MakePage) -> None:
 
 
 _listing("/", (EVERYTHING, OWN, WORK), overview.overview_page)
-_listing("/contracts", (EVERYTHING, OWN, WORK), overview.contracts_page)
-_listing("/executors", (EVERYTHING,), executors.executors_page)
-_listing("/decisions", (EVERYTHING, OWN), decisions.decisions_page)
-_listing("/experiments", (EVERYTHING, OWN), analyses.experiments_page)
-_listing("/fleet", (EVERYTHING, OWN), analyses.fleet_page)
 _listing("/runs", (OWN, WORK, CLOCK), runs.runs_page)
+
+
+_Number = Annotated[int, Query(ge=1, le=MOST_NUMBER)]
+
+
+def _entries_listing(path: str, make: MakePage) -> None:
+    """A page of entries, newest first; `before` one of them the older ones."""
+
+    @route("GET", path, READ)
+    async def page(here: Here, before: _Number | None = None) -> Response:
+        return await here.show((EVERYTHING, OWN), make, before)
+
+
+_entries_listing("/decisions", decisions.decisions_page)
+_entries_listing("/experiments", analyses.experiments_page)
+_entries_listing("/fleet", analyses.fleet_page)
+
+
+@route("GET", "/contracts", READ)
+async def contracts_(here: Here, page: _Number = 1) -> Response:
+    return await here.show((EVERYTHING, OWN, WORK), overview.contracts_page, page)
+
+
+@route("GET", "/executors", READ)
+async def executors_(here: Here, page: _Number = 1) -> Response:
+    return await here.show((EVERYTHING,), executors.executors_page, page)
 
 
 @route("GET", "/contracts/{contract}", READ)
@@ -121,11 +147,27 @@ def series_(here: Here, contract: Named, form: str, precision: str | None = None
     return _file(text, kind, f"{name[:12]}.{form}")
 
 
+@route("GET", "/contracts/{contract}/chart.json", READ)
+def chart_(here: Here, contract: Named, precision: str | None = None) -> Response:
+    name, chosen = here.named(contract, "contract"), reading.precision_of(precision)
+    # Up to two hundred documents are read for it: once, until a result of the contract comes.
+    make = lambda: contracts.chart_document(here.server, name, chosen)  # noqa: E731
+    text = here.server.cache.get(("chart", name, chosen), (name, OWN), make)
+    return Response(text, media_type="application/json", headers={"Cache-Control": "private, no-cache"})
+
+
 @route("GET", "/results", READ)
 async def results_(
-    here: Here, contract: str = "", executor: str = "", precision: str = "", valid: str = "", since: str = ""
+    here: Here,
+    contract: str = "",
+    executor: str = "",
+    precision: str = "",
+    valid: str = "",
+    since: str = "",
+    before: str = "",
 ) -> Response:
     texts = {"contract": contract, "executor": executor, "precision": precision, "valid": valid, "since": since}
+    texts["before"] = before
     filters = {name: text[:80] for name, text in texts.items() if text}
 
     def make(server: Server, *_: object) -> shell.Page:
@@ -164,8 +206,16 @@ def plot_(here: Here, result: Named, name: str) -> Response:
 
 
 @route("GET", "/compare", READ)
-async def compare_(here: Here, a: str = "", b: str = "", precision: str | None = None) -> Response:
+async def compare_(
+    here: Here,
+    a: str = "",
+    b: str = "",
+    precision: str | None = None,
+    r: Annotated[list[str] | None, Query(max_length=MOST_NAMED)] = None,
+) -> Response:
     chosen = reading.precision_of(precision)
+    if several := tuple(dict.fromkeys(name[:80].strip() for name in r or ())):
+        return await _selected(here, several, chosen)
     a, b = a[:80].strip(), b[:80].strip()
     if not a or not b:
         return await here.show((EVERYTHING,), compare.compare_form_page, a, b, keep=False)
@@ -175,6 +225,27 @@ async def compare_(here: Here, a: str = "", b: str = "", precision: str | None =
     except BadInput as error:
         problem = shown_line(here.server, error)
         return await here.show((EVERYTHING,), compare.compare_form_page, a, b, problem, keep=False)
+
+
+async def _selected(here: Here, several: tuple[str, ...], chosen: Precision | None) -> Response:
+    """Ticked results: the later ones are held against the earlier."""
+    if not FEWEST <= len(several) <= MOST:
+        line = f"choose {FEWEST} to {MOST} results; {len(several)} were"
+        return await here.show((EVERYTHING,), compare.compare_form_page, "", "", line, keep=False)
+    try:
+        found = [await here.find(name, "result") for name in several]
+        names = await run_in_threadpool(reading.oldest_first, here.server, found)
+    except BadInput as error:
+        problem = shown_line(here.server, error)
+        return await here.show((EVERYTHING,), compare.compare_form_page, "", "", problem, keep=False)
+    if len(names) == FEWEST:
+        return await here.show((*names, OWN), compare.compare_page, *names, chosen)
+    return await here.show((*names, OWN), compare.matrix_page, names, chosen)
+
+
+@route("GET", "/search", READ)
+async def search_(here: Here, q: str = "") -> Response:
+    return await here.show((EVERYTHING, OWN), searching.search_page, q[: searching.LONGEST].strip())
 
 
 @route("GET", "/executors/diff", READ)

@@ -7,19 +7,16 @@ slow slide adds up and is seen. A notice closes by sessions that are back, by ac
 """
 
 import math
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, insert, select, update
 
 from lynxbench.compare.effects import THROUGHPUT, leading_figure
-from lynxbench.compare.pair import ComparedSide
 from lynxbench.compare.precision_rules import SITTING_RULE
-from lynxbench.errors import BadInput, LynxbenchError
+from lynxbench.errors import BadInput
 from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.database import upsert
 from lynxbench.ledger.ledger_tables import entries
@@ -31,12 +28,11 @@ from lynxbench.model.entries import EntryKind, ResultRecorded
 from lynxbench.model.evidence_gate import Lack, standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
-from lynxbench.record.comparing_results import compare_sides, side_of
-from lynxbench.record.known_sittings import between_sittings
-from lynxbench.record.recalling import lay_out, result_document
+from lynxbench.record.recalling import result_document
 from lynxbench.stats.sequential import SPANS, LevelJudgement, SpanJudgement, bound_of
 from lynxbench.watch import level_rules
 from lynxbench.watch.recomputations import Recomputations, RecomputationState
+from lynxbench.watch.recorded_comparisons import compare_recorded
 from lynxbench.watch.session_book import ACCEPTED, GAINED, SessionBook, counted_results, place_name
 from lynxbench.watch.store import Store, fresh_id, now_text
 from lynxbench.watch.store_tables import baselines, contacts, notices, outbox, properties
@@ -172,21 +168,7 @@ class Watch:
 
     def compare(self, a: str, b: str, trust: TrustList, precision: Precision | None = None) -> Comparison:
         """B held against A, with their samples where they are at hand."""
-        known = standings(self._ledger.log, [a, b], trust)
-        with tempfile.TemporaryDirectory(prefix="lynxbench-") as temporary:
-            sides: list[ComparedSide] = []
-            for place, name in enumerate((a, b)):
-                folder: Path | None = Path(temporary) / str(place)
-                assert folder is not None
-                try:
-                    lay_out(self._ledger, name, folder)
-                except LynxbenchError:  # an entry without samples still has its figures
-                    folder = None
-                result = result_document(self._ledger, name)
-                side = side_of(result, folder=folder, standing=known[name], name=short(name))
-                sides.append(self._with_objection(side))
-            between = between_sittings(sides[0].result, sides[1].result, self._ledger, trust)
-            return compare_sides(sides[0], sides[1], precision, between)
+        return compare_recorded(self._ledger, self._recomputations, [a, b], trust, precision)[a, b]
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
@@ -267,14 +249,6 @@ class Watch:
         newest = sessions[-1]
         since, by = newest.started_at, "a gain over two weeks"
         self._book.begin_level(contract_id, place, precision.value, GAINED, by, since, newest.result_id)
-
-    def _with_objection(self, side: ComparedSide) -> ComparedSide:
-        outcome = self._recomputations.objection(side.result.result_id)
-        if outcome is None:
-            return side
-        if outcome.state is RecomputationState.REFUTED:
-            return replace(side, refuted=outcome.sentence)
-        return replace(side, not_recomputed=outcome.sentence)
 
     # --- notices ------------------------------------------------------------------------------------------------------
 

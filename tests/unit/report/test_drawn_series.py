@@ -12,6 +12,7 @@ from lynxbench.report.drawn_series import (
     MOST_BINS,
     counted_ms,
     histogram,
+    latency_track,
     process_spans,
     rate_series,
     throttle_tracks,
@@ -116,3 +117,19 @@ def test_processes_are_placed_on_the_telemetrys_clock(build) -> None:
     assert [span.precision for span in spans] == ["fp32", "int8"] * 3
     assert spans[0].start_s == 0.0
     assert all(a.end_s < b.start_s for a, b in itertools.pairwise(spans))
+
+
+def test_latencies_are_medians_of_their_windows_and_first_tokens_come_from_marks() -> None:
+    slow_once = process([100.0] * 13 + [900.0] + [100.0] * 16 + [300.0] * 10, [Phase.STEADY] * 40)
+    track = latency_track(slow_once, "latency", 1.0)
+    assert track is not None
+    assert set(np.round(track.values[:3])) == {100.0}, "one that is slow moves no median"
+    assert track.values[-1] == pytest.approx(300.0)
+    assert latency_track(slow_once, "time-to-first-token", 1.0) is None
+    it = slow_once.samples.iterations
+    marks = Marks(np.arange(40).repeat(2), np.stack([it.start_ns + 30_000_000, it.start_ns + 60_000_000], 1).ravel())
+    told = ProcessSamples(0, "fp32", (0, 2_000_000_000), None, it, marks)
+    first = latency_track(CountedProcess(told, slow_once.phase), "time-to-first-token", 1.0)
+    assert first is not None
+    assert first.values == pytest.approx(30.0)
+    assert np.all(np.diff(first.at_s) > 0)

@@ -7,6 +7,7 @@ import io
 import itertools
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
@@ -19,7 +20,7 @@ from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report.doc import Plot, Report, Table, link, refer
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.markup import tag
-from lynxbench.report.render_html import HtmlRenderer, render_html
+from lynxbench.report.render_html import HtmlRenderer, asset, glossary, page_script, render_html
 from report_samples import process
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -239,3 +240,23 @@ def test_plots_of_the_server_are_files_as_well() -> None:
 def test_a_row_of_words_takes_the_place_of_its_figures() -> None:
     text = render_html(Report("x", (Table(("a", "b", "c"), [("bf16", "skipped")], right=(1, 2)),)))
     assert '<tr><th scope="row">bf16</th><td colspan="2" class="note">skipped</td></tr>' in text
+
+
+def test_a_heading_of_the_glossary_explains_itself_in_the_words_of_the_glossary() -> None:
+    table = Table(("Validity", "Layers", "Nothing of it"), [("a", "b", "c")], "t")
+    page = HtmlRenderer().blocks([table])
+    assert page.count('class="term"') == 2
+    assert "what all doubts come to" in page
+    text = (Path(__file__).resolve().parents[3] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    written = {
+        word.lower(): meaning.replace("`", "").replace("*", "")
+        for words, meaning in re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", text, re.MULTILINE)
+        for word in words.split(", ")
+    }
+    assert len(glossary()) > 30
+    assert {word: written.get(word) for word in glossary()} == glossary()
+
+
+def test_scripts_and_styles_of_a_page_are_light() -> None:
+    assert len(page_script().encode()) < 60_000, "150 kB are allowed"
+    assert len(asset("style.css").encode()) < 30_000

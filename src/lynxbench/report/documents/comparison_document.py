@@ -17,7 +17,7 @@ MOST_FIELDS = 40
 SHOWN_FIELDS = 6
 LONGEST_VALUE = 160
 
-_TONES = {
+EFFECT_TONES = {
     EffectVerdict.REGRESSED: Tone.BAD,
     EffectVerdict.IMPROVED: Tone.GOOD,
     EffectVerdict.WITHIN_BUDGET: Tone.GOOD,
@@ -48,7 +48,7 @@ def comparison_verdict(comparison: Comparison) -> doc.Verdict:
     elif comparison.verdict is None or comparison.effect is None:
         mark, sentence, tone = "no verdict", "no figure could be compared", Tone.WARN
     else:
-        mark, tone = comparison.verdict.value, _TONES[comparison.verdict]
+        mark, tone = comparison.verdict.value, EFFECT_TONES[comparison.verdict]
         change = words.change_text(comparison.effect)
         sentence = (
             f"{comparison.figure} at {comparison.precision} {change} (B over A; budget "
@@ -86,7 +86,7 @@ def _effects(comparison: Comparison) -> doc.Section:
             continue
         for effect in row.effects:
             decides = " (decides)" if effect.figure == row.leading else ""
-            verdict: Inline = Span(effect.verdict.value, _TONES[effect.verdict])
+            verdict: Inline = Span(effect.verdict.value, EFFECT_TONES[effect.verdict])
             rows.append(
                 (
                     f"{row.precision}{decides}",

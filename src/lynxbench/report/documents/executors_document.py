@@ -1,6 +1,6 @@
 """An executor by layer with its owners, and the difference of two."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lynxbench.executor.compatibility import CompatibilityFinding, FindingVerdict
 from lynxbench.executor.native_precisions import PrecisionSupport
@@ -8,12 +8,17 @@ from lynxbench.model.canonical import short
 from lynxbench.model.executor import Executor, Field, FieldChange, Status, Tier
 from lynxbench.model.layers import DEFAULT_OWNERS, WHAT_IT_HOLDS, Layer
 from lynxbench.report import doc
-from lynxbench.report.doc import Fact, Inline, Span, Style, Tone, code, quiet, said
+from lynxbench.report.doc import Depth, Fact, Inline, Span, Style, Tone, code, quiet, said
 from lynxbench.report.field_words import expand_change, format_value
 from lynxbench.report.words import clean, count, shortened
 
 LONGEST_VALUE = 120
 LONGEST_SIDE = 300
+SHOWN_ROWS = 12
+"""Rows of a layer before the rest is folded: a page of two unlike machines was 60 000 pixels tall."""
+LONG_ALIKE = 80
+KEPT_ALIKE = 16
+"""Letters of what is alike that are kept beside a difference."""
 AFTER_A_RUN: frozenset[Layer] = frozenset({Layer.APPLICATION, Layer.SERVING, Layer.RUNTIME})
 """Layers that only a run fills: the engine and the process that worked tell them."""
 _MARKS = {
@@ -100,21 +105,56 @@ def difference_title(changes: Sequence[FieldChange]) -> str:
     return f"{count(len(changes), 'field')} in {count(len({change.layer for change in changes}), 'layer')} differ"
 
 
-def difference_layers(changes: Sequence[FieldChange], owner_of: Callable[[Layer], str]) -> doc.Layers:
-    """The layers that differ, field by field."""
+def difference_layers(
+    changes: Sequence[FieldChange],
+    owner_of: Callable[[Layer], str],
+    equal: Mapping[Layer, Sequence[str]] | None = None,
+) -> doc.Layers:
+    """The layers that differ, field by field; what is long, and the names of what is `equal`, is folded."""
     parts = []
     for layer in dict.fromkeys(change.layer for change in changes):
         rows = [
             (
                 code(step.label),
-                *(said(shortened(clean(side), LONGEST_SIDE)) for side in (step.before, step.after)),
+                *(
+                    said(shortened(side, LONGEST_SIDE))
+                    for side in _where_they_differ(clean(step.before), clean(step.after))
+                ),
                 change.tier.value,
             )
             for change in changes
             if change.layer is layer
             for step in expand_change(change)
         ]
-        table = doc.Table(("Field", "A", "B", "Tier"), rows)
-        many = count(len(rows), "field")
-        parts.append(doc.LayerPart(layer, owner_of(layer), WHAT_IT_HOLDS[layer], many, (table,), open=True))
+        head = ("Field", "A", "B", "Tier")
+        same = (equal or {}).get(layer, ())
+        blocks: list[doc.Block] = [doc.Table(head, rows[:SHOWN_ROWS])]
+        if rows[SHOWN_ROWS:]:
+            rest = doc.Table(head, rows[SHOWN_ROWS:], f"Further fields of {layer} that differ")
+            blocks.append(doc.Group(f"{count(len(rows) - SHOWN_ROWS, 'field')} more that differ", (rest,), folded=True))
+        if same:
+            names = doc.Note(code(", ".join(same)))
+            blocks.append(doc.Group(f"{count(len(same), 'field')} equal", (names,), folded=True, depth=Depth.WHOLE))
+        many = f"{count(len(rows), 'field')} of {len(rows) + len(same)}" if same else count(len(rows), "field")
+        parts.append(doc.LayerPart(layer, owner_of(layer), WHAT_IT_HOLDS[layer], many, blocks, open=True))
     return doc.Layers(parts)
+
+
+def _where_they_differ(before: str, after: str) -> tuple[str, str]:
+    """Two long values without most of what they begin and end with alike."""
+    if min(len(before), len(after)) < LONG_ALIKE:
+        return before, after
+    starts = _alike(before, after)
+    ends = _alike(before[starts:][::-1], after[starts:][::-1])
+    left, right = max(0, starts - KEPT_ALIKE), max(0, ends - KEPT_ALIKE)
+    first, second = (
+        f"{'…' if left else ''}{side[left : len(side) - right]}{'…' if right else ''}" for side in (before, after)
+    )
+    return first, second
+
+
+def _alike(before: str, after: str) -> int:
+    """How many letters two texts begin with alike."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
+    )

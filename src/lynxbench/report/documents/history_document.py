@@ -16,8 +16,11 @@ from lynxbench.model.history import (
     Signals,
     SignalState,
 )
+from lynxbench.model.result import Result
 from lynxbench.report import doc, words
+from lynxbench.report.chart import Chart
 from lynxbench.report.doc import Fact, Inline, Span, Tone, chip, code, refer, said
+from lynxbench.report.documents.history_chart import history_chart
 from lynxbench.report.documents.ledger_documents import brief
 from lynxbench.report.svg.history_plot import draw_levels
 
@@ -30,8 +33,11 @@ _TONES = {
 }
 
 
-def compose_history(history: History) -> doc.Report:
-    """The series, then every change with its effect, cause and owner."""
+def compose_history(history: History, others: Sequence[History] = (), results: Sequence[Result] = ()) -> doc.Report:
+    """The series, then every change with its effect, cause and owner.
+
+    On a page the histories of other precisions can be laid over it, and the latencies of results stand below.
+    """
     facts: list[Fact | None] = [
         ("Contract", (said(history.contract), " ", code(words.abbreviated(history.contract_id)))),
         ("Precision", history.precision.value),
@@ -51,7 +57,7 @@ def compose_history(history: History) -> doc.Report:
     return doc.Report(
         f"{words.clean(history.contract)}: history",
         (
-            series_section(history),
+            series_section(history, chart=history_chart((history, *others), results)),
             changes_section(history),
             causes_section(history),
             left_out if history.left_out else None,
@@ -59,10 +65,13 @@ def compose_history(history: History) -> doc.Report:
         title=said(history.note),
         brand="lynxbench history",
         facts=facts,
+        scripted=True,
     )
 
 
-def series_section(history: History, links: Sequence[tuple[str, str]] = ()) -> doc.Section | None:
+def series_section(
+    history: History, links: Sequence[tuple[str, str]] = (), chart: Chart | None = None
+) -> doc.Section | None:
     """The series as a plot; `links` (name, place) replace the data inside the page."""
     if not history.points:
         return None
@@ -79,7 +88,7 @@ def series_section(history: History, links: Sequence[tuple[str, str]] = ()) -> d
     return doc.Section(
         "series",
         "Series",
-        (doc.Plot("levels", title, caption, partial(draw_levels, history), head, rows, links=links),),
+        (doc.Plot("levels", title, caption, partial(draw_levels, history), head, rows, links=links, chart=chart),),
     )
 
 

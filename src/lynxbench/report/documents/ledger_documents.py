@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lynxbench.ledger.log import Logged, TreeHead
@@ -50,11 +50,12 @@ def results_table(
     recomputed: Mapping[str, Inline] | None = None,
     machines: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
+    mark: Callable[[str], Inline] | None = None,
 ) -> doc.Table:
     """One row a precision: the figure with its interval, where it came from, what it stands on.
 
     Whoever recomputed the results says so in a column of its own; `machines` are letters by instance, `names` the words
-    for an executor's device and driver.
+    for an executor's device and driver; a `mark` stands before each result.
     """
     rows: list[tuple[Inline, ...]] = []
     for result in listed:
@@ -65,7 +66,9 @@ def results_table(
                 (refer("contracts", result.contract_id, said(result.contract_name)),) if contract else ()
             )
             about = (
-                refer("results", result.result_id),
+                Span((mark(result.result_id), refer("results", result.result_id)), Style.NOWRAP)
+                if mark
+                else refer("results", result.result_id),
                 *named,
                 brief(result.started_at),
                 (

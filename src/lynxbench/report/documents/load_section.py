@@ -7,6 +7,7 @@ from lynxbench.model.load_figures import LoadFigures, SaturationRecord
 from lynxbench.model.result import PrecisionResult, Result
 from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Span, Tone, said
+from lynxbench.report.documents.measured_charts import curve_chart
 from lynxbench.report.svg.load_curve_plot import draw_curve
 from lynxbench.report.words import NBSP, clean
 
@@ -166,4 +167,5 @@ def curve_plot(search: SaturationRecord, load: LoadFigures) -> doc.Plot | None:
     ]
     head = ("requests/s", "outcome", "requests", "p50 ms", "p99 ms", "goodput /s")
     drawing = partial(draw_curve, points, search.passed_per_s, search.upper_per_s)
-    return doc.Plot("saturation", "Latency over offered rate", caption, drawing, head, data)
+    chart = curve_chart(points, search.passed_per_s, search.upper_per_s)
+    return doc.Plot("saturation", "Latency over offered rate", caption, drawing, head, data, chart=chart)

@@ -13,6 +13,7 @@ from lynxbench.model.result import PrecisionResult, Result, Steady
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.report import findings, words
 from lynxbench.report.doc import Block, Depth, Note, Plot, Section, Style
+from lynxbench.report.documents.measured_charts import rates_chart, telemetry_chart
 from lynxbench.report.drawn_series import (
     DrawnRate,
     counted_ms,
@@ -111,7 +112,8 @@ def _rates(figures: PrecisionResult, own: Sequence[CountedProcess], result: Resu
         for at, rate in zip(each.at_s, each.per_s, strict=True)
     ]
     drawing, head = partial(draw_rates, series, figure, unit), ("process", "seconds", unit)
-    return Plot(f"rate-{figures.precision}", f"Rate over time, {figures.precision}", caption, drawing, head, data)
+    chart, name = rates_chart(series, figure, unit, own, served=figures.load is not None), f"rate-{figures.precision}"
+    return Plot(name, f"Rate over time, {figures.precision}", caption, drawing, head, data, chart=chart)
 
 
 def _stretches(process: CountedProcess, endurance: Endurance) -> list[CountedProcess]:
@@ -185,5 +187,6 @@ def _telemetry(telemetry: Telemetry | None, processes: Sequence[CountedProcess])
         for track in read
         for at, value in zip(track.at_s, track.values, strict=True)
     ]
-    drawing = partial(draw_panels, drawn, throttles, process_spans(processes, telemetry))
-    return Plot("telemetry", "Telemetry", caption, drawing, ("column", "seconds", "value"), data)
+    spans = process_spans(processes, telemetry)
+    drawing, chart = partial(draw_panels, drawn, throttles, spans), telemetry_chart(drawn, throttles, spans)
+    return Plot("telemetry", "Telemetry", caption, drawing, ("column", "seconds", "value"), data, chart=chart)

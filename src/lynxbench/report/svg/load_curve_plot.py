@@ -21,7 +21,7 @@ def draw_curve(
     rates = [p.rate_per_s for p in points]
     x = Scale(*padded(min(rates), max(rates)), left, width - right)
     tails = [_ms(p.p99_s) for p in points]
-    y = Scale(0.0, _height(points, tails, passed_per_s), bottom, top)
+    y = Scale(0.0, height_of(points, passed_per_s), bottom, top)
     parts: list[Safe] = [*axis_x(x, bottom, top, "/s", 8 if width > NARROW else 4), *axis_y(y, left, width - right, 5)]
     if passed_per_s is not None and failed_per_s is not None:
         a, b = x.clamped(passed_per_s), x.clamped(failed_per_s)
@@ -38,7 +38,9 @@ def draw_curve(
     return svg(width, HEIGHT, title, described, parts)
 
 
-def _height(points: tuple[CurvePoint, ...], tails: list[float], passed_per_s: float | None) -> float:
+def height_of(points: tuple[CurvePoint, ...], passed_per_s: float | None) -> float:
+    """Where the axis ends, in milliseconds."""
+    tails = [_ms(p.p99_s) for p in points]
     known = [tail for tail in tails if math.isfinite(tail)]
     highest = max(known, default=1.0)
     held = [t for p, t in zip(points, tails, strict=True) if passed_per_s and p.rate_per_s <= passed_per_s]

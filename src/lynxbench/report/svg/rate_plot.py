@@ -24,7 +24,7 @@ def draw_rates(series: tuple[DrawnRate, ...], figure: Figure | None, unit: str, 
     drawn = series[:MOST_STRIPS]
     left, right = (58, 12) if width > NARROW else (44, 6)
     top, foot = 6, 30
-    domain = _range(drawn, figure)
+    domain = range_of(drawn, figure)
     longest = max((strip.length_s for strip in drawn), default=1.0) or 1.0
     x = Scale(0, longest, left, width - right)
     parts: list[Safe] = []
@@ -41,7 +41,8 @@ def draw_rates(series: tuple[DrawnRate, ...], figure: Figure | None, unit: str, 
     return svg(width, bottom + foot, title, described, parts)
 
 
-def _range(series: tuple[DrawnRate, ...], figure: Figure | None) -> tuple[float, float]:
+def range_of(series: tuple[DrawnRate, ...], figure: Figure | None) -> tuple[float, float]:
+    """The axis: the counted range and the figure, with some room for what was excluded."""
     values = np.concatenate([strip.per_s for strip in series]) if series else np.zeros(0)
     known = values[np.isfinite(values)]
     if not len(known):

@@ -110,7 +110,7 @@ def draw_panels(
 
 def _panel(panel: Panel, throttles: tuple[Track, ...], x: Scale, above: float) -> list[Safe]:
     floor, ceiling = above + PANEL - 16, above + 20
-    y = Scale(*_range(panel), floor, ceiling)
+    y = Scale(*range_of_panel(panel), floor, ceiling)
     parts = [box(a, ceiling, b - a, floor - ceiling, "throttle") for t in throttles for a, b in _bands(t, x)]
     parts += axis_y(y, x.start, x.end, 3)
     heading = f"{panel.title}, {panel.unit}" if panel.unit else panel.title
@@ -139,7 +139,8 @@ def _tip(panel: Panel, index: int) -> str:
     return f"{seconds_text(float(panel.tracks[0].at_s[index]))}: {', '.join(parts)}"
 
 
-def _range(panel: Panel) -> tuple[float, float]:
+def range_of_panel(panel: Panel) -> tuple[float, float]:
+    """The axis of a panel: from zero where that means something, and never so narrow that noise looks like motion."""
     values = np.concatenate([track.values for track in panel.tracks])
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
@@ -154,13 +155,16 @@ def _range(panel: Panel) -> tuple[float, float]:
 
 
 def _bands(track: Track, x: Scale) -> list[tuple[float, float]]:
-    """Stretches in which a throttle column was above zero."""
+    return [(x(start), max(x(end), x(start) + 1)) for start, end in throttled(track)]
+
+
+def throttled(track: Track) -> list[tuple[float, float]]:
+    """Stretches in which a throttle column was above zero, in seconds."""
     on = np.nan_to_num(track.values) > 0
     edges = np.flatnonzero(np.diff(np.concatenate([[False], on, [False]]).astype(np.int8)))
     last = len(track.at_s) - 1
     return [
-        (x(float(track.at_s[a])), max(x(float(track.at_s[min(b, last)])), x(float(track.at_s[a])) + 1))
-        for a, b in zip(edges[0::2], edges[1::2], strict=True)
+        (float(track.at_s[a]), float(track.at_s[min(b, last)])) for a, b in zip(edges[0::2], edges[1::2], strict=True)
     ]
 
 

@@ -22,7 +22,7 @@ from lynxbench.report.documents.tuning_document import compose_tuning
 from lynxbench.report.markup import join
 from lynxbench.report.render_html import HtmlRenderer, render_html
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.pages.page_shell import Page, list_page, make_page
+from lynxbench.server.pages.page_shell import Page, list_page, make_page, older_link
 from lynxbench.server.server_state import Server
 
 SHOWN = 100
@@ -31,23 +31,24 @@ _UNDRAWABLE = (LookupError, ValueError, ArithmeticError, AssertionError, TypeErr
 """What a document of somebody else's making can do to a renderer: its form holds, its values need not fit together."""
 
 
-def experiments_page(server: Server) -> Page:
+def experiments_page(server: Server, before: int | None = None) -> Page:
     """Factorial experiments and bounded optimisation."""
     lead = "Which layers act alone, which act together, and what tuning within its bounds reached."
     hint = "lynxbench experiment run DESIGN && lynxbench push --server URL ID"
-    return _list(server, "Experiments", lead, (EntryKind.EXPERIMENT, EntryKind.TUNING), hint)
+    return _list(server, "Experiments", lead, (EntryKind.EXPERIMENT, EntryKind.TUNING), hint, before)
 
 
-def fleet_page(server: Server) -> Page:
+def fleet_page(server: Server, before: int | None = None) -> Page:
     """One contract on many machines."""
     lead = "The same contract on many machines: who differs, and in which layer."
     hint = "lynxbench fleet run CONTRACT && lynxbench push --server URL ID"
-    return _list(server, "Fleet", lead, (EntryKind.FLEET,), hint)
+    return _list(server, "Fleet", lead, (EntryKind.FLEET,), hint, before)
 
 
-def _list(server: Server, title: str, lead: str, kinds: tuple[EntryKind, ...], hint: str) -> Page:
+def _list(server: Server, title: str, lead: str, kinds: tuple[EntryKind, ...], hint: str, before: int | None) -> Page:
     rows = []
-    for spoken in reading.entries_of_kind(server, [kind.value for kind in kinds], SHOWN):
+    listed = reading.entries_of_kind(server, [kind.value for kind in kinds], SHOWN, before)
+    for spoken in listed:
         body = spoken.logged.entry.body
         assert isinstance(body, Concluded)
         rows.append(
@@ -64,7 +65,8 @@ def _list(server: Server, title: str, lead: str, kinds: tuple[EntryKind, ...], h
         )
     head = ("Question", "Found", "Contract", "Results", "Signed by")
     empty = ("None is in this ledger yet. Where one was run: ", code(hint))
-    return list_page(title, lead, doc.Table(head, rows, f"{title}, newest first", (3,), empty=empty))
+    older = older_link(PLACES[kinds[0]], [spoken.logged.seq for spoken in listed], SHOWN)
+    return list_page(title, lead, doc.Table(head, rows, f"{title}, newest first", (3,), empty=empty), older)
 
 
 def address_of(body: Concluded) -> str:

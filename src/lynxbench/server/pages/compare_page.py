@@ -8,11 +8,13 @@ from lynxbench.model.precision import Precision
 from lynxbench.report import doc
 from lynxbench.report.doc import code, link, refer
 from lynxbench.report.documents.comparison_document import compose_comparison
+from lynxbench.report.documents.matrix_document import compose_matrix
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.page_shell import Page, make_page, pair_form, problem_note
 from lynxbench.server.pages.pickers import offered_results
 from lynxbench.server.pages.results_page import recomputed_word
 from lynxbench.server.server_state import Server
+from lynxbench.watch.recorded_comparisons import compare_recorded
 
 
 def compare_form_page(server: Server, a: str, b: str, problem: str = "") -> Page:
@@ -54,6 +56,26 @@ def compare_page(server: Server, a: str, b: str, precision: Precision | None) ->
     )
 
 
+def matrix_page(server: Server, names: tuple[str, ...], precision: Precision | None) -> Page:
+    """Each held against those before it."""
+    report = compose_matrix(names, matrix_of(server, names, precision))
+    elsewhere = doc.Links("Elsewhere", [link("All results", "/results")])
+    recomputed = _recomputed(server, *names)
+    return make_page(
+        replace(report, blocks=(*report.blocks, recomputed), brand="Comparison", links=elsewhere),
+    )
+
+
+def matrix_of(server: Server, names: tuple[str, ...], precision: Precision | None) -> dict[tuple[str, str], Comparison]:
+    """Every pair as `lynxbench compare` has it."""
+
+    def ask() -> dict[tuple[str, str], Comparison]:
+        return compare_recorded(server.ledger, server.recomputations, names, server.trust, precision)
+
+    made: dict[tuple[str, str], Comparison] = server.cache.get(("matrix", names, precision), names, ask)
+    return made
+
+
 def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -> Comparison:
     """As `lynxbench compare` has it, with samples where they are at hand."""
 
@@ -64,10 +86,10 @@ def comparison_of(server: Server, a: str, b: str, precision: Precision | None) -
     return made
 
 
-def _recomputed(server: Server, a: str, b: str) -> doc.Section:
+def _recomputed(server: Server, *names: str) -> doc.Section:
     """Whether the figures on each side are those that its samples give."""
-    outcomes = reading.recomputed_of(server, (a, b))
-    items = [(code(name[:12]), " is ", recomputed_word(outcomes[name])) for name in (a, b)]
+    outcomes = reading.recomputed_of(server, names)
+    items = [(code(name[:12]), " is ", recomputed_word(outcomes[name])) for name in names]
     return doc.Section("recomputed", "Recomputed by this server", (doc.Points(items),))
 
 

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from lynxbench.compare.stack_signals import read_signals
+from lynxbench.errors import LynxbenchError, NotFound
 from lynxbench.ledger.queries import Wanted
 from lynxbench.model.contract import Contract
 from lynxbench.model.history import History, Signals
 from lynxbench.model.layers import Layer
 from lynxbench.model.precision import Precision
-from lynxbench.record.histories import record_of
+from lynxbench.model.result import Result
+from lynxbench.record.histories import MOST_DOCUMENTS, record_of
 from lynxbench.report import doc, words
+from lynxbench.report.chart import chart_text
 from lynxbench.report.doc import Inline, Span, Style, Tone, chip, code, link, refer, said, strong
+from lynxbench.report.documents.history_chart import history_chart
 from lynxbench.report.documents.history_document import causes_section, changes_section, series_section, signals_section
 from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import agreement_blocks
@@ -24,7 +28,7 @@ from lynxbench.server import ledger_views as reading
 from lynxbench.server.pages.agreeing_page import agreement_section
 from lynxbench.server.pages.overview_page import notice_item, verdict_words
 from lynxbench.server.pages.page_shell import Page, make_page, standalone_svg
-from lynxbench.server.pages.results_page import recomputed_words
+from lynxbench.server.pages.results_page import recomputed_words, select_box, selected_form
 from lynxbench.server.server_state import Server
 from lynxbench.watch.regressions import Notice
 from lynxbench.watch.store_tables import likenesses
@@ -79,6 +83,29 @@ def contract_page(server: Server, contract_id: str, precision: Precision | None,
     )
 
 
+def chart_document(server: Server, contract_id: str, precision: Precision | None) -> str:
+    """The series of every precision with the latencies of the newest results, as the plot's script reads it."""
+    contract = reading.contract_of(server, contract_id)
+    if contract is None:
+        raise NotFound(f"{contract_id[:12]}: the contract's text is not in this ledger")
+    chosen = precision or reading.shown_precision(server, contract)
+    order = [chosen, *(other for other in contract.workload.precisions if other is not chosen)]
+    histories = [reading.history(server, contract_id, each) for each in order]
+    names = dict.fromkeys(point.result_id for history in histories for point in history.points[-MOST_DOCUMENTS:])
+    documents = [document for name in names if (document := _kept_document(server, name)) is not None]
+    chart = history_chart(histories, documents)
+    if chart is None:
+        raise NotFound(f"{contract_id[:12]}: no result of this contract counts yet")
+    return chart_text(chart)
+
+
+def _kept_document(server: Server, result_id: str) -> Result | None:
+    try:
+        return reading.document(server, result_id)
+    except LynxbenchError:  # lost or damaged: a gap in the plot, and its own page says so
+        return None
+
+
 def series_file(history: History, form: str) -> tuple[str, str]:
     """The plot or its data as a file: text and content type."""
     if form == "svg":
@@ -116,7 +143,8 @@ def _series(history: History, contract_id: str, precision: Precision) -> doc.Sec
     base, query = f"/contracts/{contract_id}/series", f"?precision={precision.value}"
     links = [(name, f"{base}.{form}{query}") for name, form in (("Plot as SVG", "svg"), ("Data as CSV", "csv"))]
     empty = doc.Note(said(history.note or "No result of this contract counts yet."), Style.EMPTY)
-    return series_section(history, links) or doc.Section("series", "Series", (empty,))
+    chart = history_chart([history], more=f"/contracts/{contract_id}/chart.json{query}")
+    return series_section(history, links, chart) or doc.Section("series", "Series", (empty,))
 
 
 def _left_out(history: History) -> doc.Section | None:
@@ -146,9 +174,17 @@ def _newest(server: Server, contract_id: str) -> doc.Section:
     listed, standing = reading.list_page(server, Wanted(contract=contract_id, limit=SHOWN_RESULTS))
     recomputed = recomputed_words(server, listed)
     names = reading.machines_of(server, (result.executor_id for result in listed))
-    table = results_table(listed, standing, "Results, newest first", contract=False, recomputed=recomputed, names=names)
+    table = results_table(
+        listed,
+        standing,
+        "Results, newest first",
+        contract=False,
+        recomputed=recomputed,
+        names=names,
+        mark=select_box,
+    )
     every = doc.Note(link("All results of this contract", f"/results?contract={contract_id}"))
-    return doc.Section("results", "Newest results", (table, every))
+    return doc.Section("results", "Newest results", (selected_form() if listed else None, table, every))
 
 
 def _likeness(server: Server, contract_id: str) -> doc.Section:

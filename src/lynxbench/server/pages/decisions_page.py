@@ -14,7 +14,7 @@ from lynxbench.report.doc import Inline, code, link, refer, said
 from lynxbench.report.documents.decision_document import TITLES, decision_blocks
 from lynxbench.report.documents.ledger_documents import standings_table
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.pages.page_shell import Page, list_page, make_page
+from lynxbench.server.pages.page_shell import Page, list_page, make_page, older_link
 from lynxbench.server.server_state import Server
 
 SHOWN = 100
@@ -24,10 +24,11 @@ MOST_TEXT = 20_000
 _DECISION: TypeAdapter[PackedDecision] = TypeAdapter(PackedDecision)
 
 
-def decisions_page(server: Server) -> Page:
-    """All of them, newest first."""
+def decisions_page(server: Server, before: int | None = None) -> Page:
+    """All of them, newest first, so many at a time."""
     rows: list[tuple[Inline, ...]] = []
-    for spoken in reading.entries_of_kind(server, [EntryKind.DECISION.value], SHOWN):
+    listed = reading.entries_of_kind(server, [EntryKind.DECISION.value], SHOWN, before)
+    for spoken in listed:
         body, seq = spoken.logged.entry.body, spoken.logged.seq
         assert isinstance(body, DecisionTaken)
         pack: Inline = "–"
@@ -47,7 +48,8 @@ def decisions_page(server: Server) -> Page:
     head = ("Decision", "When", "By", "Question", "Answer", "Cites", "Pack")
     empty = ("No decision is in this ledger yet: ", code("lynxbench decide purchase … --record"))
     table = doc.Table(head, rows, "Decisions, newest first", (5,), empty=empty)
-    return list_page("Decisions", "What was decided, by whom, and the results it rests on.", table)
+    older = older_link("/decisions", [spoken.logged.seq for spoken in listed], SHOWN)
+    return list_page("Decisions", "What was decided, by whom, and the results it rests on.", table, older)
 
 
 def decision_page(server: Server, seq: int) -> Page:

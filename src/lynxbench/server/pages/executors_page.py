@@ -3,6 +3,8 @@
 from lynxbench.errors import LynxbenchError
 from lynxbench.ledger.queries import Wanted
 from lynxbench.model.canonical import short
+from lynxbench.model.executor import Executor
+from lynxbench.model.layers import Layer
 from lynxbench.model.result import Result
 from lynxbench.record.executor_differences import compared_fields
 from lynxbench.report import doc, words
@@ -11,26 +13,28 @@ from lynxbench.report.documents.executors_document import difference_layers, dif
 from lynxbench.report.documents.ledger_documents import results_table
 from lynxbench.report.documents.record_sections import executor_section
 from lynxbench.server import ledger_views as reading
-from lynxbench.server.pages.page_shell import Page, make_page, pair_form
+from lynxbench.server.pages.page_shell import Page, make_page, pages_links, pair_form
 from lynxbench.server.pages.pickers import offered_executors
-from lynxbench.server.pages.results_page import recomputed_words
+from lynxbench.server.pages.results_page import recomputed_words, select_box, selected_form
 from lynxbench.server.server_state import Server
 
 MOST_LISTED = 100
 SHOWN_RESULTS = 15
 
 
-def executors_page(server: Server) -> Page:
-    """Every executor that was measured on."""
-    known = reading.executor_ids(server, MOST_LISTED)
-    machines = reading.machines_of(server, (name for name, _, _ in known))
+def executors_page(server: Server, page: int = 1) -> Page:
+    """Every executor that was measured on, so many at a time."""
+    known = reading.executor_ids(server, MOST_LISTED + 1, (page - 1) * MOST_LISTED)
+    machines = reading.machines_of(server, (name for name, _, _ in known[:MOST_LISTED]))
     rows = [
         (refer("executors", name), said(machines.get(name, "not known")), str(many), words.moment_text(newest))
-        for name, many, newest in known
+        for name, many, newest in known[:MOST_LISTED]
     ]
     head = ("Executor", "Device", "Results", "Newest")
     listed = doc.Table(head, rows, "Executors by their newest result", (2,), empty="No result yet.")
-    blocks = (doc.Section("list", "List", (listed,)), doc.Section("diff", "Difference", (_form(server, "", ""),)))
+    around = pages_links("/executors", page, more=len(known) > MOST_LISTED)
+    difference = doc.Section("diff", "Difference", (_form(server, "", ""),))
+    blocks = (doc.Section("list", "List", (listed, around)), difference)
     lead = "Everything that produced a number: captured from the machine, layer by layer, never typed in."
     return make_page(doc.Report("Executors", blocks, lead=lead))
 
@@ -45,10 +49,10 @@ def executor_page(server: Server, executor_id: str) -> Page:
         layers = doc.Section("executor", "Executor by layer", (missing,))
     recomputed = recomputed_words(server, listed)
     name = reading.machines_of(server, [executor_id]).get(executor_id)
-    results = results_table(listed, standing, "Results, newest first", recomputed=recomputed)
+    results = results_table(listed, standing, "Results, newest first", recomputed=recomputed, mark=select_box)
     report = doc.Report(
         f"Executor {short(executor_id)}",
-        (layers, doc.Section("results", "Results on it", (results,))),
+        (layers, doc.Section("results", "Results on it", (selected_form() if listed else None, results))),
         title=("Executor ", said(f"{name} ") if name else "", code(executor_id[:12])),
         brand="Executor",
         links=doc.Links("Elsewhere", [link("Compare with another executor", f"/executors/diff?a={executor_id}")]),
@@ -62,7 +66,7 @@ def diff_page(server: Server, a: str, b: str, *, all_tiers: bool) -> Page:
     changes = compared_fields(left.executor, right.executor, all_tiers=all_tiers)
     body: doc.Block = doc.Note("Both executors are the same in every field compared.")
     if changes:
-        body = difference_layers(changes, right.contract.owner)
+        body = difference_layers(changes, right.contract.owner, _equal(left.executor, right.executor))
     tiers = link("Also this very machine and its state", f"/executors/diff?a={a}&b={b}&all=1")
     if all_tiers:
         tiers = link("Configuration alone", f"/executors/diff?a={a}&b={b}")
@@ -78,6 +82,18 @@ def diff_page(server: Server, a: str, b: str, *, all_tiers: bool) -> Page:
         links=doc.Links("Elsewhere", [tiers, link("Compare the results", f"/compare?a={a}&b={b}")]),
     )
     return make_page(report)
+
+
+def _equal(left: Executor, right: Executor) -> dict[Layer, list[str]]:
+    """Fields that say the same on both sides."""
+    return {
+        layer: [
+            name
+            for name, field in left.layers.get(layer, {}).items()
+            if (other := right.layers.get(layer, {}).get(name)) is not None and other.value == field.value
+        ]
+        for layer in Layer
+    }
 
 
 def diff_form_page(server: Server, a: str, b: str) -> Page:

@@ -13,7 +13,7 @@ from lynxbench.report.markup import Safe, tag
 from lynxbench.report.svg.canvas import Scale, padded
 from lynxbench.server import ledger_views as reading
 from lynxbench.server.ledger_views import ContractLine, Spoken
-from lynxbench.server.pages.page_shell import Page, make_page
+from lynxbench.server.pages.page_shell import Page, make_page, pages_links
 from lynxbench.server.pages.results_page import recomputed_word
 from lynxbench.server.server_state import Server
 from lynxbench.watch.recomputations import Recomputation
@@ -21,7 +21,7 @@ from lynxbench.watch.regressions import Notice, NoticeDelivery
 from lynxbench.watch.schedules import RunState, ScheduledRun
 
 MOST_CONTRACTS = 50
-MOST_LISTED = 500
+MOST_LISTED = 100
 MOST_TROUBLES = 12
 MOST_DOUBTS = 5
 TREND_W, TREND_H = 150, 34
@@ -51,20 +51,23 @@ def overview_page(server: Server) -> Page:
         "attention", "Needs attention", (doc.Points(items, kind=doc.Bullet.ATTENTION, empty="Nothing."),)
     )
     open_notices = {notice.contract_id: notice for notice in reversed(notices)}
-    return make_page(doc.Report("Overview", (attention, _contracts(lines, open_notices, len(ids))), lead=lead))
+    more = doc.Note(link(f"All {len(ids)} contracts", "/contracts")) if len(ids) > len(lines) else None
+    return make_page(doc.Report("Overview", (attention, _contracts(lines, open_notices, more)), lead=lead))
 
 
-def contracts_page(server: Server) -> Page:
-    """Every contract."""
+def contracts_page(server: Server, page: int = 1) -> Page:
+    """Every contract, so many at a time."""
     ids = reading.contract_ids(server)
-    lines = [reading.contract_line(server, name, count) for name, count in ids[:MOST_LISTED]]
+    begins, ends = (page - 1) * MOST_LISTED, page * MOST_LISTED
+    lines = [reading.contract_line(server, name, count) for name, count in ids[begins:ends]]
     notices = {notice.contract_id: notice for notice in server.watch.notices(still=True)}
+    around = pages_links("/contracts", page, more=len(ids) > ends)
     return make_page(
-        doc.Report("Contracts", (_contracts(lines, notices, len(ids)),), lead="What was agreed, in advance.")
+        doc.Report("Contracts", (_contracts(lines, notices, around),), lead="What was agreed, in advance.")
     )
 
 
-def _contracts(lines: list[ContractLine], notices: dict[str, Notice], many: int) -> doc.Section:
+def _contracts(lines: list[ContractLine], notices: dict[str, Notice], beside: doc.Block | None) -> doc.Section:
     rows = [_contract(line, notices.get(line.contract_id)) for line in lines]
     head = ("Contract", "Verdict", "Latest figure", "Trend", "Bound by", "Results", "Measured")
     push = code("lynxbench push --server URL RESULT")
@@ -73,10 +76,9 @@ def _contracts(lines: list[ContractLine], notices: dict[str, Notice], many: int)
         rows,
         "Contracts by their newest result",
         (5,),
-        note=f"and {many - len(lines)} more" if many > len(lines) else "",
         empty=("No contract has a result yet. On a machine that measured one: ", push),
     )
-    return doc.Section("contracts", "Contracts", (table,))
+    return doc.Section("contracts", "Contracts", (table, beside))
 
 
 def _contract(line: ContractLine, notice: Notice | None) -> tuple[Inline, ...]:

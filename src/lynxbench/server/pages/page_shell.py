@@ -13,7 +13,7 @@ from lynxbench.report import doc
 from lynxbench.report.doc import Inline, Style, said
 from lynxbench.report.markup import Attribute, Child, Safe, join, tag
 from lynxbench.report.palette import LIGHT, colour_rules
-from lynxbench.report.render_html import HtmlRenderer, asset
+from lynxbench.report.render_html import HtmlRenderer, asset, page_script
 from lynxbench.server.rights import AccessScope, Principal
 
 AROUND = (
@@ -60,6 +60,18 @@ def make_page(report: doc.Report, *, status: int = 200, plots_at: str = "") -> P
     return Page(report.name, renderer.header(report), renderer.blocks(report.blocks), status, renderer.pictures)
 
 
+def pages_links(place: str, page: int, *, more: bool) -> doc.Links | None:
+    """To the pages of a list before and after this one."""
+    links = [doc.link("Previous page", f"{place}?page={page - 1}")] if page > 1 else []
+    links += [doc.link("Next page", f"{place}?page={page + 1}")] if more else []
+    return doc.Links("Pages", links) if links else None
+
+
+def older_link(place: str, seqs: Sequence[int], most: int) -> doc.Links | None:
+    """On from the last of a page of entries, where the page is full."""
+    return doc.Links("Pages", [doc.link("Older", f"{place}?before={seqs[-1]}")]) if len(seqs) == most else None
+
+
 def problem_note(problem: str) -> doc.Note | None:
     """What was wrong with a form."""
     return doc.Note(said(problem), Style.ALERT) if problem else None
@@ -90,6 +102,7 @@ def render_shell(page: Page, viewer: Principal, here: str) -> str:
         "div",
         tag("a", "lynxbench", href="/", class_="home"),
         tag("nav", links, aria_label="Site", class_="around"),
+        _seek(),
         _who(viewer),
         class_="bar",
     )
@@ -103,6 +116,11 @@ def render_shell(page: Page, viewer: Principal, here: str) -> str:
         tag("script", src=f"/static/{script().name}", defer=True),
     )
     return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _seek() -> Safe:
+    field = tag("input", type="search", name="q", aria_label="Search everything", placeholder="Search", maxlength=200)
+    return tag("form", field, action="/search", role="search", aria_label="Everything", class_="seek")
 
 
 def _who(viewer: Principal) -> Safe:
@@ -210,7 +228,7 @@ def style() -> StaticFile:
 @cache
 def script() -> StaticFile:
     """The report's script, and the live view."""
-    return _static("page.js", asset("script.js"), "text/javascript")
+    return _static("page.js", page_script(), "text/javascript")
 
 
 def _static(own: str, before: str, kind: str) -> StaticFile:

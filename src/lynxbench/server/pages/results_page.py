@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import urlencode
 
 from lynxbench.ledger.queries import Listed, Wanted
 from lynxbench.model.canonical import short
@@ -13,6 +14,7 @@ from lynxbench.record.recalling import ledger_checks
 from lynxbench.report import doc
 from lynxbench.report.doc import Inline, Span, Style, Tone, link, said, strong
 from lynxbench.report.documents.ledger_documents import entries_table, results_table
+from lynxbench.report.documents.matrix_document import FEWEST, MOST
 from lynxbench.report.documents.result_document import compose_result
 from lynxbench.report.markup import Safe, join, tag
 from lynxbench.report.render_html import HtmlRenderer
@@ -24,6 +26,7 @@ from lynxbench.server.server_state import Server
 from lynxbench.watch.recomputations import Recomputation, RecomputationState
 
 PER_PAGE = 50
+SELECTED = "compare-selected"
 _STATES = {
     RecomputationState.PENDING: Tone.WARN,
     RecomputationState.HOLDS: Tone.GOOD,
@@ -53,11 +56,40 @@ def results_page(server: Server, wanted: Wanted, filters: Mapping[str, str]) -> 
         role="search",
         aria_label="Narrow the list",
     )
-    many = f"The newest {len(listed)}, newest first." if listed else ""
-    names = reading.machines_of(server, (result.executor_id for result in listed))
+    older = "before" in filters
+    many = f"{len(listed)}{' older ones' if older else ', the newest'} first." if listed else ""
     recomputed = recomputed_words(server, listed)
-    table = results_table(listed, standing, "Results, newest first", recomputed=recomputed, names=names)
-    return list_page("Results", many, narrow, table)
+    names = reading.machines_of(server, (result.executor_id for result in listed))
+    table = results_table(
+        listed, standing, "Results, newest first", recomputed=recomputed, names=names, mark=select_box
+    )
+    return list_page("Results", many, narrow, selected_form() if listed else None, table, _around(listed, filters))
+
+
+def _around(listed: Sequence[Listed], filters: Mapping[str, str]) -> doc.Links | None:
+    """To the pages before and after, as narrow as this one is."""
+    kept = {name: text for name, text in filters.items() if name != "before"}
+    links = [link("Newest", f"/results?{urlencode(kept)}")] if "before" in filters else []
+    if len(listed) == PER_PAGE:
+        links.append(link("Older", f"/results?{urlencode(kept | {'before': reading.place_text(listed[-1])})}"))
+    return doc.Links("Pages", links) if links else None
+
+
+def select_box(result_id: str) -> doc.Embedded:
+    """Ticks a result for the comparison of several."""
+    label = f"Select {result_id[:12]} to compare"
+    box = tag("input", type="checkbox", name="r", value=result_id, form=SELECTED, aria_label=label, class_="pick")
+    return doc.Embedded(box)
+
+
+def selected_form() -> doc.Embedded:
+    """Compares what is ticked; the script counts it, and keeps it from page to page."""
+    words_ = tag("span", f"Tick {FEWEST} to {MOST} results to hold them against one another. ", class_="quiet")
+    count = tag("strong", data_count=True, role="status")
+    button = tag("button", "Compare the selected")
+    return doc.Embedded(
+        tag("form", words_, count, button, id=SELECTED, action="/compare", data_most=MOST, class_="picked")
+    )
 
 
 def _narrowing(filters: Mapping[str, str], name: str, offered: Offered, hint: str) -> Safe:

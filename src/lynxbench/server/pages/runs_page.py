@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from lynxbench.errors import BadInput
 from lynxbench.report import doc, words
-from lynxbench.report.doc import Inline, Span, Tone, code, link, refer, said
+from lynxbench.report.doc import Inline, Span, Style, Tone, code, link, quiet, refer, said, strong
 from lynxbench.report.documents.ledger_documents import brief
 from lynxbench.report.markup import tag
 from lynxbench.report.render_html import HtmlRenderer
@@ -32,6 +32,7 @@ def runs_page(server: Server) -> Page:
         (
             link((said(run.schedule), f" on {run.place}"), f"/runs/{run.run}"),
             f" since {words.moment_text(run.claimed_at or run.due_at)}",
+            Span(_progress(server, run), Style.UNDER),
         )
         for run in server.scheduler.runs(active=True)
     ]
@@ -51,6 +52,18 @@ def runs_page(server: Server) -> Page:
     )
     lead = "Contracts on a timetable, carried out by agents that ask what is due. Times are UTC."
     return make_page(doc.Report("Runs", blocks, lead=lead))
+
+
+def _progress(server: Server, run: ScheduledRun) -> Inline:
+    """What a run said last; the page's script asks again while somebody looks."""
+    events, _ = server.board.events(run.run)
+    if not events:
+        return quiet("waiting for its first word")
+    last = events[-1]
+    rate = f", {words.digits(last.value, 4)} a second" if last.value is not None else ""
+    many = words.count(last.iterations, "iteration or request", "iterations or requests")
+    told = quiet(f" {many} in {words.seconds_text(last.at_s)}{rate}")
+    return strong(said(last.phase)), " ", said(last.label), told
 
 
 def _schedules(server: Server) -> doc.Section:
