@@ -24,6 +24,7 @@ from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
 from lynxbench.server.page_cache import EVERYTHING, OWN, WORK, ChangeCounter, PageCache, PageMaker
+from lynxbench.server.read_pages import ReadPages
 from lynxbench.server.recompute_queue import RecomputeProcess, RecomputeQueue
 from lynxbench.server.rights import Principal
 from lynxbench.server.settings import ServerSettings, refuse_open
@@ -77,6 +78,7 @@ class Server:
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)
         self.pages = PageMaker(self.cache)
+        self.read_pages = ReadPages(self.store)
         self.metrics = ServerMetrics()
         self.reads = Limiter(settings.reads_per_s)
         self.sign_ins = SignInLimits()
@@ -150,8 +152,10 @@ class Server:
     def look(self, *, sweep: bool = True) -> None:
         """One round; also what tests call."""
         self.pulse.refresh()
-        if sweep and self.scheduler.sweep():
-            self.pulse.bump(WORK)
+        if sweep:
+            self.read_pages.keep()
+            if self.scheduler.sweep():
+                self.pulse.bump(WORK)
         self._judge()
         self._send()
 
