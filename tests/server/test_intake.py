@@ -61,6 +61,8 @@ def test_it_answers_as_the_server_itself_would_and_outlives_its_process(
     first = intake._process
     assert first is not None
     assert first.pid != os.getpid()
+    assert os.getsid(first.pid) == os.getsid(0), "in another session its priority would count for nothing"
+    assert os.getpgid(first.pid) == first.pid, "Ctrl-C is for the server"
     assert psutil.Process(first.pid).nice() == min(psutil.Process().nice() + LOW_PRIORITY, 19)
 
     os.kill(first.pid, signal.SIGKILL)

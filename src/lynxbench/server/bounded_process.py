@@ -98,7 +98,9 @@ class BoundedProcess:
             stderr=subprocess.DEVNULL,
             env=self._environment,
             cwd=self._scratch,
-            start_new_session=True,  # Ctrl-C is for the server, which then ends this
+            # Ctrl-C is for the server, which then ends this. No session of its own: Linux gives every session an equal
+            # share (sched_autogroup), and a low priority would count for nothing against the server's.
+            process_group=0,
         )
         self._process, self._unread = process, b""
         told = {

@@ -16,7 +16,7 @@ from lynxbench.server.ingest import take_in
 from lynxbench.server.rights import AccessScope, Principal
 from lynxbench.server.worker_lines import answer_lines
 
-LOW_PRIORITY = 10
+LOW_PRIORITY = 5
 """After whoever reads pages, before what is recomputed."""
 TOO_LARGE = "the bundle needs more memory than taking one in may take; split it (lynxbench results export RESULT)"
 
