@@ -366,7 +366,7 @@ def test_a_process_that_dies_or_hangs_is_an_outcome_and_another_goes_on(
     kill: signal.Signals | None,
     word: str,
 ) -> None:
-    monkeypatch.setattr("lynxbench.server.recompute_queue.GRACE_S", 1.0)
+    monkeypatch.setattr("lynxbench.server.bounded_process.GRACE_S", 1.0)
     honest = pushed(place, forged_run(spin_run, tmp_path, 70 if kill is None else 70 + kill))
     catch_up(place)
     worker = process()

@@ -248,8 +248,8 @@ def import_bundle(ledger: OpenLedger, path: Path, trust: TrustList) -> Imported:
 
 def keep_blobs(store: BlobStore, blobs: dict[str, bytes]) -> None:
     """Documents first, entries after: an entry never speaks of what is not there."""
-    for name, data in blobs.items():
-        if store.put(data) != name:
+    for name, kept in zip(blobs, store.put_all(blobs.values()), strict=True):
+        if kept != name:
             raise EvidenceInvalid(f"document {short(name)} is not what its name says")
 
 

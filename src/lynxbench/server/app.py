@@ -33,13 +33,13 @@ from lynxbench.server.routing import right_of, server_of
 from lynxbench.server.server_state import Server
 
 PARTS = (
+    page_routes.route,  # first: a request is held against one route after the other, and most are for pages
     evidence_api.route,
     witness_api.route,
     submitting_api.route,
     working_api.route,
     administering_api.access,
     administering_api.route,
-    page_routes.route,
     form_routes.route,
     agreeing_api.route,
     agreeing_routes.route,
@@ -56,11 +56,13 @@ def make_app(server: Server, *, looking: bool = True) -> FastAPI:
     """The application over an open server; `looking=False` leaves out the thread that looks after things."""
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         before = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
         to_thread.current_default_thread_limiter().total_tokens = WORKERS
         if looking:
+            made = await server.read_pages.make_all(app)
+            server.log.info("pages made", extra={"pages": made})
             server.start()
         try:
             yield

@@ -2,8 +2,9 @@
 
 The log says what changed: each new entry names its contract, executor and result, and only pages about those are made
 again. While results stream in, a page may be older by twenty times what making it takes, and by ten seconds at most: no
-page ever takes more than a twentieth of the server's time. While as many pages as may be made at a time are being made,
-a page that is ten seconds older than that at most is shown as it is. What people change here themselves shows at once.
+page ever takes more than a twentieth of the server's time. Nobody waits long for a page that is there: one that is ten
+seconds older than that at most is shown as it is while the new one is made, unless that is a matter of a moment. What
+people change here themselves shows at once.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ SHARE = 20.0
 OLDEST_S = 10.0
 MOST_BYTES = 96 << 20
 STEP = 2000
+PATIENCE_S = 0.02
+"""So long somebody waits for a new page before an older one is shown: on a quiet server most are made by then."""
 MAKING = 2
 """Pages that are made at a time: they share one interpreter, and the one that answers needs its turn."""
 
@@ -197,13 +200,21 @@ class PageMaker:
         self._tasks: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def page(self, name: Hashable, topics: Sequence[str], make: Callable[[], Any]) -> Any:
-        """A page that is kept and still true, one that has aged a little while others are being made, or a new one."""
+        """A page that is kept and still true, a new one, or one that has aged a little while that is being made."""
         page = self._cache.peek(name, topics)
-        if page is None and len(self._tasks) >= MAKING:
-            page = self._cache.aged(name, topics)
-            if page is not None:  # nobody waits for the new one: its failure shows when somebody does
-                self._start(name, topics, make).add_done_callback(lambda task: task.cancelled() or task.exception())
-        return await asyncio.shield(self._start(name, topics, make)) if page is None else page
+        if page is not None:
+            return page
+        crowded, task = len(self._tasks) >= MAKING, self._start(name, topics, make)
+        older = self._cache.aged(name, topics)
+        if older is None:
+            return await asyncio.shield(task)
+        if not crowded:
+            await asyncio.wait([task], timeout=PATIENCE_S)
+        if task.done():
+            return task.result()
+        # nobody waits for the new one: its failure shows when somebody does
+        task.add_done_callback(lambda made: made.cancelled() or made.exception())
+        return older
 
     async def alone(self, make: Callable[[], Any]) -> Any:
         """A page of one viewer's own."""

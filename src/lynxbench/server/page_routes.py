@@ -63,7 +63,11 @@ class PageVisit:
         """What a function makes of the server and what is given: made once, and kept while its topics do not change."""
         work = partial(make, self.server, *given, **named)
         name = ("page", make.__module__, make.__qualname__, given, *named.items())
-        return self.html(await (self.server.pages.page(name, topics, work) if keep else self.server.pages.alone(work)))
+        if not keep:
+            return self.html(await self.server.pages.alone(work))
+        page = await self.server.pages.page(name, topics, work)
+        self.server.read_pages.note(self.request.scope)
+        return self.html(page)
 
     def html(self, page: shell.Page) -> Response:
         """A page in its shell, for whoever asks."""

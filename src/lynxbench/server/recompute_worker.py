@@ -5,27 +5,22 @@ of what it reads: whoever serves pages goes on, and starts another. It is told o
 and which results to take, and answers each with one line.
 """
 
-import json
-import os
 import re
-import resource
 import shutil
-import signal
-import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from lynxbench.errors import BadLedger, LynxbenchError, NotFound
 from lynxbench.evidence.documents import RESULT_FILE
 from lynxbench.evidence.manifest import MANIFEST_FILE, parse_manifest
-from lynxbench.ledger.location import Location, OpenLedger, open_ledger
+from lynxbench.ledger.location import OpenLedger
 from lynxbench.ledger.queries import find_result
 from lynxbench.model.verification import Check, CheckOutcome, VerificationReport
 from lynxbench.record.recalling import lay_out
 from lynxbench.record.verifying import verify_folder
 from lynxbench.report.words import clean
 from lynxbench.run.run_outcome import SAMPLES_FILE
-from lynxbench.server.settings import WorkerBounds
+from lynxbench.server.worker_lines import answer_lines
 from lynxbench.watch.recomputations import MOST_LINE, MOST_LINES, RecomputationState
 
 LOWEST_PRIORITY = 19
@@ -38,22 +33,7 @@ Outcome = tuple[RecomputationState, list[str]]
 
 def main() -> None:
     """Answer every result that is asked for, until nobody asks any more."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints is no answer
-    told = json.loads(sys.stdin.readline())
-    bounds, folder = WorkerBounds(**told["bounds"]), Path(told["scratch"]) / "run"
-    _bound_process(bounds)
-    with open_ledger(Location(told["database"], told["blobs"]), os.environ, unseen=True) as ledger:
-        _write(answers, {"ready": True})
-        for line in sys.stdin:
-            _bound_result(bounds)
-            _write(answers, _answer(ledger, json.loads(line), folder))
-            signal.alarm(0)
-
-
-def _write(answers: TextIO, answer: dict[str, Any]) -> None:
-    answers.write(f"{json.dumps(answer)}\n")
-    answers.flush()
+    answer_lines(_answer, LOWEST_PRIORITY, unseen=True)
 
 
 def _answer(ledger: OpenLedger, asked: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -124,25 +104,6 @@ def judge(report: VerificationReport, result_id: str, *, whole: bool = True) -> 
 def _exhausted(check: Check) -> bool:
     """Whether reading ended because this process may not have more: that says nothing about the figures."""
     return check.name == RAW_FILES and _NO_MEMORY.match(check.why) is not None
-
-
-def _bound_process(bounds: WorkerBounds) -> None:
-    os.nice(LOWEST_PRIORITY)
-    limits = (
-        (resource.RLIMIT_AS, bounds.memory_bytes),
-        (resource.RLIMIT_FSIZE, bounds.disk_bytes),
-        (resource.RLIMIT_CORE, 0),
-    )
-    for kind, most in limits:
-        resource.setrlimit(kind, (most, most))
-
-
-def _bound_result(bounds: WorkerBounds) -> None:
-    """The kernel ends this process where a result takes more time than this."""
-    signal.alarm(bounds.wall_s)
-    spent = resource.getrusage(resource.RUSAGE_SELF)
-    allowed = int(spent.ru_utime + spent.ru_stime) + 1 + bounds.cpu_s
-    resource.setrlimit(resource.RLIMIT_CPU, (allowed, resource.RLIM_INFINITY))
 
 
 if __name__ == "__main__":

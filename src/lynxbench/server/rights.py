@@ -21,6 +21,9 @@ Scopes = str | Iterable[str]
 API = "/api/v1"
 ANONYMOUS = "anonymous"
 
+INSIDE = "lynxbench.inside"
+"""Marks what the server asks of itself; nothing that comes over a connection can carry it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:

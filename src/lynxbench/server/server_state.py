@@ -4,6 +4,9 @@ import logging
 import threading
 import time
 from datetime import UTC, datetime
+from pathlib import Path
+
+from anyio import CapacityLimiter
 
 from lynxbench import __version__
 from lynxbench.errors import LynxbenchError
@@ -15,13 +18,17 @@ from lynxbench.ledger.location import Location, OpenLedger, open_ledger
 from lynxbench.report.documents.comparison_document import compose_comparison
 from lynxbench.report.render_terminal import render_terminal
 from lynxbench.server.administration import Administration
+from lynxbench.server.ingest import take_in
+from lynxbench.server.intake import IntakeProcess, intake_bounds
 from lynxbench.server.limits import SIGN_INS_PER_MIN, SUBMISSIONS_PER_MIN, WRONG_TOKENS_PER_MIN, Limiter, SignInLimits
 from lynxbench.server.live import LiveBoard
 from lynxbench.server.observing import ServerMetrics
 from lynxbench.server.page_cache import EVERYTHING, OWN, WORK, ChangeCounter, PageCache, PageMaker
+from lynxbench.server.read_pages import ReadPages
 from lynxbench.server.recompute_queue import RecomputeProcess, RecomputeQueue
+from lynxbench.server.rights import Principal
 from lynxbench.server.settings import ServerSettings, refuse_open
-from lynxbench.server.uploads import Uploads
+from lynxbench.server.uploads import Taken, Uploads
 from lynxbench.watch.json_log import make_log
 from lynxbench.watch.notifying import Courier
 from lynxbench.watch.recomputations import DueResult, Recomputations, RecomputationState
@@ -34,7 +41,9 @@ SWEEP_S = 2.0
 TRUST_FRESH_S = 1.0
 """A key that was registered or revoked by another process counts after at most so long."""
 LETTER_WIDTH = 100
-SCRATCH = "recompute"
+SCRATCH, INTAKE = "recompute", "intake"
+TAKING = 2
+"""Bundles at a time: one is taken in, the next is made ready, and further ones wait without a thread."""
 ACCESS = "access"
 """Changes with every user, token and session: who was let in a moment ago is asked again."""
 
@@ -69,12 +78,16 @@ class Server:
         self.pulse = ChangeCounter(self.ledger.log)
         self.cache = PageCache(self.pulse)
         self.pages = PageMaker(self.cache)
+        self.read_pages = ReadPages(self.store)
         self.metrics = ServerMetrics()
         self.reads = Limiter(settings.reads_per_s)
         self.sign_ins = SignInLimits()
         self.password_changes = Limiter(SIGN_INS_PER_MIN / 60, SIGN_INS_PER_MIN)
         self.wrong_tokens = Limiter(WRONG_TOKENS_PER_MIN / 60, WRONG_TOKENS_PER_MIN)
         self.submissions = Limiter(SUBMISSIONS_PER_MIN / 60, SUBMISSIONS_PER_MIN / 2)
+        bounds = intake_bounds(settings.largest_bundle_bytes)
+        self.taking = CapacityLimiter(TAKING)
+        self._intake = IntakeProcess(location, settings.environment, settings.upload_folder / INTAKE, bounds)
         process = RecomputeProcess(location, settings.environment, settings.upload_folder / SCRATCH)
         self.recomputing = RecomputeQueue(self.recomputations, process, self._recomputed, self.log)
         self.judging = threading.Lock()
@@ -111,6 +124,11 @@ class Server:
         """The server's own key: signs the state of the ledger in bundles that are pulled."""
         return self.keyring.signing_key(datetime.now(UTC)).key
 
+    def take_in(self, path: Path, who: Principal) -> Taken:
+        """A submission into the ledger: by a process of its own, where the server looks after things at all."""
+        take = take_in if self._thread is None else lambda _, *given: self._intake.take_in(*given)
+        return take(self.ledger, path, self.keys.trust(), who, time.time())
+
     # --- what nobody asked for just now -------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -126,14 +144,18 @@ class Server:
         if self._thread is not None:
             self._thread.join(timeout=10)
         self.recomputing.stop()
+        self._intake.interrupt()
+        self._intake.close()
         self.store.close()
         self.ledger.log.close()
 
     def look(self, *, sweep: bool = True) -> None:
         """One round; also what tests call."""
         self.pulse.refresh()
-        if sweep and self.scheduler.sweep():
-            self.pulse.bump(WORK)
+        if sweep:
+            self.read_pages.keep()
+            if self.scheduler.sweep():
+                self.pulse.bump(WORK)
         self._judge()
         self._send()
 

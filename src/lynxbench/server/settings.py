@@ -83,7 +83,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class WorkerBounds:
-    """How much recomputing one result may take."""
+    """How much recomputing one result, or taking in one bundle, may take."""
 
     memory_bytes: int = 2 << 30
     """Address space: eight times the largest bundle that is taken by default, and what Python and numpy take."""
@@ -91,8 +91,8 @@ class WorkerBounds:
     """Processor time; the largest published result takes a few seconds."""
     wall_s: int = 600
     """By the clock: a busy machine gives this process little, so it is far more than the processor time."""
-    disk_bytes: int = 1 << 30
-    """One file."""
+    disk_bytes: int | None = 1 << 30
+    """One file; None where it writes the ledger itself, which grows."""
 
 
 def refuse_open(settings: ServerSettings, *, has_administrator: bool) -> None:

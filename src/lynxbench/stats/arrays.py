@@ -16,7 +16,8 @@ def as_series(values: Numbers) -> Floats:
     series = np.asarray(values, dtype=np.float64)
     if series.ndim != 1:
         raise BadSeries(f"a series has one dimension, this one has {series.ndim}")
-    broken = np.flatnonzero(~np.isfinite(series))
-    if broken.size:
-        raise BadSeries(f"value {int(broken[0])} of the series is {series[broken[0]]}: every value must be finite")
+    finite = np.isfinite(series)
+    if not finite.all():
+        first = int(np.argmin(finite))
+        raise BadSeries(f"value {first} of the series is {series[first]}: every value must be finite")
     return series

@@ -22,14 +22,23 @@ def percentile_interval(
 
     A bound is NaN where no order statistic reaches it: the tail is then unresolved.
     """
-    if not 0 < percentile < 100:
-        raise ValueError(f"percentile is {percentile}: it lies between 0 and 100, such as 99")
+    check_percentile(percentile)
     check_confidence(confidence)
     ordered = np.sort(as_series(values))
     if ordered.size == 0:
         raise BadSeries("a percentile needs at least one value")
-    count = ordered.size if n_eff is None else max(1, math.floor(min(n_eff, ordered.size)))
-    level = percentile / 100
+    return _bounded(ordered, percentile / 100, confidence, ordered.size if n_eff is None else n_eff)
+
+
+def check_percentile(percentile: float) -> None:
+    """ValueError unless it is one."""
+    if not 0 < percentile < 100:
+        raise ValueError(f"percentile is {percentile}: it lies between 0 and 100, such as 99")
+
+
+def _bounded(ordered: Floats, level: float, confidence: float, n_eff: float) -> Interval:
+    """Of sorted values, on n_eff independent ones at most."""
+    count = max(1, math.floor(min(n_eff, ordered.size)))
     estimate = _at_rank(ordered, level * ordered.size, ordered.size)
     low_rank, high_rank = bound_ranks(count, level, confidence)
     low = min(_at_rank(ordered, low_rank, count), estimate) if low_rank >= 1 else math.nan
@@ -43,15 +52,20 @@ def percentile_over_processes(parts: Sequence[Floats], percentile: float, confid
     Ranks as of one process, on as many values as the shares beyond the percentile and beyond its bounds are worth, and
     around them what the processes differ by. One process speaks for itself alone.
     """
-    parts = [part for part in parts if len(part)]
-    pooled = np.sort(np.concatenate(parts)) if parts else np.empty(0)
-    bounds = percentile_interval(pooled, percentile, confidence)
-    ties = int(np.searchsorted(pooled, bounds.estimate))
-    places = (bounds.estimate, float(pooled[max(ties - 1, 0)]))
-    n_eff = min(_worth(parts, at) for at in places)
-    bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
-    n_eff = min(n_eff, *(_worth(parts, at) for at in (bounds.low, bounds.high) if math.isfinite(at)), pooled.size)
-    bounds = percentile_interval(pooled, percentile, confidence, n_eff=n_eff)
+    check_percentile(percentile)
+    check_confidence(confidence)
+    parts = [as_series(part) for part in parts if len(part)]
+    if not parts:
+        raise BadSeries("a percentile needs at least one value")
+    pooled, level = np.sort(np.concatenate(parts)), percentile / 100
+    estimate = _at_rank(pooled, level * pooled.size, pooled.size)
+    ties = int(np.searchsorted(pooled, estimate))
+    places = (estimate, float(pooled[max(ties - 1, 0)]))
+    n_eff = min(_worth(parts, at) for at in set(places))
+    bounds = _bounded(pooled, level, confidence, n_eff)
+    further = {at for at in (bounds.low, bounds.high) if math.isfinite(at)}.difference(places)
+    worth = min((_worth(parts, at) for at in further), default=n_eff)
+    bounds = _bounded(pooled, level, confidence, worth) if worth < n_eff else bounds
     if len(parts) < 2:
         return bounds
     if _degrees(np.array([part.size for part in parts], dtype=np.float64)) < FEWEST_DEGREES:
@@ -59,10 +73,9 @@ def percentile_over_processes(parts: Sequence[Floats], percentile: float, confid
     wider = _between(parts, pooled, percentile, confidence)
     low, high = min(bounds.low, wider.low), max(bounds.high, wider.high)  # what no rank within processes reaches is NaN
     # Where values lie in lumps a percentile jumps, and the shares beyond it say how far they reach (Woodruff 1952).
-    reach = max(_share_reach(parts, at, confidence) for at in places)
-    level = percentile / 100
-    low = min(low, _quantile(pooled, level - reach)) if level > reach else low
-    high = max(high, _quantile(pooled, level + reach)) if level + reach < 1 else high
+    reach = max(_share_reach(parts, at, confidence) for at in set(places))
+    low = min(low, _sorted_quantile(pooled, level - reach)) if level > reach else low
+    high = max(high, _sorted_quantile(pooled, level + reach)) if level + reach < 1 else high
     return Interval(low, bounds.estimate, high)
 
 
@@ -71,10 +84,14 @@ def _worth(parts: Sequence[Floats], at: float) -> float:
 
     Slow values that come in clusters hang together there, whether or not their sizes do.
     """
-    beyond = [np.asarray(part > at, dtype=np.float64) for part in parts]
-    total = sum(part.size for part in beyond)
-    share = sum(float(part.sum()) for part in beyond) / total
-    rough = sum(float(part.sum()) * (1 - part.mean()) * integrated_time(part) for part in beyond)
+    total, hits, rough = 0, 0, 0.0
+    for part in parts:
+        beyond = part > at
+        mine = int(np.count_nonzero(beyond))
+        total, hits = total + part.size, hits + mine
+        if 0 < mine < part.size:  # a share of nothing or of all varies by nothing
+            rough += mine * (1 - mine / part.size) * integrated_time(beyond.astype(np.float64))
+    share = hits / total
     return min(total, total**2 * share * (1 - share) / rough) if rough > 0 else total
 
 
@@ -105,13 +122,15 @@ def _between(parts: Sequence[Floats], pooled: Floats, percentile: float, confide
     degrees = _degrees(sizes)
     others = [np.concatenate([*parts[:k], *parts[k + 1 :]]) for k in range(len(parts))]
     near = (level, 0.5, 1 - (1 - level) * 2, 1 - (1 - level) / 2) if level > 0.5 else (level, 0.5, level * 2, level / 2)
-    places = np.array([_quantile(pooled, share) for share in near])
+    places = np.array([_sorted_quantile(pooled, share) for share in near])
     alone, left = (np.array([_quantile(part, level) for part in group]) for group in (parts, others))
     positive = min(places.min(), alone.min(), left.min()) > 0
     if positive:
         places, alone, left = np.log(places), np.log(alone), np.log(left)
     reach = student_quantile(1 - tail, degrees) * math.sqrt(float(np.var(left)) * (len(parts) - 1))
-    variance = float(np.average((alone - np.average(alone, weights=sizes)) ** 2, weights=sizes)) * (1 + 1 / degrees)
+    total = sizes.sum()
+    middle = (alone * sizes).sum() / total
+    variance = float(((alone - middle) ** 2 * sizes).sum() / total) * (1 + 1 / degrees)
     # The scale of the values is how far they move for a step of a normal law: overall, or less where they are dense.
     steps = ndtri(near)
     pairs = ((i, j) for i, j in ((0, 1), (2, 3)) if steps[i] != steps[j])
@@ -121,7 +140,7 @@ def _between(parts: Sequence[Floats], pooled: Floats, percentile: float, confide
     least = max(scale**2, variance)
     further = abs(float(steps[0])) * (math.sqrt(least - variance + largest) - math.sqrt(least))
     below, above = (reach, math.hypot(reach, further)) if level >= 0.5 else (math.hypot(reach, further), reach)
-    estimate = _quantile(pooled, level)
+    estimate = _sorted_quantile(pooled, level)
     if not positive:
         return Interval(estimate - below, estimate, estimate + above)
     with np.errstate(over="ignore"):
@@ -129,16 +148,25 @@ def _between(parts: Sequence[Floats], pooled: Floats, percentile: float, confide
 
 
 def _quantile(values: Floats, level: float) -> float:
-    place = min(max(math.ceil(level * values.size - 1e-9) - 1, 0), values.size - 1)
+    place = _place(values, level)
     return float(np.partition(values, place)[place])
+
+
+def _sorted_quantile(ordered: Floats, level: float) -> float:
+    return float(ordered[_place(ordered, level)])
+
+
+def _place(values: Floats, level: float) -> int:
+    return min(max(math.ceil(level * values.size - 1e-9) - 1, 0), values.size - 1)
 
 
 def bound_ranks(count: int, level: float, confidence: float) -> tuple[int, int]:
     """Ranks l, u with P(X_(l) ≤ quantile < X_(u)) ≥ confidence; l = 0 or u = count + 1 means out of reach."""
     tail = (1 - confidence) / 2
     # P(B ≥ k) for B ~ Binomial(count, level) falls with k; bisection on it needs no table of count terms.
-    low = _last_rank(lambda k: at_least(k, count, level) >= 1 - tail, count)
-    high = _last_rank(lambda k: at_least(k, count, level) > tail, count) + 1
+    centre, reach = count * level, 2 * math.sqrt(count * level * (1 - level))
+    low = _last_rank(lambda k: at_least(k, count, level) >= 1 - tail, count, centre - reach)
+    high = _last_rank(lambda k: at_least(k, count, level) > tail, count, centre + reach) + 1
     return low, high
 
 
@@ -163,14 +191,19 @@ def clopper_pearson(hits: float, trials: float, confidence: float) -> Interval:
     return Interval(low, hits / trials, high)
 
 
-def _last_rank(holds: Callable[[int], bool], count: int) -> int:
-    low, high = 0, count + 1  # holds(0) is taken as true, holds(count + 1) as false
+def _last_rank(holds: Callable[[int], bool], count: int, near: float) -> int:
+    """The last rank at which something holds that does not hold again: looked for outwards from where it should be."""
+    low, high, step = 0, count + 1, 1  # holds(0) is taken as true, holds(count + 1) as false
+    middle = min(max(round(near), 1), count)
     while high - low > 1:
-        middle = (low + high) // 2
         if holds(middle):
             low = middle
         else:
             high = middle
+        found = low > 0 and high <= count
+        middle = (low + high) // 2 if found else low + step if low > 0 else high - step
+        middle = min(max(middle, low + 1), high - 1)
+        step *= 2
     return low
 
 

@@ -136,19 +136,29 @@ class Recomputations:
 
     def due(self) -> DueResult | None:
         """What is to be recomputed next: figures of new results, then the whole of them, then older results."""
+        return next(iter(self.due_together(1)), None)
+
+    def due_together(self, most: int) -> list[DueResult]:
+        """The same, with others whose figures are due as well, where those are what is next."""
         while True:
             marks = self._marks()
             assert marks is not None
-            due: DueResult | None = None
+            due: list[DueResult] = []
             for mark in (FIGURES, WHOLE, OLDER):
-                due = due or self._next(mark, marks[mark])
-            if due is None:
-                return None
-            known = self.of([due.result_id])[due.result_id].state
-            if known is RecomputationState.PENDING or (due.mark == WHOLE and known is RecomputationState.HOLDS):
+                due = due or self._next(mark, marks[mark], most if mark == FIGURES else 1)
+            if not due:
+                return []
+            known = self.of(result.result_id for result in due)
+            for count, result in enumerate(due):  # recorded twice, or refuted by its figures already
+                state = known[result.result_id].state
+                done = state is not RecomputationState.PENDING
+                if done and not (result.mark == WHOLE and state is RecomputationState.HOLDS):
+                    due = due[:count]
+                    break
+            if due:
                 return due
-            with self._store.writing() as connection:  # recorded twice, or refuted by its figures already
-                _move(connection, due.mark, due.seq)
+            with self._store.writing() as connection:
+                _move(connection, result.mark, result.seq)
 
     def awaited(self, seq: int, result_id: str) -> bool:
         """Whether a result of the log has no outcome yet, and soon will have."""
@@ -159,17 +169,25 @@ class Recomputations:
 
     def keep(self, due: DueResult, state: RecomputationState, lines: Sequence[str]) -> None:
         """What came of one, and the next one is due; where samples alone do not give the figures, the whole decides."""
-        values = {
-            "contract_id": due.contract_id,
-            "state": state.value,
-            "said": json.dumps([line[:MOST_LINE] for line in lines[:MOST_LINES]]),
-            "at": now_text(),
-            "program": __version__[:40],
-        }
+        self.keep_all([(due, state, lines)])
+
+    def keep_all(self, outcomes: Sequence[tuple[DueResult, RecomputationState, Sequence[str]]]) -> None:
+        """The same of several, in the order in which they were due."""
+        if not outcomes:
+            return
         with self._store.writing() as connection:
-            if due.whole or state is not RecomputationState.CANNOT:
-                upsert(connection, recomputations, {"result_id": due.result_id}, values)
-            _move(connection, due.mark, due.seq)
+            for due, state, lines in outcomes:
+                values = {
+                    "contract_id": due.contract_id,
+                    "state": state.value,
+                    "said": json.dumps([line[:MOST_LINE] for line in lines[:MOST_LINES]]),
+                    "at": now_text(),
+                    "program": __version__[:40],
+                }
+                if due.whole or state is not RecomputationState.CANNOT:
+                    upsert(connection, recomputations, {"result_id": due.result_id}, values)
+            last = outcomes[-1][0]
+            _move(connection, last.mark, last.seq)
 
     def counts(self) -> dict[str, float]:
         """How many results there are of each outcome."""
@@ -177,14 +195,14 @@ class Recomputations:
         known = {str(row[0]): float(row[1]) for row in self._store.rows(chosen)}
         return {state.value: known.get(state.value, 0.0) for state in list(RecomputationState)[1:]}
 
-    def _next(self, mark: str, seq: int) -> DueResult | None:
-        columns = select(results.c.seq, results.c.result_id, results.c.contract_id).limit(1)
+    def _next(self, mark: str, seq: int, most: int) -> list[DueResult]:
+        columns = select(results.c.seq, results.c.result_id, results.c.contract_id).limit(most)
         if mark == OLDER:
             chosen = columns.where(results.c.seq < seq).order_by(results.c.seq.desc())
         else:
             chosen = columns.where(results.c.seq > seq).order_by(results.c.seq)
-        row = self._log.database.row(chosen)
-        return None if row is None else DueResult(int(row.seq), str(row.result_id), str(row.contract_id), mark)
+        rows = self._log.database.rows(chosen)
+        return [DueResult(int(row.seq), str(row.result_id), str(row.contract_id), mark) for row in rows]
 
     def _marks(self) -> dict[str, int] | None:
         names = (FIGURES, WHOLE, OLDER)

@@ -21,6 +21,7 @@ from lynxbench.evidence.trust import TrustList
 from lynxbench.ledger.database import upsert
 from lynxbench.ledger.ledger_tables import entries
 from lynxbench.ledger.location import OpenLedger
+from lynxbench.ledger.log import Logged
 from lynxbench.ledger.result_standings import disputed, standings
 from lynxbench.model.canonical import short
 from lynxbench.model.comparison import Comparison, RuleVerdict
@@ -28,7 +29,7 @@ from lynxbench.model.entries import EntryKind, ResultRecorded
 from lynxbench.model.evidence_gate import Lack, standing_falls_short
 from lynxbench.model.precision import Precision
 from lynxbench.model.result import Result
-from lynxbench.record.recalling import result_document
+from lynxbench.record.recalling import sealed_document
 from lynxbench.stats.sequential import SPANS, LevelJudgement, SpanJudgement, bound_of
 from lynxbench.watch import level_rules
 from lynxbench.watch.recomputations import Recomputations, RecomputationState
@@ -119,10 +120,11 @@ class Watch:
 
     def judge(self, seq: int, place: str | None, trust: TrustList) -> Notice | None:
         """Judge the result of one entry; the notice, where one was opened now."""
-        body = self._ledger.log.read(seq).entry.body
+        logged = self._ledger.log.read(seq)
+        body = logged.entry.body
         assert isinstance(body, ResultRecorded)
         try:
-            return self._judge(body, place_name(place, body.instance_id), trust)
+            return self._judge(logged, place_name(place, body.instance_id), trust)
         finally:
             self._move(seq)
 
@@ -172,10 +174,12 @@ class Watch:
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
-    def _judge(self, body: ResultRecorded, place: str, trust: TrustList) -> Notice | None:
+    def _judge(self, logged: Logged, place: str, trust: TrustList) -> Notice | None:
+        body = logged.entry.body
+        assert isinstance(body, ResultRecorded)
         if self._recomputations.objection(body.result_id) is not None:
             return None  # figures that their own samples do not give are no level, and no change of one
-        result = result_document(self._ledger, body.result_id)
+        result = sealed_document(self._ledger, logged)
         standing = standings(self._ledger.log, [body.result_id], trust)[body.result_id]
         if any(lacking.lack is not Lack.NOT_AGREED for lacking in standing_falls_short(result, standing)):
             return None  # nor is what nobody trusted signed, or what was taken back or refuted

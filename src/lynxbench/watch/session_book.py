@@ -62,6 +62,8 @@ class SessionBook:
 
     def keep(self, contract: Contract, place: str, counted: Mapping[Precision, WatchedResult]) -> None:
         """Write a result down; where the place is new to the book, what the ledger has of it goes first."""
+        if not counted:  # a place of which nothing counts stays new: its past is not read again with every result
+            return
         here = watched.c.contract_id == contract.contract_id, watched.c.place == place
         if self._store.row(select(watched.c.result_id).where(*here).limit(1)) is None:
             self._read_past(contract, place)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from lynxbench.errors import BadInput, BadLedger, EvidenceInvalid
-from lynxbench.ledger.blobs import BlobStore, FolderBlobs, open_blobs
+from lynxbench.ledger.blobs import AT_ONCE, BlobStore, FolderBlobs, open_blobs
 
 DATA = b"samples of a run"
 NAME = hashlib.sha256(DATA).hexdigest()
@@ -24,6 +26,25 @@ def test_what_is_put_comes_back_under_its_hash(store: BlobStore) -> None:
     assert store.put(DATA) == NAME == store.put(DATA)
     assert store.has(NAME)
     assert store.get(NAME) == DATA
+
+
+def test_many_come_back_under_their_hashes_in_their_order(store: BlobStore) -> None:
+    store.put(DATA)
+    many = [DATA, *(bytes([number, repeated]) for number in range(AT_ONCE) for repeated in (1, 1)), DATA]
+    assert store.put_all(many) == [hashlib.sha256(data).hexdigest() for data in many]
+    assert [store.get(hashlib.sha256(data).hexdigest()) for data in many] == many
+
+
+def test_what_could_not_be_flushed_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor has what was written beside it: a name is given to what is on the disk alone."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(BadLedger, match=r"No space left on device; the document was not kept"):
+        FolderBlobs(tmp_path).put_all([DATA, b"other"])
+    assert [one for one in tmp_path.rglob("*") if one.is_file()] == []
 
 
 def test_what_is_not_there_is_said(store: BlobStore) -> None:

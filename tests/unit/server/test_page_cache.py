@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,51 @@ def test_all_who_wait_for_a_page_share_one_making(held: tuple[OpenLedger, object
 
     asyncio.run(main())
     assert len(made) == MAKING + 1
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_nobody_waits_long_for_a_page_that_is_there(held: tuple[OpenLedger, object], quick: bool) -> None:
+    """The new one where making it is a matter of a moment, else the old one now and the new one next time."""
+    pulse = ChangeCounter(held[0].log)
+    cache = PageCache(pulse)
+    go_on = threading.Event()
+
+    def make() -> str:
+        assert go_on.wait(10)
+        return "new"
+
+    async def main() -> list[str]:
+        maker = PageMaker(cache)
+        cache.get("a", (WORK,), lambda: "old")
+        pulse.bump(WORK)
+        cache._cached["a"].until = cache._cached["a"].at
+        if quick:
+            go_on.set()
+            page_cache.PATIENCE_S = 10.0
+        shown = [await maker.page("a", (WORK,), make)]
+        go_on.set()
+        while maker._tasks:
+            await asyncio.sleep(0.01)
+        return [*shown, await maker.page("a", (WORK,), lambda: pytest.fail("made twice"))]
+
+    patience = page_cache.PATIENCE_S
+    try:
+        assert asyncio.run(main()) == ["new" if quick else "old", "new"]
+    finally:
+        page_cache.PATIENCE_S = patience
+
+
+def test_what_people_changed_is_waited_for(held: tuple[OpenLedger, object]) -> None:
+    pulse = ChangeCounter(held[0].log)
+    cache = PageCache(pulse)
+    cache.get("a", (OWN,), lambda: "old")
+    pulse.bump(OWN)
+
+    def make() -> str:
+        time.sleep(3 * page_cache.PATIENCE_S)
+        return "new"
+
+    assert asyncio.run(PageMaker(cache).page("a", (OWN,), make)) == "new"
 
 
 def test_a_page_that_nobody_waits_for_may_fail_unheard(held: tuple[OpenLedger, object]) -> None:

@@ -53,6 +53,26 @@ def test_new_results_come_in_order_and_before_old_ones(team: Team, ledger: OpenL
     assert known.counts() == {"holds": 6.0, "refuted": 0.0, "cannot": 0.0}
 
 
+def test_figures_are_taken_several_at_a_time_and_nothing_else_is(team: Team, ledger: OpenLedger, store: Store) -> None:
+    record(ledger, made_result(0), team.key)
+    known = Recomputations(store, ledger.log)
+    new = [record(ledger, made_result(number), team.key).result_id for number in range(1, 5)]
+    together = known.due_together(3)
+    assert [due.result_id for due in together] == new[:3]
+    refuted, held = RecomputationState.REFUTED, RecomputationState.HOLDS
+    known.keep_all([(due, state, ["so"]) for due, state in zip(together, (held, refuted, held), strict=True)])
+    assert [due.result_id for due in known.due_together(3)] == [new[3]], "the marks moved with the last of them"
+    known.keep_all([(due, held, []) for due in known.due_together(3)])
+    wholes = []
+    while due := known.due_together(3):
+        assert len(due) == 1, "the whole of a result is taken by itself"
+        known.keep(due[0], held, [])
+        wholes.append(due[0].result_id)
+    assert wholes[:3] == [new[0], new[2], new[3]], "what its figures refuted is not taken again"
+    known.keep_all([])
+    assert known.counts() == {"holds": 4.0, "refuted": 1.0, "cannot": 0.0}
+
+
 def test_a_restart_goes_on_where_it_stopped(team: Team, ledger: OpenLedger, store: Store) -> None:
     Recomputations(store, ledger.log)
     new = [record(ledger, made_result(number), team.key).result_id for number in range(4)]

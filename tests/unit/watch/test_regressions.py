@@ -19,6 +19,7 @@ from lynxbench.model.precision import Native
 from lynxbench.model.result import Result, Validity, ValidityVerdict
 from lynxbench.model.verdicts import SteadyVerdict
 from lynxbench.record.recording import seal
+from lynxbench.watch import session_book
 from lynxbench.watch.notifying import Contacts
 from lynxbench.watch.recomputations import Recomputations
 from lynxbench.watch.regressions import Notice, Watch
@@ -268,6 +269,19 @@ def test_the_ledgers_past_is_read_where_the_place_is_new(empty: Nights) -> None:
                 opened = empty.watch.judge(seq, None, empty.team.keyring.trust) or opened
     assert opened is not None
     assert opened.place.startswith("machine ")
+
+
+def test_a_place_of_which_nothing_counts_does_not_read_its_past_with_every_result(
+    empty: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did: the hundredth doubtful result of a machine cost the server the reading of the ninety-nine before it."""
+    read: list[str] = []
+    monkeypatch.setattr(session_book, "sealed_document", lambda _, recorded: read.append(recorded.seq))
+    for night in range(4):
+        empty.measure(night, doubtful=True)
+        empty.judge()
+    assert empty.watch.pending() == []
+    assert read == []
 
 
 def test_a_slow_slide_adds_up(nights: Nights) -> None:

@@ -1,15 +1,18 @@
 """Bundles in, in pieces that can be resumed; taking one in twice changes nothing."""
 
 import time
+from functools import partial
 from threading import Lock
 from typing import Annotated
 
+from anyio import to_thread
 from fastapi import Header, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from lynxbench.server.administration import ChangeAuthor
 from lynxbench.server.api.request_models import MOST_NUMBER, FinishUpload, NewRegistration, NewUpload, Short
-from lynxbench.server.ingest import announce, take_in
+from lynxbench.server.ingest import announce
 from lynxbench.server.rights import API, Principal
 from lynxbench.server.routing import SUBMIT, Routes, TheAuthor, TheCaller, TheServer, answer
 from lynxbench.server.server_state import Server
@@ -64,11 +67,15 @@ async def append(
 
 
 @route("POST", "/uploads/{upload}/finish", SUBMIT, Upload)
-def finish(
+async def finish(
     server: TheServer, who: TheCaller, by: TheAuthor, upload: Short, body: FinishUpload | None = None
 ) -> Response:
     """Verify the bundle and append what is new. It must be signed by a key that the submitting team registered."""
     run = body.run if body is not None else None
+    return await to_thread.run_sync(partial(_finish, server, who, by, upload, run), limiter=server.taking)
+
+
+def _finish(server: Server, who: Principal, by: ChangeAuthor, upload: str, run: str | None) -> Response:
     with _lock_of(upload):
         held = server.uploads.get(upload, who.team)
         if held.state == DONE:
@@ -96,14 +103,14 @@ def _refuse_hurry(server: Server, who: Principal) -> None:
 
 
 def _take(server: Server, upload: Upload, who: Principal, run: str | None) -> Taken:
-    if run is not None:
-        server.scheduler.run(run)  # says so before anything is taken in
     path = server.uploads.whole(upload)
+    if run is None:
+        return server.take_in(path, who)
+    server.scheduler.run(run)  # says so before anything is taken in
     with server.judging:  # a result is judged once it is known where it ran
-        taken = take_in(server.ledger, path, server.keys.trust(), who, time.time())
-        if run is not None:
-            for result_id in taken.results:
-                server.scheduler.attach(run, who.team, result_id)
+        taken = server.take_in(path, who)
+        for result_id in taken.results:
+            server.scheduler.attach(run, who.team, result_id)
     return taken
 
 

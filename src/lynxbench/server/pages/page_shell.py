@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -34,6 +34,8 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+_GAP = Safe("\0")
+"""Where a page's own parts go; no text of a page holds a zero byte."""
 _BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"')
 
 
@@ -84,38 +86,46 @@ def list_page(name: str, lead: Inline, *blocks: doc.Block | None, title: str = "
 
 def render_shell(page: Page, viewer: Principal, here: str) -> str:
     """The whole HTML text."""
+    inside = (target for target, _ in AROUND if here == target or (target != "/" and here.startswith(f"{target}/")))
+    before, after_title, after_header, after_main = _shell(next(inside, None), _who(viewer))
+    title = tag("title", f"{page.title} · lynxbench")
+    return f"{before}{title}{after_title}{page.header}{after_header}{page.main}{after_main}"
+
+
+@lru_cache(maxsize=256)
+def _shell(inside: str | None, who: Safe) -> tuple[str, ...]:
+    """What stands around title, header and main of every page that the same reader sees in one part of the site."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="same-origin"),
-        tag("title", f"{page.title} · lynxbench"),
+        _GAP,
         tag("link", rel="icon", href="data:,"),
         tag("link", rel="stylesheet", href=f"/static/{style().name}"),
     )
-    links = []
-    for target, name in AROUND:
-        inside = here == target or (target != "/" and here.startswith(f"{target}/"))
-        links.append(tag("a", name, href=target, aria_current="page" if inside else None))
+    links = [tag("a", name, href=target, aria_current="page" if target == inside else None) for target, name in AROUND]
     bar = tag(
         "div",
         tag("a", "lynxbench", href="/", class_="home"),
         tag("nav", links, aria_label="Site", class_="around"),
         _seek(),
-        _who(viewer),
+        who,
         class_="bar",
     )
     body = tag(
         "body",
         tag("a", "Skip to the content", href="#content", class_="skip"),
         tag("div", bar, class_="top", role="banner"),
-        tag("header", page.header),
-        tag("main", page.main, id="content", tabindex="-1"),
+        tag("header", _GAP),
+        tag("main", _GAP, id="content", tabindex="-1"),
         tag("footer", tag("p", f"lynxbench {__version__}. A number never travels without its context.")),
         tag("script", src=f"/static/{script().name}", defer=True),
     )
-    return "<!doctype html>\n" + tag("html", head, body, lang="en") + "\n"
+    parts = ("<!doctype html>\n" + tag("html", head, body, lang="en") + "\n").split(_GAP)
+    assert len(parts) == 4, "a gap stands for title, header and main alone"
+    return tuple(parts)
 
 
 def _seek() -> Safe:
