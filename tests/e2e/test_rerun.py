@@ -163,7 +163,7 @@ def test_on_a_terminal_it_is_shown_and_asked_and_only_yes_executes(
 def test_on_a_terminal_yes_executes(theirs: Path, mine: Path, marker: Path) -> None:
     (mine / "spinning.py").write_text(f"open({str(marker)!r}, 'w')\n{PAUSING}")
     code, shown = _on_terminal(theirs, mine, "y\n")
-    assert code == 0, shown
+    assert code == 6, shown  # another file than the original's: undetermined
     assert marker.exists()
 
 

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browsers import Look, launched_browser
-from hosted import World
+from hosted import World, hosted, make_world
 from lynxbench.model.comparison import Comparability
 from lynxbench.server.pages.compare_page import comparison_of
 
@@ -24,6 +24,14 @@ POINTS = """() => [...document.querySelectorAll("#levels svg.touched path.dots")
   const places = [...path.getAttribute("d").matchAll(/M([\\d.]+) ([\\d.]+)/g)];
   return places.map((place) => [box.left + Number(place[1]), box.top + Number(place[2])]);
 })"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """One of its own: what others push into the shared one would be the newest point."""
+    made = make_world(tmp_path_factory.mktemp("touched"), shapes=("software-bound", "served", "hostile"))
+    with hosted(made) as listening:
+        yield listening
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ def words(line: str, tmp_path: Path) -> list[str]:
         ("lynxbench re", {"report", "rerun", "retract", "results"}),
         ("lynxbench results ex", {"export"}),
         ("lynxbench results export --without", {"--without-traces"}),
-        ("lynxbench results export --format ", {"bundle", "openmetrics", "csv", "parquet", "mlflow"}),
+        ("lynxbench results export --format ", {"bundle", "openmetrics", "csv", "parquet", "mlflow", "otlp"}),
     ],
 )
 def test_words_are_those_of_the_place(line: str, offered: set[str], tmp_path: Path) -> None:
