@@ -54,6 +54,8 @@ class Graph(StrEnum):
     """Compiled, and the whole step recorded as one CUDA graph."""
     COMPILE_TUNED_CUDA_GRAPH = "compile-tuned-cuda-graph"
     """The same with kernels tuned one by one on the device: minutes of compiling, best for products of few rows."""
+    TENSORRT = "tensorrt"
+    """Compiled by Torch-TensorRT, where that is installed."""
 
 
 class Attention(StrEnum):
@@ -82,6 +84,15 @@ class Timing(StrEnum):
     """Events on the device; steps follow each other without the host in between, and inputs are staged before."""
 
 
+class KvCache(StrEnum):
+    """What keys and values are kept in between the tokens of an answer."""
+
+    COMPUTED = "computed"
+    """The format that the layers compute in."""
+    FP8 = "fp8"
+    """e4m3 without a scale, widened when it is read."""
+
+
 class TorchEngine(Document):
     """PyTorch in a process of its own."""
 
@@ -90,14 +101,17 @@ class TorchEngine(Document):
     threads: Count | None = None
     graph: Graph = Graph.EAGER
     attention: Attention = Attention.SDPA
+    kv_cache: KvCache = KvCache.COMPUTED
     timing: Timing = Timing.HOST
 
     @model_serializer(mode="wrap")
     def _without_the_usual(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Host timing is left unsaid: contracts from before there was another keep their ids."""
+        """What there was no choice of once is left unsaid: contracts from before keep their ids."""
         written: dict[str, Any] = write(self)
         if self.timing is Timing.HOST:
             written.pop("timing", None)
+        if self.kv_cache is KvCache.COMPUTED:
+            written.pop("kv_cache", None)
         return written
 
 
