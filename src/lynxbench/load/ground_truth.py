@@ -46,6 +46,8 @@ class Behaviour:
     """Exponential scales all delays of a request by a seeded draw of mean 1: with slots, an M/M/k server."""
     prefix_cache: bool = False
     """Whether a body seen before is answered with cached input tokens in its usage."""
+    shows_queue: bool = False
+    """Whether it exposes what stands in its slots and before them, under vLLM's names."""
     cert_file: str | None = None
     key_file: str | None = None
 
@@ -156,6 +158,12 @@ class GroundTruthServer:
         start = max(arrival, self._free[0])
         heapq.heapreplace(self._free, start + int(service_ns * scale))
         return start, scale
+
+    def queue(self) -> tuple[int, int]:
+        """How many requests are being served now, and how many wait for a slot."""
+        unanswered = self.outcome.count(ServedOutcome.OPEN)
+        served = min(unanswered, self.behaviour.slots or unanswered)
+        return served, unanswered - served
 
     def look_up(self, body: bytes) -> int:
         """Input tokens of a body that the prefix cache holds."""

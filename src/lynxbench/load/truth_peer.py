@@ -219,6 +219,9 @@ class _Peer(asyncio.Protocol):
                 counters["ground_truth:prefix_cache_queries"] = self._server.cache_queries
                 counters["ground_truth:prefix_cache_hits"] = self._server.cache_hits
             text = "".join(f"# TYPE {name}_total counter\n{name}_total {n}\n" for name, n in counters.items())
+            if self._server.behaviour.shows_queue:
+                running, waiting = self._server.queue()
+                text += f"vllm:num_requests_running {running}\nvllm:num_requests_waiting {waiting}\n"
             self.write(_answer("200 OK", text, "text/plain; version=0.0.4"))
         else:
             self.write(_answer("404 Not Found", '{"error":{"message":"no such path"}}'))

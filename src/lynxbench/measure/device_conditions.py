@@ -3,6 +3,7 @@
 Pure: telemetry in, findings out, each with the layer whose owner can change it.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ UNSEEN_SHARE = 0.2
 """Activity while no process of the run was alive that somebody else must have caused; the driver's utilisation looks
 back up to a second and is rounded up, so less is not held against anybody."""
 LOOKS_BACK_S = 1.2
+EQUAL_SLICES = 0.5
+"""Of a device: the driver gives processes that want it equal slices of time, so one neighbour takes no more."""
 BUSY = 0.5
 """Clocks of a device that mostly waits rest where they like; held clocks are judged on readings under load."""
 FEWEST_READINGS = 10
@@ -50,6 +53,8 @@ class DeviceFinding:
     cause: str
     evidence: str
     layer: Layer
+    most: float
+    """How many times faster the device could be without it, at the most; NaN where nobody can say."""
 
 
 def device_findings(telemetry: Telemetry, seen: Mask) -> list[DeviceFinding]:
@@ -95,7 +100,7 @@ def held_clock(telemetry: Telemetry, device: str, seen: Mask) -> DeviceFinding |
         f"{device} ran at {level:.0f} of {top:.0f} MHz in {len(clock)} readings under load, with power at "
         f"{np.median(power):.0f} of {limit.min():.0f} W: as a clock does that was set (nvidia-smi -lgc, -ac)"
     )
-    return DeviceFinding(device, LOCKED_CLOCK, evidence, Layer.SYSTEM)
+    return DeviceFinding(device, LOCKED_CLOCK, evidence, Layer.SYSTEM, top / level)
 
 
 def _lowered_limit(telemetry: Telemetry, device: str, seen: Mask) -> DeviceFinding | None:
@@ -116,7 +121,7 @@ def _lowered_limit(telemetry: Telemetry, device: str, seen: Mask) -> DeviceFindi
         f"{device} may draw {limit.min():.0f} W, {limit.min() / normal.max():.0%} of its default {normal.max():.0f} W, "
         f"and reached that in {capped:.0%} of {len(bits)} readings (nvidia-smi -pl)"
     )
-    return DeviceFinding(device, LOWERED_LIMIT, evidence, Layer.SYSTEM)
+    return DeviceFinding(device, LOWERED_LIMIT, evidence, Layer.SYSTEM, float(normal.max() / limit.min()))
 
 
 def _neighbours(telemetry: Telemetry, device: str, seen: Mask) -> Iterator[DeviceFinding]:
@@ -147,7 +152,8 @@ def _listed(telemetry: Telemetry, device: str, seen: Mask) -> Iterator[DeviceFin
         evidence = (
             f"{who} (process {process['pid']}) {share} and held {np.max(readings[there]) / 2**30:.1f} GiB of {device}"
         )
-        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM)
+        most = 1.0 / (1.0 - min(active, EQUAL_SLICES)) if len(known) else math.nan
+        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM, most)
 
 
 def _unseen(telemetry: Telemetry, device: str) -> Iterator[DeviceFinding]:
@@ -164,7 +170,7 @@ def _unseen(telemetry: Telemetry, device: str) -> Iterator[DeviceFinding]:
             f"{device} was {readings.mean():.0%} busy in {len(readings)} readings while no process of this run was "
             "alive; whose work it is, the driver does not tell from here"
         )
-        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM)
+        yield DeviceFinding(device, NEIGHBOUR, evidence, Layer.SYSTEM, math.nan)
 
 
 def _used(telemetry: Telemetry, device: str, seen: Mask) -> bool:

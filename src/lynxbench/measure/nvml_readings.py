@@ -25,6 +25,7 @@ SLOW_EVERY_S = 1.0
 MPS_SERVER = "nvidia-cuda-mps-server"
 """It carries other processes' work and has none of its own."""
 GPM_METRICS: dict[str, str] = {
+    "gpm_engine": "NVML_GPM_METRIC_GRAPHICS_UTIL",
     "gpm_sm": "NVML_GPM_METRIC_SM_UTIL",
     "gpm_occupancy": "NVML_GPM_METRIC_SM_OCCUPANCY",
     "gpm_tensor": "NVML_GPM_METRIC_ANY_TENSOR_UTIL",
@@ -34,8 +35,8 @@ GPM_METRICS: dict[str, str] = {
 }
 """Columns by metric of GPU performance monitoring (Hopper and later); all are percentages of the device's most.
 
-What NVML calls utilisation only says that a kernel ran. These say which units worked: streaming multiprocessors, tensor
-cores, the fp32 and fp16 pipes, memory."""
+What NVML calls utilisation only says that a kernel ran. These say whether the engine had work at all, and which units
+worked: streaming multiprocessors, tensor cores, the fp32 and fp16 pipes, memory."""
 
 
 def open_nvml() -> NvmlReader | None:

@@ -15,6 +15,7 @@ from lynxbench.measure.load_context import judge_requests
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
 from lynxbench.measure.validity import Doubt, judge_evidence, validity_of
 from lynxbench.model.contract import Contract
+from lynxbench.model.executor import Executor
 from lynxbench.model.job import ExecutedAs
 from lynxbench.model.load_figures import LoadFigures, PreFlight, RecordFile, SaturationRecord
 from lynxbench.model.precision import Native
@@ -25,6 +26,7 @@ from lynxbench.model.workload import SaturatingArrival
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.process_results import with_figures
+from lynxbench.run.server_watch import watched_of
 
 PREFLIGHT_FILE = "preflight.json"
 LARGEST_CLOCK_BOUND_NS = 1_000_000
@@ -57,6 +59,7 @@ def conclude_clients(
     attempts: Sequence[Attempt],
     telemetry: Telemetry | None,
     server: ServerCounts,
+    executor: Executor,
     rules: int = RULES,
 ) -> tuple[PrecisionResult, tuple[CountedProcess, ...]]:
     """Everything that the clients' records say, beside what the server counted."""
@@ -85,11 +88,15 @@ def conclude_clients(
         ), ()
     here = telemetry if server.shares_host else None
     requests = [requests_of(records[attempt.slot.index]) for attempt in runs]
-    attribution = attribute_requests(
-        requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner
-    )
     processes = measured.measured.processes
     spans = [counted_span_ns(process) for process in processes]
+    # From the load's end on the queue drains: what stands in it then is nobody's limit.
+    ends_ns = [requests_of(records[process.samples.process]).load_end_ns for process in processes]
+    asked = [(start, min(end, end_ns)) for (start, end), end_ns in zip(spans, ends_ns, strict=True)]
+    watched = watched_of(run.path, executor, here, asked)
+    attribution = attribute_requests(
+        requests, server.where_time_went, here, engine=contract.engine.name, owner=contract.owner, watched=watched
+    )
     findings += judge_evidence(measured.measured, telemetry, contract, (), overlapping=True, rules=rules)
     result = PrecisionResult(
         precision=precision,
@@ -97,6 +104,7 @@ def conclude_clients(
         executed=executed,
         energy_j_per_unit=energy_per_unit(here, processes, measured.unit),
         energy_beside=energy_beside(here, processes, measured.unit),
+        activity=None if watched is None else watched.activity,
         validity=validity_of(findings),
         restarts=len(runs),
         attribution=None if isinstance(attribution, str) else attribution,

@@ -61,7 +61,7 @@ def conclude(run: RunFolder, live: LiveEvidence, rules: int = RULES) -> Conclusi
     attempts = kept_attempts(run)
     telemetry = telemetry_in(run.path)
     if isinstance(contract.engine, ServedEngine):
-        concluded = [conclude_clients(run, attempts, telemetry, live.server, rules)]
+        concluded = [conclude_clients(run, attempts, telemetry, live.server, live.executor, rules)]
     else:
         reference = reference_outputs(attempts)
         concluded = [

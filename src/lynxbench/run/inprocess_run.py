@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -69,6 +70,10 @@ class InProcessStrategy:
 
     def prepare(self, run: RunFolder, progress: Progress) -> None:
         """Nothing comes before the first process."""
+
+    def watching(self, run: RunFolder) -> AbstractContextManager[None]:
+        """The worker is watched by the telemetry alone."""
+        return nullcontext()
 
     def process(self, run: RunFolder, slot: Slot, attempts: Sequence[Attempt]) -> FreshProcess:
         """The worker of a slot; a precision's first process also takes what need not be taken in every one."""

@@ -152,7 +152,7 @@ def _measure(run: RunFolder, slots: Sequence[Slot], strategy: RunStrategy, progr
     if duration_s is not None:
         return _endure(run, slots, strategy, progress, duration_s)
     attempts: list[Attempt] = []
-    with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler:
+    with TelemetrySampler(run.path / TELEMETRY_FILE) as sampler, strategy.watching(run):
         for slot in slots:
             process = None if slot.precision in _given_up(attempts) else strategy.process(run, slot, attempts)
             if process is None:

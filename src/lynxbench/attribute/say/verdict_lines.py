@@ -6,11 +6,14 @@ import numpy as np
 
 from lynxbench.attribute.judge import causes
 from lynxbench.attribute.judge.process_accounts import Contention
+from lynxbench.attribute.judge.served_limits import ServedFigures
 from lynxbench.attribute.judge.served_requests import PHASES
+from lynxbench.attribute.judge.server_verdict import ServerVerdict
 from lynxbench.attribute.judge.time_book import OperatorGroup, Shares, TimeBook
 from lynxbench.attribute.judge.verdict import StepFigures, VerdictDraft
 from lynxbench.attribute.read.resource_record import ResourceRecord
 from lynxbench.attribute.say.evidence_lines import account_evidence, request_evidence, say_declared, step_evidence
+from lynxbench.attribute.say.server_lines import server_evidence, server_sentence
 from lynxbench.attribute.tile.request_split import RequestSplit
 from lynxbench.model.attribution import Attribution, Bound, CandidateLayer, Category, OperatorTime
 from lynxbench.model.interval import Interval
@@ -177,6 +180,23 @@ def say_requests(
     sentence = f"{phase} takes {split.share(phase):.0%} of a request{points}: {judgement.reason}"
     evidence = request_evidence(split, moving)
     return _attribution(judgement, owner, sentence, evidence, split.whole_s * 1e3, split.requests)
+
+
+def say_server(
+    figures: ServedFigures,
+    verdict: ServerVerdict,
+    split: RequestSplit | None,
+    moving: Sequence[Correlation] = (),
+    *,
+    owner: Owner,
+) -> Attribution:
+    """The attribution of served requests by what bounds their server; how a request divides is evidence."""
+    phases = () if split is None else request_evidence(split, moving)
+    evidence = (*server_evidence(figures, verdict), *phases)
+    load = figures.load
+    return _attribution(
+        verdict.judgement, owner, server_sentence(verdict), evidence, load.latency_s * 1e3, load.requests
+    )
 
 
 def _attribution(
