@@ -4,8 +4,8 @@
 
 Each case of attribution_cpu_steps.py is a real step of a small model, healthy or with one cause planted. It is timed
 bare, profiled, attributed against ceilings measured in the same process, and, where the case has a fix, timed again
-with the fix applied. Exit 1 where fewer than nine in ten are named, where one is called hardware-bound whose fix gains 1.3×,
-or where fewer than 85 % of the measured gains lie in the printed range.
+with the fix applied. Exit 1 where fewer than nine in ten are named, where one is called hardware-bound whose fix gains
+1.3×, or where fewer than 85 % of the measured gains lie in the printed range.
 """
 
 from __future__ import annotations
