@@ -14,6 +14,7 @@ from lynxbench.model.interval import Interval
 from lynxbench.tables import read_table
 
 COVERED = 0.9
+ROUNDING = 1e-9
 LEAST_REMOVED = 0.05
 """What two timings of one step differ by, however little is removed."""
 
@@ -34,7 +35,7 @@ def calibrate(errors: list[float], covered: float = COVERED) -> tuple[float, flo
     """The errors between which so much of the next case's chance lies; the outermost where there are too few cases."""
     ordered = np.sort(np.asarray(errors))
     outside = (1.0 - covered) / 2
-    below = math.floor(outside * (len(ordered) + 1))
+    below = math.floor(outside * (len(ordered) + 1) + ROUNDING)
     return float(ordered[max(below - 1, 0)]), float(ordered[min(len(ordered) - below, len(ordered) - 1)])
 
 
