@@ -165,12 +165,12 @@ def _attribute(
     work: StepWork | None = None,
     rules: int = RULES,
 ) -> tuple[Attribution, StepFigures]:
-    tiling = tile_trace(trace)
+    tiling = tile_trace(trace, rules)
     book = keep_book(tiling, ceilings)
     if tiling.on_device:
-        figures = measure_steps(book, unprofiled_step_ms, work=work)
+        figures = measure_steps(book, unprofiled_step_ms, work=work, rules=rules)
     else:
-        figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path))
+        figures = measure_steps(book, unprofiled_step_ms, contention=_contention(path), rules=rules)
     return say_steps(figures, judge_steps(figures, rules), owner=owner), figures
 
 
