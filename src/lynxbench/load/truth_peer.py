@@ -262,7 +262,7 @@ class _Peer(asyncio.Protocol):
             said = "a fault on demand"
             if server.behaviour.quotes:
                 said += f": {self._asked.decode()}"
-            self.write(_answer("500 Internal Server Error", json.dumps({"error": {"message": said}})))
+            self.write(_answer("500 Internal Server Error", f'{{"error":{{"message":{json.dumps(said)}}}}}'))
             self.answered()
         elif outcome is ServedOutcome.STALL:
             server.outcome[number] = outcome

@@ -129,8 +129,7 @@ def request_latency_ms(requests: Requests, metric: SloMetric) -> Float64:
     if metric in (SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.TIME_TO_FIRST_ANSWER):
         is_token = metric is SloMetric.TIME_TO_FIRST_TOKEN
         first_ns = requests.first_token_ns if is_token else requests.first_answer_ns
-        came = (ok | requests.cancelled) & (first_ns > 0)
-        value[ok & ~came] = np.nan
+        came = (ok | requests.cancelled) & (first_ns > 0)  # one that only thought never answered
         value[came] = (first_ns - requests.scheduled_ns)[came] / 1e6
         # Who left without a token waited at least so long: to leave them out would flatter a slow server.
         left = requests.cancelled & ~came & (requests.last_ns > 0)
