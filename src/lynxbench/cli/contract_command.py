@@ -56,13 +56,7 @@ def new(
         remarks=fitted.remarks() if fitted else (),
     )
     contract = parse_contract(text, str(file))
-    try:
-        with file.open("w" if force else "x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise BadInput(f"{file}: exists already; name another file, or add --force to overwrite it") from None
-    except OSError as error:
-        raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
+    write_new(file, text, force)
     document: dict[str, object] = {"file": str(file), "name": contract.name, "contract_id": contract.contract_id}
     if log is not None and fitted is not None:
         likeness = hold_against(contract, log)
@@ -158,6 +152,34 @@ def diff(
 
 
 @app.command()
+def sessions(
+    spans: Path = typer.Argument(
+        help="Spans of the GenAI conventions: OTLP in JSON, or the console exporter's; also gzip."
+    ),
+    output: Path = typer.Option(Path("sessions.jsonl"), "--output", "-o", help="The file to write."),
+    force: bool = typer.Option(False, "--force", help="Overwrite the file if it exists."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Capture agentic sessions from spans, without any text: lengths, gaps, the graph of calls, equal beginnings.
+
+    A contract replays them with `prompts: {file: sessions.jsonl, form: sessions}`.
+    """
+    from lynxbench.workload.span_sessions import capture_sessions
+
+    captured = capture_sessions(spans)
+    write_new(output, captured.render(), force)
+    document = {
+        "file": str(output),
+        "sessions": captured.sessions,
+        "calls": len(captured.rows),
+        "spans": captured.spans,
+    }
+    counted = f"{captured.sessions} sessions with {len(captured.rows)} calls, from {captured.spans} spans"
+    using = f"prompts: {{file: {output}, form: sessions}}"
+    answer(as_json, lambda: document, lambda: f"{output}: {counted}; no text was kept\nin a contract: {using}\n")
+
+
+@app.command()
 def schema(as_json: bool = AS_JSON) -> None:
     """Print the JSON Schema of contracts, for editors (it is JSON with or without --json)."""
     say_json(render_schema())
@@ -181,6 +203,17 @@ def list_bundled(as_json: bool = AS_JSON) -> None:
             for name, contract in contracts.items()
         ),
     )
+
+
+def write_new(file: Path, text: str, force: bool) -> None:
+    """Write a file that is not there yet, or that may be overwritten."""
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise BadInput(f"{file}: exists already; name another file, or add --force to overwrite it") from None
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be written: {error.strerror}") from None
 
 
 def _render_comparison(comparison: ContractComparison, a: str, b: str) -> str:

@@ -15,9 +15,9 @@ from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Sha256, Text, real_day, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
 from lynxbench.model.quantities import format_duration
-from lynxbench.model.serving import KserveEngine, OpenAiEngine
+from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
 from lynxbench.model.team_names import Teams
-from lynxbench.model.workload import LANGUAGE_TASKS, SaturatingArrival, ServedModel, Task, Workload
+from lynxbench.model.workload import LANGUAGE_TASKS, ReplayArrival, SaturatingArrival, ServedModel, Task, Workload
 
 PROTOCOL_VERSION: Final = 1
 """Raised when the meaning of a measured number changes; results of different versions are not compared."""
@@ -153,6 +153,8 @@ class SloMetric(StrEnum):
 
     LATENCY = "latency"
     TIME_TO_FIRST_TOKEN = "time-to-first-token"
+    TIME_TO_FIRST_ANSWER = "time-to-first-answer"
+    """The first token of the answer itself, after what a model thinks aloud before it."""
     TIME_PER_TOKEN = "time-per-token"
 
 
@@ -307,7 +309,7 @@ class Contract(Document):
     def _engine_fits_task(self) -> Contract:
         if (self.engine.name == "callable") != (self.workload.task is Task.CALLABLE):
             refuse(f"{self.engine.name} cannot run task {self.workload.task}", "engine.name")
-        token_bounds = {SloMetric.TIME_PER_TOKEN, SloMetric.TIME_TO_FIRST_TOKEN}
+        token_bounds = {SloMetric.TIME_PER_TOKEN, SloMetric.TIME_TO_FIRST_TOKEN, SloMetric.TIME_TO_FIRST_ANSWER}
         if self.workload.task is not Task.GENERATE:
             for index, slo in enumerate(self.objective.slo):
                 if slo.metric in token_bounds:
@@ -339,6 +341,8 @@ class Contract(Document):
             refuse(f"{engine.name} can do {' and '.join(able)}, not {workload.task}", "workload.task")
         if workload.task is Task.GENERATE and workload.batch > 1:
             refuse("a request to a server generates one answer; ask for more at a time with arrival", "workload.batch")
+        if isinstance(engine, OpenAiEngine):
+            self._prompts_fit(engine)
         if isinstance(workload.arrival, SaturatingArrival) and not self.objective.slo:
             refuse("a saturation search needs at least one bound: saturated is when it breaks", "objective.slo")
         streamed = isinstance(engine, OpenAiEngine) and engine.stream
@@ -346,6 +350,16 @@ class Contract(Document):
             if slo.metric is not SloMetric.LATENCY and workload.task is Task.GENERATE and not streamed:
                 refuse("only streamed answers show single tokens; bound the latency", f"objective.slo.{index}.metric")
         return self
+
+    def _prompts_fit(self, engine: OpenAiEngine) -> None:
+        workload = self.workload
+        if workload.prompts is not None and engine.turns > 1:
+            refuse("prompts of a file have their own turns; say turns: 1", "engine.turns")
+        if engine.cache is CacheState.SHARED and (workload.prompts or workload.task is not Task.GENERATE):
+            refuse("a set share is for prompts that are made up to a length, not for a file's", "engine.cache")
+        traced = isinstance(workload.arrival, ReplayArrival) or workload.is_sessions
+        if engine.cache is CacheState.TRACED and not traced:
+            refuse("traced needs a trace: arrival replay, or prompts of form sessions", "engine.cache")
 
     def canonical(self) -> dict[str, object]:
         """The whole meaning with defaults filled in; comments, key order and spelling of units are gone."""

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from lynxbench.model.asked_work import SharedPrefix
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, Ratio, Scalar, Seconds, Text, refuse
 
@@ -94,6 +95,10 @@ class CacheState(StrEnum):
     """The request asks the server not to use it."""
     ALLOWED = "allowed"
     """Prompts repeat; how many input tokens came from the cache is recorded."""
+    SHARED = "shared"
+    """Prompts begin alike for a set share of their tokens, and go on with text of their own."""
+    TRACED = "traced"
+    """Prompts begin alike as far as a trace says that they did (`hash_ids`)."""
 
 
 class OpenAiEngine(Document):
@@ -108,6 +113,7 @@ class OpenAiEngine(Document):
     ca_file: Text | None = None
     verify_tls: bool = True
     cache: CacheState = CacheState.AVOIDED
+    prefix: Annotated[SharedPrefix | None, Field(exclude_if=lambda prefix: prefix is None)] = None
     prompts: Count = 256
     turns: Annotated[int, Field(ge=1, le=100)] = 1
     think_s: Annotated[Seconds, Field(alias="think", ge=0, lt=1e6)] = 0.0
@@ -124,6 +130,11 @@ class OpenAiEngine(Document):
             refuse(f"dialect {self.dialect} cannot bypass its prefix cache (these can: {able}); say avoided", "cache")
         if self.turns > 1 and (self.endpoint != "chat" or not self.stream):
             refuse("conversations of several turns need endpoint chat, streamed", "turns")
+        share = None if self.prefix is None else self.prefix.share
+        if (self.cache is CacheState.SHARED) != (share is not None):
+            refuse("cache shared and prefix.share go together: say which share of a prompt is common", "cache")
+        if self.turns > 1 and self.cache in (CacheState.SHARED, CacheState.TRACED):
+            refuse(f"cache {self.cache} is for single requests, or for sessions of a file; say turns: 1", "turns")
         return self
 
 

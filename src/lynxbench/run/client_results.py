@@ -23,6 +23,7 @@ from lynxbench.model.result import RULES, PrecisionResult, SloOutcome
 from lynxbench.model.samples import CountedProcess, Telemetry
 from lynxbench.model.serving import CacheState, ServedEngine
 from lynxbench.model.workload import SaturatingArrival
+from lynxbench.run.asked_results import changed_sources, mean_expected, with_asked_work
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.process_results import with_figures
@@ -72,9 +73,12 @@ def conclude_clients(
     outcomes = measured.measured.slo if measured is not None else ()
     saturation = held_by_runs(saturation_of(done[0]), outcomes) if searches else None
     load = _load_figures(run, done, runs, records, measured, saturation, server)
+    facts = [_facts(attempt) for attempt in runs or done]
+    load = with_asked_work(load, contract, facts, records, measured.measured.processes if measured is not None else ())
     findings = [Doubt(f"a client failed: {attempt.report.error}") for attempt in attempts if attempt.report.error]
     findings += [Doubt(f"the client was the limit: {reason}", void=True) for reason in load.instrument.reasons]
     findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
+    findings += [Doubt(line, void=True) for line in changed_sources(facts)]
     findings += [Doubt(line) for line in judge_requests(contract, load)]
     executed = ExecutedAs(native=Native.UNKNOWN, how="as the server runs it; the contract declares the precision")
     if measured is None:
@@ -181,7 +185,14 @@ def _load_figures(
         goodput_per_s=measured.goodput_per_s if measured else None,
         in_flight_mean=measured.in_flight_mean if measured else None,
         tokens=describe_tokens(everything, facts.tokens, facts.asked_output_mean, facts.shorter_share),
-        cache=describe_cache(everything, CacheState(engine.cache), facts.distinct_prompts, server.counters),
+        cache=describe_cache(
+            everything,
+            CacheState(engine.cache),
+            facts.distinct_prompts,
+            server.counters,
+            expected=mean_expected([_facts(attempt) for attempt in done]),
+            reset=facts.reset,
+        ),
         instrument=describe_instrument(
             list(records.values()), engine.instrument, preflight, clients, each=bool(facts.hosts)
         ),
