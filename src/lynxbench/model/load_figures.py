@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
+from lynxbench.model.mlperf_forms import MlperfFigures
 from lynxbench.model.serving import CacheState
 
 
@@ -147,8 +150,11 @@ class LoadFigures(Document):
     server_counters: dict[str, float] = {}
     """Seconds and counts by the server's own metrics over the run: where it says the time went."""
     records: tuple[RecordFile, ...] = ()
+    mlperf: Annotated[MlperfFigures | None, Field(exclude_if=lambda mlperf: mlperf is None)] = None
+    """The figures of MLPerf's scenario, where the contract names one."""
 
     def without_figures(self) -> LoadFigures:
         """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""
-        emptied = dict.fromkeys(("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation"))
+        figures = ("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation", "mlperf")
+        emptied = dict.fromkeys(figures)
         return self.model_copy(update=emptied)

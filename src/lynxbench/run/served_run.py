@@ -32,6 +32,7 @@ from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.greeting import Greeting, greet
 from lynxbench.run.run_outcome import Progress
+from lynxbench.run.served_precision import with_formats
 
 CLIENT_PROGRAM = "lynxbench.run.client_work"
 COUNTED_PARTS = (
@@ -183,7 +184,8 @@ def _look_at(contract: Contract) -> CapturedServer:
     engine, model = engine_of(contract), contract.workload.model
     assert isinstance(model, ServedModel)
     address = Address(engine.url, engine.ca_file, engine.verify_tls, api_key_headers(engine))
-    return capture_server(address, model=model.name, launch=engine.launch, kserve=isinstance(engine, KserveEngine))
+    captured = capture_server(address, model=model.name, launch=engine.launch, kserve=isinstance(engine, KserveEngine))
+    return with_formats(captured)
 
 
 def _spent(counters: Mapping[str, float]) -> dict[str, float]:
