@@ -30,7 +30,7 @@ workload:
   precisions: [{precision}]
   input_tokens: {{distribution: fixed, value: 128}}
   output_tokens: {{distribution: fixed, value: 32}}
-  arrival: {{process: closed, concurrency: 16}}
+  arrival: {{process: closed, concurrency: {in_flight}}}
 engine:
   name: openai
   url: {url}
@@ -46,7 +46,7 @@ policy:
   accuracy: {{metric: top1, largest_loss: 5 %}}
 accuracy:
   greedy: {{prompts: {prompts}, tokens: 32}}
-  task: {{file: "{task}", scorer: choice, most: 100}}
+  task: {{file: "{task}", scorer: choice, most: {questions}}}
 """
 CASES = (
     ("bf16", "bf16", "", "bf16"),
@@ -67,6 +67,8 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", default=f"http://127.0.0.1:{port}/v1")
     parser.add_argument("--dialect", default="vllm")
     parser.add_argument("--prompts", type=int, default=64)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--in-flight", type=int, default=16)
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--within", type=float, default=120.0)
     parser.add_argument("--out", type=Path, default=Path("served-accuracy"))
@@ -92,7 +94,7 @@ def main() -> None:
             contract.write_text(
                 CONTRACT.format(
                     name=name, model=model, precision=precision, url=url, cache=cache, task=task,
-                    dialect=given.dialect, prompts=given.prompts, seconds=given.seconds,
+                    dialect=given.dialect, prompts=given.prompts, questions=given.questions, in_flight=given.in_flight, seconds=given.seconds,
                 )
             )  # fmt: skip
             options = ["--reference", str(reference)] if reference is not None and name != "bf16" else []
