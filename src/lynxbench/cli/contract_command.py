@@ -15,6 +15,7 @@ from lynxbench.contract.schema import render_schema
 from lynxbench.contract.template import render_template
 from lynxbench.contract.writer import Marked, render_contract
 from lynxbench.errors import BadFile, BadInput, ExitCode
+from lynxbench.model.mlperf_forms import MlperfForm
 from lynxbench.model.workload import Task
 
 app = command_group("Write, check, show, compare and sign contracts.", COMMANDS["contract"])
@@ -29,6 +30,9 @@ def new(
     url: str = typer.Option("", help="The server's address, with --engine openai."),
     from_log: Path | None = typer.Option(
         None, "--from-log", help="Fit lengths and arrivals to this request log (JSON, CSV, spans; also gzip)."
+    ),
+    mlperf: MlperfForm | None = typer.Option(
+        None, "--mlperf", help="Arrivals, bounds and figures of this MLPerf scenario, for a server."
     ),
     columns: list[str] = LOG_COLUMN,
     name: str = typer.Option("", help="Short name of the contract."),
@@ -48,12 +52,13 @@ def new(
     text = render_template(
         task=task,
         model=model,
-        engine=engine or ("openai" if fitted else ""),
+        engine=engine or ("openai" if fitted or mlperf else ""),
         name=name,
         file=file.name,
         url=url,
         workload=fitted.workload_keys() if fitted else None,
         remarks=fitted.remarks() if fitted else (),
+        mlperf=mlperf,
     )
     contract = parse_contract(text, str(file))
     write_new(file, text, force)

@@ -73,7 +73,9 @@ def served_assumptions(contract: Contract) -> tuple[str, ...]:
         "Latency counts from the scheduled arrival; time per token is a request's mean after its first token.",
         "Percentiles are of answered requests due while counting; in the objective a failed request took for ever.",
         "Throughput is what came out while counting; tokens are the server's count or a tokenizer's, never events.",
-        "The precision is the server's and declared; accuracy is not measured over HTTP.",
+        "The precision is the server's and declared; accuracy is not measured over HTTP."
+        if contract.accuracy is None
+        else "Answers were asked greedily after the load, a few at a time; they carry no figure of speed.",
     ]
     arrival = workload.arrival
     if isinstance(arrival, ClosedArrival):

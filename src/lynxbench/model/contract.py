@@ -10,14 +10,24 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from lynxbench.model.accuracy_asked import AccuracyAsked
 from lynxbench.model.canonical import content_id
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Count, Name, One, Ratio, Scalar, Seconds, Sha256, Text, real_day, refuse
 from lynxbench.model.layers import DEFAULT_OWNERS, Layer
+from lynxbench.model.mlperf_forms import MlperfForm, refuse_unlike
 from lynxbench.model.quantities import format_duration
 from lynxbench.model.serving import CacheState, KserveEngine, OpenAiEngine
 from lynxbench.model.team_names import Teams
-from lynxbench.model.workload import LANGUAGE_TASKS, ReplayArrival, SaturatingArrival, ServedModel, Task, Workload
+from lynxbench.model.workload import (
+    LANGUAGE_TASKS,
+    PresetModel,
+    ReplayArrival,
+    SaturatingArrival,
+    ServedModel,
+    Task,
+    Workload,
+)
 
 PROTOCOL_VERSION: Final = 1
 """Raised when the meaning of a measured number changes; results of different versions are not compared."""
@@ -170,6 +180,8 @@ class Objective(Document):
     """What good means: all bounds hold, and the regime's figure is as good as possible."""
 
     slo: tuple[Slo, ...] = ()
+    mlperf: Annotated[MlperfForm | None, Field(exclude_if=lambda mlperf: mlperf is None)] = None
+    """The scenario of MLPerf whose figures are stated too; left out of the canonical form where unsaid."""
 
 
 FEWEST_WINDOWS: Final = 4
@@ -304,6 +316,21 @@ class Contract(Document):
     optimisation: Optimisation = Optimisation()
     owners: Annotated[dict[Layer, Text], AfterValidator(_with_usual_owners)] = DEFAULT_OWNERS
     policy: Policy = Policy()
+    accuracy: Annotated[AccuracyAsked | None, Field(exclude_if=lambda accuracy: accuracy is None)] = None
+    """What is asked of the answers beside the load; left out of the canonical form where unsaid."""
+
+    @model_validator(mode="after")
+    def _answers_can_be_asked(self) -> Contract:
+        asked, server = self.accuracy, isinstance(self.engine, OpenAiEngine)
+        if asked is not None and (
+            self.workload.task is not Task.GENERATE or self.engine.name not in ("openai", "torch")
+        ):
+            refuse("labelled prompts and greedy sets go with task generate and engines openai and torch", "accuracy")
+        if asked is not None and isinstance(self.workload.model, PresetModel):
+            refuse("a preset's weights are random: no labelled prompt says anything of them", "accuracy.task")
+        if asked is not None and asked.greedy is not None and not server:
+            refuse("in this process precisions are held against each other already; leave it out", "accuracy.greedy")
+        return self
 
     @model_validator(mode="after")
     def _engine_fits_task(self) -> Contract:
@@ -327,6 +354,10 @@ class Contract(Document):
         if served != isinstance(workload.model, ServedModel):
             says = "model source served goes with engines openai and kserve, and they with it"
             refuse(f"{says}, not {workload.model.source} with {engine.name}", "workload.model.source")
+        if self.objective.mlperf is not None:
+            if not served:
+                refuse("MLPerf's forms are for servers: engines openai and kserve", "objective.mlperf")
+            refuse_unlike(self.objective.mlperf, workload, len(self.objective.slo))
         if not served:
             return self
         if self.protocol.duration_s is not None:

@@ -9,6 +9,7 @@ from pydantic import Field
 from lynxbench.model.document import Document
 from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
+from lynxbench.model.mlperf_forms import MlperfFigures
 from lynxbench.model.serving import CacheState
 
 
@@ -230,8 +231,11 @@ class LoadFigures(Document):
     models: Annotated[tuple[ModelFigures, ...], Field(exclude_if=lambda models: not models)] = ()
     sessions: Annotated[SessionFigures | None, Field(exclude_if=lambda sessions: sessions is None)] = None
     answers: Annotated[AnswerFigures | None, Field(exclude_if=lambda answers: answers is None)] = None
+    mlperf: Annotated[MlperfFigures | None, Field(exclude_if=lambda mlperf: mlperf is None)] = None
+    """The figures of MLPerf's scenario, where the contract names one."""
 
     def without_figures(self) -> LoadFigures:
         """A void run keeps what was sent and how the client fared; nothing that could be read as the server's."""
-        emptied = dict.fromkeys(("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation"))
+        figures = ("offered_per_s", "requests_per_s", "goodput_per_s", "in_flight_mean", "saturation", "mlperf")
+        emptied = dict.fromkeys(figures)
         return self.model_copy(update=emptied)

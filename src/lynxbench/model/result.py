@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from lynxbench.model.activity import DeviceActivity, EnergyBeside
 from lynxbench.model.attribution import Attribution, Ceiling
@@ -13,6 +13,7 @@ from lynxbench.model.contract import Contract
 from lynxbench.model.document import Bounds, Document
 from lynxbench.model.endurance import Endurance
 from lynxbench.model.executor import Executor, FieldChange
+from lynxbench.model.fields import Sha256
 from lynxbench.model.figures import Figure
 from lynxbench.model.job import ExecutedAs, Skip
 from lynxbench.model.load_figures import LoadFigures, RecordFile
@@ -90,6 +91,10 @@ class Accuracy(Document):
     loss: float | None = None
     """The loss in the policy's metric."""
     verdict: Literal["reference", "go", "no-go", "not measured", "no policy"]
+    notes: Annotated[tuple[str, ...], Field(exclude_if=lambda notes: not notes)] = ()
+    """What a server could not give, and whether a difference stands out of its own noise."""
+    against: Annotated[Sha256 | None, Field(exclude_if=lambda against: against is None)] = None
+    """The result whose answers are the reference, where another server gave them."""
 
 
 class SloOutcome(Document):

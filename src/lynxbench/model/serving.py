@@ -101,6 +101,21 @@ class CacheState(StrEnum):
     """Prompts begin alike as far as a trace says that they did (`hash_ids`)."""
 
 
+class KvCacheFormat(StrEnum):
+    """What a server keeps keys and values in."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP8 = "fp8"
+    """e4m3."""
+    FP8_E5M2 = "fp8-e5m2"
+    INT8 = "int8"
+    INT5 = "int5"
+    INT4 = "int4"
+    NVFP4 = "nvfp4"
+
+
 class OpenAiEngine(Document):
     """A server that speaks the OpenAI HTTP language: chat, plain completions or embeddings."""
 
@@ -120,6 +135,8 @@ class OpenAiEngine(Document):
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
     launch: tuple[Text, ...] = ()
     request: dict[Name, Scalar] = Field(default_factory=dict)
+    kv_cache: Annotated[KvCacheFormat | None, Field(exclude_if=lambda kv_cache: kv_cache is None)] = None
+    """Declared, as the precision is; left out of the canonical form where unsaid."""
     timeouts: Timeouts = Timeouts()
     instrument: InstrumentBounds = InstrumentBounds()
 

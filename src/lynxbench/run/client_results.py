@@ -12,6 +12,7 @@ from lynxbench.load.load_summary import account, describe_cache, describe_instru
 from lynxbench.measure.context import conditions_of
 from lynxbench.measure.energy import counted_span_ns, energy_beside, energy_per_unit, find_governor
 from lynxbench.measure.load_context import judge_requests
+from lynxbench.measure.mlperf_figures import mlperf_figures
 from lynxbench.measure.served_load import MeasuredLoad, ServedRun, measure_load
 from lynxbench.measure.validity import Doubt, judge_evidence, validity_of
 from lynxbench.model.contract import Contract
@@ -27,6 +28,8 @@ from lynxbench.run.asked_results import changed_sources, mean_expected, with_ask
 from lynxbench.run.attempts import Attempt
 from lynxbench.run.client_job import RECORD_FILE, SATURATION_FILE, ClientFacts
 from lynxbench.run.process_results import with_figures
+from lynxbench.run.served_accuracy import conclude_answers
+from lynxbench.run.served_precision import check_precision
 from lynxbench.run.server_watch import watched_of
 
 PREFLIGHT_FILE = "preflight.json"
@@ -80,12 +83,17 @@ def conclude_clients(
     findings += [Doubt(line, void=True) for attempt in done for line in doubtful_clocks(_facts(attempt))]
     findings += [Doubt(line, void=True) for line in changed_sources(facts)]
     findings += [Doubt(line) for line in judge_requests(contract, load)]
-    executed = ExecutedAs(native=Native.UNKNOWN, how="as the server runs it; the contract declares the precision")
+    accuracy, asked = conclude_answers(run)
+    findings += asked
+    formats = check_precision(contract, run.registration.executor)
+    findings += formats.doubts
+    executed = ExecutedAs(native=Native.UNKNOWN, how=formats.how)
     if measured is None:
         findings.append(Doubt(saturation.note if saturation is not None else "nothing was measured"))
         return PrecisionResult(
             precision=precision,
             executed=executed,
+            accuracy=accuracy,
             validity=validity_of(findings),
             load=load,
             attribution_missing=f"engine {contract.engine.name} is not profiled from outside",
@@ -106,6 +114,7 @@ def conclude_clients(
         precision=precision,
         governed_by=find_governor(telemetry, spans) if server.shares_host else None,
         executed=executed,
+        accuracy=accuracy,
         energy_j_per_unit=energy_per_unit(here, processes, measured.unit),
         energy_beside=energy_beside(here, processes, measured.unit),
         activity=None if watched is None else watched.activity,
@@ -136,16 +145,22 @@ def _facts(attempt: Attempt) -> ClientFacts:
 def _measured(
     contract: Contract, runs: Sequence[Attempt], records: Mapping[int, LoadRecord], rules: int
 ) -> MeasuredLoad | None:
-    served = []
-    for attempt in runs:
-        requests = requests_of(records[attempt.slot.index])
-        if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
-            served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
+    served = _served(runs, records)
     if not served:
         return None
     most = engine_of(contract).instrument.coalesced
     coalesced = any(records[run.process].coalesced_share > most for run in served)
     return measure_load(contract, served, coalesced=coalesced, has_tokens=_facts(runs[0]).has_tokens, rules=rules)
+
+
+def _served(runs: Sequence[Attempt], records: Mapping[int, LoadRecord]) -> list[ServedRun]:
+    """The runs in which something was answered."""
+    served = []
+    for attempt in runs:
+        requests = requests_of(records[attempt.slot.index])
+        if requests.ok.any() and requests.load_end_ns > requests.start_ns and attempt.report.setup_ns is not None:
+            served.append(ServedRun(attempt.slot.index, attempt.report.setup_ns, requests))
+    return served
 
 
 def held_by_runs(search: SaturationRecord, outcomes: Sequence[SloOutcome]) -> SaturationRecord:
@@ -198,6 +213,7 @@ def _load_figures(
         ),
         saturation=saturation,
         server_counters=dict(server.where_time_went),
+        mlperf=mlperf_figures(contract, [r.requests for r in _served(runs, records)], measured) if measured else None,
         records=tuple(_record_file(run.path, a.folder / RECORD_FILE, records[a.slot.index]) for a in done),
     )
 

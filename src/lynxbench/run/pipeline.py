@@ -33,7 +33,9 @@ from lynxbench.run.concluding import Conclusion, LiveEvidence, conclude, context
 from lynxbench.run.greeting import Greeting
 from lynxbench.run.inprocess_run import InProcessStrategy
 from lynxbench.run.run_outcome import SAMPLES_FILE, TELEMETRY_FILE, Finished, Progress, Recorder, recorded
+from lynxbench.run.served_accuracy import ReferenceAnswers, ask_answers
 from lynxbench.run.served_run import RemoteClients, ServedStrategy
+from lynxbench.run.task_scoring import check_asked
 
 RunStrategy = InProcessStrategy | ServedStrategy
 """What differs between kinds of runs: how one is registered, its processes, and what is read live at its end."""
@@ -49,20 +51,25 @@ def run_contract(
     greeting: Greeting | None = None,
     around: Surroundings | None = None,
     remote: RemoteClients | None = None,
+    reference: ReferenceAnswers | None = None,
     *,
     resume: bool = False,
 ) -> Finished:
     """Run a contract, or go on with its newest unfinished run; `intervening` also tests the verdict by what it blames.
 
     `greeting` is what its server, where it has one, has answered already, and `remote` where its clients are when they
-    are not processes of this machine; `around` is given to in-process ones.
+    are not processes of this machine; `around` is given to in-process ones; `reference` is what its answers are held
+    against.
     """
     if isinstance(contract.engine, ServedEngine):
         strategy: RunStrategy = ServedStrategy(declaration, greeting, remote)
     else:
         strategy = InProcessStrategy(declaration, intervening, around)
+    check_asked(contract)
     if not resume:
         run = strategy.register(contract, out)
+        if reference is not None:
+            reference.lay_into(run)
         attest(run)
         return _carry_out(run, strategy, progress, recorder)
     unfinished = find_unfinished(out, contract.contract_id)
@@ -142,6 +149,8 @@ def _carry_out(run: RunFolder, strategy: RunStrategy, progress: Progress, record
             raise unmeasured(contract, attempts[-1])
         progress.note("capturing again, comparing and attributing")
         live = strategy.observe(run)
+        if isinstance(strategy, ServedStrategy):
+            ask_answers(run, progress)
         conclusion = conclude(run, live)
         results = strategy.refine(run, conclusion, progress)
         return _seal(run, live, conclusion, results, perf_counter() - started)

@@ -33,6 +33,7 @@ from lynxbench.run.client_results import PREFLIGHT_FILE, ServerCounts, engine_of
 from lynxbench.run.concluding import Conclusion, LiveEvidence
 from lynxbench.run.greeting import Greeting, greet
 from lynxbench.run.run_outcome import Progress
+from lynxbench.run.served_precision import with_formats
 from lynxbench.run.server_watch import watched_server
 
 CLIENT_PROGRAM = "lynxbench.run.client_work"
@@ -189,7 +190,7 @@ def _look_at(contract: Contract) -> CapturedServer:
     engine, model = engine_of(contract), contract.workload.model
     assert isinstance(model, ServedModel)
     kserve = isinstance(engine, KserveEngine)
-    return capture_server(_address_of(contract), model=model.name, launch=engine.launch, kserve=kserve)
+    return with_formats(capture_server(_address_of(contract), model=model.name, launch=engine.launch, kserve=kserve))
 
 
 def _address_of(contract: Contract) -> Address:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from pydantic import JsonValue
 
+from lynxbench.engines.torch.answering import ModelAnswerer
 from lynxbench.engines.torch.ceilings import measure_ceilings, recheck_ceilings
 from lynxbench.engines.torch.classify import Classify
 from lynxbench.engines.torch.device import choose_device, device_facts, memory_peak_bytes, release_memory
@@ -250,6 +251,10 @@ class TorchSession:
         if share is None:
             return Native.UNKNOWN, f"{how}, whose names do not tell"
         return (Native.NATIVE, how) if share > NAME_HOLDS else (Native.EMULATED, f"{how}; most of the time is others'")
+
+    def answerer(self) -> ModelAnswerer:
+        """The model as one that is asked labelled prompts."""
+        return ModelAnswerer(self._loaded)
 
     def outputs(self) -> Outputs | None:
         """Answers on fixed inputs, outside the timed window."""

@@ -9,6 +9,7 @@ from lynxbench.report import doc, findings, words
 from lynxbench.report.doc import Depth, Fact, Span, Tone, said
 from lynxbench.report.documents.asked_facts_text import asked_facts, expected_text
 from lynxbench.report.documents.measured_charts import curve_chart
+from lynxbench.report.documents.mlperf_facts import mlperf_facts
 from lynxbench.report.svg.load_curve_plot import draw_curve
 from lynxbench.report.words import NBSP, clean
 
@@ -56,6 +57,7 @@ def load_facts(figures: PrecisionResult, load: LoadFigures, result: Result) -> l
     facts: list[Fact] = [("Load", Span(accounting_text(load), Tone.PLAIN if accounted else Tone.WARN))]
     if findings.is_shown(figures, result):
         facts += _figures(figures, load)
+        facts += mlperf_facts(load.mlperf) if load.mlperf is not None else []
     if (search := load.saturation) is not None and not findings.is_void(result):
         sure = search.confirmed and search.passed_per_s is not None
         facts.append(("Saturation", Span(saturation_text(search, load), Tone.GOOD if sure else Tone.WARN)))
