@@ -30,10 +30,16 @@ class Greeting:
 
 
 def greet(contract: Contract) -> Greeting | None:
-    """Ask a contract's server its first questions; None for an engine that is no server."""
+    """Ask a contract's server its first questions; None for an engine that is no server, or has to be started first."""
+    engine = contract.engine
+    started = isinstance(engine, ServedEngine) and engine.serve is not None
+    return None if started or not isinstance(engine, ServedEngine) else ask_server(contract)
+
+
+def ask_server(contract: Contract) -> Greeting:
+    """Ask a server that listens its first questions."""
     engine, arrival = contract.engine, contract.workload.arrival
-    if not isinstance(engine, ServedEngine):
-        return None
+    assert isinstance(engine, ServedEngine)
     if isinstance(arrival, ReplayArrival):
         from lynxbench.run.client_job import read_trace
 
